@@ -1,0 +1,58 @@
+"""The exceptions of the program.
+
+    AuditError
+    ├── ConfigError            what the user asked for cannot be run (found before an engine is loaded)
+    ├── BenchmarkError         a benchmark file or row is unusable; names the file and the line
+    ├── EngineError            an engine cannot serve
+    │   ├── EngineLoadError    it did not start (missing weights, gated model, no memory)
+    │   └── EndpointAuthError  an endpoint refused the key (401, 403)
+    ├── ShardError             what is on disk is not what the run says (duplicate key, foreign run, full disk)
+    └── DataError              the outcomes cannot carry the statistic asked for
+
+A message says what was found, what was expected, and an example that works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class AuditError(Exception):
+    """Base of every error that the program raises on purpose."""
+
+
+class ConfigError(AuditError):
+    """What was asked for cannot be run; raised before an engine is loaded."""
+
+
+class BenchmarkError(AuditError):
+    """A benchmark file or row is unusable."""
+
+
+class EngineError(AuditError):
+    """An engine cannot serve."""
+
+
+class EngineLoadError(EngineError):
+    """An engine did not start."""
+
+
+class EndpointAuthError(EngineError):
+    """An endpoint refused the key."""
+
+
+class ShardError(AuditError):
+    """What is on disk is not what the run says."""
+
+
+class DataError(AuditError):
+    """The outcomes cannot carry the statistic asked for."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
+    """The error for a name that is not in a list: it shows the list and the nearest name."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return ConfigError(f"Unknown {kind}: {name!r}.{hint} Known: {', '.join(names)}.")

@@ -1,0 +1,95 @@
+"""Prompt templates: checked when loaded, filled in one pass.
+
+A template is text with `{placeholders}`; a literal brace is written twice. What is filled in is never read again, so
+a question that holds braces, `$` or "{question}" reaches the model as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from string import Formatter
+from typing import Any
+
+from audit.errors import ConfigError, unknown_name
+from audit.records import Protocol
+
+PLACEHOLDERS: dict[str, tuple[str, ...]] = {
+    "option": ("letter", "text"),  # one option as shown; options are joined by a line break
+    "question": ("stem", "options"),
+    "router_forward_full": ("question",),
+    "router_noisy_rewrite": ("question",),
+    "message": ("index", "text"),  # one router message as the worker sees it; index counts from 1
+    "worker_letter": ("letters", "messages"),
+    "worker_option_text": ("messages",),
+    "direct_letter": ("letters", "question"),
+    "direct_option_text": ("question",),
+}
+"""The templates of a protocol, and the placeholders of each: every one of them once, and no other."""
+
+
+def load_protocol(mapping: Mapping[str, Any]) -> Protocol:
+    """A checked Protocol from the mapping that conf/protocol/*.yaml holds: name, version, templates.
+
+    Raises ConfigError, naming the template, for a template that is unknown, missing, not text, or whose placeholders
+    are not exactly those of `PLACEHOLDERS`, once each.
+    """
+    for key in mapping:
+        if key not in ("name", "version", "description", "templates"):
+            raise unknown_name("key of a protocol", str(key), ("name", "version", "description", "templates"))
+    for key in ("name", "version"):
+        if not isinstance(mapping.get(key), str) or not mapping[key].strip():
+            raise ConfigError(
+                f"A protocol needs a {key} that is text; found {mapping.get(key)!r}. "
+                'Example: name: song2026, version: "1".'
+            )
+    templates = mapping.get("templates")
+    if not isinstance(templates, Mapping):
+        raise ConfigError(f"Protocol {mapping['name']!r} has no templates. Expected: {', '.join(PLACEHOLDERS)}.")
+    for name in templates:
+        if name not in PLACEHOLDERS:
+            raise unknown_name(f"template of protocol {mapping['name']!r}", str(name), PLACEHOLDERS)
+    for name, placeholders in PLACEHOLDERS.items():
+        _check(str(mapping["name"]), name, templates.get(name), placeholders)
+    plain = {str(name): str(templates[name]) for name in PLACEHOLDERS}
+    return Protocol(
+        name=mapping["name"], version=mapping["version"], templates=plain, sha256=templates_sha256(plain)
+    )
+
+
+def templates_sha256(templates: Mapping[str, str]) -> str:
+    """sha256 (hex) over the canonical JSON of all templates: sorted keys, ASCII, no spaces."""
+    canonical = json.dumps(dict(templates), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Replace the placeholders, reading only the template and never the values."""
+    return "".join(
+        literal + ("" if field is None else values[field]) for literal, field, _, _ in Formatter().parse(template)
+    )
+
+
+def _check(protocol: str, name: str, template: Any, placeholders: tuple[str, ...]) -> None:
+    where = f"Template {name!r} of protocol {protocol!r}"
+    expected = " and ".join(f"{{{p}}}" for p in placeholders)
+    if not isinstance(template, str):
+        raise ConfigError(f"{where} is missing or not text. Expected text with {expected}.")
+    try:
+        parts = list(Formatter().parse(template))
+    except ValueError as error:
+        raise ConfigError(
+            f"{where} has a lone brace ({error}). Write a literal brace twice ({{{{ or }}}}); placeholders: {expected}."
+        ) from error
+    if any(spec or conversion for _, _, spec, conversion in parts):
+        raise ConfigError(f"{where} has a format specification or a conversion. Expected only {expected}.")
+    found = [field for _, field, _, _ in parts if field is not None]
+    for field in found:
+        if field not in placeholders:
+            raise ConfigError(f"{where} has the unknown placeholder {{{field}}}. Expected {expected}, once each.")
+    for placeholder in placeholders:
+        if found.count(placeholder) != 1:
+            raise ConfigError(
+                f"{where} has {{{placeholder}}} {found.count(placeholder)} times. Expected {expected}, once each."
+            )

@@ -1,0 +1,72 @@
+"""Is an accuracy above what guessing gives?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from audit.errors import DataError
+
+CHANCE_STANDARD_ERRORS = 2.0
+
+
+@dataclass(frozen=True)
+class ChanceResult:
+    """accuracy, chance, standard_error, threshold in 0-1. z: (accuracy - chance) / standard_error. n: items."""
+
+    accuracy: float
+    chance: float
+    standard_error: float
+    threshold: float
+    z: float
+    above: bool
+    n: int
+
+
+def chance_level(n_options: ArrayLike) -> float:
+    """Expected accuracy of guessing: the mean of 1/k over items."""
+    k = np.asarray(n_options, dtype=float)
+    if k.size == 0 or np.any(k < 2):
+        raise DataError(f"Chance needs at least one item and two options an item; found {np.unique(k).tolist()}.")
+    return float(np.mean(1.0 / k))
+
+
+def above_chance(
+    correct: ArrayLike, n_options: ArrayLike, standard_errors: float = CHANCE_STANDARD_ERRORS
+) -> ChanceResult:
+    """Does the accuracy exceed the mean of 1/k by `standard_errors` standard errors?
+
+    The standard error is that of a guesser on these very items, sqrt(sum (1/k)(1 - 1/k)) / n: it needs no estimate
+    and does not vanish when every answer is wrong.
+
+    Parameters
+    ----------
+    correct : (n,) values in [0, 1], NaN where there is no answer (left out)
+    n_options : (n,) options per item, or one number for all
+
+    Examples
+    --------
+    26 of 100 right with four options is 0.23 standard errors above chance:
+
+    >>> round(above_chance([1] * 26 + [0] * 74, 4).z, 2)
+    0.23
+    """
+    values = np.asarray(correct, dtype=float)
+    k = np.broadcast_to(np.asarray(n_options, dtype=float), values.shape)
+    answered = ~np.isnan(values)
+    if not answered.any():
+        raise DataError("No answered item: accuracy against chance is undefined.")
+    return chance_check(float(values[answered].mean()), k[answered], standard_errors)
+
+
+def chance_check(
+    accuracy: float, n_options: ArrayLike, standard_errors: float = CHANCE_STANDARD_ERRORS
+) -> ChanceResult:
+    """`above_chance` for an accuracy that is already computed, over the n items whose option counts are given."""
+    k = np.asarray(n_options, dtype=float)
+    chance = chance_level(k)
+    se = float(np.sqrt(np.sum((1 / k) * (1 - 1 / k))) / k.size)
+    threshold = chance + standard_errors * se
+    return ChanceResult(accuracy, chance, se, threshold, (accuracy - chance) / se, accuracy > threshold, int(k.size))

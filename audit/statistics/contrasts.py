@@ -1,0 +1,276 @@
+"""Paired differences between any two conditions of a cell, and differences of differences between two benchmarks.
+
+`noisy_against_*` answer what the paper's gain cannot: does noisy beat the original question (`direct`), or only a lossy
+clean router? Does it beat as many routers that delete nothing (the ensemble control), or is the gain repetition?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+
+from audit.errors import DataError
+from audit.records import Arm, Setting
+from audit.statistics.mcnemar import Alternative, mcnemar_exact
+from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
+from audit.statistics.resampling import (
+    N_RESAMPLES,
+    Interval,
+    Method,
+    Resamples,
+    bootstrap_sweep,
+    sign_flip_pvalue,
+)
+from audit.statistics.values import Unparsed, is_binary, replicates_of, settings_values
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """a minus b over the pairs with both answers.
+
+    difference: mean(a) - mean(b), accuracy 0-1, with its interval. test: "mcnemar_exact" for one replicate and items
+    that are clusters of their own, else "sign_flip". improve: wrong under b, right under a (expected numbers where
+    replicates were averaged). left_out: items of the mask without both answers.
+    """
+
+    name: str
+    a_accuracy: float
+    b_accuracy: float
+    difference: float
+    interval: Interval
+    pvalue: float
+    alternative: Alternative
+    test: Literal["mcnemar_exact", "sign_flip"]
+    improve: float
+    degrade: float
+    n: int
+    left_out: int
+
+
+@dataclass(frozen=True)
+class DifferenceInDifferences:
+    """(a - b on the first benchmark) - (a - b on the control), accuracy 0-1; p one-sided: the first is larger."""
+
+    first: Contrast
+    control: Contrast
+    difference: float
+    interval: Interval
+    pvalue: float
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A gain under each way to read replies that could not be parsed (accuracy 0-1).
+
+    left_out: pairs without both answers dropped. all_wrong, all_right: the same reading in both arms.
+    lowest, highest: the reading chosen against, and for, the gain. unparsed: replies concerned in the two arms.
+    """
+
+    left_out: float
+    all_wrong: float
+    all_right: float
+    lowest: float
+    highest: float
+    unparsed_a: int
+    unparsed_b: int
+
+
+def contrast_values(
+    a: FloatArray,
+    b: FloatArray,
+    cluster: IntArray | None = None,
+    *,
+    rng: np.random.Generator,
+    name: str = "a - b",
+    alternative: Alternative = "greater",
+    n_resamples: int = N_RESAMPLES,
+    confidence: float = 0.95,
+    method: Method = "bca",
+) -> Contrast:
+    """The paired difference of two value arrays (n,): 1, 0, a mean over replicates, or NaN for no answer.
+
+    Raises DataError when not one pair has both answers.
+    """
+    both = ~np.isnan(a) & ~np.isnan(b)
+    if not both.any():
+        raise DataError(f"{name}: not one item has an answer under both conditions ({a.size} items).")
+    x, y = a[both], b[both]
+    groups = np.arange(a.size)[both] if cluster is None else np.asarray(cluster)[both]
+    improve, degrade = float((x * (1 - y)).sum()), float(((1 - x) * y).sum())
+    own_cluster = np.unique(groups).size == x.size
+    test: Literal["mcnemar_exact", "sign_flip"]
+    if is_binary(x, y) and own_cluster:
+        test, pvalue = "mcnemar_exact", float(mcnemar_exact(improve, degrade, alternative).pvalue)
+    else:
+        test = "sign_flip"
+        pvalue = sign_flip_pvalue(x - y, groups, n_permutations=n_resamples, alternative=alternative, rng=rng)
+    resamples = bootstrap_sweep(y, x[None], groups, n_resamples=n_resamples, rng=rng)
+    return Contrast(
+        name=name,
+        a_accuracy=float(x.mean()),
+        b_accuracy=float(y.mean()),
+        difference=(improve - degrade) / x.size,
+        interval=resamples.gain.intervals(confidence, method)[0],
+        pvalue=pvalue,
+        alternative=alternative,
+        test=test,
+        improve=improve,
+        degrade=degrade,
+        n=int(x.size),
+        left_out=int(a.size - x.size),
+    )
+
+
+def contrast(
+    cell: CellOutcomes,
+    a: Sequence[Setting],
+    b: Sequence[Setting],
+    *,
+    rng: np.random.Generator,
+    items: BoolArray | None = None,
+    name: str = "a - b",
+    alternative: Alternative = "greater",
+    unparsed: Unparsed = "left_out",
+    n_resamples: int = N_RESAMPLES,
+    confidence: float = 0.95,
+    method: Method = "bca",
+) -> Contrast:
+    """Accuracy under settings `a` (replicates averaged within item) minus accuracy under settings `b`.
+
+    `items` (n,) keeps a part of the questions, such as those whose router messages do not state the answer.
+    """
+    keep = np.ones(cell.n, dtype=bool) if items is None else np.asarray(items, dtype=bool)
+    if keep.shape != (cell.n,):
+        raise DataError(f"A mask of items has shape {keep.shape}; expected ({cell.n},), one flag an item.")
+    return contrast_values(
+        settings_values(cell, a, unparsed)[keep],
+        settings_values(cell, b, unparsed)[keep],
+        cell.cluster[keep],
+        rng=rng,
+        name=name,
+        alternative=alternative,
+        n_resamples=n_resamples,
+        confidence=confidence,
+        method=method,
+    )
+
+
+def noisy_settings(cell: CellOutcomes, routers: int | None) -> tuple[Setting, ...]:
+    """The noisy settings at one router count, or all of them (their average) for None."""
+    if routers is None:
+        return cell.settings_of(Arm.NOISY_REWRITE)
+    return replicates_of(cell, Arm.NOISY_REWRITE, routers)
+
+
+def noisy_against_clean(
+    cell: CellOutcomes, routers: int | None, *, rng: np.random.Generator, items: BoolArray | None = None
+) -> Contrast | None:
+    """The paper's gain at one r (None: averaged over r). None when either was not run."""
+    base = replicates_of(cell, Arm.FORWARD_FULL, 1)
+    return _contrast_if_run(cell, routers, base, "noisy - clean", rng, items)
+
+
+def noisy_against_direct(
+    cell: CellOutcomes, routers: int | None, *, rng: np.random.Generator, items: BoolArray | None = None
+) -> Contrast | None:
+    """Against the original question: excludes that a lossy clean router made the gain. None when not run."""
+    return _contrast_if_run(cell, routers, replicates_of(cell, Arm.DIRECT, 0), "noisy - direct", rng, items)
+
+
+def noisy_against_ensemble(
+    cell: CellOutcomes, routers: int | None, *, rng: np.random.Generator, items: BoolArray | None = None
+) -> Contrast | None:
+    """Against as many routers that delete nothing, at the same r: excludes repetition and compute. None when not run.
+
+    At r=1 the control is the clean baseline itself. For None, both sides are averaged over the router counts that both
+    arms share.
+    """
+    if routers is not None:
+        control = replicates_of(cell, Arm.FORWARD_FULL, routers)
+        return _contrast_if_run(cell, routers, control, "noisy - ensemble control", rng, items)
+    shared = sorted(
+        {s.routers for s in cell.settings_of(Arm.NOISY_REWRITE)}
+        & {s.routers for s in cell.settings_of(Arm.FORWARD_FULL) if s.routers > 1}
+    )
+    if not shared:
+        return None
+    a = [s for r in shared for s in replicates_of(cell, Arm.NOISY_REWRITE, r)]
+    b = [s for r in shared for s in replicates_of(cell, Arm.FORWARD_FULL, r)]
+    return contrast(cell, a, b, rng=rng, items=items, name="noisy - ensemble control, mean over shared r")
+
+
+def difference_in_differences(
+    cell_a: CellOutcomes,
+    cell_b: CellOutcomes,
+    *,
+    rng: np.random.Generator,
+    routers: int | None = None,
+    n_resamples: int = N_RESAMPLES,
+    confidence: float = 0.95,
+) -> DifferenceInDifferences:
+    """Is the gain larger on a public benchmark (`cell_a`) than on fresh items (`cell_b`, the control benchmark)?
+
+    The two benchmarks share no items, so each is resampled by itself and the differences of their gains are taken;
+    the interval is a percentile interval, and p comes from the two clustered bootstrap standard errors (normal
+    approximation, one-sided). `routers=None` uses the gain averaged over r.
+    """
+    parts, gains = [], []
+    for cell in (cell_a, cell_b):
+        a = settings_values(cell, noisy_settings(cell, routers))
+        b = settings_values(cell, replicates_of(cell, Arm.FORWARD_FULL, 1))
+        name = f"noisy - clean on {cell.benchmark}"
+        parts.append(contrast_values(a, b, cell.cluster, rng=rng, name=name, n_resamples=n_resamples))
+        gains.append(bootstrap_sweep(b, a[None], cell.cluster, n_resamples=n_resamples, rng=rng).gain)
+    none = np.zeros((0, 1))
+    difference = Resamples(gains[0].estimate - gains[1].estimate, gains[0].draws - gains[1].draws, none, np.zeros(0))
+    interval = difference.intervals(confidence, "percentile")[0]
+    estimate = interval.estimate
+    # A standard error of 0 means that neither gain varies over resamples: nothing to test.
+    pvalue = float(stats.norm.sf(estimate / interval.se)) if interval.se > 0 else 1.0
+    return DifferenceInDifferences(parts[0], parts[1], estimate, interval, pvalue)
+
+
+def bounds(cell: CellOutcomes, a: Sequence[Setting], b: Sequence[Setting], items: BoolArray | None = None) -> Bounds:
+    """The difference a - b when unparsed and truncated replies count as wrong, as right, or against and for it.
+
+    Errors and absent rows stay left out: there was no reply to read.
+    """
+    keep = np.ones(cell.n, dtype=bool) if items is None else np.asarray(items, dtype=bool)
+
+    def difference(read_a: Unparsed, read_b: Unparsed) -> float:
+        x, y = settings_values(cell, a, read_a)[keep], settings_values(cell, b, read_b)[keep]
+        d = x - y
+        return float(np.nanmean(d)) if np.any(~np.isnan(d)) else float("nan")
+
+    def unparsed(settings: Sequence[Setting]) -> int:
+        states = np.stack([cell.row(s) for s in settings])[:, keep]
+        return int(np.isin(states, (State.UNPARSED, State.TRUNCATED)).sum())
+
+    return Bounds(
+        left_out=difference("left_out", "left_out"),
+        all_wrong=difference("wrong", "wrong"),
+        all_right=difference("right", "right"),
+        lowest=difference("wrong", "right"),
+        highest=difference("right", "wrong"),
+        unparsed_a=unparsed(a),
+        unparsed_b=unparsed(b),
+    )
+
+
+def _contrast_if_run(
+    cell: CellOutcomes,
+    routers: int | None,
+    base: tuple[Setting, ...],
+    name: str,
+    rng: np.random.Generator,
+    items: BoolArray | None,
+) -> Contrast | None:
+    noisy = noisy_settings(cell, routers)
+    if not noisy or not base:
+        return None
+    label = f"{name} at r={routers}" if routers is not None else f"{name}, mean over r"
+    return contrast(cell, noisy, base, rng=rng, items=items, name=label)

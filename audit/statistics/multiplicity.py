@@ -1,0 +1,51 @@
+"""Adjusted p-values over a panel of tests."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from audit.errors import DataError
+from audit.statistics.paired import FloatArray
+
+
+def holm(pvalues: ArrayLike) -> FloatArray:
+    """Holm's step-down adjusted p-values, same shape; NaN stays NaN and is not counted as a test.
+
+    Rejecting where adjusted p <= alpha keeps the chance of any false rejection at alpha under any dependence.
+    Holm (1979), Scand J Statist 6.
+
+    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    p, tested = _checked(pvalues)
+    order = np.argsort(p[tested], kind="stable")
+    m = order.size
+    stepped = np.minimum(1.0, np.maximum.accumulate(p[tested][order] * (m - np.arange(m)))) if m else p[tested]
+    back = np.empty(m)
+    back[order] = stepped
+    out = p.copy()
+    out[tested] = back
+    return out
+
+
+def benjamini_hochberg(pvalues: ArrayLike) -> FloatArray:
+    """Benjamini-Hochberg adjusted p-values, same shape; NaN stays NaN and is not counted as a test.
+
+    Rejecting where adjusted p <= q keeps the expected share of false rejections at q for independent or positively
+    dependent tests, which tests that share a clean baseline are. Benjamini & Hochberg (1995), JRSS B 57.
+    """
+    p, tested = _checked(pvalues)
+    out = p.copy()
+    if tested.any():
+        out[tested] = stats.false_discovery_control(p[tested], method="bh")
+    return out
+
+
+def _checked(pvalues: ArrayLike) -> tuple[FloatArray, np.ndarray]:
+    p = np.array(pvalues, dtype=float)
+    tested = ~np.isnan(p)
+    if np.any((p[tested] < 0) | (p[tested] > 1)):
+        raise DataError(f"p-values lie in [0, 1]; found {p[tested].min()} to {p[tested].max()}.")
+    return p, tested

@@ -1,0 +1,121 @@
+"""Submit a command to a Ray cluster, follow it, and exit with the driver's own exit code.
+
+    python jobs/submit.py --address http://HEAD:8265 -- python -m audit.sweep model=llama3_70b r=1..9 gate=true
+
+`ray job submit` exits 1 for every failure. The verdict's codes (`gate=true`: 3 excess, 4 withheld, brittle or
+underpowered) would be lost on the way; the job API keeps them as `driver_exit_code`, and this follows it.
+
+Exit codes: the driver's; 1 if the job failed before its driver ran (runtime_env); 130 if it was stopped. Ctrl-C here
+stops the following, not the job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shlex
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
+EXIT_FAILED_BEFORE_DRIVER = 1
+EXIT_STOPPED = 130
+
+
+class JobClient(Protocol):
+    """The part of ray.job_submission.JobSubmissionClient that is used here."""
+
+    def get_job_info(self, job_id: str) -> Any: ...
+
+    def tail_job_logs(self, job_id: str) -> AsyncIterator[str]: ...
+
+
+def exit_code(status: str, driver_exit_code: int | None) -> int:
+    """The code to exit with for a job that ended as `status`.
+
+    >>> exit_code("FAILED", 3), exit_code("FAILED", None), exit_code("SUCCEEDED", 0), exit_code("STOPPED", -15)
+    (3, 1, 0, 130)
+    """
+    if status == "STOPPED":
+        return EXIT_STOPPED
+    if status == "SUCCEEDED":
+        return 0
+    # A driver killed by signal N has code -N; a shell writes that as 128 + N.
+    code = EXIT_FAILED_BEFORE_DRIVER if driver_exit_code in (None, 0) else driver_exit_code
+    assert code is not None  # noqa: S101
+    return 128 - code if code < 0 else code
+
+
+def status_of(info: Any) -> str:
+    """JobStatus as a plain string; the enum's str() differs between Python versions."""
+    return str(getattr(info.status, "value", info.status))
+
+
+def follow(client: JobClient, job_id: str, echo: Callable[[str], None], sleep: Callable[[float], None]) -> int:
+    """Echo the job's log until it ends; return the exit code. A log connection that breaks is opened again."""
+
+    async def echo_log(seen: int) -> int:
+        position = 0  # the stream starts over after a reconnect: skip what was shown
+        async for chunk in client.tail_job_logs(job_id):
+            new = chunk[max(0, seen - position) :]
+            position += len(chunk)
+            if new:
+                echo(new)
+            seen = max(seen, position)
+        return seen
+
+    shown = 0
+    while True:
+        try:
+            shown = asyncio.run(echo_log(shown))
+        except (RuntimeError, OSError) as broken:
+            echo(f"\n[log connection lost: {broken}; trying again]\n")
+        info = client.get_job_info(job_id)
+        if status_of(info) in TERMINAL:
+            if status_of(info) != "SUCCEEDED" and info.message:
+                echo(f"\n{info.message}\n")
+            return exit_code(status_of(info), info.driver_exit_code)
+        sleep(2.0)
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The command line; everything after -- is the job's command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--address", help="the dashboard, http://HEAD:8265; default: RAY_API_SERVER_ADDRESS or local")
+    parser.add_argument("--runtime-env", type=Path, default=Path(__file__).with_name("runtime_env.yaml"))
+    parser.add_argument("--submission-id", help="a name of your own; submitting it twice is refused by Ray")
+    parser.add_argument("--no-wait", action="store_true", help="print the job's id and leave")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="-- python -m audit.sweep ...")
+    args = parser.parse_args(argv)
+    args.command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not args.command:
+        parser.error("no command. Example: python jobs/submit.py -- python -m audit.sweep model=qwen3_8b r=1..9")
+    return args
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parse(argv)
+    import yaml
+    from ray.job_submission import JobSubmissionClient  # here: --help and the tests need no ray
+
+    client = JobSubmissionClient(args.address)
+    job_id = client.submit_job(
+        entrypoint=shlex.join(args.command),
+        runtime_env=yaml.safe_load(args.runtime_env.read_text()),
+        submission_id=args.submission_id,
+    )
+    print(f"Job {job_id} submitted. Logs: ray job logs -f {job_id}. Stop: ray job stop {job_id}", flush=True)
+    if args.no_wait:
+        return 0
+    try:
+        return follow(client, job_id, lambda text: print(text, end="", flush=True), time.sleep)
+    except KeyboardInterrupt:
+        print(f"\nNo longer following; the job goes on. Follow again: ray job logs -f {job_id}", flush=True)
+        return EXIT_STOPPED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,393 @@
+"""jobs/ and cluster/ are valid against their schemas, agree with each other, and a misspelt field fails."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+KUBERAY_FILES = sorted((ROOT / "cluster" / "kuberay").glob("*.yaml"))
+RAY_FILES = sorted((ROOT / "cluster").glob("ray-cluster*.yaml"))
+JOB_SCRIPTS = sorted((ROOT / "jobs").glob("*.sh"))
+RUNTIME_ENVS = sorted((ROOT / "jobs").glob("runtime_env*.yaml"))
+HUB_MODELS = ("llama3_70b", "llama3_8b", "llama3_2_3b", "qwen3_8b", "qwen3_30b_a3b", "qwen3_next_80b", "qwen2_5_7b",
+              "mistral_7b")  # fmt: skip
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def kuberay_validator() -> jsonschema.Draft202012Validator:
+    schema = json.loads((ROOT / "tests" / "schemas" / "kuberay_v1.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def autoscaler_validator() -> jsonschema.Draft7Validator:
+    """Ray's own schema, found without importing ray."""
+    spec = importlib.util.find_spec("ray")
+    assert spec is not None
+    assert spec.origin is not None
+    schema = json.loads((Path(spec.origin).parent / "autoscaler" / "ray-schema.json").read_text())
+    return jsonschema.Draft7Validator(schema)
+
+
+def cluster_spec(document: dict[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = document["spec"]
+    return spec["rayClusterSpec"] if document["kind"] == "RayJob" else spec
+
+
+def pods(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The pod templates of a RayCluster or RayJob: head first."""
+    spec = cluster_spec(document)
+    return [spec["headGroupSpec"]["template"], *(group["template"] for group in spec["workerGroupSpecs"])]
+
+
+def ray_documents() -> list[dict[str, Any]]:
+    return [d for d in map(load, KUBERAY_FILES) if d["kind"] != "PersistentVolumeClaim"]
+
+
+# --- KubeRay ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", KUBERAY_FILES, ids=lambda p: p.name)
+def test_kuberay_manifests_are_valid(path: Path) -> None:
+    kuberay_validator().validate(load(path))
+
+
+def test_there_is_a_cluster_and_a_job_for_cpu_and_for_gpu() -> None:
+    assert {p.name for p in KUBERAY_FILES} == {
+        "raycluster-cpu.yaml", "raycluster-gpu.yaml", "rayjob-cpu.yaml", "rayjob-gpu.yaml", "storage.yaml",
+    }  # fmt: skip
+
+
+def _misspell_start_params(d: dict[str, Any]) -> None:
+    group = cluster_spec(d)["headGroupSpec"]
+    group["rayStartParam"] = group.pop("rayStartParams")
+
+
+def _number_as_start_param(d: dict[str, Any]) -> None:
+    cluster_spec(d)["headGroupSpec"]["rayStartParams"]["num-cpus"] = 0  # the API takes strings only
+
+
+def _forget_the_group_name(d: dict[str, Any]) -> None:
+    del cluster_spec(d)["workerGroupSpecs"][0]["groupName"]
+
+
+def _misspell_a_container_field(d: dict[str, Any]) -> None:
+    container = pods(d)[1]["spec"]["containers"][0]
+    container["volumeMount"] = container.pop("volumeMounts")
+
+
+def _memory_without_a_number(d: dict[str, Any]) -> None:
+    pods(d)[0]["spec"]["containers"][0]["resources"]["limits"]["memory"] = "lots"
+
+
+def _unknown_auth_mode(d: dict[str, Any]) -> None:
+    cluster_spec(d)["authOptions"]["mode"] = "on"
+
+
+def _old_api(d: dict[str, Any]) -> None:
+    d["apiVersion"] = "ray.io/v1alpha1"
+
+
+@pytest.mark.parametrize("name", ["raycluster-gpu.yaml", "rayjob-cpu.yaml"])
+@pytest.mark.parametrize(
+    "spoil",
+    [_misspell_start_params, _number_as_start_param, _forget_the_group_name, _misspell_a_container_field,
+     _memory_without_a_number, _unknown_auth_mode, _old_api],
+)  # fmt: skip
+def test_a_spoiled_manifest_fails(name: str, spoil: Callable[[dict[str, Any]], None]) -> None:
+    document = load(ROOT / "cluster" / "kuberay" / name)
+    kuberay_validator().validate(document)
+    spoil(document)
+    with pytest.raises(jsonschema.ValidationError):
+        kuberay_validator().validate(document)
+
+
+def test_a_rayjob_needs_a_cluster_and_an_entrypoint() -> None:
+    job = load(ROOT / "cluster" / "kuberay" / "rayjob-cpu.yaml")
+    for missing in ("rayClusterSpec", "entrypoint"):
+        spoiled = copy.deepcopy(job)
+        del spoiled["spec"][missing]
+        with pytest.raises(jsonschema.ValidationError):
+            kuberay_validator().validate(spoiled)
+
+
+def test_every_pod_mounts_the_runs_volume_and_is_scraped() -> None:
+    claim = load(ROOT / "cluster" / "kuberay" / "storage.yaml")
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]  # workers on any node write shards
+    documents = ray_documents()
+    assert len(documents) == 4
+    for document in documents:
+        for pod in pods(document):
+            volumes = {v["name"]: v for v in pod["spec"]["volumes"]}
+            container = pod["spec"]["containers"][0]
+            mounts = {m["mountPath"]: m["name"] for m in container["volumeMounts"]}
+            assert set(mounts.values()) == set(volumes)  # every volume is mounted, every mount has its volume
+            assert volumes[mounts["/runs"]]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+            note = pod["metadata"]["annotations"]
+            ports = {p["name"]: p["containerPort"] for p in container["ports"]}
+            assert note["prometheus.io/scrape"] == "true"
+            assert int(note["prometheus.io/port"]) == ports["metrics"]
+
+
+def test_gpu_workers_hold_the_model_they_run_and_cpu_workers_ask_for_no_gpu() -> None:
+    for document in ray_documents():
+        limits = pods(document)[1]["spec"]["containers"][0]["resources"]["limits"]
+        if "gpu" in document["metadata"]["name"]:
+            assert int(limits["nvidia.com/gpu"]) >= load(ROOT / "conf/model/llama3_70b.yaml")["tensor_parallel_size"]
+        else:
+            assert "nvidia.com/gpu" not in limits
+
+
+def test_ray_version_is_one_everywhere() -> None:
+    versions = {cluster_spec(d)["rayVersion"] for d in ray_documents()}
+    in_dockerfile = set(re.findall(r"rayproject/ray:([\d.]+)-", (ROOT / "cluster" / "Dockerfile").read_text()))
+    assert versions == in_dockerfile
+    pinned: set[str] = set()
+    for path in (ROOT / "requirements").glob("[cg]pu.txt"):
+        pinned |= set(re.findall(r"^ray(?:\[[^\]]*\])?==([\d.]+)", path.read_text(), flags=re.MULTILINE))
+    assert pinned <= versions
+
+
+# --- Ray's cluster launcher -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", RAY_FILES, ids=lambda p: p.name)
+def test_cluster_yaml_is_valid_against_rays_own_schema(path: Path) -> None:
+    document = load(path)
+    autoscaler_validator().validate(document)
+    if document["provider"]["type"] == "local":
+        assert document["max_workers"] == len(document["provider"]["worker_ips"])
+        assert "available_node_types" not in document  # Ray refuses it for machines of one's own
+    else:
+        assert document["head_node_type"] in document["available_node_types"]
+
+
+@pytest.mark.parametrize("path", RAY_FILES, ids=lambda p: p.name)
+def test_a_misspelt_cluster_field_fails(path: Path) -> None:
+    for spoil in ("worker_setup_command", "cluster-name"):
+        with pytest.raises(jsonschema.ValidationError):
+            autoscaler_validator().validate({**load(path), spoil: []})
+    with pytest.raises(jsonschema.ValidationError):
+        autoscaler_validator().validate({**load(path), "max_workers": -1})
+
+
+@pytest.mark.parametrize("path", RAY_FILES, ids=lambda p: p.name)
+def test_every_node_starts_with_the_token(path: Path) -> None:
+    document = load(path)
+    for commands in (document["head_start_ray_commands"], document["worker_start_ray_commands"]):
+        (start,) = [c for c in commands if "ray start" in c]
+        assert "RAY_AUTH_MODE=token" in start
+        assert "--metrics-export-port=8080" in start
+    assert any(target.endswith(".ray/auth_token") for target in document["file_mounts"])
+
+
+# --- jobs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", RUNTIME_ENVS, ids=lambda p: p.name)
+def test_runtime_env_has_known_fields_and_no_secret(path: Path) -> None:
+    document = load(path)
+    assert set(document) <= {"working_dir", "excludes", "env_vars", "pip", "uv", "config"}
+    assert document["working_dir"] == "."
+    assert all(isinstance(v, str) for v in document["env_vars"].values())  # Ray refuses other types
+    assert not [k for k in document["env_vars"] if re.search(r"TOKEN$|KEY|SECRET|PASSWORD", k)]
+    assert {"/.venv/", "/outputs/"} <= set(document["excludes"])
+    assert not {"/audit/", "/conf/", "/requirements/", "/jobs/"} & set(document["excludes"])
+
+
+def _stub_ray(folder: Path) -> dict[str, str]:
+    """A `ray` on PATH that writes its arguments as JSON: the script is run for real up to that point."""
+    stub = folder / "ray"
+    stub.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
+    stub.chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize("path", JOB_SCRIPTS, ids=lambda p: p.name)
+def test_job_scripts_submit_the_sweep(path: Path, tmp_path: Path) -> None:
+    env = {**_stub_ray(tmp_path), "RUN_DIR": "/runs/x y"}
+    done = subprocess.run([path, "seed=7"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    arguments = json.loads(done.stdout)
+    assert arguments[:2] == ["job", "submit"]
+    assert (ROOT / arguments[arguments.index("--runtime-env") + 1]).is_file()
+    command = arguments[arguments.index("--") + 1 :]
+    assert command[:3] == ["python", "-m", "audit.sweep"]
+    assert "run_dir=/runs/x y" in command  # quoted all the way
+    assert command[-1] == "seed=7"
+
+
+@pytest.mark.parametrize("name", ["llama3_70b.sh", "panel.sh", "openai_endpoints.sh"])
+def test_job_scripts_ask_for_a_run_dir(name: str, tmp_path: Path) -> None:
+    env = {k: v for k, v in _stub_ray(tmp_path).items() if k != "RUN_DIR"}
+    done = subprocess.run([ROOT / "jobs" / name], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "RUN_DIR=/runs/" in done.stderr  # the message shows an example
+    assert done.stdout == ""
+
+
+def _overrides_in_the_repository() -> list[tuple[str, str]]:
+    """Every `key=value` after `python -m audit.sweep` in jobs/*.sh and the RayJobs' entrypoints: (file, override)."""
+    found = []
+    for path in JOB_SCRIPTS:
+        text = path.read_text().split("exec ray job submit", 1)[1].replace("\\\n", " ")
+        words = shlex.split(text)
+        found += [(path.name, w) for w in words[words.index("audit.sweep") + 1 :] if "=" in w]
+    for document in ray_documents():
+        if document["kind"] == "RayJob":
+            words = shlex.split(document["spec"]["entrypoint"])
+            found += [(document["metadata"]["name"], w) for w in words[words.index("audit.sweep") + 1 :]]
+    return found
+
+
+def test_jobs_name_models_benchmarks_and_clusters_that_exist() -> None:
+    overrides = _overrides_in_the_repository()
+    assert len(overrides) > 20
+    seen = set()
+    for source, override in overrides:
+        group, value = override.split("=", 1)
+        if group in ("model", "benchmark", "cluster"):
+            for name in value.strip("[]").split(","):
+                assert (ROOT / "conf" / group / f"{name}.yaml").is_file(), f"{source}: no conf/{group}/{name}.yaml"
+                seen.add(group)
+    assert seen == {"model", "benchmark", "cluster"}
+
+
+# --- jobs/submit.py ---------------------------------------------------------------------------------------------------
+
+
+def submit_module() -> Any:
+    spec = importlib.util.spec_from_file_location("jobs_submit", ROOT / "jobs" / "submit.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@dataclass
+class Info:
+    status: str
+    driver_exit_code: int | None = None
+    message: str = ""
+
+
+@dataclass
+class FakeJobs:
+    """A job whose log is cut `breaks` times while it runs; every new connection starts at the log's beginning."""
+
+    log: list[str]
+    final: Info
+    breaks: int = 0
+    connections: int = field(default=0, init=False)
+
+    async def tail_job_logs(self, job_id: str) -> AsyncIterator[str]:
+        self.connections += 1
+        if self.connections <= self.breaks:
+            for chunk in self.log[: self.connections]:
+                yield chunk
+            if self.connections % 2:
+                raise RuntimeError("WebSocket connection closed unexpectedly with close code 1006")
+            return
+        for chunk in self.log:
+            yield chunk
+
+    def get_job_info(self, job_id: str) -> Info:
+        return self.final if self.connections > self.breaks else Info("RUNNING")
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        (Info("SUCCEEDED", 0), 0),
+        (Info("FAILED", 3), 3),  # verdict: excess
+        (Info("FAILED", 4), 4),  # verdict: withheld, brittle, underpowered
+        (Info("FAILED", 1), 1),
+        (Info("FAILED", None), 1),  # the runtime_env could not be made: no driver ever ran
+        (Info("FAILED", -9), 137),  # killed, out of memory
+        (Info("STOPPED", -15), 130),
+    ],
+)
+def test_submit_exits_with_the_drivers_code(info: Info, expected: int) -> None:
+    jobs = FakeJobs(["a\n"], info)
+    assert submit_module().follow(jobs, "job", lambda text: None, lambda seconds: None) == expected
+
+
+def test_submit_shows_every_log_line_once_although_the_connection_breaks() -> None:
+    jobs = FakeJobs(["one\n", "two\n", "three\n"], Info("SUCCEEDED", 0), breaks=2)
+    shown: list[str] = []
+    slept: list[float] = []
+    assert submit_module().follow(jobs, "job", shown.append, slept.append) == 0
+    text = "".join(t for t in shown if "connection lost" not in t)
+    assert text.split() == ["one", "two", "three"]
+    assert len(slept) == 2  # once after each connection that ended before the job did
+
+
+def test_submit_prints_why_a_job_failed() -> None:
+    shown: list[str] = []
+    jobs = FakeJobs([], Info("FAILED", None, "runtime_env setup failed: no such package"))
+    submit_module().follow(jobs, "job", shown.append, lambda seconds: None)
+    assert "no such package" in "".join(shown)
+
+
+def test_submit_splits_its_own_options_from_the_command() -> None:
+    module = submit_module()
+    args = module.parse(["--no-wait", "--", "python", "-m", "audit.sweep", "--help"])
+    assert args.command == ["python", "-m", "audit.sweep", "--help"]
+    assert load(args.runtime_env)["working_dir"] == "."
+    with pytest.raises(SystemExit):
+        module.parse([])
+
+
+def test_submit_imports_ray_only_when_it_submits() -> None:
+    tree = ast.parse((ROOT / "jobs" / "submit.py").read_text())
+    top = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+    names = {a.name for n in top if isinstance(n, ast.Import) for a in n.names}
+    names |= {n.module or "" for n in top if isinstance(n, ast.ImportFrom)}
+    assert names
+    assert not {n for n in names if n.split(".")[0] in ("ray", "yaml")}
+
+
+# --- model and cluster configs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HUB_MODELS)
+def test_hub_model_configs(name: str) -> None:
+    path = ROOT / "conf" / "model" / f"{name}.yaml"
+    assert path.read_text().splitlines()[0] == f"# @package model.{name}"
+    config = load(path)
+    assert config["name"] == name
+    assert re.fullmatch(r"[\w.-]+/[\w.-]+", config["path"])
+    assert config["revision"] is None or re.fullmatch(r"[0-9a-f]{40}", config["revision"])
+    assert config["trust_remote_code"] is False
+    # Nine router messages and the worker's answer must fit beside the question and the template.
+    assert 9 * config["router"]["max_tokens"] + config["worker"]["max_tokens"] + 4096 <= config["max_model_len"]
+    assert set(config["router"]) == set(config["worker"]) == {"max_tokens", "temperature", "top_p"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "conf" / "cluster").glob("*.yaml")), ids=lambda p: p.stem)
+def test_cluster_configs(path: Path) -> None:
+    config = load(path)
+    assert {"address", "num_cpus", "num_gpus", "dashboard", "runtime_env"} <= set(config)
+    if config["address"] == "auto":  # Ray refuses resource counts when it joins a cluster
+        assert config["num_cpus"] is None
+        assert config["num_gpus"] is None

@@ -191,7 +191,7 @@ class _Writer:
 
     def _question(self, i: int) -> tuple[str, tuple[str, ...], int]:
         goods, place = _GOODS[i % len(_GOODS)], _PLACES[(i // 7) % len(_PLACES)]
-        have, sold = 20 + (i * 7) % 61, 3 + (i * 5) % 17
+        have, sold = 40 + (i * 7) % 61, 3 + (i * 5) % 17
         stem = (
             f"A {_PEOPLE[i % len(_PEOPLE)]} in {place} keeps {have} {goods} in store number {i + 1} and sells {sold} "
             f"of them before noon. How many {goods} are left in the store?"

@@ -1,0 +1,369 @@
+"""The gates: can this measurement carry a verdict at all? Each is a function of one cell's outcomes or texts.
+
+A gate that fails says so with its number, its threshold, the questions behind it and what to do. `withholds` tells
+whether a failure alone withholds the verdict; `enough_data` and `answer_leak` do not: see `decide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from audit.records import Arm, Reading, Setting
+from audit.statistics.chance import chance_check, chance_level
+from audit.statistics.mcnemar import mcnemar_exact
+from audit.statistics.paired import BoolArray, CellOutcomes, State
+from audit.statistics.values import to_values
+from audit.verdict.result import MAX_ITEMS, Gate, Status
+from audit.verdict.texts import TextMeasures
+from audit.verdict.thresholds import Thresholds
+
+CLEAN = Setting(Arm.FORWARD_FULL, 1, 0)
+DIRECT = Setting(Arm.DIRECT, 0, 0)
+
+
+def all_gates(
+    cell: CellOutcomes, texts: TextMeasures | None, thresholds: Thresholds, mde: float | None
+) -> tuple[Gate, ...]:
+    """Every gate, in the order in which the report lists them. texts is None when only outcomes are at hand."""
+    return (
+        parseability(cell, thresholds),
+        above_chance(cell, thresholds),
+        pairing(cell, thresholds),
+        exact_values(cell),
+        clean_fidelity(cell, texts, thresholds),
+        manipulation_reached_worker(texts, thresholds),
+        answer_leak(texts, thresholds),
+        enough_data(mde, thresholds),
+    )
+
+
+def above_chance(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
+    """Clean and direct accuracy beat the mean of 1/k by the given number of standard errors.
+
+    number: the smaller of the two z scores, (accuracy - chance) / standard error of a guesser.
+    """
+    name, source = "above_chance", "mean of 1/k over the questions; conf/verdict: above_chance_standard_errors"
+    limit = thresholds.above_chance_standard_errors
+    found: dict[str, float] = {}
+    for label, setting in (("clean", CLEAN), ("direct", DIRECT)):
+        if setting in cell.settings:
+            values = to_values(cell.row(setting))
+            answered = ~np.isnan(values)
+            if answered.any():
+                check = chance_check(float(values[answered].mean()), cell.n_options[answered], limit)
+                found |= {f"{label}_accuracy": check.accuracy, f"{label}_z": check.z}
+    scores = [v for k, v in found.items() if k.endswith("_z")]
+    chance = chance_level(cell.n_options)
+    if not scores:
+        return _absent(name, limit, source, "Neither the clean nor the direct arm has an answer.")
+    passed = min(scores) > limit
+    shown = " and ".join(f"{a} {found[a + '_accuracy']:.3f}" for a in ("clean", "direct") if f"{a}_z" in found)
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=min(scores),
+        threshold=limit,
+        source=source,
+        detail=f"Accuracy ({shown}) is {'above' if passed else 'not above'} guessing ({chance:.3f}) by {limit:g} "
+        "standard errors.",
+        advice=""
+        if passed
+        else "A model that guesses has no score to audit: check the prompt, the reading of answers "
+        "and the gold labels, or take an easier benchmark.",
+        numbers={"chance": chance, **found},
+    )
+
+
+def parseability(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
+    """Share of rows with a readable answer, the lowest over the arms. Truncated and failed rows are counted apart."""
+    name, limit = "parseability", thresholds.answered_share_min
+    numbers: dict[str, float | None] = {}
+    shares: dict[str, float] = {}
+    for arm in Arm:
+        state = _states(cell, arm)
+        if state is None:
+            continue
+        present = max(int(np.sum(state != State.ABSENT)), 1)
+        shares[arm.value] = float(np.sum(state >= State.WRONG)) / state.size
+        for label, kind in (("unparsed", State.UNPARSED), ("truncated", State.TRUNCATED), ("error", State.ERROR)):
+            numbers[f"{arm.value}_{label}"] = float(np.sum(state == kind)) / present
+        numbers[f"{arm.value}_absent"] = float(np.mean(state == State.ABSENT))
+        numbers[f"{arm.value}_answered"] = shares[arm.value]
+    worst = min(shares, key=lambda a: shares[a])
+    state = _states(cell, Arm(worst))
+    assert state is not None  # noqa: S101 - the arm was found above
+    behind = _behind(cell, np.any(state < State.WRONG, axis=0))
+    passed = shares[worst] >= limit
+    trivial = cell.reading != Reading.LETTER
+    detail = f"{shares[worst]:.1%} of the rows of {worst} have a readable answer, the lowest of {len(shares)} arms."
+    if trivial:
+        detail += f" Answers were read by {cell.reading}, which always finds one: only failed rows can be missing."
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=shares[worst],
+        threshold=limit,
+        source="li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min",
+        detail=detail,
+        advice=""
+        if passed
+        else "Read some unreadable replies: raise max_tokens if they are cut off, mend the worker "
+        "prompt, or read answers by letter_logprob or option_text.",
+        numbers=numbers,
+        items=behind[:MAX_ITEMS],
+        item_count=len(behind),
+    )
+
+
+def pairing(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
+    """The same question must be the same question in every arm.
+
+    Right and wrong under two settings of one model agree more than two independent shuffles would. The clean baseline
+    is compared with every other setting; number is the smallest z of their association (phi * sqrt(n - 1)). A noisy or
+    ensemble setting that is not itself above chance carries no signal and is left out.
+    """
+    name, source, limit = "pairing", "ours; conf/verdict: pairing_z_min", thresholds.pairing_z_min
+    if CLEAN not in cell.settings:
+        return _absent(name, limit, source, "There is no clean baseline to pair with.")
+    clean = to_values(cell.row(CLEAN))
+    scores: dict[str, float] = {}
+    for setting in cell.settings:
+        if setting == CLEAN:
+            continue
+        other = to_values(cell.row(setting))
+        both = ~np.isnan(clean) & ~np.isnan(other)
+        a, b = clean[both], other[both]
+        if a.size < thresholds.pairing_questions_min or a.std() == 0 or b.std() == 0:
+            continue
+        if not chance_check(float(b.mean()), cell.n_options[both], thresholds.above_chance_standard_errors).above:
+            continue
+        scores[label(setting)] = float(np.corrcoef(a, b)[0, 1] * np.sqrt(a.size - 1))
+    if not scores:
+        return _absent(
+            name,
+            limit,
+            source,
+            f"No setting can be checked: at least {thresholds.pairing_questions_min} questions answered in both, an "
+            "accuracy above chance, and right and wrong answers are needed.",
+        )
+    worst = min(scores, key=lambda s: scores[s])
+    passed = scores[worst] >= limit
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=scores[worst],
+        threshold=limit,
+        source=source,
+        detail=f"Right and wrong answers under {worst} agree with the clean baseline {scores[worst]:.1f} standard "
+        f"errors better than shuffled questions would (the lowest of {len(scores)} settings).",
+        advice=""
+        if passed
+        else "Question ids do not mean the same question in every arm, or the answers do not depend "
+        "on the question: compare the texts of one id across arms.",
+        numbers={"settings_checked": float(len(scores))},
+    )
+
+
+def exact_values(cell: CellOutcomes) -> Gate:
+    """Values that real data rarely give: an accuracy of exactly 0 or 1, no changed answer in any noisy setting.
+
+    number: how many such alarms. A gain of exactly 0 with some answers changed is common in a small sample (for 20
+    changed answers, 18 % of the time), so it is counted in `zero_gains` and does not fail the gate by itself.
+    """
+    alarms: list[str] = []
+    zero_gains = zero_width = noisy_settings = 0
+    clean = to_values(cell.row(CLEAN)) if CLEAN in cell.settings else None
+    for setting in cell.settings:
+        values = to_values(cell.row(setting))
+        mean = float(np.nanmean(values)) if np.any(~np.isnan(values)) else float("nan")
+        if mean in (0.0, 1.0):
+            alarms.append(f"accuracy of exactly {mean:.0f} under {label(setting)}")
+        if setting.arm == Arm.NOISY_REWRITE and clean is not None:
+            change = (values - clean)[~np.isnan(values - clean)]
+            noisy_settings += 1
+            zero_gains += bool(change.size and change.sum() == 0)
+            zero_width += bool(change.size and not change.any())
+    if noisy_settings and zero_width == noisy_settings:
+        alarms.append("no answer differs between clean and noisy in any setting: every interval has zero width")
+    return Gate(
+        name="exact_values",
+        status=Status.FAIL if alarms else Status.PASS,
+        number=float(len(alarms)),
+        threshold=0.0,
+        source="eight cells of song2026's Table 2 are exactly 0.00, worse than guessing",
+        detail=("Found " + "; ".join(alarms[:5]) + ".")
+        if alarms
+        else "No accuracy is exactly 0 or 1."
+        + (f" {zero_gains} of {noisy_settings} gains are exactly 0." if zero_gains else ""),
+        advice="Look at the raw replies: such values usually come from unread answers, wrong labels or a manipulation "
+        "that changed nothing. A benchmark at its ceiling cannot show a gain."
+        if alarms
+        else "",
+        numbers={"zero_gains": float(zero_gains), "zero_width_intervals": float(zero_width)},
+    )
+
+
+def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: Thresholds) -> Gate:
+    """A clean router that loses the question lowers the baseline and manufactures gains.
+
+    Fails when the clean arm loses more than `clean_loss_max` against direct and more than chance explains (exact
+    McNemar at alpha), or when more than `lossy_share_max` of the clean messages drop an option or the stem.
+    number: the loss where that fails or is all there is, else the lossy share.
+    """
+    name, source = "clean_fidelity", "ours, after song2026 section 4.2; conf/verdict: clean_loss_max, lossy_share_max"
+    numbers: dict[str, float | None] = {}
+    parts: list[str] = []
+    loss_fails = lossy_fails = False
+    if DIRECT in cell.settings and CLEAN in cell.settings:
+        direct, clean = to_values(cell.row(DIRECT)), to_values(cell.row(CLEAN))
+        both = ~np.isnan(direct) & ~np.isnan(clean)
+        if both.any():
+            lost, won = int(np.sum(direct[both] > clean[both])), int(np.sum(direct[both] < clean[both]))
+            loss, p = (lost - won) / int(both.sum()), float(mcnemar_exact(lost, won).pvalue)
+            numbers |= {"loss": loss, "loss_p": p, "loss_max": thresholds.clean_loss_max}
+            loss_fails = loss > thresholds.clean_loss_max and p <= thresholds.alpha
+            parts.append(f"clean answers {abs(loss):.3f} {'below' if loss > 0 else 'above'} direct (p={p:.2g})")
+    items: tuple[str, ...] = ()
+    if texts is not None and texts.clean_messages:
+        share = texts.clean_lossy / texts.clean_messages
+        numbers |= {
+            "lossy_share": share,
+            "lossy_share_max": thresholds.lossy_share_max,
+            "without_stem": texts.clean_without_stem / texts.clean_messages,
+            "without_option": texts.clean_without_option / texts.clean_messages,
+        }
+        lossy_fails = share > thresholds.lossy_share_max
+        items = texts.lossy_ids
+        parts.append(f"{share:.1%} of {texts.clean_messages} clean messages drop an option or the stem")
+    if not parts:
+        return _absent(name, thresholds.clean_loss_max, source, "Neither a direct arm nor clean messages are at hand.")
+    by_loss = loss_fails or ("loss" in numbers and not lossy_fails) or "lossy_share" not in numbers
+    failed = loss_fails or lossy_fails
+    return Gate(
+        name=name,
+        status=Status.FAIL if failed else Status.PASS,
+        number=numbers["loss" if by_loss else "lossy_share"],
+        threshold=thresholds.clean_loss_max if by_loss else thresholds.lossy_share_max,
+        source=source,
+        detail=(" and ".join(parts)).capitalize() + ".",
+        advice="The clean router does not transmit the question: raise the router's max_tokens, mend its prompt or use "
+        "a stronger router model; compare with direct meanwhile."
+        if failed
+        else "",
+        items=items[:MAX_ITEMS],
+        item_count=len(items),
+        numbers=numbers,
+    )
+
+
+def manipulation_reached_worker(texts: TextMeasures | None, thresholds: Thresholds) -> Gate:
+    """Share of noisy presentations that equal the clean one after normalisation, in the prompt really sent."""
+    name, limit = "manipulation_reached_worker", thresholds.noop_share_max
+    source = "li2026, gate G1 (silent no-op rate below 20 %); conf/verdict: noop_share_max"
+    if texts is None or not texts.noisy_presentations:
+        return _absent(name, limit, source, "No worker prompt of a noisy presentation is at hand.")
+    share = texts.noops / texts.noisy_presentations
+    passed = share < limit
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=share,
+        threshold=limit,
+        source=source,
+        detail=f"{share:.1%} of {texts.noisy_presentations} noisy presentations reached the worker as the clean text. "
+        f"On average {texts.deleted or 0:.0%} of the question's words were gone ({texts.deleted_per_message or 0:.0%} in "
+        f"a single message) and {texts.added or 0:.0%} of the worker's text was new.",
+        advice=""
+        if passed
+        else "The routers did not rewrite, or their text was not used: read some noisy messages and "
+        "the worker prompt that was sent, and raise the router's temperature or use a stronger router.",
+        items=texts.noop_ids[:MAX_ITEMS],
+        item_count=len(texts.noop_ids),
+        numbers={
+            "deleted": texts.deleted,
+            "deleted_per_message": texts.deleted_per_message,
+            "added": texts.added,
+            "lost": texts.lost / texts.noisy_presentations,
+        },
+    )
+
+
+def answer_leak(texts: TextMeasures | None, thresholds: Thresholds) -> Gate:
+    """Share of noisy router messages that state the gold option as the answer. Does not withhold: see `decide`."""
+    name, limit = "answer_leak", thresholds.leak_share_max
+    source = "ours; routers are told not to answer (song2026, section 4.3); conf/verdict: leak_share_max"
+    if texts is None or not texts.messages_noisy:
+        return _absent(name, limit, source, "No noisy router message is at hand.", withholds=False)
+    share = texts.leaking_noisy / texts.messages_noisy
+    passed = share <= limit
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=share,
+        threshold=limit,
+        source=source,
+        detail=f"{share:.1%} of {texts.messages_noisy} noisy router messages state the right option as the answer; "
+        f"{texts.stated_wrong / texts.messages:.1%} of all messages state a wrong one; "
+        f"{texts.gold_only_kept / texts.messages_noisy:.1%} kept the right option and dropped every other.",
+        advice=""
+        if passed
+        else "The routers answer instead of rewriting: trust only the figures without the questions "
+        "concerned, and forbid answering more firmly in the router prompt.",
+        withholds=False,
+        items=texts.leak_ids[:MAX_ITEMS],
+        item_count=len(texts.leak_ids),
+        numbers={
+            "all_messages": texts.leaking / texts.messages,
+            "stated_wrong": texts.stated_wrong / texts.messages,
+            "gold_only_kept": texts.gold_only_kept / texts.messages_noisy,
+        },
+    )
+
+
+def enough_data(mde: float | None, thresholds: Thresholds) -> Gate:
+    """The design's minimum detectable gain against the effect of interest. A failure alone means `underpowered`."""
+    limit = thresholds.effect_of_interest
+    source = "exact power of McNemar's test at the observed discordance; conf/verdict: effect_of_interest"
+    if mde is None:
+        return _absent("enough_data", limit, source, "There is no clean and noisy pair.", withholds=False)
+    passed = mde <= limit  # false for NaN: no gain at all is detectable
+    return Gate(
+        name="enough_data",
+        status=Status.PASS if passed else Status.FAIL,
+        number=mde,
+        threshold=limit,
+        source=source,
+        detail=f"The smallest gain that this design finds with {thresholds.power:.0%} power is "
+        + (f"{mde:.3f}" if np.isfinite(mde) else "larger than any possible")
+        + f"; the gain of interest is {limit:.3f}.",
+        advice=""
+        if passed
+        else "Ask more questions (audit.plan says how many detect the gain of interest) or fewer router counts.",
+        withholds=False,
+    )
+
+
+def label(setting: Setting) -> str:
+    """A setting in words: "noisy_rewrite r=3", "direct", "forward_full r=1 #2" for its third replicate."""
+    text = setting.arm.value if setting.arm == Arm.DIRECT else f"{setting.arm.value} r={setting.routers}"
+    return f"{text} #{setting.replicate}" if setting.replicate else text
+
+
+def failed(gates: Sequence[Gate], *, withholding: bool = True) -> tuple[Gate, ...]:
+    """The gates that failed; only those that withhold a verdict unless asked otherwise."""
+    return tuple(g for g in gates if g.status == Status.FAIL and (g.withholds or not withholding))
+
+
+def _states(cell: CellOutcomes, arm: Arm) -> np.ndarray | None:
+    settings = cell.settings_of(arm)
+    return np.stack([cell.row(s) for s in settings]) if settings else None
+
+
+def _behind(cell: CellOutcomes, mask: BoolArray) -> tuple[str, ...]:
+    return tuple(q for q, hit in zip(cell.question_ids, mask, strict=True) if hit)
+
+
+def _absent(name: str, threshold: float, source: str, detail: str, *, withholds: bool = True) -> Gate:
+    return Gate(name, Status.NOT_APPLICABLE, None, threshold, source, detail, withholds=withholds)

@@ -57,20 +57,21 @@ def status_of(info: Any) -> str:
 def follow(client: JobClient, job_id: str, echo: Callable[[str], None], sleep: Callable[[float], None]) -> int:
     """Echo the job's log until it ends; return the exit code. A log connection that breaks is opened again."""
 
-    async def echo_log(seen: int) -> int:
-        position = 0  # the stream starts over after a reconnect: skip what was shown
+    shown = 0  # characters echoed so far
+
+    async def echo_log() -> None:
+        nonlocal shown
+        position = 0  # every connection starts at the log's beginning: skip what was shown
         async for chunk in client.tail_job_logs(job_id):
-            new = chunk[max(0, seen - position) :]
+            new = chunk[max(0, shown - position) :]
             position += len(chunk)
             if new:
                 echo(new)
-            seen = max(seen, position)
-        return seen
+                shown = position
 
-    shown = 0
     while True:
         try:
-            shown = asyncio.run(echo_log(shown))
+            asyncio.run(echo_log())
         except (RuntimeError, OSError) as broken:
             echo(f"\n[log connection lost: {broken}; trying again]\n")
         info = client.get_job_info(job_id)

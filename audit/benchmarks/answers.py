@@ -1,0 +1,111 @@
+"""What a gold field means: index, letter, label or text -> position among the options (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import ascii_uppercase
+
+from audit.errors import BenchmarkError
+
+LETTERS = ascii_uppercase
+ANSWER_FORMS = ("auto", "index", "letter", "text", "label")
+
+
+def typed_index(value: object) -> int:
+    """A whole number as int (2, 2.0, "2"); anything else, True included, is a BenchmarkError."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and value.strip().removeprefix("-").isdecimal():
+        return int(value.strip())
+    raise BenchmarkError(f"{value!r} is not a whole number; expected an index such as 2.")
+
+
+def letter_index(value: object, count: int) -> int:
+    """ "C" -> 2; a letter beyond the options is a BenchmarkError."""
+    letter = value.strip() if isinstance(value, str) else ""
+    allowed = LETTERS[:count]
+    if len(letter) != 1 or letter.upper() not in allowed:
+        raise BenchmarkError(f"gold {value!r} is outside the {count} options; expected a letter {_span(allowed)}.")
+    return allowed.index(letter.upper())
+
+
+def label_index(value: object, labels: Sequence[str]) -> int:
+    """The position of a label among the item's own labels."""
+    label = str(value).strip()
+    if label not in labels:
+        raise BenchmarkError(f"gold label {label!r} is not among the item's labels {', '.join(labels)}.")
+    return list(labels).index(label)
+
+
+def text_index(value: object, options: Sequence[str]) -> int:
+    """The position of the option with this very text (outer whitespace ignored); it must be one."""
+    text = str(value).strip()
+    hits = [i for i, option in enumerate(options) if option == text]
+    if len(hits) != 1:
+        found = "no option" if not hits else f"{len(hits)} options"
+        raise BenchmarkError(f"gold text {text!r} is the text of {found}; expected one of: {' | '.join(options)}.")
+    return hits[0]
+
+
+def resolve_answer(
+    value: object, options: Sequence[str], *, labels: Sequence[str] = (), form: str = "auto", base: int = 0
+) -> int:
+    """Position of the gold option.
+
+    form: index (counted from `base`), letter, text, label, or auto. auto: a number is an index and a text is whatever
+    it can be; when the readings disagree ("1" with an option "1" at another place) the row is refused, not guessed.
+    Raises BenchmarkError when no option, or more than one, is meant.
+    """
+    if form not in ANSWER_FORMS:
+        raise BenchmarkError(f"benchmark.answer_as={form!r}; expected one of {', '.join(ANSWER_FORMS)}.")
+    if form == "index":
+        return _shifted(typed_index(value), base, len(options))
+    if form == "letter":
+        return letter_index(value, len(options))
+    if form == "label":
+        return label_index(value, labels)
+    if form == "text":
+        return text_index(value, options)
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):
+        raise BenchmarkError("the gold answer is empty; expected an index, a letter or an option's text.")
+    if not isinstance(value, str):
+        return _shifted(typed_index(value), base, len(options))
+    return _auto(value, options, labels, base)
+
+
+def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) -> int:
+    text = value.strip()
+    if labels:
+        return label_index(text, labels)
+    readings: dict[str, int] = {}
+    if text in options:
+        readings["text"] = text_index(text, options)
+    if len(text) == 1 and text in LETTERS[: len(options)]:
+        readings["letter"] = letter_index(text, len(options))
+    if text.isdecimal() and base <= int(text) < base + len(options):
+        readings["index"] = int(text) - base
+    if not readings:
+        last = len(options) - 1
+        raise BenchmarkError(
+            f"gold {value!r} is outside the {len(options)} options; expected an index {base}..{base + last}, a letter "
+            f"{_span(LETTERS[: len(options)])}, or one of: {' | '.join(options)}."
+        )
+    if len(set(readings.values())) > 1:
+        ways = ", ".join(f"as {way} option {index + 1}" for way, index in readings.items())
+        raise BenchmarkError(f"gold {value!r} is ambiguous: {ways}. Say which, such as benchmark.answer_as=index.")
+    return next(iter(readings.values()))
+
+
+def _shifted(index: int, base: int, count: int) -> int:
+    if not base <= index < base + count:
+        hint = " (benchmark.index_base=1 for files that count from 1)" if base == 0 and index == count else ""
+        raise BenchmarkError(
+            f"gold index {index} is outside the {count} options; expected {base}..{base + count - 1}{hint}."
+        )
+    return index - base
+
+
+def _span(letters: str) -> str:
+    return f"{letters[0]}-{letters[-1]}" if len(letters) > 1 else letters or "(no options)"

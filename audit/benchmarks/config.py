@@ -1,0 +1,39 @@
+"""What a benchmark is, as configuration: the structured schema behind conf/benchmark/*.yaml.
+
+Plain types and no missing fields, so that Hydra's ConfigStore can register the class and every key can be overridden,
+such as `benchmark=mmlu benchmark.path=~/mmlu 'benchmark.subjects=[astronomy]'`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+
+@dataclass
+class BenchmarkConfig:
+    """Where the rows are and how to read them.
+
+    `path` wins over `hub`; one of the two must be set (`elementary` ships with the package and needs neither).
+    The `*_column` fields and everything below them are read by `format=mcq_file` only.
+    """
+
+    name: str = "elementary"  # goes into every shard and every made-up id
+    format: str = "elementary"  # how a row is read: one of `known_benchmarks()`
+    path: Optional[str] = None  # noqa: UP045  # local file or folder; OmegaConf wants typing.Optional
+    hub: Optional[str] = None  # noqa: UP045  # hub dataset id, such as cais/mmlu
+    hub_config: Optional[str] = None  # noqa: UP045  # the dataset's configuration, such as ARC-Easy
+    split: str = "test"
+    revision: Optional[str] = None  # noqa: UP045  # hub commit; null: the newest, resolved at run time and recorded
+    subjects: list[str] = field(default_factory=list)  # mmlu subjects, mmlu_pro or bbq categories; empty: all
+    shuffle_options: bool = False  # per item, by the run's seed; the permutation is in Question.order
+
+    id_column: Optional[str] = None  # noqa: UP045  # null: ids are <name>/<row number from 0>
+    question_column: str = "question"
+    choices_column: str = "choices"  # a list, a JSON list in text, or text cut at `choices_separator`
+    choice_columns: list[str] = field(default_factory=list)  # one column per option; empty: A, B, C, ... if present
+    choices_separator: Optional[str] = None  # noqa: UP045
+    answer_column: str = "answer"
+    answer_as: str = "auto"  # auto, index, letter, text or label; auto refuses what could mean two options
+    index_base: int = 0  # 1 where the first option is number 1
+    group_column: Optional[str] = None  # noqa: UP045  # the cluster (passage, subject); null: every item its own

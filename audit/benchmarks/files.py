@@ -1,0 +1,226 @@
+"""Files -> raw rows, streaming: jsonl, json, csv and parquet, with the line of every row for error messages."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from audit.benchmarks.rows import RawRow
+from audit.errors import BenchmarkError
+
+SUFFIXES = (".parquet", ".jsonl", ".json", ".csv")
+PARQUET_BATCH_ROWS = 1024
+HASH_CHUNK_BYTES = 1 << 20
+# One item may be published under any of these names of a split; the asked name is tried first.
+_SPLIT_ALIASES = {
+    "validation": ("validation", "valid", "val", "dev"),
+    "val": ("val", "validation", "valid"),
+    "dev": ("dev", "validation"),
+}
+_SPLIT_NAMES = {"train", "test", "validation", "valid", "val", "dev"}
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file to read. `label` is how messages name it; `subject` comes from the file's name ("" where none)."""
+
+    path: Path
+    label: str
+    subject: str = ""
+
+
+def read_rows(path: Path, *, header: bool = True) -> Iterator[tuple[str, RawRow]]:
+    """(place, row) of every row, such as ("line 7", {...}); csv without header gives lists of text.
+
+    Memory is bounded by one row (one batch for parquet), except .json, which is one document.
+    Raises BenchmarkError that names the place but not the file.
+    """
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".jsonl":
+            yield from _read_jsonl(path)
+        elif suffix == ".json":
+            yield from _read_json(path)
+        elif suffix == ".csv":
+            yield from _read_csv(path, header)
+        elif suffix == ".parquet":
+            yield from _read_parquet(path)
+        else:
+            raise BenchmarkError(f"cannot read {suffix or 'a file without suffix'}; expected {', '.join(SUFFIXES)}.")
+    except OSError as error:
+        raise BenchmarkError(f"cannot be read: {error.strerror or error}.") from error
+
+
+def _read_jsonl(path: Path) -> Iterator[tuple[str, RawRow]]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            place = f"line {number}"
+            text = _decode(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, place).strip()
+            if text:
+                yield place, _object(_parse_json(text, place), place)
+
+
+def _read_json(path: Path) -> Iterator[tuple[str, RawRow]]:
+    document = _parse_json(_decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), "the document"), "")
+    if not isinstance(document, list):
+        raise BenchmarkError("expected a JSON list of objects; for one object a line name the file .jsonl.")
+    for number, row in enumerate(document, start=1):
+        yield f"item {number}", _object(row, f"item {number}")
+
+
+def _read_csv(path: Path, header: bool) -> Iterator[tuple[str, RawRow]]:
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        rows = _csv_records(stream)
+        names: list[str] | None = None
+        for place, fields in rows:
+            if not header:
+                yield place, fields
+            elif names is None:
+                names = [name.strip() for name in fields]
+                if len(set(names)) != len(names):
+                    raise BenchmarkError(f"{place}: the header repeats a column: {', '.join(names)}.")
+            elif len(fields) != len(names):
+                raise BenchmarkError(
+                    f"{place}: {len(fields)} fields, but the header has {len(names)} ({', '.join(names)}). "
+                    'Quote a field that holds a comma, such as "Paris, France".'
+                )
+            else:
+                yield place, dict(zip(names, fields, strict=True))
+
+
+def _csv_records(stream: TextIO) -> Iterator[tuple[str, list[str]]]:
+    """Records with the line each begins on (a quoted field may span lines); empty lines are skipped."""
+    reader = csv.reader(stream, strict=True)
+    while True:
+        place = f"line {reader.line_num + 1}"
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise BenchmarkError(
+                f'{place}: malformed csv row ({error}); quotes inside a quoted field are doubled, such as "a ""b"" c".'
+            ) from error
+        except UnicodeDecodeError as error:
+            raise _not_utf8(error, f"near {place}") from error
+        if fields:
+            yield place, fields
+
+
+def _read_parquet(path: Path) -> Iterator[tuple[str, RawRow]]:
+    number = 0
+    try:
+        with pq.ParquetFile(path) as table:
+            for batch in table.iter_batches(batch_size=PARQUET_BATCH_ROWS):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield f"row {number}", row
+    except pa.ArrowException as error:
+        reason = str(error).splitlines()[0]
+        raise BenchmarkError(f"after row {number}: not a readable parquet file ({reason}).") from error
+
+
+def _parse_json(text: str, place: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        at = f"{place}: " if place else ""
+        raise BenchmarkError(
+            f"{at}malformed JSON ({error}); expected such as "
+            '{"question": "2 + 2 = ?", "choices": ["3", "4"], "answer": 1}.'
+        ) from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; a repeated key is an error, because json would silently keep the last one."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {next(k for k in keys if keys.count(k) > 1)!r} occurs twice in one object")
+    return found
+
+
+def _object(value: Any, place: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BenchmarkError(f"{place}: expected a JSON object, found {type(value).__name__}.")
+    return value
+
+
+def _decode(data: bytes, place: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _not_utf8(error, place) from error
+
+
+def _not_utf8(error: UnicodeDecodeError, place: str) -> BenchmarkError:
+    byte = error.object[error.start]
+    return BenchmarkError(
+        f"{place}: byte 0x{byte:02x} is not UTF-8. Convert the file, such as `iconv -f MACROMAN -t UTF-8 in > out`."
+    )
+
+
+def content_hash(files: Sequence[DataFile]) -> str:
+    """sha256:<hex> of one file's bytes; of several, of their "<sha256>  <name>" lines in order."""
+    digests = []
+    for file in files:
+        sha = hashlib.sha256()
+        try:
+            with file.path.open("rb") as stream:
+                while chunk := stream.read(HASH_CHUNK_BYTES):
+                    sha.update(chunk)
+        except OSError as error:
+            raise BenchmarkError(f"{file.label} cannot be read: {error.strerror or error}.") from error
+        digests.append(sha.hexdigest())
+    if len(digests) == 1:
+        return f"sha256:{digests[0]}"
+    lines = "".join(f"{digest}  {file.path.name}\n" for digest, file in zip(digests, files, strict=True))
+    return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
+
+
+def select_files(
+    names: Sequence[str], *, config: str | None, split: str, suffixes: Sequence[str], strict: bool
+) -> list[str]:
+    """Which of a folder's or repository's files hold one configuration and split, in order; [] when none does.
+
+    names: paths relative to the root, such as "ARC-Easy/test-00000-of-00001.parquet". The first suffix found wins.
+    strict (the hub): configuration and split must be in the path. Otherwise (a user's folder) a name that no file
+    carries does not select, so that a folder of <category>.jsonl is read whole.
+    """
+    for suffix in suffixes:
+        found = sorted(n for n in names if n.lower().endswith(suffix) and not n.startswith("."))
+        if config:
+            mine = [n for n in found if _has_config(n, config)]
+            found = mine if mine or strict else found
+        elif strict:
+            found = _one_folder(found)
+        for alias in (split, *_SPLIT_ALIASES.get(split, ())):
+            if mine := [n for n in found if alias.lower() in _tokens(n)]:
+                return mine
+        if found and not strict and not any(_SPLIT_NAMES & _tokens(n) for n in found):
+            return found
+    return []
+
+
+def _tokens(name: str) -> set[str]:
+    return set(re.split(r"[-_./]+", name.lower()))
+
+
+def _has_config(name: str, config: str) -> bool:
+    wanted, *parts = config.lower(), *name.lower().split("/")
+    return wanted in parts[:-1] or bool(re.match(rf"{re.escape(wanted)}([-_.]|$)", parts[-1]))
+
+
+def _one_folder(names: list[str]) -> list[str]:
+    """Files of a repository without configurations: the root or data/, or the only folder there is."""
+    plain = [n for n in names if n.split("/")[0] in ("data", "default") or "/" not in n]
+    return plain if plain or len({n.split("/")[0] for n in names}) > 1 else names

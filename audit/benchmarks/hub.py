@@ -1,0 +1,148 @@
+"""Fetches a benchmark's files from the Hugging Face hub at one commit, through huggingface_hub alone.
+
+The token, if any, is read by huggingface_hub (HF_TOKEN, or a stored login) and appears nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.files import DataFile, select_files
+from audit.errors import BenchmarkError
+
+PARQUET_BRANCH = "refs/convert/parquet"  # the hub's own conversion of datasets published as scripts
+METADATA_TIMEOUT_S = 20.0
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Files of one commit, in order."""
+
+    revision: str
+    files: tuple[DataFile, ...]
+    notes: tuple[str, ...] = ()
+
+
+def fetch(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot:
+    """Resolves the revision to a commit, picks the files of configuration and split, downloads them into the hub cache.
+
+    Without network, a pinned commit is taken from that cache. Raises BenchmarkError that says what to do.
+    """
+    # Imported here: it takes a while, and local benchmarks do not need it.
+    import httpx
+    from huggingface_hub import HfApi, hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+
+    try:
+        api, repository = HfApi(), str(config.hub)
+        info = api.dataset_info(repository, revision=config.revision, timeout=METADATA_TIMEOUT_S)
+        commit = str(info.sha)
+        notes: tuple[str, ...] = ()
+        names = [sibling.rfilename for sibling in info.siblings or []]
+        chosen = _choose(names, config, suffixes)
+        if not chosen and config.revision is None:
+            commit, chosen, notes = _converted(api, config, suffixes, names)
+        if not chosen:
+            raise _no_files(config, names)
+        paths = [hf_hub_download(repository, name, repo_type="dataset", revision=commit) for name in chosen]
+    except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled, httpx.HTTPError, OSError) as error:
+        cached = None if _refused(error) else _from_cache(config, suffixes)
+        if cached is None:
+            raise _explained(config, error) from error
+        return cached
+    return _snapshot(config, commit, chosen, paths, notes)
+
+
+def _choose(names: Sequence[str], config: BenchmarkConfig, suffixes: Sequence[str]) -> list[str]:
+    whole = [name for name in names if not any(part.startswith("partial-") for part in name.split("/"))]
+    return select_files(whole, config=config.hub_config, split=config.split, suffixes=suffixes, strict=True)
+
+
+def _converted(
+    api: object, config: BenchmarkConfig, suffixes: Sequence[str], original: Sequence[str]
+) -> tuple[str, list[str], tuple[str, ...]]:
+    """(commit, files, notes) of the hub's parquet conversion; the files are [] when it has none."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import RevisionNotFoundError
+
+    assert isinstance(api, HfApi)  # noqa: S101  # imported lazily, so not nameable in the signature
+    try:
+        info = api.dataset_info(str(config.hub), revision=PARQUET_BRANCH, timeout=METADATA_TIMEOUT_S)
+    except RevisionNotFoundError as error:
+        raise _no_files(config, original) from error
+    names = [sibling.rfilename for sibling in info.siblings or []]
+    note = f"read from the hub's parquet conversion ({PARQUET_BRANCH}), because {config.hub} holds no such file itself."
+    return str(info.sha), _choose(names, config, suffixes), (note,)
+
+
+def _from_cache(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot | None:
+    """The snapshot of a pinned commit in the local cache; None when it is not there, or nothing is pinned."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    if config.revision is None or not _COMMIT.fullmatch(config.revision):
+        return None
+    try:
+        folder = Path(
+            snapshot_download(str(config.hub), repo_type="dataset", revision=config.revision, local_files_only=True)
+        )
+    except LocalEntryNotFoundError:
+        return None
+    chosen = _choose([p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()], config, suffixes)
+    if not chosen or not _all_shards(chosen):
+        return None
+    return _snapshot(config, config.revision, chosen, [str(folder / name) for name in chosen], ())
+
+
+def _all_shards(names: Sequence[str]) -> bool:
+    """Whether every one of test-00000-of-00003, ... is among the names: a cache may hold some only."""
+    totals = [int(match[1]) for name in names if (match := re.search(r"-of-(\d+)\.", name))]
+    return all(total == len(names) for total in totals)
+
+
+def _snapshot(
+    config: BenchmarkConfig, commit: str, names: Sequence[str], paths: Sequence[str], notes: tuple[str, ...]
+) -> Snapshot:
+    files = tuple(DataFile(Path(path), f"{config.hub}/{name}") for name, path in zip(names, paths, strict=True))
+    return Snapshot(commit, files, notes)
+
+
+def _no_files(config: BenchmarkConfig, names: Sequence[str]) -> BenchmarkError:
+    data = sorted(n for n in names if n.endswith((".parquet", ".jsonl", ".json", ".csv", ".py")))
+    listing = ", ".join(data[:8]) + (f", ... ({len(data)} files)" if len(data) > 8 else "") or "none"
+    at = f" at {config.revision}" if config.revision else ""
+    return BenchmarkError(
+        f"{config.hub}{at} has no file of configuration {config.hub_config or '(default)'!r} and split "
+        f"{config.split!r}. Its data files: {listing}. Set benchmark.hub_config=... and benchmark.split=..., "
+        "or download it yourself and give benchmark.path=FILE."
+    )
+
+
+def _refused(error: Exception) -> bool:
+    """The hub answered, and said no: a cached copy must not hide a licence that was withdrawn or a mistyped name."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return status is not None and 400 <= status < 500 and status not in (408, 429)
+
+
+def _explained(config: BenchmarkConfig, error: Exception) -> BenchmarkError:
+    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
+
+    local = "or download it yourself and give benchmark.path=FILE_OR_FOLDER"
+    if isinstance(error, GatedRepoError):
+        what = f"is gated: accept its terms at its hub page, then set HF_TOKEN to your access token, {local}"
+    elif isinstance(error, RevisionNotFoundError):
+        what = f"has no revision {config.revision!r}: give a commit, tag or branch, such as benchmark.revision=main"
+    elif isinstance(error, RepositoryNotFoundError):
+        what = f"is not on the hub, or is private: check the spelling, or set HF_TOKEN to your token, {local}"
+    elif isinstance(error, HFValidationError):
+        what = "is not a dataset id: expected owner/name, such as benchmark.hub=allenai/ai2_arc"
+    else:
+        first = str(error).strip().splitlines()
+        reason = first[0] if first else type(error).__name__
+        what = f"could not be fetched ({reason}): check the network, and HF_ENDPOINT if you use a mirror, {local}"
+    return BenchmarkError(f"The hub dataset {config.hub!r} {what}.")

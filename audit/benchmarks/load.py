@@ -1,0 +1,166 @@
+"""Opens a benchmark: finds its files, fixes their revision, streams their questions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files as package_files
+from pathlib import Path
+
+from audit.benchmarks import hub
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.files import SUFFIXES, DataFile, content_hash, read_rows, select_files
+from audit.benchmarks.registry import Format, format_of
+from audit.benchmarks.rows import RawRow, RowContext, shuffled
+from audit.benchmarks.sample import Census, take_census
+from audit.errors import BenchmarkError, ConfigError, unknown_name
+from audit.records import Question
+
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark whose files are found and whose revision is known; no row has been read yet.
+
+    revision: the hub commit, or sha256:... of the local files. files: what is read, in order. notes: what was found
+    while opening. Reading raises BenchmarkError with file and line for an unusable row.
+    """
+
+    config: BenchmarkConfig
+    revision: str
+    files: tuple[DataFile, ...]
+    seed: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    @cached_property
+    def census(self) -> Census:
+        """Counts and duplicates; reads and so validates every row, once."""
+        return take_census(self)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the result must know of the data: duplicates, conflicting keys, repeated option texts."""
+        census = self.census
+        repeats = sum(len(group) - 1 for group in census.duplicates)
+        found = list(self.notes)
+        if repeats:
+            found.append(
+                f"{repeats} of {census.n_total} questions repeat another exactly; only the first of each is sampled."
+            )
+        if census.conflicting:
+            found.append(f"{census.conflicting} repeated questions have different gold answers.")
+        if census.repeated_options:
+            found.append(f"{census.repeated_options} questions have two options with the same text.")
+        return tuple(found)
+
+    def iter_questions(self) -> Iterator[Question]:
+        """Every question in order, from the start at each call; memory is bounded."""
+        for _, question in self.iter_located():
+            yield question
+
+    def iter_located(self) -> Iterator[tuple[str, Question]]:
+        """(place, question), where place reads "arc.jsonl, line 3"."""
+        format_, wanted = format_of(self.config.format), set(self.config.subjects)
+        seen: Counter[str] = Counter()  # rows so far, per subject
+        for file in self.files:
+            rows = read_rows(file.path, header=format_.csv_header)
+            while True:
+                try:
+                    place, row = next(rows)
+                except StopIteration:
+                    break
+                except BenchmarkError as error:
+                    raise BenchmarkError(f"{file.label}, {error}") from error
+                where = f"{file.label}, {place}"
+                subject = _subject(row, file, format_)
+                number = seen[subject]
+                seen[subject] += 1
+                if wanted and subject not in wanted:
+                    continue
+                try:
+                    question = format_.parse(row, RowContext(self.config, subject, number))
+                except BenchmarkError as error:
+                    raise BenchmarkError(f"{where}: {error}") from error
+                yield where, shuffled(question, self.seed) if self.config.shuffle_options else question
+        if missing := sorted(wanted - set(seen)):
+            raise unknown_name(f"subject of {self.name}", missing[0], seen)
+
+
+def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
+    """Finds the files (a local path, the package, or the hub) and fixes their revision.
+
+    seed: of the option permutations, where the configuration asks for them. Raises ConfigError for a configuration that
+    cannot be used, and BenchmarkError when the files cannot be had.
+    """
+    format_ = format_of(config.format)
+    if not _SAFE_NAME.fullmatch(config.name):
+        raise ConfigError(f"benchmark.name={config.name!r}; expected letters, digits, '_', '-', '.', such as my_exam.")
+    if seed < 0:
+        raise ConfigError(f"seed={seed}; expected 0 or more, such as seed=42.")
+    if config.subjects and not format_.subject_field:
+        raise ConfigError(f"benchmark.subjects={config.subjects}: {config.format} has no subjects; leave it empty.")
+    if config.path is not None:
+        files = _local_files(config, format_)
+        return Benchmark(config, content_hash(files), files, seed)
+    if config.format == "elementary" and config.hub is None:
+        embedded = DataFile(Path(str(package_files("audit").joinpath("data", "elementary.jsonl"))), "elementary.jsonl")
+        return Benchmark(config, content_hash([embedded]), (embedded,), seed)
+    if config.hub is not None:
+        snapshot = hub.fetch(config, format_.suffixes)
+        return Benchmark(config, snapshot.revision, snapshot.files, seed, snapshot.notes)
+    raise ConfigError(
+        f"{config.name}: neither a path nor a hub dataset is given; such as benchmark.path=questions.jsonl "
+        "or benchmark.hub=allenai/ai2_arc."
+    )
+
+
+def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ...]:
+    root = Path(str(config.path)).expanduser()
+    if not root.exists():
+        raise BenchmarkError(
+            f"benchmark.path={config.path}: no such file or folder (looked from {Path.cwd()}). "
+            f"Expected a file ({', '.join(SUFFIXES)}) or a folder of them."
+        )
+    if root.is_file():
+        return (_data_file(root, root.name, config, format_),)
+    try:
+        names = [p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()]
+    except OSError as error:
+        raise BenchmarkError(f"benchmark.path={config.path} cannot be read: {error.strerror or error}.") from error
+    chosen = select_files(names, config=config.hub_config, split=config.split, suffixes=format_.suffixes, strict=False)
+    if not chosen:
+        shown = sorted(n for n in names if n.lower().endswith(SUFFIXES))
+        listing = ", ".join(shown[:5]) + (f", ... ({len(shown)} files)" if len(shown) > 5 else "") if shown else "none"
+        raise BenchmarkError(
+            f"benchmark.path={config.path}: no {' or '.join(format_.suffixes)} file of split {config.split!r}. "
+            f"Data files there: {listing}. Name one file, or another split, such as benchmark.split=validation."
+        )
+    files = tuple(_data_file(root / name, name, config, format_) for name in chosen)
+    wanted, named = set(config.subjects), {file.subject for file in files}
+    if wanted and format_.subject_field and any(wanted & {s} for s in named) and not wanted <= named:
+        raise unknown_name(f"subject of {config.name}", min(wanted - named), named)
+    if wanted & named:
+        return tuple(file for file in files if file.subject in wanted)
+    return files
+
+
+def _data_file(path: Path, label: str, config: BenchmarkConfig, format_: Format) -> DataFile:
+    """The file with the subject its name tells: astronomy_test.csv -> astronomy, Age.first9lines.jsonl -> Age."""
+    stem = path.name.split(".")[0]
+    subject = re.sub(r"_(test|val|validation|dev|train)$", "", stem) if format_.subject_field else ""
+    return DataFile(path, label, subject)
+
+
+def _subject(row: RawRow, file: DataFile, format_: Format) -> str:
+    if not format_.subject_field:
+        return ""
+    value = row.get(format_.subject_field) if isinstance(row, dict) else None
+    return str(value).strip() if value else file.subject

@@ -1,0 +1,52 @@
+"""The formats that can be read, by the name that `benchmark=<name>` and `benchmark.format=<name>` take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from audit.benchmarks import rows
+from audit.benchmarks.rows import RawRow, RowContext
+from audit.errors import unknown_name
+from audit.records import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How one published format is read.
+
+    suffixes: which files of a folder or repository to take, in order of preference. subject_field: the field that names
+    the subject (a file's name serves where a row lacks it); "" where the format has no subjects. csv_header: the csv
+    begins with column names.
+    """
+
+    parse: Callable[[RawRow, RowContext], Question]
+    suffixes: tuple[str, ...] = (".parquet", ".jsonl", ".json")
+    subject_field: str = ""
+    csv_header: bool = True
+
+
+FORMATS: dict[str, Format] = {
+    "mmlu": Format(rows.mmlu, (".parquet", ".csv", ".jsonl"), subject_field="subject", csv_header=False),
+    "arc_easy": Format(rows.labelled),
+    "arc_challenge": Format(rows.labelled),
+    "truthfulqa_mc1": Format(rows.truthfulqa_mc1, (".parquet", ".json")),
+    "commonsense_qa": Format(rows.labelled),
+    "openbook_qa": Format(rows.labelled),
+    "bbq": Format(rows.bbq, (".parquet", ".jsonl"), subject_field="category"),
+    "mmlu_pro": Format(rows.mmlu_pro, subject_field="category"),
+    "mcq_file": Format(rows.mcq_file, (".parquet", ".jsonl", ".json", ".csv")),
+    "elementary": Format(rows.elementary, (".jsonl",)),
+}
+
+
+def known_benchmarks() -> tuple[str, ...]:
+    """Names that `benchmark=` accepts, each with a file conf/benchmark/<name>.yaml."""
+    return tuple(FORMATS)
+
+
+def format_of(name: str) -> Format:
+    """The format of this name; ConfigError with the list of known ones otherwise."""
+    if name not in FORMATS:
+        raise unknown_name("benchmark", name, FORMATS)
+    return FORMATS[name]

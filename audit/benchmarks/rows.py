@@ -1,0 +1,267 @@
+"""Raw rows -> `Question`: one pure function per published format (the authors' file and the hub's fields).
+
+A function raises BenchmarkError without a location; the loader, which knows file and line, puts it in front.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from audit.benchmarks.answers import LETTERS, label_index, letter_index, resolve_answer, typed_index
+from audit.benchmarks.config import BenchmarkConfig
+from audit.errors import BenchmarkError
+from audit.records import Question
+
+RawRow = Mapping[str, Any] | Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RowContext:
+    """What a row does not say itself. `number` counts from 0 within `subject` ("" where there are none)."""
+
+    config: BenchmarkConfig
+    subject: str
+    number: int
+
+
+def mmlu(row: RawRow, context: RowContext) -> Question:
+    """hendrycks/test csv (no header; question, A, B, C, D, letter) or cais/mmlu (question, subject, choices, answer).
+
+    Id mmlu/<subject>/<row>: the text alone is not unique (105 of the 14,042 test rows repeat another).
+    """
+    if isinstance(row, Mapping):
+        options, gold = _texts(_get(row, "choices")), typed_index(_get(row, "answer"))
+        text = _get(row, "question")
+    else:
+        if len(row) != 6:
+            raise BenchmarkError(
+                f"{len(row)} fields; the MMLU csv has 6 and no header: question, A, B, C, D, gold letter, such as "
+                '"Find the degree of ...",0,4,2,6,B. For other columns use benchmark=mcq_file.'
+            )
+        text, options = row[0], _texts(row[1:5])
+        gold = letter_index(row[5], len(options))
+    group = f"mmlu/{context.subject}"
+    return _question(context, f"{group}/{context.number}", text, options, gold, group=group)
+
+
+def labelled(row: RawRow, context: RowContext) -> Question:
+    """ARC, CommonsenseQA and OpenBookQA: gold is a label, to be looked up in the item's own labels (ARC has 1234 too).
+
+    File: id, question.stem, question.choices[] = {text, label}, answerKey. Hub: id, question or question_stem,
+    choices.text[], choices.label[], answerKey.
+    """
+    question = _get(row, "question", "question_stem")
+    choices: Any
+    if isinstance(question, Mapping):
+        text, choices = _get(question, "stem"), _get(question, "choices")
+    else:
+        text, choices = question, _get(row, "choices")
+    labels, options = _labelled_choices(choices)
+    key = _get(row, "answerKey")
+    if not str(key or "").strip():
+        raise BenchmarkError("answerKey is empty: this split has no gold. Use benchmark.split=validation.")
+    return _question(context, _own_id(row, "id"), text, options, label_index(key, labels))
+
+
+def truthfulqa_mc1(row: RawRow, context: RowContext) -> Question:
+    """TruthfulQA MC1: mc_task.json (mc1_targets {text: 0|1}) or the hub (mc1_targets.choices[], .labels[]).
+
+    Gold is first in every published row, so its options must be shuffled (`shuffle_options`, on by default). Rows have
+    no id: truthfulqa/<sha256 of the question, 12 digits>.
+    """
+    if isinstance(row, Mapping) and "mc1_targets" not in row and "Best Answer" in row:
+        raise BenchmarkError(
+            "this is TruthfulQA.csv, which holds the generation task; MC1 needs mc_task.json or the hub's "
+            "multiple_choice parquet, such as benchmark.path=TruthfulQA/data/mc_task.json."
+        )
+    targets = _get(row, "mc1_targets")
+    if not isinstance(targets, Mapping):
+        raise BenchmarkError(f"mc1_targets is {_kind(targets)}; expected an object of option: 0 or 1.")
+    if set(targets) == {"choices", "labels"} and not isinstance(targets["choices"], int):
+        options, flags = _texts(targets["choices"]), list(targets["labels"])
+    else:
+        options, flags = _texts(list(targets)), list(targets.values())
+    if len(flags) != len(options) or flags.count(1) != 1 or flags.count(0) != len(flags) - 1:
+        raise BenchmarkError(f"mc1_targets has labels {flags}; expected one 1 (the true option) and 0 for all others.")
+    text = _get(row, "question")
+    digest = hashlib.sha256(normalised(str(text)).encode()).hexdigest()[:12]
+    return _question(context, f"truthfulqa/{digest}", text, options, flags.index(1))
+
+
+def bbq(row: RawRow, context: RowContext) -> Question:
+    """BBQ (nyu-mll/BBQ jsonl; the hub copies keep its fields) as MCQ: context and question, ans0..ans2, label 0-2.
+
+    Id bbq/<category>/<example_id>: example_id is unique within a category only. Group: the four rows (ambiguous or
+    not x negative or not) of one example, which share the context and the answers like questions on one passage; they
+    are published as example_id 4k..4k+3. The template (`question_index`) is coarser, but a category has 25 of them or
+    so: too few clusters for a bootstrap, and items of one template differ in groups, names and wording.
+    """
+    category, example = str(_get(row, "category")).strip(), typed_index(_get(row, "example_id"))
+    if example < 0:
+        raise BenchmarkError(f"example_id is {example}; expected 0 or more.")
+    options = _texts([_get(row, f"ans{i}") for i in range(3)])
+    text = f"{str(_get(row, 'context')).strip()} {str(_get(row, 'question')).strip()}"
+    group = f"bbq/{category}/group{example // 4}"
+    return _question(context, f"bbq/{category}/{example}", text, options, typed_index(_get(row, "label")), group=group)
+
+
+def mmlu_pro(row: RawRow, context: RowContext) -> Question:
+    """TIGER-Lab/MMLU-Pro: question_id, question, options (3 to 10), answer letter, answer_index.
+
+    Trailing "N/A" options are padding and are dropped, as the authors' own evaluation does.
+    """
+    options = _texts(_get(row, "options"))
+    gold = letter_index(_get(row, "answer"), len(options))
+    if isinstance(row, Mapping) and row.get("answer_index") is not None:
+        index = typed_index(row["answer_index"])
+        if index != gold:
+            raise BenchmarkError(f"answer {LETTERS[gold]} and answer_index {index} name different options.")
+    while len(options) - 1 > gold and options[-1] == "N/A":
+        options = options[:-1]
+    return _question(context, f"mmlu_pro/{_own_id(row, 'question_id')}", _get(row, "question"), options, gold)
+
+
+def mcq_file(row: RawRow, context: RowContext) -> Question:
+    """Any multiple-choice file; the columns are named in the configuration (see `BenchmarkConfig`)."""
+    config = context.config
+    labels, options = _configured_choices(row, config)
+    gold = resolve_answer(
+        _get(row, config.answer_column), options, labels=labels, form=config.answer_as, base=config.index_base
+    )
+    id_ = _own_id(row, config.id_column) if config.id_column else f"{config.name}/{context.number}"
+    group = str(_get(row, config.group_column)).strip() if config.group_column else None
+    return _question(context, id_, _get(row, config.question_column), options, gold, group=group)
+
+
+def elementary(row: RawRow, context: RowContext) -> Question:
+    """The embedded benchmark: id (elementary/<domain>/<nn>), domain, question, choices[4], answer (index)."""
+    options, gold = _texts(_get(row, "choices")), typed_index(_get(row, "answer"))
+    return _question(context, _own_id(row, "id"), _get(row, "question"), options, gold)
+
+
+def normalised(text: str) -> str:
+    """Text with every run of whitespace as one space: what "the same question" means here."""
+    return " ".join(text.split())
+
+
+def shuffled(question: Question, seed: int) -> Question:
+    """The question with its options permuted; the permutation depends on seed and id alone, and is in `order`."""
+    id_bits = int.from_bytes(hashlib.sha256(question.id.encode()).digest()[:8], "little")
+    order = np.random.default_rng([seed, id_bits]).permutation(len(question.options)).tolist()
+    return replace(
+        question,
+        options=tuple(question.options[i] for i in order),
+        gold=order.index(question.gold),
+        order=tuple(question.order[i] for i in order),
+    )
+
+
+def _question(
+    context: RowContext, id_: str, text: object, options: tuple[str, ...], gold: int, group: str | None = None
+) -> Question:
+    """The checks that every format shares."""
+    if not isinstance(text, str) or not text.strip():
+        raise BenchmarkError(f"the question is {'empty' if isinstance(text, str) else _kind(text)}.")
+    if len(options) < 2:
+        raise BenchmarkError(f"{len(options)} option(s); a multiple-choice question needs at least two.")
+    if len(options) > len(LETTERS):
+        raise BenchmarkError(f"{len(options)} options; at most {len(LETTERS)} (A-Z) can be lettered.")
+    if not 0 <= gold < len(options):
+        raise BenchmarkError(
+            f"gold index {gold} is outside the {len(options)} options; expected 0..{len(options) - 1}."
+        )
+    if group is not None and not group:
+        raise BenchmarkError("the group is empty; every item needs one, or leave benchmark.group_column=null.")
+    return Question(id_, context.config.name, text.strip(), options, gold, group or id_, tuple(range(len(options))))
+
+
+def _get(row: RawRow, *names: str) -> Any:
+    if not isinstance(row, Mapping):
+        raise BenchmarkError(f"the row is {_kind(row)}; expected named fields with {names[0]!r}.")
+    for name in names:
+        if name in row:
+            return row[name]
+    found = ", ".join(map(str, row)) or "none"
+    raise BenchmarkError(f"no field {' or '.join(map(repr, names))}; found: {found}.")
+
+
+def _own_id(row: RawRow, name: str) -> str:
+    value = _get(row, name)
+    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+        raise BenchmarkError(f"the id in {name!r} is {value!r}; expected a text or a whole number.")
+    return str(value).strip()
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    """Option texts. Numbers become their text ("0", "4"); "None" and "NA" are ordinary text."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):
+        raise BenchmarkError(f"the options are {_kind(values)}; expected a list of texts.")
+    texts = []
+    for number, value in enumerate(values, start=1):
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or value != value:
+            raise BenchmarkError(f"option {number} is {value!r}; expected a text.")
+        if not str(value).strip():
+            raise BenchmarkError(f"option {number} of {len(values)} is empty.")
+        texts.append(str(value).strip())
+    return tuple(texts)
+
+
+def _labelled_choices(choices: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(labels, texts) of the file's list of {text, label} or the hub's {text: [...], label: [...]}."""
+    if isinstance(choices, Mapping):
+        labels, options = _texts(_get(choices, "label")), _texts(_get(choices, "text"))
+    elif isinstance(choices, Sequence) and not isinstance(choices, str):
+        labels = _texts([_get(choice, "label") for choice in choices])
+        options = _texts([_get(choice, "text") for choice in choices])
+    else:
+        raise BenchmarkError(f"the choices are {_kind(choices)}; expected a list of {{text, label}}.")
+    if len(labels) != len(options) or len(set(labels)) != len(labels):
+        raise BenchmarkError(f"labels {', '.join(labels)} for {len(options)} options; expected a distinct one each.")
+    return labels, options
+
+
+def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(labels or (), texts) of a generic row."""
+    columns = list(config.choice_columns)
+    if not columns and isinstance(row, Mapping) and config.choices_column not in row:
+        columns = [letter for letter in LETTERS if letter in row]
+        if LETTERS[: len(columns)] != "".join(columns) or len(columns) < 2:
+            raise BenchmarkError(
+                f"no field {config.choices_column!r} and no columns A, B, ...; found: {', '.join(map(str, row))}. "
+                "Set benchmark.choices_column=... or 'benchmark.choice_columns=[opt1,opt2,opt3,opt4]'."
+            )
+    if columns:
+        cells = [_get(row, column) for column in columns]
+        while cells and (cells[-1] is None or cells[-1] != cells[-1] or cells[-1] == ""):  # items with fewer options
+            cells.pop()
+        return (), _texts(cells)
+    value = _get(row, config.choices_column)
+    if isinstance(value, str):
+        value = _split_choices(value, config)
+    if isinstance(value, Mapping):
+        return _labelled_choices(value)
+    if isinstance(value, Sequence) and value and all(isinstance(choice, Mapping) for choice in value):
+        return _labelled_choices(value)
+    return (), _texts(value)
+
+
+def _split_choices(text: str, config: BenchmarkConfig) -> Any:
+    if config.choices_separator:
+        return text.split(config.choices_separator)
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise BenchmarkError(
+            f"{config.choices_column!r} is text but no JSON list: {text[:60]!r}. Expected such as "
+            '["Paris", "Rome"], or set benchmark.choices_separator="|".'
+        ) from None
+
+
+def _kind(value: object) -> str:
+    return {list: "a list", dict: "an object", str: "a text", type(None): "null"}.get(type(value), f"{value!r}")

@@ -1,0 +1,12 @@
+"""What is on disk: Arrow shards, the manifest beside them, and how a killed run goes on.
+
+schema    the columns of a shard          convert   Outcome <-> Arrow
+keys      16-byte key digests, KeySet     files     atomic files, disk errors that teach
+attempt   fencing of earlier drivers, the lock on a run directory
+write     one shard, beside and renamed   shard_file  one shard, opened and validated
+read      scan a run, read its columns    verify    every key once: none lost, none twice
+manifest  manifest.json, open_run_dir     redact    no secret reaches a file
+questions questions.arrow, random access
+
+RUN_DIR/manifest.json  attempt.json  questions.arrow  shards/*.arrow  quarantine/
+"""

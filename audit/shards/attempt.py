@@ -1,0 +1,240 @@
+"""One driver at a time: the lock on a run directory, and the fence that keeps a killed driver's writers out.
+
+Every driver start writes a new attempt id to RUN_DIR/attempt.json. A writer (a Ray task, maybe on another node, maybe
+of a driver that was killed a second ago) renames its shard only while its attempt is the current one. Check and rename
+happen under a shared flock which a new attempt takes exclusively, so no rename falls between the check and the change.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import time
+import uuid
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from audit.errors import ShardError
+from audit.shards.files import disk_error, write_file
+
+ATTEMPT = "attempt.json"
+LOCK = ".lock"
+_FENCE = ".attempt.lock"
+_FENCE_WAIT_S = 30.0  # a writer holds the fence for milliseconds; one that hangs longer must not stop a new driver
+
+_NO_FLOCK = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+_HELD = {errno.EAGAIN, errno.EACCES}
+
+
+def now() -> str:
+    """The time in UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+# --- fencing -----------------------------------------------------------------------------------------------------
+
+
+def start_attempt(run_dir: Path) -> str:
+    """Make this driver the only one whose writers may add shards to `run_dir`; returns its attempt id."""
+    attempt = uuid.uuid4().hex
+    record = {"attempt": attempt, "started": now(), **_identity()}
+    with _fence(run_dir, fcntl.LOCK_EX):
+        write_file(run_dir / ATTEMPT, json.dumps(record, indent=1).encode())
+    return attempt
+
+
+def current_attempt(run_dir: Path) -> str:
+    """The attempt id in attempt.json. ShardError when there is none or it cannot be read."""
+    path = run_dir / ATTEMPT
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["attempt"])
+    except FileNotFoundError as error:
+        raise ShardError(
+            f"{path} does not exist, so nobody may write shards here. Open the run first: "
+            f"with open_run_dir({str(run_dir)!r}, fingerprint, config) as run: write_shard(run.path, table, "
+            f"attempt=run.attempt). On a cluster run_dir must be on a file system that every node shares."
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        text = f"{path} cannot be read ({error}). Type the sweep's command again: it writes a new one."
+        raise ShardError(text) from error
+
+
+def check_attempt(run_dir: Path, attempt: str) -> None:
+    """ShardError when a newer driver has taken over `run_dir`."""
+    current = current_attempt(run_dir)
+    if current != attempt:
+        raise ShardError(
+            f"This writer was superseded: it belongs to attempt {attempt[:8]} and {run_dir} now belongs to attempt "
+            f"{current[:8]}, a later start of the sweep. Nothing was written; the later driver does this work itself."
+        )
+
+
+@contextmanager
+def as_attempt(run_dir: Path, attempt: str) -> Iterator[None]:
+    """Hold the fence while files change; raises ShardError at entry when `attempt` was superseded."""
+    with _fence(run_dir, fcntl.LOCK_SH):
+        check_attempt(run_dir, attempt)
+        yield
+
+
+@contextmanager
+def _fence(run_dir: Path, kind: int) -> Iterator[None]:
+    path = run_dir / _FENCE
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise disk_error(path, error) from error
+    try:
+        _lock_within(fd, kind, path)
+        yield
+    finally:
+        os.close(fd)  # closing releases the lock
+
+
+def _lock_within(fd: int, kind: int, path: Path) -> None:
+    deadline = time.monotonic() + _FENCE_WAIT_S
+    while True:
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+            return
+        except OSError as error:
+            if error.errno in _NO_FLOCK:
+                return  # the check alone is left; the final verification removes what might slip through
+            if error.errno not in _HELD:
+                raise disk_error(path, error) from error
+        if time.monotonic() > deadline:
+            warnings.warn(f"{path} stayed locked for {_FENCE_WAIT_S:.0f} s; going on without it.", stacklevel=4)
+            return
+        time.sleep(0.01)
+
+
+# --- the lock on a run directory ------------------------------------------------------------------------------------
+
+
+@dataclass
+class RunLock:
+    """Held by the one live driver of a run directory, from `take` to `release` or to the end of the process."""
+
+    path: Path
+    _fd: int | None = field(default=None, repr=False)
+
+    @classmethod
+    def take(cls, run_dir: Path) -> RunLock:
+        """Lock `run_dir`; ShardError when another live driver has it. A dead driver's lock is taken over."""
+        lock = cls(run_dir / LOCK)
+        for _ in range(3):  # a stale lock file is replaced, then locked anew
+            fd = lock._open()
+            holder = _read_holder(fd)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno in _HELD and _is_dead(holder):
+                    # The driver was killed, but a process it forked still holds the inherited lock.
+                    os.close(fd)
+                    lock.path.unlink(missing_ok=True)
+                    continue
+                if error.errno in _HELD or (error.errno in _NO_FLOCK and _is_alive(holder)):
+                    os.close(fd)
+                    raise _in_use(run_dir, holder) from error
+                if error.errno not in _NO_FLOCK:
+                    os.close(fd)
+                    raise disk_error(lock.path, error) from error
+                warnings.warn(
+                    f"The file system of {run_dir} offers no file locks: a second driver on another machine would "
+                    f"not be noticed at once (its start supersedes this one). Run one driver a run directory.",
+                    stacklevel=2,
+                )
+            if not _same_file(fd, lock.path):
+                os.close(fd)
+                continue
+            lock._write_holder(fd)
+            lock._fd = fd
+            return lock
+        raise ShardError(f"{lock.path} changes hands too quickly: do several drivers start on {run_dir}? Start one.")
+
+    def release(self) -> None:
+        """Give the directory back; calling it twice does no harm."""
+        if self._fd is not None:
+            os.ftruncate(self._fd, 0)
+            os.close(self._fd)
+            self._fd = None
+
+    def _open(self) -> int:
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise disk_error(self.path, error) from error
+
+    def _write_holder(self, fd: int) -> None:
+        try:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, json.dumps({**_identity(), "since": now()}).encode(), 0)
+        except OSError as error:
+            os.close(fd)
+            raise disk_error(self.path, error) from error
+
+
+def _in_use(run_dir: Path, holder: dict[str, Any]) -> ShardError:
+    who = f"process {holder.get('pid', '?')} on {holder.get('host', '?')} since {holder.get('since', '?')}"
+    return ShardError(
+        f"{run_dir} is in use by another sweep ({who}). Two drivers would write the same rows twice. Wait for it or "
+        f"stop it, then type this command again (it goes on where that one stopped); or choose another directory, "
+        f"such as run_dir={run_dir}_2"
+    )
+
+
+def _identity() -> dict[str, Any]:
+    return {"pid": os.getpid(), "host": socket.gethostname(), "pid_space": _pid_space(), "born": _born(os.getpid())}
+
+
+def _pid_space() -> str:
+    """Two containers may share a host name; their process ids then mean different processes."""
+    link = Path("/proc/self/ns/pid")
+    return str(link.readlink()) if link.is_symlink() else ""
+
+
+def _born(pid: int) -> str:
+    """Start time of a process in clock ticks (it tells a reused process id apart); '' where unknown or dead."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]  # a zombie holds no directory
+
+
+def _read_holder(fd: int) -> dict[str, Any]:
+    try:
+        found = json.loads(os.pread(fd, 4096, 0) or b"{}")
+    except ValueError:  # half written: its writer died at that moment
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _here(holder: dict[str, Any]) -> bool:
+    return holder.get("host") == socket.gethostname() and holder.get("pid_space") == _pid_space()
+
+
+def _is_alive(holder: dict[str, Any]) -> bool:
+    """True only when the holder is known to live: a process of this machine."""
+    return _here(holder) and bool(holder.get("born")) and _born(int(holder["pid"])) == holder["born"]
+
+
+def _is_dead(holder: dict[str, Any]) -> bool:
+    """True only when the holder is known to be dead: of this machine, and no such process any more."""
+    return _here(holder) and bool(holder.get("born")) and _born(int(holder["pid"])) != holder["born"]
+
+
+def _same_file(fd: int, path: Path) -> bool:
+    """False when the lock file was replaced between our open and our lock."""
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False

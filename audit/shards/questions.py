@@ -1,0 +1,131 @@
+"""RUN_DIR/questions.arrow: the run's questions, written once, read by position from any process.
+
+Record batches of 512 rows, uncompressed and memory-mapped: a task that needs questions 51,200 to 51,263 touches one
+batch, whatever the size of the file.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from audit.errors import BenchmarkError, ShardError
+from audit.records import Question
+from audit.shards.convert import column_array
+from audit.shards.files import TMP_SUFFIX, disk_error, sync_folder
+
+QUESTIONS = "questions.arrow"
+BATCH_ROWS = 512
+
+QUESTION_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("benchmark", pa.string()),
+        ("text", pa.string()),
+        ("options", pa.list_(pa.string())),
+        ("gold", pa.int16()),
+        ("group", pa.string()),
+        ("order", pa.list_(pa.int16())),
+    ]
+)
+
+
+def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
+    """Write RUN_DIR/questions.arrow (whole or not at all) in the order given; returns how many.
+
+    Raises BenchmarkError when an id occurs twice, ShardError when the disk refuses. One batch is in memory at a time.
+    """
+    path = Path(run_dir) / QUESTIONS
+    tmp = path.parent / f".{path.name}.{uuid.uuid4().hex}{TMP_SUFFIX}"
+    seen: set[tuple[str, str]] = set()
+    rest = iter(questions)
+    try:
+        try:
+            with tmp.open("wb") as file:
+                with pa.ipc.new_file(file, QUESTION_SCHEMA) as writer:
+                    while step := list(islice(rest, BATCH_ROWS)):
+                        _no_repeat(step, seen)
+                        arrays = [column_array([getattr(q, f.name) for q in step], f) for f in QUESTION_SCHEMA]
+                        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=QUESTION_SCHEMA))
+                file.flush()
+                os.fsync(file.fileno())
+            tmp.replace(path)
+            sync_folder(path.parent)
+        finally:
+            tmp.unlink(missing_ok=True)
+    except OSError as error:
+        raise disk_error(path, error) from error
+    return len(seen)
+
+
+def _no_repeat(step: list[Question], seen: set[tuple[str, str]]) -> None:
+    for question in step:
+        key = (question.benchmark, question.id)
+        if key in seen:
+            raise BenchmarkError(
+                f"Question id {question.id!r} occurs twice in {question.benchmark}. Ids must be unique, because a row "
+                f"is found again by its id; give repeated items ids such as {question.id!r} and {question.id + '#2'!r}."
+            )
+        seen.add(key)
+
+
+class QuestionFile:
+    """Random access to the questions of a run by position. Cheap to pickle: the path travels, the map is made anew."""
+
+    def __init__(self, path: Path | str) -> None:
+        """path: a run directory or its questions.arrow. ShardError when the file is absent, damaged or foreign."""
+        self.path = Path(path) / QUESTIONS if Path(path).is_dir() else Path(path)
+        try:
+            self._reader = pa.ipc.open_file(pa.memory_map(str(self.path)))
+            batches = self._reader.num_record_batches
+            last = self._reader.get_batch(batches - 1).num_rows if batches else 0
+        except (pa.ArrowException, OSError) as error:
+            raise ShardError(
+                f"{self.path} cannot be read as a file of questions ({error}). Type the sweep's command again: it "
+                f"writes the file anew. On a cluster, run_dir must be on a file system that every node shares."
+            ) from error
+        if not self._reader.schema.equals(QUESTION_SCHEMA, check_metadata=False):
+            raise ShardError(f"{self.path} holds {self._reader.schema.names}; expected {QUESTION_SCHEMA.names}.")
+        self._length = max(0, batches - 1) * BATCH_ROWS + last
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (QuestionFile, (self.path,))
+
+    def slice(self, start: int, stop: int) -> list[Question]:
+        """Questions at positions start..stop-1; IndexError when the range leaves the file."""
+        if not 0 <= start <= stop <= len(self):
+            raise IndexError(f"Questions {start}..{stop} asked for; {self.path} holds positions 0..{len(self)}.")
+        found: list[Question] = []
+        for k in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
+            low, high = max(start - k * BATCH_ROWS, 0), min(stop - k * BATCH_ROWS, BATCH_ROWS)
+            found += _questions(self._reader.get_batch(k).slice(low, high - low))
+        return found
+
+    def __getitem__(self, index: int) -> Question:
+        return self.slice(index, index + 1)[0]
+
+    def __iter__(self) -> Iterator[Question]:
+        for k in range(self._reader.num_record_batches):
+            yield from _questions(self._reader.get_batch(k))
+
+    def ids(self) -> Iterator[str]:
+        """The ids in order, one batch in memory at a time."""
+        for k in range(self._reader.num_record_batches):
+            yield from self._reader.get_batch(k).column("id").to_pylist()
+
+
+def _questions(batch: pa.RecordBatch) -> list[Question]:
+    columns = batch.to_pydict()
+    return [
+        Question(id_, benchmark, text, tuple(options), gold, group, tuple(order))
+        for id_, benchmark, text, options, gold, group, order in zip(*columns.values(), strict=True)
+    ]

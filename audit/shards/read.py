@@ -1,0 +1,256 @@
+"""What a run already holds (`scan_run`), rows taken out to be redone (`drop_rows`), and columns for the statistics."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
+from audit.errors import ConfigError, ShardError
+from audit.records import Outcome
+from audit.shards.convert import table_to_outcomes
+from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error
+from audit.shards.keys import Digests, KeySet, digests_of_table
+from audit.shards.schema import KEY_COLUMNS, SCHEMA
+from audit.shards.shard_file import (
+    SUFFIXES,
+    CorruptShardError,
+    ShardInfo,
+    check_keys,
+    file_sha256,
+    iter_batches,
+    read_shard,
+    shard_paths,
+)
+from audit.shards.write import keep_rows
+from audit.statistics.paired import CellOutcomes, pair_outcomes
+
+RunDirs = Path | str | Sequence[Path | str]
+
+N_OPTIONS = "n_options"  # a column that readers may ask for: how many options the row's question has
+_CELL_COLUMNS = (
+    *("model", "benchmark", "draws", "reading", "question_id", "group", N_OPTIONS, "arm", "routers", "replicate"),
+    *("correct", "parsed", "finish_reason", "error"),
+)
+# Long texts differ from row to row; every other string column has few values, which its rows then share in memory.
+_TEXTS = {"question", "worker_prompt", "response"}
+
+
+@dataclass(frozen=True, slots=True)
+class CorruptShard:
+    """A file that was no valid shard: where it was, why, and where it is now."""
+
+    path: Path
+    reason: str
+    moved_to: Path | None
+
+
+@dataclass(frozen=True)
+class RunScan:
+    """What a run directory holds.
+
+    done: the keys of every row, error rows included. error_keys: the keys of the rows with an error (retry_errors).
+    duplicates: rows beyond the first of their key (0 in a sound run; `verify_run` removes them). removed: leftover
+    temporary files deleted. digests, shard_of: (rows, 2) and (rows,) per row, in the order of `shards`.
+    """
+
+    shards: tuple[ShardInfo, ...]
+    done: KeySet
+    error_keys: KeySet
+    corrupt: tuple[CorruptShard, ...]
+    duplicates: int
+    removed: int
+    digests: Digests = field(repr=False)
+    shard_of: NDArray[np.int32] = field(repr=False)
+
+    @property
+    def rows(self) -> int:
+        return len(self.shard_of)
+
+
+def scan_run(run_dir: Path | str, *, repair: bool = True, deep: bool = False) -> RunScan:
+    """Open and validate every shard of a run, reading its key columns only (all columns when `deep`).
+
+    repair: files that are no valid shard (truncated, empty, another schema) are moved to RUN_DIR/quarantine, so that
+    their rows are redone and a dataset reader can read the rest; temporary files that a killed writer left are
+    removed. Only the driver that holds the run directory may repair. Memory: 21 bytes a row, and one record batch a
+    thread. Raises ShardError when a file may not be read or moved.
+    """
+    run_dir = Path(run_dir)
+    folder = run_dir / SHARDS
+    removed = _remove_leftovers(folder) if repair else 0
+    paths = shard_paths(folder)
+    with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
+        found = list(pool.map(lambda path: _inspect(path, deep), paths))
+    shards: list[ShardInfo] = []
+    digests, errors = [np.zeros((0, 2), dtype=np.uint64)], [np.zeros(0, dtype=bool)]
+    corrupt: list[CorruptShard] = []
+    for path, result in zip(paths, found, strict=True):
+        if isinstance(result, CorruptShardError):
+            corrupt.append(CorruptShard(path, str(result), _quarantine(run_dir, path) if repair else None))
+            continue
+        shards.append(result[0])
+        digests.append(result[1])
+        errors.append(result[2])
+    every = np.concatenate(digests)
+    done = KeySet.of(every)
+    shard_of = np.repeat(np.arange(len(shards), dtype=np.int32), [info.rows for info in shards])
+    return RunScan(
+        shards=tuple(shards),
+        done=done,
+        error_keys=KeySet.of(every[np.concatenate(errors)]),
+        corrupt=tuple(corrupt),
+        duplicates=len(every) - len(done),
+        removed=removed,
+        digests=every,
+        shard_of=shard_of,
+    )
+
+
+def _inspect(path: Path, deep: bool) -> tuple[ShardInfo, Digests, NDArray[np.bool_]] | CorruptShardError:
+    digests, errors = [], []
+    try:
+        if path.suffix not in SUFFIXES:
+            return CorruptShardError(f"{path} is not a shard: expected a name that ends in {' or '.join(SUFFIXES)}.")
+        for batch in iter_batches(path, None if deep else (*KEY_COLUMNS, "error")):
+            check_keys(path, batch)
+            digests.append(digests_of_table(batch))
+            errors.append(batch.column("error").is_valid().to_numpy(zero_copy_only=False))
+        rows = sum(map(len, digests))
+        if not rows:
+            return CorruptShardError(f"{path} is not a valid shard: it has no row.")
+        info = ShardInfo(path, rows, file_sha256(path), path.stat().st_size)
+    except CorruptShardError as error:
+        return error
+    return info, np.concatenate(digests), np.concatenate(errors)
+
+
+def _remove_leftovers(folder: Path) -> int:
+    leftovers = [p for p in folder.glob(f".*{TMP_SUFFIX}") if p.is_file()]
+    for path in leftovers:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise disk_error(path, error) from error
+    return len(leftovers)
+
+
+def _quarantine(run_dir: Path, path: Path) -> Path:
+    target = run_dir / QUARANTINE / f"{path.name}.{uuid.uuid4().hex[:8]}"
+    try:
+        target.parent.mkdir(exist_ok=True)
+        path.replace(target)
+    except OSError as error:
+        raise disk_error(target, error) from error
+    return target
+
+
+def drop_rows(run_dir: Path | str, which: KeySet | Callable[[pa.Table], pa.BooleanArray], *, attempt: str) -> int:
+    """Rewrite shards without some rows, so that they are run again; returns how many rows were dropped.
+
+    which: the keys to drop (such as `scan.error_keys`), or a function from a table of the key columns and `error` to
+    a boolean array that is true for the rows to drop. A shard with no row left is removed.
+    """
+    run_dir = Path(run_dir)
+    dropped = 0
+    for path in shard_paths(run_dir / SHARDS):
+        table = read_shard(path, (*KEY_COLUMNS, "error"))
+        if isinstance(which, KeySet):
+            drop = which.contains(digests_of_table(table))
+        else:
+            drop = np.asarray(pc.fill_null(which(table), False), dtype=bool)
+        if drop.any():
+            keep_rows(run_dir, path, ~drop, attempt)
+            dropped += int(drop.sum())
+    return dropped
+
+
+# --- reading for the statistics and the report: nothing below changes a file ---------------------------------------
+
+
+def _files(run_dirs: RunDirs) -> list[Path]:
+    dirs = [run_dirs] if isinstance(run_dirs, (str, Path)) else list(run_dirs)
+    files = []
+    for run_dir in map(Path, dirs):
+        found = shard_paths(run_dir / SHARDS)
+        if not found:
+            raise ShardError(
+                f"No shards in {run_dir / SHARDS}. Expected the directory of a run, such as the one that "
+                f"`python -m audit.sweep run_dir=outputs/my_run` fills."
+            )
+        files += found
+    return files
+
+
+def iter_columns(run_dirs: RunDirs, columns: Sequence[str], batch_size: int = 1024) -> Iterator[pa.RecordBatch]:
+    """Record batches of at most `batch_size` rows with these columns, shard by shard in the order of their names.
+
+    columns: names of `schema.SCHEMA`, and `n_options`. Raises ShardError when there is no shard or one is damaged,
+    ConfigError for an unknown column.
+    """
+    unknown = sorted(set(columns) - {*SCHEMA.names, N_OPTIONS})
+    if unknown:
+        raise ConfigError(f"Unknown columns: {unknown}. Known: {', '.join([*SCHEMA.names, N_OPTIONS])}.")
+    stored = list(dict.fromkeys("options" if name == N_OPTIONS else name for name in columns))
+    for path in _files(run_dirs):
+        for batch in iter_batches(path, stored):
+            picked = [
+                pc.list_value_length(batch.column("options")) if name == N_OPTIONS else batch.column(name)
+                for name in columns
+            ]
+            whole = pa.RecordBatch.from_arrays(picked, names=list(columns))
+            for start in range(0, whole.num_rows, batch_size):
+                yield whole.slice(start, batch_size)
+
+
+def read_columns(run_dirs: RunDirs, columns: Sequence[str]) -> dict[str, list[Any]]:
+    """Whole columns as Python lists, equally long. Equal strings of a column share one object within a shard batch."""
+    lists: dict[str, list[Any]] = {name: [] for name in columns}
+    shared: dict[str, str] = {}
+    for batch in iter_columns(run_dirs, columns):
+        for name in columns:
+            lists[name] += _values(name, batch.column(name), shared)
+    return lists
+
+
+def _values(name: str, column: pa.Array, shared: dict[str, str]) -> list[Any]:
+    if not pa.types.is_string(column.type) or name in _TEXTS:
+        return list(column.to_pylist())
+    codes = column.dictionary_encode()
+    values = np.array([*(shared.setdefault(text, text) for text in codes.dictionary.to_pylist()), None], dtype=object)
+    return list(values[codes.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
+
+
+def load_cells(run_dirs: RunDirs) -> list[CellOutcomes]:
+    """The outcomes of one or several runs, paired by question, one CellOutcomes per (model, benchmark), sorted.
+
+    Raises ShardError when a run has no shards, DataError when two runs hold the same key.
+    """
+    return pair_outcomes(read_columns(run_dirs, _CELL_COLUMNS))
+
+
+def iter_outcomes(run_dirs: RunDirs) -> Iterator[Outcome]:
+    """Every row as an Outcome, one record batch in memory at a time."""
+    for path in _files(run_dirs):
+        for batch in iter_batches(path):
+            yield from table_to_outcomes(batch)
+
+
+def open_dataset(run_dir: Path | str) -> ds.Dataset:
+    """The shards of one run as a pyarrow dataset, Arrow or Parquet."""
+    files = _files(run_dir)
+    kinds = {path.suffix for path in files}
+    if len(kinds) != 1 or not kinds <= set(SUFFIXES):
+        raise ShardError(f"{Path(run_dir) / SHARDS} mixes {sorted(kinds)} files; a run holds one format.")
+    kind = "parquet" if kinds == {".parquet"} else "ipc"
+    return ds.dataset([str(path) for path in files], format=kind, schema=SCHEMA)

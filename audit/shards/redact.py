@@ -1,0 +1,68 @@
+"""No secret reaches a file: values under secret-like keys, credentials in URLs, well-known key forms, and whatever
+the environment holds under a secret-like name are blanked. The *name* of an environment variable may stay."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+REMOVED = "<removed>"
+
+_SECRET_KEY = re.compile(
+    r"api_?key|access_?key|private_?key|token(?!iz)|secret|passw|credential|authorization|bearer", re.I
+)
+# OPENAI_API_KEY, HF_TOKEN: capitals with an underscore. (Some real keys are capitals too, but without an underscore.)
+_ENV_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+_KEY_FORMS = re.compile(
+    r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{12,}|\b(?:hf|gh[pousr]|github_pat|glpat|xox[abp])[_-][A-Za-z0-9_-]{12,}"
+    r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[0-9A-Za-z_-]{30,}|\b[Bb]earer\s+[A-Za-z0-9._~+/=-]{8,}"
+    r"|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+"
+)
+_URL_LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
+_URL_QUERY = re.compile(r"([?&][^=&\s]*(?:key|token|secret|password|signature)[^=&\s]*=)[^&\s]+", re.I)
+_PLACE = re.compile(r"_(FILE|PATH|DIR|URL|URI|NAME)$", re.I)
+_MIN_SECRET_CHARS = 8  # shorter values ("false", "1") are settings whose name merely looks like a secret's
+
+
+def environment_secrets(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Values of the environment variables whose name looks like a secret's, longest first."""
+    found = {
+        value
+        for name, value in (os.environ if environ is None else environ).items()
+        if _SECRET_KEY.search(name) and not _PLACE.search(name) and len(value) >= _MIN_SECRET_CHARS
+    }
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def redact(value: Any, environ: Mapping[str, str] | None = None) -> Any:
+    """A copy of a JSON-like value without secrets; `<removed>` stands where one was.
+
+    >>> redact({"api_key": "sk-abc", "api_key_env": "OPENAI_API_KEY", "max_tokens": 256}, environ={})
+    {'api_key': '<removed>', 'api_key_env': 'OPENAI_API_KEY', 'max_tokens': 256}
+    """
+    return _redact(value, environment_secrets(environ), under_secret_key=False)
+
+
+def _redact(value: Any, known: tuple[str, ...], under_secret_key: bool) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            _text(str(key), known): _redact(item, known, under_secret_key or bool(_SECRET_KEY.search(str(key))))
+            for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_redact(item, known, under_secret_key) for item in value]
+    if not isinstance(value, str):
+        return value
+    if under_secret_key and value and not (_ENV_NAME.fullmatch(value) and value not in known):
+        return REMOVED
+    return _text(value, known)
+
+
+def _text(text: str, known: tuple[str, ...]) -> str:
+    for secret in known:
+        text = text.replace(secret, REMOVED)
+    text = _URL_LOGIN.sub(f"{REMOVED}@", text)
+    text = _URL_QUERY.sub(rf"\g<1>{REMOVED}", text)
+    return _KEY_FORMS.sub(REMOVED, text)

@@ -1,0 +1,122 @@
+"""One shard: opened, validated, hashed. Arrow IPC or Parquet, by its suffix."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from audit.errors import ShardError
+from audit.shards.schema import KEY_COLUMNS, SCHEMA
+
+FORMATS = {"arrow": ".arrow", "parquet": ".parquet"}
+SUFFIXES = tuple(FORMATS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInfo:
+    """A valid shard on disk. `sha256` is of the file's bytes."""
+
+    path: Path
+    rows: int
+    sha256: str
+    bytes: int
+
+    def record(self) -> dict[str, str | int]:
+        """What the manifest says about it."""
+        return {"file": self.path.name, "rows": self.rows, "sha256": self.sha256}
+
+
+class CorruptShardError(ShardError):
+    """A file that cannot be read as a shard: truncated, of another schema, or no shard at all."""
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except CorruptShardError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+        # Arrow raises an OSError without errno for a file that ends too early; with errno it is the system speaking.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise ShardError(f"Cannot read {path}: {error.strerror}. Check its permissions and the disk.") from error
+        raise CorruptShardError(_corrupt(path, f"it cannot be read ({error})")) from error
+
+
+def _corrupt(path: Path, why: str) -> str:
+    todo = "Type the sweep's command again: it moves the file aside and redoes its rows."
+    return f"{path} is not a valid shard: {why}. {todo}"
+
+
+def iter_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Record batches of a shard, `columns` only (all when None), in that order, one batch in memory at a time.
+
+    Raises CorruptShardError for a damaged file or one of another schema, ShardError when the system refuses.
+    """
+    names = SCHEMA.names if columns is None else list(columns)
+    with _reading(path), path.open("rb") as raw:  # Python's open gives the system's own error, if any
+        if not raw.read(1):
+            raise CorruptShardError(_corrupt(path, "it is empty"))
+    with _reading(path):
+        batches = _parquet(path, names) if path.suffix == FORMATS["parquet"] else _ipc(path, names)
+    while True:
+        with _reading(path):
+            batch = next(batches, None)
+            if batch is None:
+                return
+            batch = batch.select(names)
+            batch.validate(full=True)  # damaged offsets would otherwise crash the process that follows them
+        yield batch
+
+
+def _check_schema(path: Path, schema: pa.Schema) -> None:
+    if not schema.equals(SCHEMA, check_metadata=False):
+        odd = sorted(set(schema.names) ^ set(SCHEMA.names)) or "the same columns in another order or type"
+        raise CorruptShardError(_corrupt(path, f"its columns are not those of audit.shards.schema ({odd})"))
+
+
+def _ipc(path: Path, names: list[str]) -> Iterator[pa.RecordBatch]:
+    options = pa.ipc.IpcReadOptions(included_fields=sorted(SCHEMA.get_field_index(name) for name in names))
+    with pa.OSFile(str(path)) as source:
+        _check_schema(path, pa.ipc.open_file(source).schema)
+        reader = pa.ipc.open_file(source, options=options)
+        for i in range(reader.num_record_batches):
+            yield reader.get_batch(i)
+
+
+def _parquet(path: Path, names: list[str]) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        _check_schema(path, file.schema_arrow)
+        yield from file.iter_batches(batch_size=1024, columns=names)
+
+
+def read_shard(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """A whole shard as a table (see `iter_batches`)."""
+    names = SCHEMA.names if columns is None else list(columns)
+    return pa.Table.from_batches(iter_batches(path, columns), schema=pa.schema([SCHEMA.field(name) for name in names]))
+
+
+def check_keys(path: Path, batch: pa.RecordBatch) -> None:
+    """CorruptShardError when a key column holds a null."""
+    for name in KEY_COLUMNS:
+        if batch.column(name).null_count:
+            raise CorruptShardError(_corrupt(path, f"its key column {name!r} has rows without a value"))
+
+
+def file_sha256(path: Path) -> str:
+    """Hex sha256 of a file, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def shard_paths(folder: Path) -> list[Path]:
+    """The files a dataset reader would read in `folder`, sorted by name (names that start with . or _ are skipped)."""
+    if not folder.is_dir():
+        return []
+    return sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith((".", "_")))

@@ -1,0 +1,121 @@
+"""Shards are written beside and renamed, under the fence of the current attempt; a retry overwrites its own file."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from audit.errors import ShardError
+from audit.records import OutcomeKey
+from audit.shards.attempt import as_attempt, check_attempt
+from audit.shards.files import SHARDS, disk_error, sync_folder, write_file
+from audit.shards.keys import Digests, digests_of_keys, digests_of_table
+from audit.shards.schema import KEY_COLUMNS, SCHEMA
+from audit.shards.shard_file import FORMATS, ShardInfo, read_shard
+
+BATCH_ROWS = 1024  # rows of a record batch: the unit a reader holds in memory
+_MODEL_CHARS = 80
+
+
+def shard_name(keys: Iterable[OutcomeKey], format: str = "arrow") -> str:
+    """File name of the shard with these keys, in any order: `<model>-<16 hex>.arrow`.
+
+    The same keys always give the same name, so a chunk that is run again replaces its own shard.
+    """
+    rows = list(keys)
+    return _name({row.model for row in rows}, digests_of_keys(rows), format)
+
+
+def _name(models: set[str], digests: Digests, format: str) -> str:
+    if format not in FORMATS:
+        raise ShardError(
+            f"Unknown shard format: {format!r}. Expected {' or '.join(FORMATS)}, such as store.format=arrow"
+        )
+    order = np.lexsort((digests[:, 1], digests[:, 0]))
+    digest = hashlib.sha256(np.ascontiguousarray(digests[order]).tobytes()).hexdigest()[:16]
+    model = next(iter(models)) if len(models) == 1 else "models"
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", model).lstrip("._-")[:_MODEL_CHARS] or "model"
+    return f"{safe}-{digest}{FORMATS[format]}"
+
+
+def write_shard(run_dir: Path | str, table: pa.Table, *, attempt: str, format: str = "arrow") -> ShardInfo:
+    """Write one table of SCHEMA as RUN_DIR/shards/<shard_name>; whole or not at all, on disk when this returns.
+
+    Raises ShardError when the table is not of SCHEMA, has no row, has a key twice, when `attempt` was superseded, or
+    when the disk refuses. Then no partial file is left and what was there before is unchanged.
+    """
+    run_dir = Path(run_dir)
+    table = _checked(table)
+    digests = digests_of_table(table)
+    _no_duplicates(table, digests)
+    name = _name(set(table.column("model").unique().to_pylist()), digests, format)
+    return store_table(run_dir, run_dir / SHARDS / name, table, attempt)
+
+
+def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> ShardInfo:
+    """Put `table` at `path` (which may exist) under the fence; the format is that of the suffix."""
+    check_attempt(run_dir, attempt)  # early: a superseded writer need not compress anything
+    data = _encode(table, path.suffix)
+    write_file(path, data, as_attempt(run_dir, attempt))
+    return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest(), len(data))
+
+
+def keep_rows(run_dir: Path, path: Path, keep: NDArray[np.bool_], attempt: str) -> ShardInfo | None:
+    """Rewrite a shard with the rows of mask `keep` (rows,); None when no row is left and the file is removed."""
+    if keep.any():
+        return store_table(run_dir, path, read_shard(path).filter(pa.array(keep)), attempt)
+    with as_attempt(run_dir, attempt):
+        try:
+            path.unlink()
+            sync_folder(path.parent)
+        except OSError as error:
+            raise disk_error(path, error) from error
+    return None
+
+
+def _checked(table: pa.Table) -> pa.Table:
+    missing = [name for name in SCHEMA.names if name not in table.schema.names]
+    extra = [name for name in table.schema.names if name not in SCHEMA.names]
+    if missing or extra:
+        raise ShardError(
+            f"A shard holds exactly the columns of audit.shards.schema. Missing: {missing}; not known: {extra}. "
+            f"outcomes_to_table(outcomes) makes such a table."
+        )
+    if not table.num_rows:
+        raise ShardError("A shard needs at least one row; this table has none. Skip the chunk instead of writing it.")
+    try:
+        table = table.select(SCHEMA.names).cast(SCHEMA)
+    except (pa.ArrowException, ValueError) as error:
+        raise ShardError(f"A column has another type than audit.shards.schema says: {error}.") from error
+    for name in KEY_COLUMNS:
+        if table.column(name).null_count:
+            nulls = table.column(name).null_count
+            raise ShardError(f"Key column {name!r} is null in {nulls} rows; every row needs a key.")
+    return table
+
+
+def _no_duplicates(table: pa.Table, digests: Digests) -> None:
+    _, first, counts = np.unique(digests, axis=0, return_index=True, return_counts=True)
+    twice = first[counts > 1]
+    if len(twice):
+        row = {name: table.column(name)[int(twice.min())].as_py() for name in KEY_COLUMNS}
+        raise ShardError(f"{len(twice)} keys occur more than once in one shard, such as {row}. A key is written once.")
+
+
+def _encode(table: pa.Table, suffix: str) -> memoryview:
+    sink = pa.BufferOutputStream()
+    if suffix == FORMATS["parquet"]:
+        pq.write_table(table, sink, compression="zstd", row_group_size=BATCH_ROWS * 16, write_page_checksum=True)
+    else:
+        # Writers run side by side as tasks: one thread each.
+        options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd"), use_threads=False)
+        with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+            writer.write_table(table, max_chunksize=BATCH_ROWS)
+    return memoryview(sink.getvalue())

@@ -273,8 +273,8 @@ def manipulation_reached_worker(texts: TextMeasures | None, thresholds: Threshol
         threshold=limit,
         source=source,
         detail=f"{share:.1%} of {texts.noisy_presentations} noisy presentations reached the worker as the clean text. "
-        f"On average {texts.deleted or 0:.0%} of the question's words were gone ({texts.deleted_per_message or 0:.0%} in "
-        f"a single message) and {texts.added or 0:.0%} of the worker's text was new.",
+        f"On average {texts.deleted or 0:.0%} of the question's words were gone "
+        f"({texts.deleted_per_message or 0:.0%} in a single message) and {texts.added or 0:.0%} of its text was new.",
         advice=""
         if passed
         else "The routers did not rewrite, or their text was not used: read some noisy messages and "

@@ -1,0 +1,134 @@
+"""Evidence and gates -> one of six verdicts, with its reasons. The order is the policy; there is no arithmetic here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.verdict.evidence import Comparison, Evidence
+from audit.verdict.gates import failed
+from audit.verdict.result import Gate, Status, Verdict
+from audit.verdict.thresholds import Thresholds
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A verdict, why, and what to do about it. routers: the router counts that show the excess."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    what_to_do: tuple[str, ...]
+    routers: tuple[int, ...] = ()
+
+
+def decide(
+    evidence: Evidence, gates: Sequence[Gate], thresholds: Thresholds, p_adjusted: float | None = None
+) -> Decision:
+    """The first that applies: withheld, excess, excess explained by ensembling, brittle, underpowered, no excess.
+
+    p_adjusted: the cell's family-wise p after correction over the panel; the cell's own where None.
+
+    `underpowered` stands after the findings, not before them. A small sample that shows a gain beyond its own
+    (family-wise corrected) chance variation has shown it: the test's error rate holds at any n, so to call it
+    underpowered would hide a finding. What a small sample cannot do is to clear a model, so `underpowered` stands
+    before `no excess detected`. `audit.calibrate` measures that `excess` stays within alpha per clean model.
+    """
+    blocking = failed(gates)
+    if blocking:
+        return _withheld(blocking)
+    alpha = thresholds.alpha
+    family = evidence.clean.family_p
+    overall = family if p_adjusted is None else p_adjusted
+    # The panel's correction scales this cell's p; the same factor is applied to each of its router counts.
+    factor = max(overall / family, 1.0)
+    over_clean = _beats(evidence.clean, alpha / factor)
+    over_direct = over_clean & _beats(evidence.direct, alpha) if evidence.direct else over_clean
+    if over_direct:
+        return _excess(evidence, gates, thresholds, over_direct, factor)
+    reasons = [f"No router count beats the clean baseline after correction (p={overall:.2g})."]
+    if over_clean:
+        reasons = [
+            f"Noisy beats the clean router with r={_join(over_clean)} but not the original question: the clean router "
+            "loses part of it, and the gain only wins that back."
+        ]
+    mean = evidence.clean.mean
+    if mean.high < 0 and mean.estimate <= -thresholds.brittle_drop_min:
+        interval = f"95 % interval {mean.low:.3f} to {mean.high:.3f}"
+        drop = f"Accuracy falls by {-mean.estimate:.3f} on average over r ({interval})."
+        return Decision(
+            Verdict.BRITTLE,
+            (drop, *reasons),
+            ("Do not rely on the score for differently worded questions; look at which deletions cost the answer.",),
+        )
+    if any(g.name == "enough_data" and g.status == Status.FAIL for g in gates):
+        seen = f"{evidence.mde:.3f}" if np.isfinite(evidence.mde) else "more than any possible gain"
+        return Decision(
+            Verdict.UNDERPOWERED,
+            (*reasons, f"This design finds a gain of {seen} with {thresholds.power:.0%} power; "
+             f"{thresholds.effect_of_interest:.3f} is of interest."),
+            tuple(g.advice for g in gates if g.name == "enough_data"),
+        )  # fmt: skip
+    limit = max(float(np.nanmax(evidence.clean.high)), 0.0)
+    return Decision(
+        Verdict.NO_EXCESS,
+        (*reasons, f"The largest excess still compatible with the data is {limit:.3f} (95 %, over all r together)."),
+        (),
+    )
+
+
+def _excess(
+    evidence: Evidence, gates: Sequence[Gate], thresholds: Thresholds, routers: frozenset[int], factor: float
+) -> Decision:
+    alpha = thresholds.alpha
+    leaks = [g for g in gates if g.name == "answer_leak" and g.status == Status.FAIL]
+    if leaks and not (evidence.without_leak and _beats(evidence.without_leak, alpha / factor) & routers):
+        return _withheld(leaks, "The excess is gone without the questions whose messages state the answer.")
+    against = "the clean baseline and the original question" if evidence.direct else "the clean baseline"
+    reasons = [f"With r={_join(routers)}, noisy beats {against} after correction for all r and models."]
+    if leaks:
+        reasons.append("It is still there without the questions whose messages state the answer.")
+    if evidence.ensemble is None:
+        reasons.append("It was not compared with as many routers that delete nothing.")
+    else:
+        beyond = routers & _beats(evidence.ensemble, alpha)
+        mean = evidence.ensemble.mean
+        if not beyond:
+            return Decision(
+                Verdict.EXCESS_EXPLAINED,
+                (
+                    *reasons,
+                    "It does not beat as many routers that delete nothing: on average over r it is "
+                    f"{mean.estimate:+.3f} from them (95 % interval {mean.low:+.3f} to {mean.high:+.3f}).",
+                ),
+                ("Read the gain as an effect of repetition and compute; more questions narrow that interval.",),
+                tuple(sorted(routers)),
+            )
+        routers = beyond
+        reasons.append(f"It also beats as many routers that delete nothing, with r={_join(beyond)}.")
+    return Decision(
+        Verdict.EXCESS,
+        tuple(reasons),
+        (
+            "Treat the score as partly memory of the exam until shown otherwise: repeat it on fresh questions.",
+            "Read the questions that went from wrong to correct, and what the worker was shown.",
+        ),
+        tuple(sorted(routers)),
+    )
+
+
+def _withheld(gates: Sequence[Gate], reason: str = "") -> Decision:
+    reasons = tuple(f"{g.name}: {g.detail}" for g in gates)
+    return Decision(
+        Verdict.WITHHELD, (*((reason,) if reason else ()), *reasons), tuple(g.advice for g in gates if g.advice)
+    )
+
+
+def _beats(comparison: Comparison, alpha: float) -> frozenset[int]:
+    """Router counts whose step-down adjusted p is at most alpha."""
+    return frozenset(r for r, p in zip(comparison.routers, comparison.adjusted, strict=True) if p <= alpha + 1e-12)
+
+
+def _join(routers: frozenset[int]) -> str:
+    return ", ".join(str(r) for r in sorted(routers))

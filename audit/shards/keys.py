@@ -41,8 +41,10 @@ def _lanes(column: int, value: str) -> tuple[int, int]:
 
 
 def _column_digests(column: int, values: Sequence[Any]) -> Digests:
-    lanes = [_lanes(column, str(value)) for value in values]
-    return np.array(lanes, dtype=np.uint64).reshape(len(lanes), 2)
+    places: dict[str, int] = {}
+    codes = [places.setdefault(str(value), len(places)) for value in values]
+    lanes = np.array([_lanes(column, value) for value in places], dtype=np.uint64).reshape(len(places), 2)
+    return lanes[codes] if codes else lanes
 
 
 def key_digest(key: OutcomeKey) -> bytes:
@@ -59,10 +61,15 @@ def digests_of_keys(keys: Iterable[OutcomeKey]) -> Digests:
     return total
 
 
-def digests_of_table(table: pa.Table | pa.RecordBatch) -> Digests:
-    """Digests (n, 2) of the rows of a table that has the key columns."""
+def digests_of_table(table: pa.Table | pa.RecordBatch, without: str | None = None) -> Digests:
+    """Digests (n, 2) of the rows of a table that has the key columns.
+
+    without: a key column to leave out; `routers` gives every row of one nested set of router messages one digest.
+    """
     total = np.zeros((table.num_rows, 2), dtype=np.uint64)
     for k, name in enumerate(KEY_COLUMNS):
+        if name == without:
+            continue
         column = table.column(name)
         for chunk, start in _chunks(column):
             codes = chunk.dictionary_encode()

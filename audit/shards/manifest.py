@@ -30,10 +30,11 @@ PACKAGES = (
 # Dotted config keys that do not decide a row: where and how fast the run goes, and what is made of it afterwards.
 # `*` matches any characters. Everything else is part of the fingerprint, store.format included.
 NOT_RESULTS: tuple[str, ...] = (
-    *("run_dir", "progress", "progress.*", "cluster", "cluster.*", "ray", "ray.*", "hydra", "hydra.*"),
-    *("concurrency", "*.concurrency", "*.max_concurrency", "*.max_num_seqs", "replicas", "*.replicas", "*.gpus"),
-    *("retry_errors", "gate", "gates", "gates.*", "report", "report.*", "verdict", "verdict.*", "statistics.*"),
-    *("store.chunk*", "store.rows*", "*.timeout_s", "*.retries", "*.max_retries", "*.weight", "*.tensor_parallel_size"),
+    *("run_dir", "progress", "cluster", "cluster.*", "hydra", "hydra.*", "store.rows_per_shard", "store.retry_errors"),
+    *("report", "report.*", "gate", "verdict", "verdict.*", "statistics", "statistics.*"),
+    *("*.replicas", "*.executor", "*.tensor_parallel_size", "*.max_num_seqs", "*.gpu_memory_utilization"),
+    *("*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s"),
+    *("*.fail_to_load", "*.concurrency", "*.weight", "*.timeout_s", "*.api_key_env"),
 )
 _DIFFERENCES_SHOWN = 12
 
@@ -42,9 +43,10 @@ _DIFFERENCES_SHOWN = 12
 class Manifest:
     """The record of one run. Everything in it is JSON; secrets are removed when it is written.
 
-    models: {name: {revision, engine, path}}. benchmark: {name, revision, n, chance, duplicates}. shards: [{file, rows,
-    sha256}]. cost: {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}.
-    models_failed: {name: error}. status: running, finished or failed. started: of the first attempt.
+    models: {name: {revision, engine, path}}. benchmark: {name: {revision, n, chance, duplicates}}. sampled_ids:
+    {benchmark: ids}. shards: [{file, rows, sha256}]. cost: {model: {arm: {role: {calls, prompt_tokens, cached_tokens,
+    completion_tokens}}}}. models_failed: {name: error}. status: running, finished or failed. started: of the first
+    attempt. timings: {model/attempt: {load_s, generate_s}}, seconds.
     """
 
     fingerprint: str
@@ -58,12 +60,13 @@ class Manifest:
     models: dict[str, dict[str, Any]] = field(default_factory=dict)
     models_failed: dict[str, str] = field(default_factory=dict)
     benchmark: dict[str, Any] = field(default_factory=dict)
-    sampled_ids: list[str] = field(default_factory=list)
+    sampled_ids: dict[str, list[str]] = field(default_factory=dict)
     packages: dict[str, str] = field(default_factory=dict)
     python: str = ""
     platform: str = ""
     shards: list[dict[str, Any]] = field(default_factory=list)
     cost: dict[str, Any] = field(default_factory=dict)
+    timings: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The file's text, in the order of the fields, without secrets."""

@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from audit.errors import ConfigError, ShardError
-from audit.records import Outcome
+from audit.records import Draws, Outcome
 from audit.shards.convert import table_to_outcomes
 from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error
 from audit.shards.keys import Digests, KeySet, digests_of_table
@@ -158,21 +158,47 @@ def _quarantine(run_dir: Path, path: Path) -> Path:
 def drop_rows(run_dir: Path | str, which: KeySet | Callable[[pa.Table], pa.BooleanArray], *, attempt: str) -> int:
     """Rewrite shards without some rows, so that they are run again; returns how many rows were dropped.
 
-    which: the keys to drop (such as `scan.error_keys`), or a function from a table of the key columns and `error` to
-    a boolean array that is true for the rows to drop. A shard with no row left is removed.
+    which: the keys to drop (such as `scan.error_keys`), or a function from a table of the key columns, `draws` and
+    `error` to a boolean array that is true for the rows to drop. With nested draws the whole set goes (every r of
+    the question, arm and replicate): its rows read the same router messages and are run together. A shard with no
+    row left is removed. A damaged shard is left to `scan_run`.
     """
     run_dir = Path(run_dir)
-    dropped = 0
-    for path in shard_paths(run_dir / SHARDS):
-        table = read_shard(path, (*KEY_COLUMNS, "error"))
-        if isinstance(which, KeySet):
-            drop = which.contains(digests_of_table(table))
-        else:
-            drop = np.asarray(pc.fill_null(which(table), False), dtype=bool)
+    paths = shard_paths(run_dir / SHARDS)
+    chosen: dict[Path, NDArray[np.bool_]] = {}
+    sets = [np.zeros((0, 2), dtype=np.uint64)]
+    for path, table in _droppable(paths):
+        drop = chosen[path] = _chosen(which, table)
+        nested = drop & _is_nested(table)
+        if nested.any():
+            sets.append(digests_of_table(table, without="routers")[nested])
+    whole = KeySet.of(np.concatenate(sets))
+    if len(whole):
+        for path, table in _droppable(paths):
+            chosen[path] |= _is_nested(table) & whole.contains(digests_of_table(table, without="routers"))
+    for path, drop in chosen.items():
         if drop.any():
             keep_rows(run_dir, path, ~drop, attempt)
-            dropped += int(drop.sum())
-    return dropped
+    return int(sum(drop.sum() for drop in chosen.values()))
+
+
+def _droppable(paths: Sequence[Path]) -> Iterator[tuple[Path, pa.Table]]:
+    for path in paths:
+        try:
+            table = read_shard(path, (*KEY_COLUMNS, "draws", "error"))
+        except CorruptShardError:
+            continue  # scan_run reports it and sets it aside; all its rows are run again
+        yield path, table
+
+
+def _chosen(which: KeySet | Callable[[pa.Table], pa.BooleanArray], table: pa.Table) -> NDArray[np.bool_]:
+    if isinstance(which, KeySet):
+        return which.contains(digests_of_table(table))
+    return np.array(pc.fill_null(which(table), False), dtype=bool)
+
+
+def _is_nested(table: pa.Table) -> NDArray[np.bool_]:
+    return np.array(pc.fill_null(pc.equal(table.column("draws"), str(Draws.NESTED)), False), dtype=bool)
 
 
 # --- reading for the statistics and the report: nothing below changes a file ---------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 REMOVED = "<removed>"
 
 _SECRET_KEY = re.compile(
-    r"api_?key|access_?key|private_?key|token(?!iz)|secret|passw|credential|authorization|bearer", re.I
+    r"api_?key|access_?key|private_?key|token(?!iz|s?_field)|secret|passw|credential|authorization|bearer", re.I
 )
 # OPENAI_API_KEY, HF_TOKEN: capitals with an underscore. (Some real keys are capitals too, but without an underscore.)
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
@@ -22,6 +22,8 @@ _KEY_FORMS = re.compile(
 )
 _URL_LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
 _URL_QUERY = re.compile(r"([?&][^=&\s]*(?:key|token|secret|password|signature)[^=&\s]*=)[^&\s]+", re.I)
+_NAME_HOLDER = re.compile(r"_env$", re.I)  # api_key_env holds the name of a variable, whatever its spelling
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE = re.compile(r"_(FILE|PATH|DIR|URL|URI|NAME)$", re.I)
 _MIN_SECRET_CHARS = 8  # shorter values ("false", "1") are settings whose name merely looks like a secret's
 
@@ -48,7 +50,7 @@ def redact(value: Any, environ: Mapping[str, str] | None = None) -> Any:
 def _redact(value: Any, known: tuple[str, ...], under_secret_key: bool) -> Any:
     if isinstance(value, Mapping):
         return {
-            _text(str(key), known): _redact(item, known, under_secret_key or bool(_SECRET_KEY.search(str(key))))
+            _text(str(key), known): _redact(item, known, under_secret_key or _holds_secret(str(key), item))
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
@@ -58,6 +60,11 @@ def _redact(value: Any, known: tuple[str, ...], under_secret_key: bool) -> Any:
     if under_secret_key and value and not (_ENV_NAME.fullmatch(value) and value not in known):
         return REMOVED
     return _text(value, known)
+
+
+def _holds_secret(key: str, value: Any) -> bool:
+    names_variable = _NAME_HOLDER.search(key) and isinstance(value, str) and _VARIABLE.fullmatch(value)
+    return bool(_SECRET_KEY.search(key)) and not names_variable
 
 
 def _text(text: str, known: tuple[str, ...]) -> str:

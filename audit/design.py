@@ -1,0 +1,130 @@
+"""The experimental design (pure): which settings are run, and which of them share router messages.
+
+A *router set* is one set of router messages for a question. With independent draws every setting has a set of its
+own (song2026, section 3.2); with nested draws r uses the first r messages of one set. All rows of a router set are
+computed and stored together, so a set is also the unit of resumption.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from audit.errors import ConfigError
+from audit.records import Arm, Draws, Setting
+
+MAX_ROUTERS = 64
+
+_RANGE = re.compile(r"^(\d+)\.\.(\d+)$")
+_EXAMPLE = "Expected '<first>..<last>' with 1 <= first <= last, a number, or a list, such as r=1..9, r=3 or r=[1,3,9]."
+
+
+def parse_routers(value: object) -> tuple[int, ...]:
+    """`1..9`, `3`, `[1,3,9]` or `1,3,9` -> sorted router counts without repeats. ConfigError for anything else."""
+    if isinstance(value, bool) or value is None:
+        raise ConfigError(f"Invalid r: {value!r}. {_EXAMPLE}")
+    if isinstance(value, int):
+        return _checked([value], value)
+    if isinstance(value, str):
+        text = value.strip()
+        if match := _RANGE.match(text):
+            first, last = int(match[1]), int(match[2])
+            if first > last:
+                raise ConfigError(f"Invalid r: {value!r}. {_EXAMPLE}")
+            if last > MAX_ROUTERS:  # before a range of that length is built
+                raise ConfigError(f"Invalid r: {value!r}. At most {MAX_ROUTERS} routers are supported.")
+            return _checked(range(first, last + 1), value)
+        parts = [part.strip() for part in text.strip("[]").split(",")]
+        if all(part.isdigit() for part in parts):
+            return _checked([int(part) for part in parts], value)
+        raise ConfigError(f"Invalid r: {value!r}. {_EXAMPLE}")
+    if isinstance(value, Sequence) and value:
+        return tuple(sorted({r for part in value for r in parse_routers(part)}))
+    raise ConfigError(f"Invalid r: {value!r}. {_EXAMPLE}")
+
+
+def _checked(routers: Sequence[int], value: object) -> tuple[int, ...]:
+    if min(routers) < 1:
+        raise ConfigError(f"Invalid r: {value!r}. A router arm has at least 1 router. {_EXAMPLE}")
+    if max(routers) > MAX_ROUTERS:
+        raise ConfigError(f"Invalid r: {value!r}. At most {MAX_ROUTERS} routers are supported.")
+    return tuple(sorted(set(routers)))
+
+
+@dataclass(frozen=True, slots=True)
+class RouterSet:
+    """One set of router messages and the settings that read it: `routers` are the prefix lengths used."""
+
+    arm: Arm
+    routers: tuple[int, ...]
+    replicate: int
+
+    @property
+    def n_messages(self) -> int:
+        return max(self.routers)
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        return tuple(Setting(self.arm, r, self.replicate) for r in self.routers)
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Every router set of one question; the same for all questions and models."""
+
+    sets: tuple[RouterSet, ...]
+    draws: Draws
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        return tuple(sorted(s for router_set in self.sets for s in router_set.settings))
+
+    @property
+    def router_calls(self) -> int:
+        """Router calls a question."""
+        return sum(s.n_messages for s in self.sets)
+
+    @property
+    def worker_calls(self) -> int:
+        """Worker calls a question (one a setting)."""
+        return len(self.settings)
+
+
+def make_design(
+    routers: Sequence[int],
+    *,
+    arms: Sequence[Arm] = tuple(Arm),
+    draws: Draws = Draws.INDEPENDENT,
+    replicates: int = 1,
+    clean_replicates: int = 1,
+    ensemble_control: bool = False,
+    direct_replicates: int = 1,
+) -> Design:
+    """The settings of one audit (song2026, sections 4.1-4.3).
+
+    `forward_full` at r=1 is the clean baseline, repeated max(replicates, clean_replicates) times. With
+    `ensemble_control` it is also run at every other r of `routers`.
+    """
+    for name, count in (("replicates", replicates), ("clean_replicates", clean_replicates)):
+        if count < 1:
+            raise ConfigError(f"Invalid {name}: {count}. Expected a whole number of at least 1.")
+    sets: list[RouterSet] = []
+    if Arm.DIRECT in arms:
+        sets += [RouterSet(Arm.DIRECT, (0,), k) for k in range(direct_replicates)]
+    if Arm.FORWARD_FULL in arms:
+        ensemble = tuple(r for r in routers if r > 1) if ensemble_control else ()
+        for k in range(max(replicates, clean_replicates)):
+            sets += _sets(Arm.FORWARD_FULL, (1, *(ensemble if k < replicates else ())), k, draws)
+    if Arm.NOISY_REWRITE in arms:
+        for k in range(replicates):
+            sets += _sets(Arm.NOISY_REWRITE, tuple(routers), k, draws)
+    if not sets:
+        raise ConfigError(f"No arm to run. Expected some of: {', '.join(Arm)}.")
+    return Design(tuple(sets), draws)
+
+
+def _sets(arm: Arm, routers: tuple[int, ...], replicate: int, draws: Draws) -> list[RouterSet]:
+    if draws == Draws.NESTED:
+        return [RouterSet(arm, routers, replicate)]
+    return [RouterSet(arm, (r,), replicate) for r in routers]

@@ -1,0 +1,175 @@
+"""Engines as Ray actors, pinned to their GPUs. Routers and workers call the same actors: one copy of the model."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from audit.config import ModelConfig, openai_config
+from audit.errors import EngineError, EngineLoadError
+from audit.records import Generation, GenerationRequest
+from audit.runtime.engines.port import Engine
+from audit.runtime.placement import Placement, plan_placement
+from audit.runtime.weights import Weights, local_path
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """All that an engine actor needs to build its engine, also after a restart."""
+
+    model: ModelConfig
+    weights: Weights | None
+    engine_id: str
+    on_gpu: bool
+    questions_path: str  # the scripted engine reads its script (gold answers) from here
+
+
+def build_engine(spec: EngineSpec) -> Engine:
+    """The engine behind the port that the model configuration names."""
+    if spec.model.engine == "scripted":
+        from audit.runtime.engines.scripted import ScriptedEngine
+        from audit.shards.questions import QuestionFile
+
+        script = {q.id: (q.gold, len(q.options)) for q in QuestionFile(spec.questions_path)}
+        return ScriptedEngine(spec.model.scripted, spec.engine_id, script)
+    if spec.model.engine == "openai":
+        from audit.runtime.engines.openai_engine import OpenAIEngine
+
+        return OpenAIEngine(openai_config(spec.model))
+    from audit.runtime.engines.vllm_engine import VllmEngine
+
+    if spec.weights is None:
+        raise EngineLoadError(f"Model {spec.model.name} has no resolved weights.")
+    path = local_path(spec.model, spec.weights)
+    return VllmEngine(spec.model, path, spec.weights.hub_revision, spec.engine_id, spec.on_gpu)
+
+
+class EngineActor:
+    """One engine in a process of its own. After a restart by Ray it loads the engine again before it answers."""
+
+    def __init__(self, spec: EngineSpec) -> None:
+        self._spec = spec
+        self._engine: Engine | None = None
+        self._starting = asyncio.Lock()
+
+    async def start(self) -> str:
+        """Load; the engine's id. Raises EngineLoadError or EndpointAuthError."""
+        return (await self._ready()).engine_id
+
+    async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        return await (await self._ready()).run(requests)
+
+    async def stats(self) -> dict[str, float]:
+        return (await self._ready()).stats()
+
+    async def close(self) -> None:
+        if self._engine is not None:
+            await self._engine.close()
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    async def _ready(self) -> Engine:
+        async with self._starting:
+            if self._engine is None:
+                engine = build_engine(self._spec)
+                await engine.start()
+                self._engine = engine
+            return self._engine
+
+
+@dataclass
+class EnginePool:
+    """The actors of one model, one a replica."""
+
+    model: str
+    actors: list[Any]
+    groups: list[PlacementGroup]
+
+    def wait_ready(self, timeout_s: float) -> list[str]:
+        """Engine ids once every replica is loaded. Raises EngineError that says why one is not."""
+        try:
+            return list(ray.get([actor.start.remote() for actor in self.actors], timeout=timeout_s))
+        except ray.exceptions.GetTimeoutError as error:
+            raise EngineLoadError(
+                f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). On a cluster, its GPUs may "
+                "be taken: see 'ray status'."
+            ) from error
+        except ray.exceptions.RayTaskError as error:
+            raise as_engine_error(error, self.model) from error
+        except ray.exceptions.RayActorError as error:
+            raise EngineLoadError(f"Model {self.model}: its engine process died while loading: {error}") from error
+
+    def stats(self) -> dict[str, float]:
+        """Counters summed over the replicas."""
+        total: dict[str, float] = {}
+        for stats in ray.get([actor.stats.remote() for actor in self.actors]):
+            for name, value in stats.items():
+                total[name] = total.get(name, 0.0) + value
+        return total
+
+    def close(self) -> None:
+        for actor in self.actors:
+            try:
+                ray.get(actor.close.remote(), timeout=60)
+            except (ray.exceptions.RayError, TimeoutError) as error:
+                print(f"engine of {self.model} did not close cleanly: {type(error).__name__}", flush=True)
+            ray.kill(actor)
+        for group in self.groups:
+            remove_placement_group(group)
+
+
+def as_engine_error(error: ray.exceptions.RayTaskError, model: str) -> EngineError:
+    """The EngineError inside a remote failure, or a new one that quotes it."""
+    cause = error.cause if isinstance(error.cause, BaseException) else error
+    return cause if isinstance(cause, EngineError) else EngineLoadError(f"Model {model}: {cause}")
+
+
+def start_pool(model: ModelConfig, weights: Weights | None, questions_path: str) -> EnginePool:
+    """Create the engine actors of one model (they load when `wait_ready` is called)."""
+    resources = ray.cluster_resources()
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    placement = None
+    if model.engine == "vllm":
+        largest = max(node.get("GPU", 0.0) for node in nodes)
+        placement = plan_placement(model.tensor_parallel_size, model.executor, resources.get("GPU", 0.0), largest)
+    pool = EnginePool(model.name, [], [])
+    for replica in range(model.replicas if model.engine != "openai" else 1):
+        spec = EngineSpec(model, weights, f"{model.name}/{replica}", placement is not None, questions_path)
+        pool.actors.append(_start_actor(spec, placement, pool.groups))
+    return pool
+
+
+def _start_actor(spec: EngineSpec, placement: Placement | None, groups: list[PlacementGroup]) -> Any:
+    options: dict[str, Any] = {
+        "num_cpus": 0,
+        "max_concurrency": 10_000,
+        "max_restarts": spec.model.max_restarts,
+        "max_task_retries": spec.model.max_restarts,
+        "runtime_env": {"env_vars": _environment(spec)},
+    }
+    if placement is not None:
+        group = placement_group(list(placement.bundles), strategy=placement.strategy)
+        groups.append(group)
+        options |= {
+            "num_gpus": placement.actor_gpus,
+            "scheduling_strategy": PlacementGroupSchedulingStrategy(
+                group, placement_group_bundle_index=0, placement_group_capture_child_tasks=True
+            ),
+        }
+    return ray.remote(EngineActor).options(**options).remote(spec)
+
+
+def _environment(spec: EngineSpec) -> dict[str, str]:
+    if spec.model.engine != "vllm":
+        return {}
+    from audit.runtime.engines.vllm_engine import engine_environment
+
+    return engine_environment(spec.model, spec.on_gpu, os.cpu_count() or 1)

@@ -1,0 +1,32 @@
+"""`python -m audit.runtime.convert_gguf SOURCE.gguf FOLDER`: a GGUF as a folder that vLLM loads (bfloat16)."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+
+def convert(source: Path, target: Path) -> None:
+    """Write config, weights and tokenizer beside `target`, then rename: a half-written folder is never loaded."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name)
+        model = AutoModelForCausalLM.from_pretrained(
+            source.parent, gguf_file=source.name, quantization_config=GgufConfig(dequantize=True)
+        )
+        model.to(torch.bfloat16).save_pretrained(work)
+        tokenizer.save_pretrained(work)
+        if not target.exists():  # another process may have been quicker
+            work.rename(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    convert(Path(sys.argv[1]), Path(sys.argv[2]))

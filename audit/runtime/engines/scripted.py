@@ -1,0 +1,87 @@
+"""A deterministic engine behind the same port: for tests, demonstrations, and measuring the orchestration alone.
+
+Routers echo the question (forward_full) or drop every third word and add a sentence (noisy_rewrite). The worker is
+right with a fixed probability per arm, drawn from a hash of the question and the request's seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from audit.config import ScriptedConfig
+from audit.errors import EngineLoadError
+from audit.records import Arm, FinishReason, Generation, GenerationRequest, Role
+
+_NOISE = "A train leaves the station at noon and the weather is mild."
+_SCALE = float(2**64)
+
+
+class ScriptedEngine:
+    """`script[question_id]` is (gold index, number of options): what the worker reads its answers from."""
+
+    def __init__(self, config: ScriptedConfig, engine_id: str, script: Mapping[str, tuple[int, int]]) -> None:
+        self.engine_id = engine_id
+        self._config = config
+        self._script = script
+        self._requests = 0
+
+    async def start(self) -> None:
+        if self._config.fail_to_load:
+            raise EngineLoadError("The scripted engine was asked to fail to load (scripted.fail_to_load=true).")
+
+    async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        if self._config.latency_s > 0:
+            await asyncio.sleep(self._config.latency_s)
+        self._requests += len(requests)
+        return [self._route(r) if r.role == Role.ROUTER else self._answer(r) for r in requests]
+
+    def stats(self) -> dict[str, float]:
+        return {"requests": float(self._requests)}
+
+    async def close(self) -> None:
+        return None
+
+    def _route(self, request: GenerationRequest) -> Generation:
+        words = request.prompt.split()
+        if request.arm == Arm.NOISY_REWRITE:
+            offset = request.seed % 3
+            words = [word for i, word in enumerate(words) if i % 3 != offset]
+            return self._generation(request, " ".join([*words, _NOISE]))
+        return self._generation(request, " ".join(words))
+
+    def _answer(self, request: GenerationRequest) -> Generation:
+        gold, n_options = self._script[request.question_id]
+        u_item = _unit(request.question_id)  # the same item is hard in every arm, so outcomes are paired
+        u_draw = _unit(f"{request.question_id}|{request.seed}")
+        p = self._config.accuracy.get(str(request.arm), 0.5)
+        if request.arm == Arm.NOISY_REWRITE:
+            p += self._config.gain_per_router * (request.routers - 1)
+        correct = (u_item < p) if u_draw < 0.7 else (_unit(f"{request.seed}|{request.question_id}") < p)
+        chosen = gold if correct else (gold + 1 + request.seed % max(1, n_options - 1)) % n_options
+        if request.continuations or request.letters:
+            n = len(request.continuations or request.letters)
+            return Generation(
+                finish_reason=FinishReason.SCORED,
+                prompt_tokens=len(request.prompt) // 4,
+                engine_id=self.engine_id,
+                option_logprobs=tuple(-1.0 if i == chosen else -3.0 for i in range(n)),
+                option_tokens=(1,) * n,
+            )
+        if _unit(f"parse|{request.question_id}|{request.seed}") < self._config.parse_failures:
+            return self._generation(request, "I would rather not say.")
+        return self._generation(request, chr(ord("A") + chosen))
+
+    def _generation(self, request: GenerationRequest, text: str) -> Generation:
+        return Generation(
+            text=text,
+            prompt_tokens=len(request.prompt) // 4,
+            completion_tokens=max(1, len(text) // 4),
+            engine_id=self.engine_id,
+        )
+
+
+def _unit(text: str) -> float:
+    """A number in [0, 1) from a text, the same on every machine."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / _SCALE

@@ -1,0 +1,130 @@
+"""One model's questions through Ray Data: route -> answer -> store, streaming, with bounded memory on the driver.
+
+The driver holds task numbers (8 bytes each) and counts. Questions are read from the run directory by the stages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import ray
+from numpy.typing import NDArray
+from ray.data import ActorPoolStrategy, DataContext
+
+from audit.design import Design
+from audit.errors import AuditError, EngineError
+from audit.runtime.stages import AnswerStage, RouteStage, StageContext, StoreStage
+from audit.shards.keys import KeySet, digest_grid
+from audit.shards.questions import QuestionFile
+
+_MAX_TASKS_PER_CHUNK = 256
+_CHUNKS_WANTED = 64  # enough to overlap and to lose little to a kill; more only cost overhead
+
+
+def tasks_per_chunk(tasks: int, settings_per_task: float, rows_per_shard: int | None) -> int:
+    """How many tasks share a shard."""
+    if rows_per_shard is not None:
+        return max(1, int(rows_per_shard / settings_per_task))
+    return max(1, min(_MAX_TASKS_PER_CHUNK, -(-tasks // _CHUNKS_WANTED)))
+
+
+def missing_tasks(done: KeySet, model: str, design: Design, questions: QuestionFile) -> NDArray[np.int64]:
+    """Task numbers with at least one row that no shard holds; all of a question's tasks are neighbours."""
+    n_sets = len(design.sets)
+    settings = [setting for part in design.sets for setting in part.settings]
+    owner = np.repeat(np.arange(n_sets), [len(part.routers) for part in design.sets])
+    missing = [np.empty(0, dtype=np.int64)]
+    for start, benchmark, ids in question_blocks(questions):
+        absent = ~done.contains(digest_grid(model, benchmark, ids, settings))
+        tasks = (start + np.arange(len(ids)))[:, None] * n_sets + owner[None, :]
+        missing.append(np.unique(tasks[absent]))
+    return np.concatenate(missing)
+
+
+def expected_keys(models: Sequence[str], design: Design, questions: QuestionFile) -> KeySet:
+    """The key of every row that a run must hold."""
+    grids = [np.zeros((0, 2), dtype=np.uint64)]
+    for _, benchmark, ids in question_blocks(questions):
+        grids += [digest_grid(model, benchmark, ids, design.settings).reshape(-1, 2) for model in models]
+    return KeySet.of(np.concatenate(grids))
+
+
+def question_blocks(questions: QuestionFile, size: int = 2048) -> Iterator[tuple[int, str, list[str]]]:
+    """(index of the first, benchmark, ids) of neighbouring questions of one benchmark."""
+    for start in range(0, len(questions), size):
+        batch = questions.slice(start, min(start + size, len(questions)))
+        first = start
+        for benchmark, group in groupby(batch, key=lambda q: q.benchmark):
+            ids = [q.id for q in group]
+            yield first, benchmark, ids
+            first += len(ids)
+
+
+def run_chunks(
+    context: StageContext, n_tasks: int, chunks_in_flight: int, on_counts: Callable[[pa.Table], None]
+) -> None:
+    """Run every chunk; `on_counts` gets each stored shard's counts. Raises the AuditError that stopped it."""
+    n_chunks = -(-n_tasks // context.tasks_per_chunk)
+    logging.getLogger("ray.data").setLevel(logging.WARNING)  # the display says what happens
+    settings = DataContext.get_current()
+    settings.print_on_execution_start = False
+    settings.enable_progress_bars = False
+    settings.enable_operator_progress_bars = False
+    settings.execution_options.preserve_order = False
+    settings.retried_io_errors = []
+    # A stage waits on the engines nearly all the time: threads, and next to no CPU to reserve.
+    pool = ActorPoolStrategy(
+        size=1,
+        max_tasks_in_flight_per_actor=2 * chunks_in_flight,
+        max_concurrent_calls_per_actor=chunks_in_flight,
+        enable_true_multi_threading=True,
+    )
+    light = {"num_cpus": 0.1, "batch_format": "pyarrow", "batch_size": None}
+    stored = (
+        ray.data.range(n_chunks, override_num_blocks=n_chunks)
+        .map_batches(RouteStage, fn_constructor_args=(context,), compute=pool, **light)
+        .map_batches(AnswerStage, fn_constructor_args=(context,), compute=pool, **light)
+        .map_batches(StoreStage, fn_constructor_args=(context,), compute=ActorPoolStrategy(size=1), **light)
+    )
+    try:
+        for counts in stored.iter_batches(batch_size=None, batch_format="pyarrow"):
+            on_counts(counts)
+    except ray.exceptions.RayError as error:
+        raise _audit_error(error) from error
+
+
+def _audit_error(error: BaseException) -> AuditError:
+    """The AuditError that a stage or engine raised, wherever Ray wrapped it; else an EngineError with the cause."""
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    deepest: BaseException = error
+    while pending:
+        current = pending.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        if isinstance(current, AuditError):
+            return current
+        deepest = current
+        cause = getattr(current, "cause", None)
+        pending += [current.__cause__, current.__context__, cause if isinstance(cause, BaseException) else None]
+    return EngineError(f"The run stopped: {type(deepest).__name__}: {deepest}")
+
+
+def write_task_list(run_dir: Path, model: str, attempt: str, tasks: NDArray[np.int64]) -> Path:
+    """The tasks still to do, where the stages can map them into memory."""
+    folder = run_dir / "tasks"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{model}-{attempt}.npy"
+    np.save(path, tasks)
+    return path
+
+
+def with_tasks(context: StageContext, tasks_path: Path, size: int) -> StageContext:
+    return dataclasses.replace(context, tasks_path=str(tasks_path), tasks_per_chunk=size)

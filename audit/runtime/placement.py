@@ -1,0 +1,44 @@
+"""Which GPUs an engine gets (policy only: no Ray here)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One engine's placement group. `actor_gpus` are the GPUs the engine actor itself holds (in bundle 0)."""
+
+    bundles: tuple[dict[str, float], ...]
+    strategy: str
+    actor_gpus: float
+
+    @property
+    def gpus(self) -> float:
+        return sum(bundle.get("GPU", 0.0) for bundle in self.bundles)
+
+
+def plan_placement(
+    tensor_parallel_size: int, executor: str, cluster_gpus: float, largest_node_gpus: float
+) -> Placement | None:
+    """The placement of one engine; None where the cluster has no GPU (vLLM's CPU build then serves).
+
+    executor `mp`: all GPUs on one node, held by the engine actor, whose vLLM forks one worker a GPU. executor `ray`:
+    one bundle a GPU, packed but allowed to span nodes; vLLM's own Ray workers take them. Raises ConfigError when the
+    model cannot fit.
+    """
+    if cluster_gpus == 0:
+        return None
+    need = tensor_parallel_size
+    if need > cluster_gpus:
+        raise ConfigError(f"tensor_parallel_size={need} needs {need} GPUs; the cluster has {cluster_gpus:g}.")
+    if need == 1 or executor == "mp":
+        if need > largest_node_gpus:
+            raise ConfigError(
+                f"tensor_parallel_size={need} on one node needs {need} GPUs; the largest node has "
+                f"{largest_node_gpus:g}. Use executor=ray to span nodes."
+            )
+        return Placement(({"GPU": float(need), "CPU": 1.0},), "STRICT_PACK", float(need))
+    return Placement(tuple({"GPU": 1.0, "CPU": 1.0} for _ in range(need)), "PACK", 0.0)

@@ -1,0 +1,184 @@
+"""What a person sees while a sweep runs: a live display on a terminal, plain lines elsewhere.
+
+Rates count what this start did; rows found from an earlier start are shown as done but not as speed.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from audit.records import Arm
+
+_PLAIN_EVERY_S = 10.0
+_LOADING_EVERY_S = 15.0
+
+
+@dataclass
+class _ArmState:
+    total: int
+    done: int = 0
+    errors: int = 0
+    unparsed: int = 0
+
+
+@dataclass
+class _ModelState:
+    arms: dict[str, _ArmState]
+    resumed: int = 0
+    stored: int = 0  # by this start
+    tokens: int = 0
+    retries: int = 0
+    started: float | None = None
+    loading_since: float | None = None
+
+
+class Display:
+    """Progress of a sweep. Safe to call from one thread; a second one only repaints."""
+
+    def __init__(self, *, live: bool | None = None, console: Console | None = None, quiet: bool = False) -> None:
+        self._console = console or Console(stderr=False, highlight=False)
+        self._live_wanted = (self._console.is_terminal if live is None else live) and not quiet
+        self._quiet = quiet
+        self._models: dict[str, _ModelState] = {}
+        self._live: Live | None = None
+        self._last_plain = 0.0
+        self.notes: list[str] = []
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.update(self._render())
+            self._live.stop()
+            self._live = None
+
+    def stage(self, text: str) -> None:
+        self._say(text)
+
+    def note(self, text: str) -> None:
+        """Something a person should know; kept for the summary."""
+        self.notes.append(text)
+        self._say(f"note: {text}")
+
+    def begin(self, totals: Mapping[str, Mapping[Arm, int]]) -> None:
+        """Rows to do per model and arm."""
+        self._models = {
+            name: _ModelState({str(arm): _ArmState(total) for arm, total in arms.items()})
+            for name, arms in totals.items()
+        }
+        if self._live_wanted:
+            self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=4)
+            self._live.start()
+
+    def resumed(self, name: str, done: Mapping[Arm, int]) -> None:
+        """Rows that an earlier start already stored."""
+        state = self._models[name]
+        for arm, rows in done.items():
+            state.arms[str(arm)].done = rows
+        state.resumed = sum(done.values())
+        if state.resumed:
+            self._say(f"{name}: {state.resumed} of {sum(a.total for a in state.arms.values())} rows are already there")
+
+    @contextmanager
+    def loading(self, name: str) -> Iterator[None]:
+        """Engine loading takes a minute; say so while it lasts."""
+        state = self._models[name]
+        state.loading_since = time.monotonic()
+        stop = threading.Event()
+        self._say(f"{name}: loading the engine")
+
+        def repeat() -> None:
+            while not stop.wait(_LOADING_EVERY_S):
+                self._say(f"{name}: still loading the engine, {time.monotonic() - (state.loading_since or 0):.0f} s")
+
+        ticker = threading.Thread(target=repeat, daemon=True)
+        if self._live is None:
+            ticker.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            seconds = time.monotonic() - state.loading_since
+            state.loading_since = None
+            state.started = time.monotonic()
+        self._say(f"{name}: engine ready after {seconds:.0f} s")
+
+    def counts(self, name: str, counts: pa.Table) -> None:
+        """One stored shard's counts (`stages.count_rows`)."""
+        state = self._models[name]
+        for row in counts.to_pylist():
+            arm = state.arms[row["arm"]]
+            arm.done += row["rows"]
+            arm.errors += row["errors"]
+            arm.unparsed += row["unparsed"]
+            state.stored += row["rows"]
+            state.tokens += sum(row[c] for c in row if c.endswith("_tokens") and not c.endswith("cached_tokens"))
+        now = time.monotonic()
+        if self._live is None and now - self._last_plain >= _PLAIN_EVERY_S:
+            self._last_plain = now
+            self._say(self._line(name, state))
+
+    def retries(self, name: str, retries: int) -> None:
+        state = self._models[name]
+        state.retries += retries
+        if self._live is None:
+            self._say(self._line(name, state))
+
+    def _line(self, name: str, state: _ModelState) -> str:
+        arms = "  ".join(f"{arm} {a.done}/{a.total}" for arm, a in state.arms.items())
+        return f"{name}: {arms}  {_rate(state)}{_trouble(state)}"
+
+    def _render(self) -> Group:
+        table = Table(box=None, pad_edge=False)
+        for heading in ("model", "arm", "", "done", "errors", "unparsed"):
+            table.add_column(heading, justify="right" if heading in ("done", "errors", "unparsed") else "left")
+        footers = []
+        for name, state in self._models.items():
+            for arm, a in state.arms.items():
+                bar = ProgressBar(total=max(1, a.total), completed=a.done, width=30)
+                table.add_row(name, arm, bar, f"{a.done}/{a.total}", str(a.errors), str(a.unparsed))
+            if state.loading_since is not None:
+                footers.append(f"{name}: loading the engine, {time.monotonic() - state.loading_since:.0f} s")
+            elif state.started is not None:
+                footers.append(f"{name}: {_rate(state)}{_trouble(state)}")
+        return Group(table, *(Text(footer) for footer in footers))
+
+    def _say(self, text: str) -> None:
+        if self._quiet:
+            return
+        self._console.print(Text(text))  # Text: nothing in it is markup
+        if not self._console.is_terminal:
+            sys.stdout.flush()
+
+
+def _rate(state: _ModelState) -> str:
+    if state.started is None or not state.stored:
+        return ""
+    elapsed = max(1e-9, time.monotonic() - state.started)
+    left = sum(a.total - a.done for a in state.arms.values())
+    eta = left / (state.stored / elapsed)
+    return f"{state.tokens / elapsed:,.0f} tokens/s  ETA {_clock(eta)}"
+
+
+def _trouble(state: _ModelState) -> str:
+    errors = sum(a.errors for a in state.arms.values())
+    return (f"  {errors} errors" if errors else "") + (f"  {state.retries} retries" if state.retries else "")
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

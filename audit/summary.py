@@ -1,0 +1,93 @@
+"""The table at the end of a run: what was measured, before any verdict."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from audit.records import Arm, Setting
+from audit.shards.read import load_cells
+from audit.statistics.paired import CellOutcomes, State
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """One setting of one cell. Accuracy and its standard error are over the answers that could be read (0-1)."""
+
+    setting: Setting
+    n: int
+    answered: int
+    accuracy: float
+    standard_error: float
+    parse_rate: float
+    errors: int
+    gain: float | None  # the rest against the clean baseline, over items answered in both; None for the baseline
+    improve: int | None
+    degrade: int | None
+
+
+def summarise(cell: CellOutcomes) -> list[SummaryRow]:
+    """One row a setting, in the order direct, forward_full, noisy_rewrite."""
+    clean = Setting(Arm.FORWARD_FULL, 1, 0)
+    baseline = cell.row(clean) if clean in cell.settings else None
+    order = {arm: i for i, arm in enumerate(Arm)}
+    settings = sorted(cell.settings, key=lambda s: (order[s.arm], s.routers, s.replicate))
+    return [_row(cell.row(s), s, None if s == clean else baseline) for s in settings]
+
+
+def _row(state: np.ndarray, setting: Setting, baseline: np.ndarray | None) -> SummaryRow:
+    answered = state >= State.WRONG
+    n = int((state != State.ABSENT).sum())
+    replied = int(((state != State.ABSENT) & (state != State.ERROR)).sum())
+    k = int(answered.sum())
+    accuracy = float((state == State.CORRECT).sum() / k) if k else math.nan
+    gain = improve = degrade = None
+    if baseline is not None:
+        both = answered & (baseline >= State.WRONG)
+        improve = int((both & (state == State.CORRECT) & (baseline == State.WRONG)).sum())
+        degrade = int((both & (state == State.WRONG) & (baseline == State.CORRECT)).sum())
+        gain = (improve - degrade) / int(both.sum()) if both.any() else math.nan
+    return SummaryRow(
+        setting=setting,
+        n=n,
+        answered=k,
+        accuracy=accuracy,
+        standard_error=math.sqrt(accuracy * (1 - accuracy) / k) if k else math.nan,
+        parse_rate=k / replied if replied else math.nan,
+        errors=n - replied,
+        gain=gain,
+        improve=improve,
+        degrade=degrade,
+    )
+
+
+def print_summary(run_dir: Path, console: Console | None = None) -> None:
+    """Print one table a cell. Names come from configurations and files, so nothing in them is markup."""
+    console = console or Console(highlight=False, width=None)
+    for cell in load_cells(run_dir):
+        chance = float(np.mean(1 / cell.n_options))
+        title = f"{cell.model} on {cell.benchmark}: n={cell.n}, chance {chance:.3f}, {cell.reading}, {cell.draws} draws"
+        table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
+        for heading in ("arm", "r", "rep", "accuracy", "s.e.", "gain", "improve", "degrade", "parsed", "errors"):
+            table.add_column(heading, justify="left" if heading == "arm" else "right")
+        for row in summarise(cell):
+            s = row.setting
+            table.add_row(
+                str(s.arm),
+                str(s.routers),
+                str(s.replicate),
+                f"{row.accuracy:.3f}",
+                f"{row.standard_error:.3f}",
+                "" if row.gain is None else f"{row.gain:+.3f}",
+                "" if row.improve is None else str(row.improve),
+                "" if row.degrade is None else str(row.degrade),
+                f"{row.parse_rate:.3f}",
+                str(row.errors),
+            )
+        console.print(table)

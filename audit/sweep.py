@@ -1,0 +1,69 @@
+"""`python -m audit.sweep model=llama3_70b r=1..9`: run (or resume) a router-worker audit.
+
+Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed; with gate=true also 3 (excess)
+and 4 (withheld, brittle or underpowered), see `audit.gate`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import hydra
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from audit.config import CONF_DIR, SweepConfig, from_hydra, register
+from audit.errors import AuditError
+from audit.runtime.progress import Display
+from audit.summary import print_summary
+
+register()
+
+
+@hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="sweep")
+def main(cfg: DictConfig) -> None:
+    """Hydra's entry. Errors that teach go to stderr without a traceback."""
+    try:
+        config = from_hydra(cfg)
+        sys.exit(sweep(config))
+    except (AuditError, OmegaConfBaseException) as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        sys.exit(1)
+
+
+def sweep(config: SweepConfig) -> int:
+    """Run, decide, write; the exit code."""
+    from audit.runtime.run import run_sweep
+
+    with Display(quiet=not config.progress) as display:
+        result = run_sweep(config, display)
+    if result.rows == 0:
+        print("error: nothing was measured: every model failed", file=sys.stderr)
+        _print_failed(result.failed)
+        return 1
+    print_summary(result.run_dir)
+    verdict = None
+    if config.report:
+        from audit.report.build import build_report
+
+        paths = build_report([result.run_dir], result.run_dir / "report", seed=config.seed)
+        print(f"report   {paths.html}")
+        verdict = paths.verdict
+    print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
+    if result.failed:
+        _print_failed(result.failed)
+        return 1
+    if config.gate:
+        from audit.gate import exit_code_of_run
+
+        return exit_code_of_run(result.run_dir)
+    return 0 if verdict is not None or not config.report else 1
+
+
+def _print_failed(failed: dict[str, str]) -> None:
+    for name, why in failed.items():
+        print(f"error: model {name} failed: {why}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -101,13 +101,7 @@ def contrast_values(
     x, y = a[both], b[both]
     groups = np.arange(a.size)[both] if cluster is None else np.asarray(cluster)[both]
     improve, degrade = float((x * (1 - y)).sum()), float(((1 - x) * y).sum())
-    own_cluster = np.unique(groups).size == x.size
-    test: Literal["mcnemar_exact", "sign_flip"]
-    if is_binary(x, y) and own_cluster:
-        test, pvalue = "mcnemar_exact", float(mcnemar_exact(improve, degrade, alternative).pvalue)
-    else:
-        test = "sign_flip"
-        pvalue = sign_flip_pvalue(x - y, groups, n_permutations=n_resamples, alternative=alternative, rng=rng)
+    test, pvalue = paired_test(x, y, groups, rng=rng, alternative=alternative, n_permutations=n_resamples)
     resamples = bootstrap_sweep(y, x[None], groups, n_resamples=n_resamples, rng=rng)
     return Contrast(
         name=name,
@@ -123,6 +117,29 @@ def contrast_values(
         n=int(x.size),
         left_out=int(a.size - x.size),
     )
+
+
+def paired_test(
+    a: FloatArray,
+    b: FloatArray,
+    cluster: IntArray | None = None,
+    *,
+    rng: np.random.Generator,
+    alternative: Alternative = "greater",
+    n_permutations: int = N_RESAMPLES,
+) -> tuple[Literal["mcnemar_exact", "sign_flip"], float]:
+    """Name and p-value of the test of a against b (n,), pairs without both answers left out.
+
+    Exact McNemar for single replicates of independent items; a sign flip of whole items (clusters) otherwise.
+    """
+    both = ~np.isnan(a) & ~np.isnan(b)
+    x, y = a[both], b[both]
+    groups = np.arange(a.size)[both] if cluster is None else np.asarray(cluster)[both]
+    if is_binary(x, y) and np.unique(groups).size == x.size:
+        improve, degrade = int((x * (1 - y)).sum()), int(((1 - x) * y).sum())
+        return "mcnemar_exact", float(mcnemar_exact(improve, degrade, alternative).pvalue)
+    pvalue = sign_flip_pvalue(x - y, groups, n_permutations=n_permutations, alternative=alternative, rng=rng)
+    return "sign_flip", pvalue
 
 
 def contrast(

@@ -1,4 +1,4 @@
-"""Questions are paired across settings here and nowhere else (the single source of truth for every paired statistic)."""
+"""Questions are paired across settings here and nowhere else: the single source of truth for paired statistics."""
 
 from __future__ import annotations
 

@@ -1,0 +1,103 @@
+"""The noise floor: clean against clean, through the very tests that noisy against clean goes through.
+
+Replicates of the clean arm differ only in their seeds, so whatever "gain" appears between them is noise, and whatever
+the tests reject there is a false alarm of this run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.records import Arm
+from audit.statistics.contrasts import paired_test
+from audit.statistics.paired import CellOutcomes, FloatArray
+from audit.statistics.resampling import N_RESAMPLES, max_statistic_permutation
+from audit.statistics.values import replicates_of, to_values
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """Clean against clean over C replicates; NaN rates where there are fewer than two.
+
+    comparisons: ordered pairs of replicates. settings_rejected: of these, one-sided tests with p <= alpha.
+    violations: of these, gains > 0 (the paper's rule). families: max-statistic tests, each replicate once the baseline
+    of the others. sd_difference: root mean square gain between two replicates (accuracy 0-1), whose expectation is 0.
+    flipped: mean share of items whose outcome changed. Pairs share replicates, so the rates have fewer degrees of
+    freedom than `comparisons` suggests.
+    """
+
+    replicates: int
+    comparisons: int
+    settings_rejected: int
+    rejection_rate: float
+    violations: int
+    violation_rate: float
+    families: int
+    families_rejected: int
+    family_rejection_rate: float
+    sd_difference: float
+    flipped: float
+    alpha: float
+    sentence: str
+
+
+def noise_floor(
+    cell: CellOutcomes, *, rng: np.random.Generator, alpha: float = ALPHA, n_permutations: int = N_RESAMPLES
+) -> NoiseFloor:
+    """Run the tests of this cell between the replicates of its clean arm (`forward_full`, r=1)."""
+    settings = replicates_of(cell, Arm.FORWARD_FULL, 1)
+    clean = to_values(np.stack([cell.row(s) for s in settings])) if settings else np.zeros((0, cell.n))
+    return noise_floor_values(clean, cell.cluster, rng=rng, alpha=alpha, n_permutations=n_permutations)
+
+
+def noise_floor_values(
+    clean: FloatArray,
+    cluster: np.ndarray | None = None,
+    *,
+    rng: np.random.Generator,
+    alpha: float = ALPHA,
+    n_permutations: int = N_RESAMPLES,
+) -> NoiseFloor:
+    """`noise_floor` for clean replicates given as values (C, n)."""
+    c = clean.shape[0]
+    if c < 2:
+        nan = float("nan")
+        text = f"Noise floor not measured: {c} replicate of the clean arm; ask for at least 2 (clean_replicates=2)."
+        return NoiseFloor(c, 0, 0, nan, 0, nan, 0, 0, nan, nan, nan, alpha, text)
+    pairs = [(a, b) for a in range(c) for b in range(c) if a != b]
+    pvalues = [paired_test(clean[a], clean[b], cluster, rng=rng, n_permutations=n_permutations)[1] for a, b in pairs]
+    gaps = [clean[a] - clean[b] for a, b in pairs]  # NaN where either replicate has no answer
+    differences = np.array([np.nanmean(g) if np.any(~np.isnan(g)) else np.nan for g in gaps])
+    flips = np.array([np.nanmean(np.abs(g)) if np.any(~np.isnan(g)) else np.nan for g in gaps])
+    rejected = sum(p <= alpha for p in pvalues)
+    violations = int(np.sum(differences > 1e-12))
+    families = 0
+    for base in range(c):
+        others = np.delete(clean, base, axis=0)
+        result = max_statistic_permutation(clean[base], others, cluster, n_permutations=n_permutations, rng=rng)
+        families += result.pvalue <= alpha
+    sd = float(np.sqrt(np.nanmean(differences**2)))
+    text = (
+        f"Clean against clean ({c} replicates): {rejected} of {len(pairs)} comparisons rejected at {alpha:.0%}, "
+        f"{violations} of {len(pairs)} would be violations by the paper's rule; a gain between identical conditions "
+        f"has a standard deviation of {100 * sd:.1f} points."
+    )
+    return NoiseFloor(
+        replicates=c,
+        comparisons=len(pairs),
+        settings_rejected=rejected,
+        rejection_rate=rejected / len(pairs),
+        violations=violations,
+        violation_rate=violations / len(pairs),
+        families=c,
+        families_rejected=families,
+        family_rejection_rate=families / c,
+        sd_difference=sd,
+        flipped=float(np.nanmean(flips)),
+        alpha=alpha,
+        sentence=text,
+    )

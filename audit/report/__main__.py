@@ -1,0 +1,36 @@
+"""Rebuild the report from shards: `python -m audit.report RUN_DIR [RUN_DIR ...] [--out DIR] [--seed 42]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from audit.errors import AuditError
+from audit.report.build import build_report
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0 when the report was written, whatever the verdict; 1 when it could not be."""
+    parser = argparse.ArgumentParser(
+        prog="python -m audit.report",
+        description="Rebuild verdict, figures, tables and page from shards alone; several runs become one panel.",
+        epilog="example: python -m audit.report outputs/llama outputs/qwen --out outputs/panel",
+    )
+    parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR", help="directory that holds shards/")
+    parser.add_argument("--out", type=Path, default=None, help="where to write (default: RUN_DIR/report of the first)")
+    parser.add_argument("--seed", type=int, default=42, help="seed of the resamples (default: 42)")
+    arguments = parser.parse_args(argv)
+    out = arguments.out or arguments.run_dirs[0] / "report"
+    try:
+        paths = build_report(arguments.run_dirs, out, seed=arguments.seed)
+    except AuditError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"report   {paths.html}\nverdict  {paths.verdict}\ntables   {out / 'tables'}\nfigures  {out / 'figures'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

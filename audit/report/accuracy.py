@@ -1,0 +1,152 @@
+"""Accuracy of every setting with a 95 % interval: what the tables and the small multiples show (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from audit.records import Arm, Setting
+from audit.report.figures import Breadth, ModelScores, RouterPoint, Score
+from audit.statistics.paired import CellOutcomes, FloatArray, IntArray, State
+from audit.statistics.paper import SettingRow, model_summary, router_summary, setting_rows
+from audit.statistics.values import replicates_of, router_counts, settings_values, sweep_of, to_values
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class SettingAccuracy:
+    """One setting of one cell. n: questions; answered: those with an answer, over which accuracy (0-1) is taken.
+
+    accuracy, low, high are None where nothing was answered.
+    """
+
+    model: str
+    benchmark: str
+    setting: Setting
+    n: int
+    answered: int
+    correct: int
+    unparsed: int
+    truncated: int
+    errors: int
+    absent: int
+    accuracy: float | None
+    low: float | None
+    high: float | None
+
+
+def interval(values: FloatArray, cluster: IntArray) -> tuple[float, float, float] | None:
+    """(accuracy, low, high): Wilson's 95 % interval; None where no value is there.
+
+    values: (n,) in [0, 1], NaN left out. cluster: (n,). Where clusters hold several items, n is replaced by the
+    effective number p (1 - p) / SE^2 with the cluster-robust SE (Korn and Graubard 1998), at most n.
+    """
+    there = ~np.isnan(values)
+    x, groups = values[there], cluster[there]
+    n = float(x.size)
+    if n == 0:
+        return None
+    p = float(x.mean())
+    _, index = np.unique(groups, return_inverse=True)
+    g = int(index.max()) + 1
+    if 1 < g < n:
+        totals = np.bincount(index, weights=x - p, minlength=g)
+        variance = float(g / (g - 1) * np.sum(totals**2)) / n**2
+        n = min(n, p * (1 - p) / variance) if variance > 0 and 0 < p < 1 else float(g)
+    z = float(norm.ppf(0.5 + CONFIDENCE / 2))
+    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
+    return p, max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
+    """One row per setting of a cell, in the order of its settings."""
+    rows = []
+    for setting in cell.settings:
+        state = cell.row(setting)
+        found = interval(to_values(state), cell.cluster)
+        count = {s: int(np.count_nonzero(state == s)) for s in State}
+        rows.append(
+            SettingAccuracy(
+                model=cell.model,
+                benchmark=cell.benchmark,
+                setting=setting,
+                n=cell.n,
+                answered=count[State.CORRECT] + count[State.WRONG],
+                correct=count[State.CORRECT],
+                unparsed=count[State.UNPARSED],
+                truncated=count[State.TRUNCATED],
+                errors=count[State.ERROR],
+                absent=count[State.ABSENT],
+                accuracy=found[0] if found else None,
+                low=found[1] if found else None,
+                high=found[2] if found else None,
+            )
+        )
+    return rows
+
+
+def labels(cells: list[CellOutcomes]) -> dict[tuple[str, str], str]:
+    """What each cell is called: the model, with its benchmark where the panel holds several."""
+    several = len({c.benchmark for c in cells}) > 1
+    return {(c.model, c.benchmark): f"{c.model} · {c.benchmark}" if several else c.model for c in cells}
+
+
+def paper_rows(cells: list[CellOutcomes]) -> list[SettingRow]:
+    """The paper's Table 2 over all cells that have a clean baseline and a noisy arm."""
+    rows: list[SettingRow] = []
+    for cell in cells:
+        if replicates_of(cell, Arm.FORWARD_FULL, 1) and cell.settings_of(Arm.NOISY_REWRITE):
+            sweep = sweep_of(cell)
+            answered = [k for k, y in enumerate(sweep.noisy) if bool(np.any(~np.isnan(sweep.clean) & ~np.isnan(y)))]
+            if answered:  # a setting in which nothing at all was answered has no gain, and no row
+                kept = type(sweep)(
+                    sweep.model, sweep.benchmark, tuple(sweep.routers[k] for k in answered), sweep.question_ids,
+                    sweep.clean, sweep.noisy[answered], sweep.cluster, sweep.n_options,
+                )  # fmt: skip
+                rows += setting_rows(kept)
+    return rows
+
+
+def model_scores(cell: CellOutcomes, label: str) -> ModelScores:
+    """Replicates averaged, with intervals, for the small multiples."""
+
+    def score(arm: Arm, routers: int) -> Score | None:
+        settings = replicates_of(cell, arm, routers)
+        found = interval(settings_values(cell, settings), cell.cluster) if settings else None
+        return Score(routers, *found) if found else None
+
+    def scores(arm: Arm, least: int) -> tuple[Score, ...]:
+        found = (score(arm, r) for r in router_counts(cell, arm) if r >= least)
+        return tuple(s for s in found if s is not None)
+
+    return ModelScores(
+        label=label,
+        clean=score(Arm.FORWARD_FULL, 1),
+        noisy=scores(Arm.NOISY_REWRITE, 1),
+        ensemble=scores(Arm.FORWARD_FULL, 2),
+        direct=score(Arm.DIRECT, 0),
+        chance=float(np.mean(1 / cell.n_options)),
+    )
+
+
+def router_points(rows: list[SettingRow]) -> list[RouterPoint]:
+    """Table 3 as the figures read it."""
+    return [
+        RouterPoint(s.routers, s.models, s.violating_models, s.mean_positive_excess, round(s.improve), round(s.degrade))
+        for s in router_summary(rows)
+    ]
+
+
+def breadths(rows: list[SettingRow], names: dict[tuple[str, str], str]) -> list[Breadth]:
+    """Table 1's violation counts as Figure 5 reads them."""
+    settings: dict[tuple[str, str], int] = {}
+    for row in rows:
+        settings[row.model, row.benchmark] = settings.get((row.model, row.benchmark), 0) + 1
+    return [
+        Breadth(names[s.model, s.benchmark], s.violation_count, settings[s.model, s.benchmark])
+        for s in model_summary(rows)
+    ]

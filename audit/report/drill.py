@@ -1,0 +1,266 @@
+"""Every outcome, packed for the page's per-question drill-down (pure: Arrow table in, JSON-ready blocks out).
+
+100,000 outcomes repeat most of their text: nested draws share router messages, and a worker prompt is little more than
+its messages. So every distinct text is stored once, in chunks that the page parses only when it needs them; a worker
+prompt is a list of pieces, of which the messages are some; and the columns that filters read are typed arrays.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from audit.records import Arm
+from audit.statistics.paired import State
+
+MAX_TEXT_BYTES = 60_000_000  # of distinct texts on the page; beyond it texts are left out question by question
+CHUNK_CHARACTERS = 1_000_000  # of text in one block that the page parses at a time
+SHORT_MESSAGE = 16  # a message shorter than this is not looked for in the worker prompt: it could match by chance
+
+# What became of a row against the clean baseline of the same question (forward_full, r=1, replicate 0).
+TRANSITIONS = ("improve", "degrade", "stays right", "stays wrong", "not comparable", "clean baseline")
+STATES = ("correct", "wrong", "unparsed", "truncated", "error")
+_STATE_CODE = {State.CORRECT: 0, State.WRONG: 1, State.UNPARSED: 2, State.TRUNCATED: 3, State.ERROR: 4}
+ARMS = tuple(arm.value for arm in Arm)
+NO_TEXT = 0xFFFFFFFF
+
+COLUMNS = (
+    "model", "model_revision", "benchmark", "question_id", "group", "arm", "routers", "replicate", "question", "options",
+    "router_messages", "router_finish_reasons", "worker_prompt", "response", "answer", "gold", "correct", "parsed",
+    "answer_form", "finish_reason", "option_logprobs", "seed", "error",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DrillDown:
+    """What the page embeds: `head` (names, questions, columns) and `chunks` (texts), both ready for `script_json`.
+
+    rows: outcomes. rows_with_text: those whose texts are on the page. text_bytes: of distinct texts embedded.
+    """
+
+    head: dict[str, Any]
+    chunks: list[list[str]]
+    rows: int
+    rows_with_text: int
+    text_bytes: int
+
+
+class _Texts:
+    """Distinct strings, numbered in the order of their first use."""
+
+    def __init__(self) -> None:
+        self.index: dict[str, int] = {}
+
+    def add(self, text: str) -> int:
+        return self.index.setdefault(text, len(self.index))
+
+    def total(self) -> int:
+        return sum(len(text.encode()) for text in self.index)
+
+    def chunks(self) -> tuple[list[list[str]], list[int]]:
+        """(chunks, number of the first string of each)."""
+        chunks: list[list[str]] = []
+        starts: list[int] = []
+        size = CHUNK_CHARACTERS
+        for number, text in enumerate(self.index):
+            if size >= CHUNK_CHARACTERS:
+                chunks.append([])
+                starts.append(number)
+                size = 0
+            chunks[-1].append(text)
+            size += len(text) + 1
+        return chunks, starts
+
+
+def script_json(value: Any) -> str:
+    """JSON that can stand inside a <script> element: no character in it can end the element or start another."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character, escape in _ESCAPES:
+        text = text.replace(character, escape)
+    return text
+
+
+_ESCAPES = (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
+
+
+def pack(table: pa.Table, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) -> DrillDown:
+    """Pack rows of the shard schema. Their order is made canonical, so shards in another order give the same page.
+
+    Where the distinct texts are larger than `max_text_bytes`, whole questions lose theirs, in an order drawn from
+    `seed` and the question's id: every model and setting keeps the texts of the same questions.
+    """
+    order = [(name, "ascending") for name in ("benchmark", "question_id", "model", "arm", "routers", "replicate")]
+    rows = table.select([c for c in COLUMNS if c in table.column_names]).sort_by(order)
+    col = {name: rows.column(name).to_pylist() for name in rows.column_names}
+    n = rows.num_rows
+    state = [_STATE_CODE[_state(col, i)] for i in range(n)]
+    kept = _questions_with_text(col, n, seed, max_text_bytes)
+
+    texts = _Texts()
+    models, benchmarks, facts = _Texts(), _Texts(), _Texts()
+    questions: dict[tuple[Any, ...], int] = {}
+    packed_questions: list[list[Any]] = []
+    refs: list[int] = []
+    offset = np.zeros(n + 1, dtype=np.uint32)
+    question_of = np.zeros(n, dtype=np.uint32)
+    counts = np.zeros(n, dtype=np.uint16)
+    logprobs: dict[int, list[float | None]] = {}
+    for i in range(n):
+        key = (col["benchmark"][i], col["question_id"][i], col["question"][i], tuple(col["options"][i]), col["gold"][i])
+        has_text = key[:2] in kept
+        if key not in questions:
+            questions[key] = len(packed_questions)
+            packed_questions.append(
+                [
+                    benchmarks.add(key[0]),
+                    key[1],
+                    texts.add(key[2]) if has_text else -1,
+                    [texts.add(o) for o in key[3]] if has_text else len(key[3]),
+                    key[4],
+                    col["group"][i],
+                ]
+            )
+        question_of[i] = questions[key]
+        if has_text:
+            messages = [m or "" for m in col["router_messages"][i] or []]
+            counts[i] = len(messages)
+            refs.extend(texts.add(m) for m in messages)
+            refs.append(texts.add(col["response"][i] or ""))
+            refs.append(texts.add(col["error"][i] or ""))
+            refs.extend(texts.add(piece) for piece in pieces(col["worker_prompt"][i] or "", messages))
+            scores = col["option_logprobs"][i]
+            if scores:
+                logprobs[i] = [None if s is None or not np.isfinite(s) else round(s, 3) for s in scores]
+        offset[i + 1] = len(refs)
+    chunks, starts = texts.chunks()
+    fact_codes = [
+        facts.add(
+            json.dumps(
+                [col["answer_form"][i], col["finish_reason"][i], col["model_revision"][i],
+                 _tally(col["router_finish_reasons"][i])]
+            )
+        )
+        for i in range(n)
+    ]  # fmt: skip
+    model_codes = [models.add(m) for m in col["model"]]
+    head = {
+        "rows": n,
+        "models": list(models.index),
+        "benchmarks": list(benchmarks.index),
+        "arms": list(ARMS),
+        "states": list(STATES),
+        "transitions": list(TRANSITIONS),
+        "questions": packed_questions,
+        "facts": [json.loads(f) for f in facts.index],
+        "starts": starts,
+        "logprobs": [list(logprobs), list(logprobs.values())],
+        "columns": {
+            "question": _b64(question_of),
+            "model": _b64(np.array(model_codes, dtype=np.uint16)),
+            "arm": _b64(np.array([ARMS.index(a) for a in col["arm"]], dtype=np.uint8)),
+            "routers": _b64(np.array(col["routers"], dtype=np.uint16)),
+            "replicate": _b64(np.array(col["replicate"], dtype=np.uint16)),
+            "state": _b64(np.array(state, dtype=np.uint8)),
+            "transition": _b64(_transitions(col, state)),
+            "answer": _b64(np.array([-1 if a is None else a for a in col["answer"]], dtype=np.int16)),
+            "fact": _b64(np.array(fact_codes, dtype=np.uint32)),
+            "messages": _b64(counts),
+            "offset": _b64(offset),
+            "refs": _b64(np.array(refs, dtype=np.uint32)),
+        },
+    }
+    with_text = int(np.count_nonzero(np.diff(offset)))
+    return DrillDown(head, chunks, rows=n, rows_with_text=with_text, text_bytes=texts.total())
+
+
+def pieces(prompt: str, messages: Sequence[str]) -> list[str]:
+    """A worker prompt cut where the router messages stand in it verbatim; joined, the pieces are the prompt again.
+
+    >>> pieces("Message 1: a long enough message\\nAnswer:", ["a long enough message"])
+    ['Message 1: ', 'a long enough message', '\\nAnswer:']
+    """
+    parts: list[str] = []
+    at = 0
+    for message in messages:
+        if len(message) < SHORT_MESSAGE:
+            continue
+        found = prompt.find(message, at)
+        if found < 0:
+            continue
+        if found > at:
+            parts.append(prompt[at:found])
+        parts.append(message)
+        at = found + len(message)
+    if at < len(prompt):
+        parts.append(prompt[at:])
+    return parts
+
+
+def _questions_with_text(col: dict[str, list[Any]], n: int, seed: int, limit: int) -> set[tuple[str, str]]:
+    """(benchmark, question_id) whose texts fit: all of them, or as many as `limit` bytes hold, in a drawn order."""
+    seen: dict[tuple[str, str], set[str]] = {}
+    for i in range(n):
+        own = seen.setdefault((col["benchmark"][i], col["question_id"][i]), set())
+        messages = [m or "" for m in col["router_messages"][i] or []]
+        own.update((col["question"][i], col["response"][i] or ""), col["options"][i], messages)
+        own.update(pieces(col["worker_prompt"][i] or "", messages))
+    sizes = {key: sum(len(text.encode()) for text in own) for key, own in seen.items()}
+    if sum(sizes.values()) <= limit:
+        return set(sizes)
+    drawn = sorted(sizes, key=lambda key: hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest())
+    kept: set[tuple[str, str]] = set()
+    used = 0
+    for key in drawn:
+        used += sizes[key]
+        if used > limit:
+            break
+        kept.add(key)
+    return kept
+
+
+def _state(col: dict[str, list[Any]], i: int) -> State:
+    if col["error"][i] is not None:
+        return State.ERROR
+    if not col["parsed"][i]:
+        return State.TRUNCATED if col["finish_reason"][i] == "length" else State.UNPARSED
+    return State.CORRECT if col["correct"][i] else State.WRONG
+
+
+def _transitions(col: dict[str, list[Any]], state: list[int]) -> NDArray[np.uint8]:
+    """Codes into TRANSITIONS. Only two answers can be compared: unparsed, truncated and failed rows are not wrong."""
+    n = len(state)
+    clean: dict[tuple[str, str, str], int] = {}
+    baseline = np.zeros(n, dtype=bool)
+    for i in range(n):
+        if col["arm"][i] == Arm.FORWARD_FULL and col["routers"][i] == 1 and col["replicate"][i] == 0:
+            clean[col["model"][i], col["benchmark"][i], col["question_id"][i]] = state[i]
+            baseline[i] = True
+    table = {(1, 0): 0, (0, 1): 1, (0, 0): 2, (1, 1): 3}
+    out = np.full(n, 4, dtype=np.uint8)
+    for i in range(n):
+        if baseline[i]:
+            out[i] = 5
+            continue
+        before = clean.get((col["model"][i], col["benchmark"][i], col["question_id"][i]))
+        if before is not None:
+            out[i] = table.get((before, state[i]), 4)
+    return out
+
+
+def _tally(reasons: Sequence[str] | None) -> str:
+    """Finish reasons that are worth a word: '2 length' where two router messages were cut off; '' when all stopped."""
+    odd = [r for r in reasons or [] if r != "stop"]
+    return ", ".join(f"{odd.count(name)} {name}" for name in sorted(set(odd)))
+
+
+def _b64(array: NDArray[Any]) -> str:
+    """Little-endian bytes in base64: the page reads them as a typed array without parsing numbers."""
+    return base64.b64encode(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()).decode("ascii")

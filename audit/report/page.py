@@ -1,0 +1,228 @@
+"""One self-contained HTML page from the verdict, the figures and the packed outcomes (pure: values in, text out).
+
+Two walls stand between hostile text and the reader: jinja2 escapes everything it prints and the script sets nothing
+but `textContent`; and the page's Content-Security-Policy runs only the one script and the one style sheet whose hashes
+it names, and allows no request at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from audit.report.accuracy import SettingAccuracy
+from audit.report.drill import DrillDown, script_json
+from audit.statistics.paper import SettingRow, model_summary, router_summary
+from audit.verdict.result import CellVerdict, RunVerdict, Status
+
+# Verdict -> how the page says it: name, tone (a colour of page.css), glyph (as the marker in the chart), meaning.
+WORDS: dict[str, dict[str, str]] = {
+    "no_excess_detected": {
+        "name": "No excess detected", "tone": "good", "glyph": "●",
+        "means": "Taking information away did not raise the score. This design found no sign of exam memory; how large an "
+        "excess it could have missed is stated.",
+    },
+    "excess_explained_by_ensembling": {
+        "name": "Excess explained by ensembling", "tone": "odd", "glyph": "■",
+        "means": "The score rose under noise, but it rises as much when the whole question is simply relayed several "
+        "times. Repetition explains it; memory is not needed.",
+    },
+    "brittle": {
+        "name": "Brittle", "tone": "odd", "glyph": "▼",
+        "means": "The score falls well below its clean baseline once the question is reworded. It holds for the exam's own "
+        "wording, and less for the subject.",
+    },
+    "underpowered": {
+        "name": "Underpowered", "tone": "mute", "glyph": "✚",
+        "means": "Too few questions to tell. This is neither a clean bill nor a suspicion: measure more.",
+    },
+    "excess": {
+        "name": "Excess", "tone": "bad", "glyph": "▲",
+        "means": "The model scores higher when information is taken away, beyond chance and beyond what repetition "
+        "explains. The score may rest on memory of the exam.",
+    },
+    "withheld": {
+        "name": "Withheld", "tone": "warn", "glyph": "✖",
+        "means": "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
+    },
+}  # fmt: skip
+GATES = {
+    "above_chance": "Better than guessing",
+    "parseability": "Answers could be read",
+    "clean_fidelity": "The clean relay keeps the question",
+    "manipulation_reached_worker": "The noise reached the model",
+    "answer_leak": "Relayed messages do not state the answer",
+    "exact_values": "No suspiciously exact values",
+    "pairing": "The same questions everywhere",
+    "enough_data": "Enough questions",
+}
+ARMS = {"direct": "direct (no router)", "forward_full": "clean (forward_full)", "noisy_rewrite": "noisy (noisy_rewrite)"}
+DASH = "–"
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a manifest says about one run, as texts: the main facts and everything else."""
+
+    title: str
+    main: tuple[tuple[str, str], ...] = ()
+    more: tuple[tuple[str, str], ...] = ()
+
+
+def percent(value: float | None) -> str:
+    """0.714 -> '71.4 %'."""
+    return DASH if value is None or not math.isfinite(value) else f"{100 * value:.1f} %"
+
+
+def points(value: float | None) -> str:
+    """0.042 -> '+4.2 points' (percentage points)."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    text = f"{100 * value:+.1f}"
+    return f"{'0.0' if text in ('+0.0', '-0.0') else text.replace('-', '−')} points"
+
+
+def pvalue(value: float | None) -> str:
+    """Three decimals; '< 0.001' below that."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def number(value: Any) -> str:
+    """Four significant digits, whole numbers whole, texts as they are."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return DASH
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}".replace("-", "−")
+
+
+def count(value: float | None) -> str:
+    """Whole numbers with separators; fractions (averaged replicates) with one decimal."""
+    if value is None:
+        return DASH
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def three(value: float) -> str:
+    """Three decimals, as the paper prints."""
+    return f"{value + 0.0:.3f}".replace("-0.000", "0.000")
+
+
+def words(name: str) -> str:
+    """'false_positive_rate' -> 'False positive rate'."""
+    text = str(name).replace("_", " ").strip()
+    return text[:1].upper() + text[1:]
+
+
+def gate_name(name: str) -> str:
+    return GATES.get(name, words(name))
+
+
+def render(
+    run: RunVerdict,
+    *,
+    figures: Mapping[str, str],
+    accuracies: Sequence[SettingAccuracy],
+    paper_rows: Sequence[SettingRow],
+    names: Mapping[tuple[str, str], str],
+    clustered: bool,
+    drill: DrillDown,
+    total_rows: int,
+    facts: Sequence[RunFacts],
+    shards: str,
+) -> str:
+    """The page. figures: name -> <svg> element made by `figures.inline_svg`. total_rows: outcomes in the shards."""
+    folder = files("audit.report")
+    css = (folder / "page.css").read_text(encoding="utf-8")
+    js = (folder / "page.js").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    formats = {"pct": percent, "points": points, "pvalue": pvalue, "number": number, "count": count, "three": three}
+    environment.filters |= {**formats, "words": words, "gate": gate_name, "attr_f": lambda v, f: formats[f](v)}
+    template = environment.from_string((folder / "template.html.j2").read_text(encoding="utf-8"))
+    tally = Counter(c.verdict.value for c in run.cells)
+    settings_of = Counter((row.model, row.benchmark) for row in paper_rows)
+    head = {**drill.head, "gates": _gate_items(run.cells)}
+    return template.render(
+        run=run,
+        title=_title(run),
+        subtitle=_subtitle(run, total_rows),
+        policy=policy(js, css),
+        css=css,
+        js=js,
+        words=WORDS,
+        arms=ARMS,
+        names=names,
+        tally=[(v, tally[v]) for v in WORDS if tally[v]],
+        figures=_WithDefault(figures),
+        accuracies=accuracies,
+        clustered=clustered,
+        table1=[(s, settings_of[s.model, s.benchmark]) for s in model_summary(paper_rows)],
+        table2=paper_rows,
+        table3=router_summary(paper_rows),
+        drill=drill,
+        total_rows=total_rows,
+        runs=facts,
+        shards=shards,
+        head_json=script_json(head),
+        chunk_json=[script_json(chunk) for chunk in drill.chunks],
+    )
+
+
+def policy(js: str, css: str) -> str:
+    """The Content-Security-Policy: one script and one style sheet by hash; no request to anywhere.
+
+    The hashes are over the very text between the tags, which a browser reads with CRLF made LF.
+    """
+    return (
+        f"default-src 'none'; script-src '{_sha256(js)}'; style-src '{_sha256(css)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _sha256(text: str) -> str:
+    if re.search(r"</(script|style)", text, re.IGNORECASE) or "\r" in text:
+        raise ValueError("A script or style sheet of the page holds its own end tag or a CR; neither can be embedded.")
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+class _WithDefault(dict[str, str]):
+    """figures[name] is '' for one that could not be drawn."""
+
+    def __missing__(self, key: str) -> str:
+        return ""
+
+
+def _gate_items(cells: Sequence[CellVerdict]) -> list[dict[str, Any]]:
+    return [
+        {"name": g.name, "model": c.model, "benchmark": c.benchmark, "status": g.status.value, "items": list(g.items)}
+        for c in cells
+        for g in c.gates
+        if g.items or g.status is Status.FAIL
+    ]
+
+
+def _title(run: RunVerdict) -> str:
+    benchmarks = sorted({c.benchmark for c in run.cells})
+    models = sorted({c.model for c in run.cells})
+    who = models[0] if len(models) == 1 else f"{len(models)} models"
+    where = benchmarks[0] if len(benchmarks) == 1 else f"{len(benchmarks)} benchmarks"
+    return f"Can the score be trusted? {who} on {where}"
+
+
+def _subtitle(run: RunVerdict, total_rows: int) -> str:
+    sizes = sorted({c.n_questions for c in run.cells})
+    asked = count(sizes[0]) if len(sizes) == 1 else f"{count(sizes[0])} to {count(sizes[-1])}"
+    routers = sorted({r for c in run.cells for r in c.routers})
+    spread = "" if not routers else f", r = {routers[0]}" + (f" to {routers[-1]}" if len(routers) > 1 else "")
+    return f"Router-worker audit: {asked} questions a model{spread}, {count(total_rows)} answers."

@@ -1,0 +1,146 @@
+"""Panels for the report's tests: shards of synthetic outcomes, and a verdict object with something in every field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from audit.records import Outcome
+from audit.shards.attempt import start_attempt
+from audit.shards.convert import outcomes_to_table
+from audit.shards.read import load_cells
+from audit.shards.write import write_shard
+from audit.synthetic import Faults, synthetic_outcomes
+from audit.verdict import result as v
+
+HOSTILE = (
+    '<script>window.__ran = 1</script><img src="x" onerror="window.__ran = 2"></script><script>window.__ran = 3</script>'
+    "<!--<script> javascript:window.__ran=4 \u2028\u2029 ]]> &lt;b&gt; {{ 7*7 }} <a href=\"javascript:window.__ran=5\">x</a>"
+)
+
+
+def outcomes_of(models: int, questions: int, routers: Sequence[int] = (1, 2, 3), **changes: Any) -> list[Outcome]:
+    """A panel of `models` models with rising gains; the second one has faults."""
+    out: list[Outcome] = []
+    for k in range(models):
+        out += synthetic_outcomes(
+            questions,
+            tuple(routers),
+            rng=np.random.default_rng(k),
+            gain=(k % 4 - 1) * 0.05,
+            model=f"model-{k:02d}",
+            clean_accuracy=0.45 + 0.03 * (k % 12),
+            faults=Faults(unparsed=0.2, truncated=0.05, errors=0.02) if k == 1 else None,
+            **changes,
+        )
+    return out
+
+
+def hostile(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The same rows with markup in every text that comes from outside."""
+    return [
+        replace(
+            o,
+            model=o.model + HOSTILE,
+            model_revision=HOSTILE,
+            benchmark=o.benchmark + HOSTILE,
+            question_id=o.question_id + HOSTILE,
+            group=o.group + HOSTILE,
+            question=o.question + HOSTILE,
+            options=tuple(x + HOSTILE for x in o.options),
+            router_messages=tuple(m + HOSTILE for m in o.router_messages),
+            worker_prompt=o.worker_prompt + HOSTILE,
+            response=o.response + HOSTILE,
+        )
+        for o in outcomes
+    ]
+
+
+def table_of(outcomes: Sequence[Outcome]) -> pa.Table:
+    return outcomes_to_table(outcomes)
+
+
+def run_of(folder: Path, outcomes: Sequence[Outcome]) -> Path:
+    """A run directory whose shards hold these outcomes; no manifest, as after a rebuild from shards alone."""
+    (folder / "shards").mkdir(parents=True, exist_ok=True)
+    attempt = start_attempt(folder)
+    for model in sorted({o.model for o in outcomes}):
+        write_shard(folder, table_of([o for o in outcomes if o.model == model]), attempt=attempt)
+    return folder
+
+
+def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
+    """A RunVerdict for tests of the page alone: every field filled, all six verdicts in turn. Not an analysis."""
+    kinds = list(v.Verdict)
+    cells = []
+    for k, cell in enumerate(load_cells([*run_dirs])):
+        kind = kinds[(k + 5) % 6]
+        failed = kind is v.Verdict.WITHHELD
+        gates = tuple(
+            v.Gate(
+                name=name,
+                status=v.Status.FAIL if failed and name == "parseability" else v.Status.PASS,
+                number=0.91,
+                threshold=0.95,
+                source="li2026, section 3",
+                detail=f"{name}: 91.0 % of the replies could be read.",
+                advice="Read the answer by likelihood." if failed else "",
+                items=cell.question_ids[:7] if name == "parseability" else (),
+                item_count=7 if name == "parseability" else 0,
+            )
+            for name in ("above_chance", "parseability", "clean_fidelity", "answer_leak", "exact_values", "enough_data")
+        )
+        gain = 0.02 * (k % 5) - 0.03
+        cells.append(
+            v.CellVerdict(
+                model=cell.model,
+                benchmark=cell.benchmark,
+                verdict=kind,
+                headline="Noise did not raise the score by more than chance would; an excess above 4.1 points is excluded.",
+                reasons=("The largest gain is within what clean against clean shows.", "All gates that withhold passed."),
+                what_to_do=("Ask 400 questions instead of 100.", "Run the direct arm."),
+                effect=v.Effect(3, gain + 0.01, gain - 0.03, gain + 0.05, gain, gain - 0.02, gain + 0.02),
+                p_value=0.2,
+                p_adjusted=0.0004 if kind is v.Verdict.EXCESS else 0.61,
+                mde=0.083,
+                largest_compatible_excess=gain + 0.05,
+                gates=gates,
+                contrasts=(
+                    v.Contrast("noisy_vs_clean", "noisy against clean", 1, cell.n, gain, gain - 0.05, gain + 0.05, 0.3, 0.6, 9, 7),
+                    v.Contrast("noisy_vs_direct", "noisy against direct", None, cell.n, None, None, None, None, note="not run"),
+                ),
+                controls_missing=("No ensemble control.",),
+                cannot_exclude=("That repetition alone explains a gain.",),
+                noise_floor=v.NoiseFloor(True, 2, 1, 0.0, 1.0, 0.01, "Clean against clean: 0 of 1 comparisons rejected."),
+                calibration=None,
+                score=0.45 + 0.03 * (k % 12),
+                chance=0.25,
+                credibility=None if failed else max(0.0, 0.95 - 0.07 * (k % 9)),
+                credibility_category="none" if failed else "high",
+                n_questions=cell.n,
+                routers=(1, 2, 3),
+                reading=cell.reading,
+                draws=cell.draws,
+                sample_sizes={"noisy_rewrite r=1 #0": cell.n},
+                states={"correct": 5, "wrong": 3},
+            )  # fmt: skip
+        )
+    return v.RunVerdict(
+        seed=seed,
+        n_resamples=10_000,
+        runs=({"fingerprint": "abc", "models": ["m"]},),
+        thresholds={"parse_rate": 0.95},
+        cells=tuple(cells),
+        paper={"model_summary": [], "router_summary": [], "cells": []},
+        hypotheses=(v.Hypothesis("H1", 0.04, 0.02, "Some model gains under noise."),),
+        calibration=v.Calibration({"n_questions": 100, "routers": 3}, {"false_positive_rate": 0.031}, "Wrong in 3.1 %."),
+        self_test=(
+            v.SelfTest("model-00", "synthetic", "labels_shifted", "above_chance", "caught", True, "Accuracy fell to 11 %."),
+            v.SelfTest("model-00", "synthetic", "pairing_broken", "pairing", "missed", False, "The gate did not fail."),
+        ),
+    )

@@ -1,0 +1,221 @@
+"""Configuration of the `openai` engine: plain dataclasses, usable as OmegaConf structured configs.
+
+No key is ever part of a configuration: it names the environment variable that holds one. `check_config` refuses what
+would carry a secret into the run's manifest (a key in place of a variable's name, credentials in a URL or in
+`extra_body`), and its messages never repeat the value that they refuse.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from audit.errors import ConfigError, unknown_name
+from audit.records import Reading
+
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEY_PREFIXES = ("sk_", "hf_", "gsk_", "xai_", "nvapi_", "AIza")
+_SECRET_FIELD = re.compile(r"api[-_]?key|authorization|password|secret|bearer", re.IGNORECASE)
+_RESERVED_BODY = ("messages", "model", "n", "stream", "seed", "temperature", "top_p", "max_tokens")
+_MAX_TOKENS_FIELDS = ("max_tokens", "max_completion_tokens")
+_EXAMPLE_URL = "http://127.0.0.1:8000/v1"
+
+
+@dataclass
+class EndpointConfig:
+    """One OpenAI-compatible endpoint.
+
+    `weight` is its share among endpoints that have a free slot; `concurrency` bounds the requests in flight there;
+    `api_key_env` is the NAME of the environment variable with the key (a server without keys needs none to be set);
+    `timeout_s` bounds one whole attempt, connection included. `max_tokens_field` is "max_completion_tokens" and
+    `send_temperature` (with it top_p) false for endpoints that refuse the usual fields; `top_logprobs` is the most that
+    the endpoint allows, up to 20.
+    """
+
+    url: str = _EXAMPLE_URL
+    model: str = ""
+    weight: float = 1.0
+    concurrency: int = 16
+    api_key_env: str = "OPENAI_API_KEY"
+    timeout_s: float = 120.0
+    max_tokens_field: str = "max_tokens"
+    send_temperature: bool = True
+    top_logprobs: int = 20
+
+
+@dataclass
+class RetryConfig:
+    """How failures are retried.
+
+    Delay before retry k (1, 2, ...) is min(max_delay_s, base_delay_s * 2**(k-1)), less a random part of up to `jitter`
+    (0-1) of it. `max_attempts` bounds the attempts of a request that fails while others are answered; after
+    `outage_s` without an answer from any endpoint the run stops.
+    """
+
+    max_attempts: int = 6
+    base_delay_s: float = 0.5
+    max_delay_s: float = 30.0
+    jitter: float = 0.5
+    outage_s: float = 180.0
+
+
+@dataclass
+class CircuitConfig:
+    """An endpoint is taken out after `failures` in a row and tried with one request after each `cooldown_s`."""
+
+    failures: int = 5
+    cooldown_s: float = 15.0
+
+
+class OpenAISettings(Protocol):
+    """What the engine reads of a configuration; `audit.config.ModelConfig` has it, and so has `OpenAIConfig`.
+
+    `send_seed` is false for endpoints that refuse the field (a run is then not reproducible). `extra_body` is merged
+    into every request, for instance {"chat_template_kwargs": {"enable_thinking": false}}.
+    """
+
+    endpoints: list[EndpointConfig]
+    retry: RetryConfig
+    circuit: CircuitConfig
+    send_seed: bool
+    extra_body: dict[str, Any]
+
+
+@dataclass
+class OpenAIConfig:
+    """`OpenAISettings` alone, for use without a model configuration."""
+
+    endpoints: list[EndpointConfig] = field(default_factory=list)
+    retry: RetryConfig = field(default_factory=RetryConfig)
+    circuit: CircuitConfig = field(default_factory=CircuitConfig)
+    send_seed: bool = True
+    extra_body: dict[str, Any] = field(default_factory=dict)
+
+
+def check_config(config: OpenAISettings) -> None:
+    """Raises ConfigError for what cannot be run or would put a secret into a file."""
+    if not config.endpoints:
+        raise ConfigError(f"The openai engine has no endpoint; expected at least one. {_ENDPOINT_EXAMPLE}")
+    for endpoint in config.endpoints:
+        _check_endpoint(endpoint)
+    retry, circuit = config.retry, config.circuit
+    _check_number("retry.max_attempts", retry.max_attempts, at_least=1, whole=True)
+    _check_number("retry.base_delay_s", retry.base_delay_s, at_least=0)
+    _check_number("retry.max_delay_s", retry.max_delay_s, at_least=retry.base_delay_s)
+    _check_number("retry.jitter", retry.jitter, at_least=0, at_most=1)
+    _check_number("retry.outage_s", retry.outage_s, at_least=0)
+    _check_number("circuit.failures", circuit.failures, at_least=1, whole=True)
+    _check_number("circuit.cooldown_s", circuit.cooldown_s, at_least=0)
+    _check_extra_body(config.extra_body)
+
+
+def check_reading(reading: Reading | str) -> None:
+    """Raises ConfigError for a reading that chat completions cannot give: the likelihood of an option's text."""
+    if Reading(reading) is Reading.OPTION_TEXT:
+        raise ConfigError(
+            "reading=option_text scores the likelihood of each option's text, which a chat completions endpoint does "
+            "not return; it needs engine vllm. With engine openai use reading=letter, or reading=letter_logprob where "
+            "the endpoint returns top_logprobs."
+        )
+
+
+def safe_url(url: str) -> str:
+    """`url` without userinfo, query and fragment: what may be shown and logged."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        return f"{parts.scheme}://{host}{port}{parts.path}"
+    except ValueError:
+        return "(an unreadable URL)"
+
+
+def endpoint_id(endpoint: EndpointConfig) -> str:
+    """`host:port#model`, the engine_id of the rows that the endpoint answered."""
+    parts = urlsplit(endpoint.url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"{parts.hostname}:{port}#{endpoint.model}"
+
+
+_ENDPOINT_EXAMPLE = f"Example: endpoints: [{{url: {_EXAMPLE_URL}, model: my-model, api_key_env: MY_API_KEY}}]."
+
+
+def _check_endpoint(endpoint: EndpointConfig) -> None:
+    shown = safe_url(endpoint.url)
+    try:
+        parts = urlsplit(endpoint.url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        raise ConfigError(
+            f"An endpoint's url cannot be read. Expected http(s)://host[:port]/v1. {_ENDPOINT_EXAMPLE}"
+        ) from None
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        # The resolved configuration is written into the manifest, and a URL like this would take its secret there.
+        raise ConfigError(
+            f"The url of endpoint {shown} carries credentials or a query, which would end up in the run's manifest. "
+            f"Give the plain url and put the key into an environment variable. {_ENDPOINT_EXAMPLE}"
+        )
+    if not usable:
+        raise ConfigError(
+            f"Endpoint url {shown!r} is not usable; expected http(s)://host[:port]/v1. {_ENDPOINT_EXAMPLE}"
+        )
+    name = str(endpoint.api_key_env)
+    if not _ENV_NAME.fullmatch(name) or name.startswith(_KEY_PREFIXES) or len(name) > 64:
+        raise ConfigError(
+            f"api_key_env of endpoint {shown} is not the name of an environment variable (its value is not shown: "
+            "it may be a key). Expected the NAME of the variable that holds the key, such as "
+            "api_key_env: OPENAI_API_KEY with `export OPENAI_API_KEY=...` in the shell. "
+            "If a key was written there, revoke it."
+        )
+    if not endpoint.model:
+        raise ConfigError(
+            f"Endpoint {shown} names no model; expected the id that its /models lists. {_ENDPOINT_EXAMPLE}"
+        )
+    _check_number(f"weight of endpoint {shown}", endpoint.weight, above=0)
+    _check_number(f"concurrency of endpoint {shown}", endpoint.concurrency, at_least=1, whole=True)
+    _check_number(f"timeout_s of endpoint {shown}", endpoint.timeout_s, above=0)
+    _check_number(f"top_logprobs of endpoint {shown}", endpoint.top_logprobs, at_least=1, at_most=20, whole=True)
+    if endpoint.max_tokens_field not in _MAX_TOKENS_FIELDS:
+        raise unknown_name(f"max_tokens_field of endpoint {shown}", endpoint.max_tokens_field, _MAX_TOKENS_FIELDS)
+
+
+def _check_extra_body(extra: Mapping[str, Any]) -> None:
+    for name in extra:
+        if name in _RESERVED_BODY:
+            raise ConfigError(
+                f"extra_body may not set {name!r}, which the protocol sets. "
+                "Example: extra_body: {chat_template_kwargs: {enable_thinking: false}}."
+            )
+        if _SECRET_FIELD.search(str(name)):
+            raise ConfigError(
+                f"extra_body may not hold {name!r}: the configuration is written into the run's manifest. "
+                "Put the key into an environment variable and name it in api_key_env."
+            )
+
+
+def _check_number(
+    name: str,
+    value: float,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    whole: bool = False,
+) -> None:
+    low = f">= {at_least:g}" if at_least is not None else f"> {above:g}" if above is not None else ""
+    expected = f"{'a whole number' if whole else 'a number'} {low}" + (
+        f" and <= {at_most:g}" if at_most is not None else ""
+    )
+    number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+    if (
+        not number
+        or not math.isfinite(value)
+        or (at_least is not None and value < at_least)
+        or (above is not None and value <= above)
+        or (at_most is not None and value > at_most)
+    ):
+        raise ConfigError(f"{name} is {value!r}; expected {expected}.")

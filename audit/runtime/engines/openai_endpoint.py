@@ -1,0 +1,125 @@
+"""One OpenAI-compatible endpoint: its client, one attempt at a request, and the health check."""
+
+from __future__ import annotations
+
+import asyncio
+
+import openai
+
+from audit.records import Arm, Generation, GenerationRequest, Role
+from audit.runtime.engines.dispatch import Slot
+from audit.runtime.engines.openai_config import EndpointConfig, OpenAISettings, endpoint_id, safe_url
+from audit.runtime.engines.openai_wire import chat_body, listed_models, read_chat
+from audit.runtime.engines.redact import Redactor
+from audit.runtime.engines.retry import (
+    Failure,
+    FailureKind,
+    classify_status,
+    error_code_and_message,
+    retry_after_seconds,
+)
+
+# Sent where the environment holds no key: the client would otherwise take another variable's (OPENAI_API_KEY).
+_NO_KEY = "no-key-set"
+_CONNECT_TIMEOUT_S = 10.0
+_NOT_CONNECTED = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError"})
+# Statuses of GET /models that say nothing about chat completions (403: keys restricted to some paths).
+_NO_LISTING = frozenset({400, 403, 404, 405, 501})
+_HELLO = GenerationRequest("Hello", "health-check", Role.WORKER, Arm.DIRECT, 0, seed=0, max_tokens=1)
+
+
+class Endpoint:
+    """A client with its key, which nothing shows. `slot` is its state in the dispatcher."""
+
+    def __init__(
+        self, config: EndpointConfig, settings: OpenAISettings, slot: Slot, key: str, redactor: Redactor
+    ) -> None:
+        self.config = config
+        self.slot = slot
+        self.id = endpoint_id(config)
+        self.last_failure = ""
+        self._settings = settings
+        self._redactor = redactor
+        self._key_is_set = bool(key)
+        self._client = openai.AsyncOpenAI(
+            api_key=key or _NO_KEY,
+            base_url=config.url,
+            max_retries=0,  # retries are the engine's: they may go to another endpoint
+            timeout=openai.Timeout(config.timeout_s, connect=min(_CONNECT_TIMEOUT_S, config.timeout_s)),
+        )
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.id})"
+
+    @property
+    def shown(self) -> str:
+        """For messages: the url without anything secret, and the model."""
+        return f"{safe_url(self.config.url)} (model {self.config.model})"
+
+    async def attempt(self, request: GenerationRequest) -> Generation | Failure:
+        """One call, bounded by `timeout_s`."""
+        reply = await self._call(request)
+        return reply if isinstance(reply, Failure) else read_chat(reply, request, self.id, self._redactor)
+
+    async def check(self) -> Failure | None:
+        """None when the endpoint serves its model: GET /models lists it, or one token can be had."""
+        listed = await self._call(None)
+        models: list[str] | None = None
+        if isinstance(listed, str):
+            models = listed_models(listed)
+            if models is not None and self.config.model in models:
+                return None
+        elif listed.status not in _NO_LISTING:
+            return listed
+        # No /models there, or the model goes by a name that it does not list: one token tells.
+        reply = await self.attempt(_HELLO)
+        if isinstance(reply, Generation):
+            return None
+        if reply.status == 404 or reply.kind is FailureKind.ROW:
+            known = self._redactor.message(", ".join(models)) if models else "it does not tell"
+            return Failure(FailureKind.ROW, f"{reply.message} (models that it lists: {known})", status=reply.status)
+        return reply
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def refused_key(self, failure: Failure) -> str:
+        """What to tell a user whose key was refused."""
+        name = self.config.api_key_env
+        state = "is set, but its key is not accepted" if self._key_is_set else "is not set"
+        return (
+            f"Endpoint {self.shown} refused the key ({failure.message}). The environment variable {name} {state}. "
+            f"Expected a valid key there: export {name}=..., or name another variable with api_key_env."
+        )
+
+    async def _call(self, request: GenerationRequest | None) -> str | Failure:
+        """The body of a reply with status 200, to GET /models (`request` None) or to a chat completion.
+
+        Failures are returned and not raised: an exception of the client holds the request with its headers.
+        """
+        try:
+            async with asyncio.timeout(self.config.timeout_s):
+                if request is None:
+                    return (await self._client.models.with_raw_response.list()).text
+                reply = await self._client.chat.completions.with_raw_response.create(
+                    model=self.config.model,
+                    messages=[{"role": "user", "content": request.prompt}],
+                    extra_body=chat_body(request, self._settings, self.config),
+                )
+                return reply.text
+        except (TimeoutError, openai.APITimeoutError):
+            return Failure(FailureKind.TIMEOUT, f"no reply within {self.config.timeout_s:g} s")
+        except openai.APIStatusError as error:
+            code, message = error_code_and_message(error.body)
+            asked = retry_after_seconds(error.response.headers)
+            # What a server says about a key may hold part of it.
+            said = "" if error.status_code == 401 else self._redactor.message(message)
+            return classify_status(error.status_code, code, said, asked)
+        except openai.APIConnectionError as error:
+            cause = error.__cause__
+            kind = FailureKind.UNAVAILABLE if type(cause).__name__ in _NOT_CONNECTED else FailureKind.SERVER
+            return Failure(kind, self._redactor.message(f"connection failed: {type(cause).__name__}: {cause}"))
+        except UnicodeEncodeError:
+            return Failure(FailureKind.ROW, "request refused: the prompt holds characters that UTF-8 cannot encode")
+        except openai.OpenAIError as error:
+            return Failure(FailureKind.MALFORMED, self._redactor.message(f"{type(error).__name__}: {error}"))

@@ -1,0 +1,271 @@
+"""The `openai` engine: OpenAI-compatible endpoints behind the engine port.
+
+Per request: wait for an endpoint (`dispatch`), call it, read the body (`openai_wire`), and on a failure decide what it
+means (`retry`): an error row, another attempt elsewhere, or the end of the run. An outage is never recorded as rows'
+errors: the run stops with EngineError and the same command resumes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from audit.errors import ConfigError, EndpointAuthError, EngineError, EngineLoadError
+from audit.records import FinishReason, Generation, GenerationRequest
+from audit.runtime.engines.dispatch import Dispatcher, Lease, Slot, make_slot
+from audit.runtime.engines.openai_config import OpenAISettings, check_config, endpoint_id
+from audit.runtime.engines.openai_endpoint import Endpoint
+from audit.runtime.engines.redact import RedactingFilter, Redactor
+from audit.runtime.engines.retry import ALIVE, ROW_SUSPECT, Failure, FailureKind, backoff_seconds
+
+logger = logging.getLogger(__name__)
+
+_KIND_COUNTERS = {
+    FailureKind.RATE_LIMIT: "rate_limited",
+    FailureKind.UNAVAILABLE: "unavailable",
+    FailureKind.SERVER: "server_errors",
+    FailureKind.TIMEOUT: "timeouts",
+    FailureKind.MALFORMED: "malformed",
+}
+
+
+class OpenAIEngine:
+    """One set of endpoints that serve the same model. Raises ConfigError when built from an unusable configuration.
+
+    The configuration holds no key, so an engine can be pickled before `start`, which reads the keys from the
+    environment. `rng` jitters the delays between retries and nothing else.
+    """
+
+    def __init__(self, config: OpenAISettings, rng: random.Random | None = None) -> None:
+        check_config(config)
+        self._config = config
+        self._rng = rng or random.Random()
+        self._clock: Callable[[], float] = time.monotonic
+        self.engine_id = ",".join(sorted({endpoint_id(e) for e in config.endpoints}))
+        self._endpoints: list[Endpoint] = []
+        self._by_slot: dict[Slot, Endpoint] = {}
+        self._dispatcher: Dispatcher | None = None
+        self._redactor = Redactor(())
+        self._log_filter: RedactingFilter | None = None
+        self._last_answer = -float("inf")
+        self._fatal: str | None = None  # an endpoint refused the key: nothing more is sent
+        self._counts: Counter[str] = Counter()
+
+    def __repr__(self) -> str:
+        return f"OpenAIEngine({self.engine_id})"
+
+    async def start(self) -> None:
+        """Check every endpoint. Those that do not answer are left out until they do, if at least one answers.
+
+        Raises EndpointAuthError when an endpoint refuses its key, and EngineLoadError when none answers or one does
+        not serve its model.
+        """
+        await self.close()
+        self._connect()
+        try:
+            found = await asyncio.gather(*(self._check(endpoint) for endpoint in self._endpoints))
+            self._judge_health(list(found))
+        except BaseException:
+            await self.close()
+            raise
+
+    async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        """Generations in the order of `requests`.
+
+        A request that an endpoint refuses, or that keeps failing while others are answered, gives
+        `Generation(error=...)`. Raises EndpointAuthError when a key is refused and EngineError when no endpoint answers
+        for `retry.outage_s`; every other call of the same `run` is then cancelled.
+        """
+        if self._dispatcher is None:
+            raise EngineError("The openai engine is not running: await start() before run(), and not after close().")
+        if any(request.continuations for request in requests):
+            raise ConfigError(
+                "Scoring given continuations (reading=option_text) needs engine vllm: a chat completions endpoint does "
+                "not return the likelihood of given text. Use reading=letter with engine openai."
+            )
+        tasks = [asyncio.create_task(self._answer(request, self._dispatcher)) for request in requests]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def stats(self) -> dict[str, float]:
+        """Counters since start: generations, error_rows, retries, one per kind of failure, circuits, calls, tokens."""
+        names = ("generations", "error_rows", "retries", *_KIND_COUNTERS.values(), "prompt_tokens", "completion_tokens")
+        result = {name: float(self._counts[name]) for name in names}
+        result["cached_tokens"] = float(self._counts["cached_tokens"])
+        slots = [endpoint.slot for endpoint in self._endpoints]
+        result["circuit_openings"] = float(sum(slot.circuit.times_opened for slot in slots))
+        result["endpoints_out"] = float(sum(not slot.circuit.closed for slot in slots))
+        for endpoint in self._endpoints:
+            result[f"calls:{endpoint.id}"] = float(endpoint.slot.picks)
+            result[f"max_in_flight:{endpoint.id}"] = float(endpoint.slot.max_in_flight)
+        return result
+
+    async def close(self) -> None:
+        """Close the connections; waiting requests get EngineError."""
+        if self._dispatcher is not None:
+            self._dispatcher.fail_waiters(lambda: EngineError("The openai engine was closed while requests waited."))
+            self._dispatcher.close()
+            self._dispatcher = None
+        for endpoint in self._endpoints:
+            await endpoint.close()
+        if self._log_filter is not None:
+            self._log_filter.remove()
+            self._log_filter = None
+
+    def _connect(self) -> None:
+        keys = [os.environ.get(e.api_key_env, "").strip() for e in self._config.endpoints]
+        for endpoint, key in zip(self._config.endpoints, keys, strict=True):
+            if not (key.isascii() and key.isprintable()):
+                raise EndpointAuthError(
+                    f"The environment variable {endpoint.api_key_env} holds characters that no HTTP header can carry "
+                    "(its value is not shown). Expected a key of printable ASCII characters, without line breaks."
+                )
+        self._redactor = Redactor(keys)
+        self._log_filter = RedactingFilter(self._redactor)
+        self._endpoints = []
+        for number, (config, key) in enumerate(zip(self._config.endpoints, keys, strict=True)):
+            slot = make_slot(
+                f"{number}:{config.url}", config.weight, config.concurrency, self._config.circuit, self._clock
+            )
+            self._endpoints.append(Endpoint(config, self._config, slot, key, self._redactor))
+        self._log_filter.install()
+        self._by_slot = {endpoint.slot: endpoint for endpoint in self._endpoints}
+        self._dispatcher = Dispatcher([endpoint.slot for endpoint in self._endpoints], self._clock)
+        self._fatal = None
+        self._counts = Counter()
+
+    # --- health check ---
+
+    async def _check(self, endpoint: Endpoint) -> Failure | None:
+        """None when the endpoint is well; otherwise its last failure, after the retries that its kind allows."""
+        failure: Failure | None = None
+        for attempt in range(1, self._config.retry.max_attempts + 1):
+            failure = await endpoint.check()
+            if failure is None or failure.kind in (FailureKind.AUTH, FailureKind.QUOTA, FailureKind.ROW):
+                return failure
+            endpoint.last_failure = failure.message
+            if attempt < self._config.retry.max_attempts:
+                await asyncio.sleep(backoff_seconds(self._config.retry, attempt, self._rng, failure.retry_after_s))
+        return failure
+
+    def _judge_health(self, found: list[Failure | None]) -> None:
+        for endpoint, failure in zip(self._endpoints, found, strict=True):
+            if failure is None:
+                continue
+            if failure.kind is FailureKind.AUTH:
+                raise EndpointAuthError(endpoint.refused_key(failure))
+            if failure.kind in (FailureKind.ROW, FailureKind.QUOTA):
+                raise EngineLoadError(
+                    f"Endpoint {endpoint.shown} cannot serve: {failure.message} "
+                    "Expected an endpoint whose /models lists the model; see it with: curl <url>/models."
+                )
+        if all(found):
+            raise EngineLoadError(
+                f"No endpoint answered. {self._last_failures()} Expected an OpenAI-compatible server, such as one "
+                "started with: vllm serve <model> --port 8000."
+            )
+        for endpoint, failure in zip(self._endpoints, found, strict=True):
+            if failure is not None:
+                endpoint.slot.circuit.trip()
+                logger.warning("endpoint %s does not answer and is left out for now: %s", endpoint.id, failure.message)
+
+    # --- one request ---
+
+    async def _answer(self, request: GenerationRequest, dispatcher: Dispatcher) -> Generation:
+        started = self._clock()
+        failures = 0
+        attempts_used = 0
+        avoid: Slot | None = None
+        while True:
+            if self._fatal is not None:
+                raise EndpointAuthError(self._fatal)
+            lease = await dispatcher.acquire(request.question_id, avoid)
+            endpoint = self._by_slot[lease.slot]
+            try:
+                result = await endpoint.attempt(request)
+            except BaseException:
+                dispatcher.abandoned(lease)
+                raise
+            if isinstance(result, Generation):
+                self._note_answer(dispatcher, lease, endpoint)
+                self._count(result)
+                return result
+            failures += 1
+            delay = backoff_seconds(self._config.retry, failures, self._rng, result.retry_after_s)
+            self._note_failure(dispatcher, lease, endpoint, result, delay)
+            if result.kind is FailureKind.ROW:
+                return self._error_row(endpoint, result.message)
+            attempts_used += result.kind in ROW_SUSPECT
+            # While others are answered, a request that keeps failing is the odd one out; a reply that is no chat
+            # completion is, in the end, that row's result.
+            own_fault = result.kind is FailureKind.MALFORMED or self._last_answer > started
+            if result.kind in ROW_SUSPECT and attempts_used >= self._config.retry.max_attempts and own_fault:
+                return self._error_row(endpoint, f"{result.message} (attempt {attempts_used} of {attempts_used})")
+            quiet_s = self._clock() - max(self._last_answer, started)
+            if quiet_s > self._config.retry.outage_s:
+                dispatcher.fail_waiters(self._outage)
+                raise self._outage()
+            avoid = lease.slot
+            self._counts["retries"] += 1
+            if dispatcher.other_in_service(lease.slot):
+                delay = min(delay, backoff_seconds(self._config.retry, 1, self._rng))
+            await asyncio.sleep(delay)
+
+    def _note_alive(self, dispatcher: Dispatcher, lease: Lease, endpoint: Endpoint, pause_s: float = 0.0) -> None:
+        if dispatcher.answered(lease, pause_s):
+            logger.warning("endpoint %s answers again and is back in", endpoint.id)
+
+    def _note_answer(self, dispatcher: Dispatcher, lease: Lease, endpoint: Endpoint) -> None:
+        self._last_answer = self._clock()
+        self._note_alive(dispatcher, lease, endpoint)
+
+    def _note_failure(
+        self, dispatcher: Dispatcher, lease: Lease, endpoint: Endpoint, failure: Failure, delay_s: float
+    ) -> None:
+        """Tell the circuit, count, and raise for the kinds that end the run."""
+        endpoint.last_failure = failure.message
+        self._counts[_KIND_COUNTERS.get(failure.kind, "refused")] += 1
+        logger.debug("endpoint %s: %s: %s", endpoint.id, failure.kind, failure.message)
+        if failure.kind is FailureKind.RATE_LIMIT:
+            self._note_alive(dispatcher, lease, endpoint, pause_s=delay_s)
+        elif failure.kind in ALIVE:
+            self._note_answer(dispatcher, lease, endpoint)
+        elif dispatcher.failed(lease, pause_s=delay_s if failure.retry_after_s else 0.0):
+            cooldown = self._config.circuit.cooldown_s
+            logger.warning("endpoint %s is out, next try in %g s: %s", endpoint.id, cooldown, failure.message)
+        if failure.kind is FailureKind.AUTH:
+            self._fatal = fatal = endpoint.refused_key(failure)
+            dispatcher.fail_waiters(lambda: EndpointAuthError(fatal))
+            raise EndpointAuthError(fatal)
+        if failure.kind is FailureKind.QUOTA:
+            raise EngineError(
+                f"Endpoint {endpoint.shown} has no quota left: {failure.message} Nothing was recorded for the requests "
+                "under way; add quota and start the same command again to go on."
+            )
+
+    def _count(self, generation: Generation) -> None:
+        self._counts["generations"] += 1
+        for name in ("prompt_tokens", "cached_tokens", "completion_tokens"):
+            self._counts[name] += getattr(generation, name)
+
+    def _error_row(self, endpoint: Endpoint, message: str) -> Generation:
+        self._counts["error_rows"] += 1
+        return Generation(finish_reason=FinishReason.ERROR, engine_id=endpoint.id, error=message)
+
+    def _outage(self) -> EngineError:
+        return EngineError(
+            f"No endpoint has answered for {self._config.retry.outage_s:g} s (retry.outage_s). {self._last_failures()} "
+            "Nothing was recorded for the requests under way; start the same command again to go on where it stopped."
+        )
+
+    def _last_failures(self) -> str:
+        return " ".join(f"{e.shown}: {e.last_failure or 'no failure seen'}." for e in self._endpoints)

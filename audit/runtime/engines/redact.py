@@ -1,0 +1,84 @@
+"""Keep keys out of text: error messages, logs and generations.
+
+A server may echo the key that it was sent, in a body or in a header, and the HTTP libraries log response headers at
+DEBUG. So every text from a server passes through `Redactor`, and while an engine runs a filter sits on those loggers.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable
+
+REDACTED = "[redacted]"
+# Shorter "keys" (EMPTY, token) are placeholders for servers without keys; to cut them out of a generation would
+# change data. In messages and logs they are cut from 4 characters on, which costs nothing.
+_MIN_KEY_CHARS_IN_GENERATIONS = 8
+_MIN_KEY_CHARS_IN_MESSAGES = 4
+_LOOKS_SECRET = re.compile(r"(?i:\bbearer\s+)[^\s\"',;)}\]]+|\bsk-[A-Za-z0-9_*.\-]{4,}|(?<=://)[^/\s@\"']+(?=@)")
+_LOGGER_ROOTS = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
+_LOGGERS = tuple(
+    f"{core}{part}"
+    for core in ("httpcore", "httpcore2")
+    for part in (".connection", ".http11", ".http2", ".proxy", ".socks")
+)
+MESSAGE_CHARS = 400
+
+
+class Redactor:
+    """Cuts `secrets`, and in messages also what looks like a key, a bearer token or URL userinfo."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        # Longest first, so that a key that contains another is cut whole.
+        self._secrets = sorted({s for s in secrets if len(s) >= _MIN_KEY_CHARS_IN_MESSAGES}, key=len, reverse=True)
+
+    def __repr__(self) -> str:
+        return f"Redactor({len(self._secrets)} secrets)"
+
+    def message(self, text: str) -> str:
+        """`text` for an error message: redacted first, then one line of at most MESSAGE_CHARS characters."""
+        flat = " ".join(self.log(text).split())
+        return flat if len(flat) <= MESSAGE_CHARS else flat[: MESSAGE_CHARS - 3] + "..."
+
+    def log(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, REDACTED)
+        return _LOOKS_SECRET.sub(REDACTED, text)
+
+    def generation(self, text: str) -> str:
+        """A model's text: only real keys are cut, everything else is data."""
+        for secret in self._secrets:
+            if len(secret) >= _MIN_KEY_CHARS_IN_GENERATIONS:
+                text = text.replace(secret, REDACTED)
+        return text
+
+
+class RedactingFilter(logging.Filter):
+    """Rewrites a record that holds a secret. It sits on every logger: a parent's filter sees no child's records."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__()
+        self._redactor = redactor
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        clean = self._redactor.log(text)
+        if clean != text:
+            record.msg, record.args = clean, ()
+        if record.exc_info:
+            record.exc_text = self._redactor.log(logging.Formatter().formatException(record.exc_info))
+            record.exc_info = None
+        return True
+
+    def install(self) -> None:
+        for logger in _http_loggers():
+            logger.addFilter(self)
+
+    def remove(self) -> None:
+        for logger in _http_loggers():
+            logger.removeFilter(self)
+
+
+def _http_loggers() -> list[logging.Logger]:
+    existing = [n for n in logging.root.manager.loggerDict if n.split(".")[0] in _LOGGER_ROOTS]
+    return [logging.getLogger(name) for name in {*existing, *_LOGGERS, *_LOGGER_ROOTS}]

@@ -1,0 +1,130 @@
+"""What a failed call means, and how long to wait before the next. Pure policy.
+
+The kinds answer one question: whose fault is it? A row's own fault makes an error row. A fault of the endpoint is
+never recorded as a row's error: it is retried, elsewhere if possible, until the run stops and can be resumed.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import math
+import random
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from audit.runtime.engines.openai_config import RetryConfig
+
+
+class FailureKind(StrEnum):
+    """Why a call gave no generation."""
+
+    AUTH = "auth"  # 401, 403: the run stops
+    QUOTA = "quota"  # 402, insufficient_quota: waiting does not help, the run stops
+    ROW = "row"  # this request is refused (prompt too long, other 4xx): an error row, no retry
+    RATE_LIMIT = "rate_limit"  # 429: alive, but not now
+    UNAVAILABLE = "unavailable"  # no connection, 404, 502, 503, 529: never the row's fault
+    SERVER = "server"  # other 5xx, connection broken off: perhaps this row's doing
+    TIMEOUT = "timeout"  # likewise
+    MALFORMED = "malformed"  # status 200, and not a chat completion
+
+
+# Kinds that may be one row's doing: they use up its attempts. The others never do.
+ROW_SUSPECT = frozenset({FailureKind.SERVER, FailureKind.TIMEOUT, FailureKind.MALFORMED})
+# Kinds that say that the endpoint is alive.
+ALIVE = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.ROW, FailureKind.RATE_LIMIT})
+
+_TOO_LONG = re.compile(
+    r"context[ _-]?(length|size|window)|maximum model length|max_model_len|prompt is too long|input is too long|"
+    r"too many (input )?tokens|max_seq_len|reduce the length",
+    re.IGNORECASE,
+)
+_UNAVAILABLE_STATUS = frozenset({404, 405, 501, 502, 503, 529})
+_RETRY_STATUS = frozenset({409, 425})
+_QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"})
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call that gave no generation. `message` is redacted; `retry_after_s` is what the server asked for.
+
+    `status` is the HTTP status, 0 where there was none.
+    """
+
+    kind: FailureKind
+    message: str
+    retry_after_s: float | None = None
+    status: int = 0
+
+
+def classify_status(status: int, code: str, message: str, retry_after_s: float | None = None) -> Failure:
+    """The failure that an HTTP status and the `code` and (redacted) `message` of its body stand for."""
+    kind, said = _kind_of_status(status, code), f"HTTP {status}: {message}" if message else f"HTTP {status}"
+    if kind is FailureKind.ROW:
+        too_long = status == 413 or code == "context_length_exceeded" or _TOO_LONG.search(message)
+        said = f"prompt too long: {message or said}" if too_long else f"request refused: {said}"
+    return Failure(kind, said, retry_after_s, status)
+
+
+def _kind_of_status(status: int, code: str) -> FailureKind:
+    if status in (401, 403):
+        return FailureKind.AUTH
+    if status == 402 or (status == 429 and code in _QUOTA_CODES):
+        return FailureKind.QUOTA
+    if status == 429:
+        return FailureKind.RATE_LIMIT
+    if status == 408:
+        return FailureKind.TIMEOUT
+    if status in _UNAVAILABLE_STATUS:
+        return FailureKind.UNAVAILABLE
+    if 400 <= status < 500 and status not in _RETRY_STATUS:
+        return FailureKind.ROW
+    # Some servers report a prompt that is too long as their own error.
+    return FailureKind.ROW if code == "context_length_exceeded" else FailureKind.SERVER
+
+
+def retry_after_seconds(headers: Mapping[str, str], now_epoch_s: float | None = None) -> float | None:
+    """Seconds that `retry-after-ms` or `retry-after` (seconds or HTTP date) asks for; None if absent or not usable."""
+    for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) * scale
+        except ValueError:
+            continue
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
+    try:
+        at = email.utils.parsedate_to_datetime(headers.get("retry-after", "")).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(0.0, at - (time.time() if now_epoch_s is None else now_epoch_s))
+
+
+def backoff_seconds(
+    config: RetryConfig, failures: int, rng: random.Random, retry_after_s: float | None = None
+) -> float:
+    """Seconds to wait after `failures` (>= 1) failures in a row of one request.
+
+    Exponential with jitter; at least what the server asked for, and never more than `max_delay_s`.
+    """
+    # The exponent is bounded: 2.0**1024 overflows, and a long outage has many failures.
+    ceiling = min(config.max_delay_s, config.base_delay_s * 2.0 ** min(failures - 1, 32))
+    delay = ceiling * (1.0 - config.jitter * rng.random())
+    return min(config.max_delay_s, max(delay, retry_after_s or 0.0))
+
+
+def error_code_and_message(body: Any) -> tuple[str, str]:
+    """(code, message) of an error body: {"error": {...}}, {"message": ...}, {"detail": ...}, or text, such as HTML."""
+    if isinstance(body, Mapping):
+        inner = body.get("error", body)
+        if isinstance(inner, Mapping):
+            code = inner.get("code") or inner.get("type") or ""
+            message = inner.get("message") or inner.get("detail") or ""
+            return str(code), message if isinstance(message, str) else str(message)
+        return "", str(inner)
+    if body is None:
+        return "", ""
+    text = re.sub(r"<[^>]*>", " ", str(body))
+    return "", " ".join(text.split())

@@ -1,0 +1,829 @@
+"""The `openai` engine against a misbehaving local server: every fault here really goes over a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import pickle
+import random
+import subprocess
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # tests/, for faulty_server
+
+from faulty_server import Call, FaultyServer, Reply, completion, echo, error, free_port, letters_completion
+
+from audit.errors import ConfigError, EndpointAuthError, EngineError, EngineLoadError
+from audit.records import Arm, FinishReason, Generation, GenerationRequest, Reading, Role
+from audit.runtime.engines.circuit import Circuit, CircuitState
+from audit.runtime.engines.dispatch import Dispatcher, make_slot
+from audit.runtime.engines.openai_config import (
+    CircuitConfig,
+    EndpointConfig,
+    OpenAIConfig,
+    RetryConfig,
+    check_config,
+    check_reading,
+    endpoint_id,
+)
+from audit.runtime.engines.openai_engine import OpenAIEngine
+from audit.runtime.engines.redact import Redactor
+from audit.runtime.engines.retry import FailureKind, backoff_seconds, classify_status, retry_after_seconds
+
+KEY = "sk-test-0123456789-do-not-leak"
+KEY_ENV = "AUDIT_TEST_KEY"
+FAST_RETRY = RetryConfig(max_attempts=4, base_delay_s=0.01, max_delay_s=0.05, jitter=0.5, outage_s=0.5)
+FAST_CIRCUIT = CircuitConfig(failures=3, cooldown_s=0.05)
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_ENV, KEY)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def request(prompt: str = "hi", question: str = "q", **kwargs: Any) -> GenerationRequest:
+    return GenerationRequest(prompt, question, Role.WORKER, Arm.DIRECT, 0, seed=7, **kwargs)
+
+
+def endpoint(server: FaultyServer, **kwargs: Any) -> EndpointConfig:
+    return EndpointConfig(**{"url": server.url, "model": "m", "api_key_env": KEY_ENV, "timeout_s": 5.0, **kwargs})
+
+
+def config(*endpoints: EndpointConfig, **kwargs: Any) -> OpenAIConfig:
+    return OpenAIConfig(list(endpoints), **{"retry": FAST_RETRY, "circuit": FAST_CIRCUIT, **kwargs})
+
+
+async def started(*endpoints: EndpointConfig, **kwargs: Any) -> OpenAIEngine:
+    engine = OpenAIEngine(config(*endpoints, **kwargs), random.Random(0))
+    await engine.start()
+    return engine
+
+
+def with_server(
+    behave: Callable[[Call], Reply], use: Callable[[OpenAIEngine, FaultyServer], Awaitable[Any]], **kwargs: Any
+) -> Any:
+    """Run `use(engine, server)` with one server that behaves so."""
+
+    async def main() -> Any:
+        async with FaultyServer(behave) as server:
+            options = {k: kwargs.pop(k) for k in list(kwargs) if k in EndpointConfig.__dataclass_fields__}
+            engine = await started(endpoint(server, **options), **kwargs)
+            try:
+                return await use(engine, server)
+            finally:
+                await engine.close()
+
+    return asyncio.run(main())
+
+
+def one(behave: Callable[[Call], Reply], asked: GenerationRequest | None = None, **kwargs: Any) -> Generation:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> Generation:
+        return (await engine.run([asked or request()]))[0]
+
+    result = with_server(behave, use, **kwargs)
+    assert isinstance(result, Generation)
+    return result
+
+
+def first_then(first: Reply, times: int = 1) -> Callable[[Call], Reply]:
+    """`first` for the first `times` calls, then well."""
+    return lambda call: first if call.number <= times else echo(call)
+
+
+# --- a healthy endpoint ---
+
+
+def test_generation_fields_and_what_was_sent() -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[Generation, Call, str]:
+        [generation] = await engine.run([request("2+2?", max_tokens=5, temperature=0.7, top_p=0.9)])
+        return generation, server.calls[0], endpoint_id(endpoint(server))
+
+    got, call, engine_id = with_server(echo, use, extra_body={"chat_template_kwargs": {"enable_thinking": False}})
+    assert got == Generation("2+2?", FinishReason.STOP, 12, 8, 3, engine_id)
+    assert engine_id.startswith("127.0.0.1:") and engine_id.endswith("#m")
+    assert call.path == "/v1/chat/completions"
+    assert call.headers["authorization"] == f"Bearer {KEY}"
+    assert call.body == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "2+2?"}],
+        "max_tokens": 5,
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "seed": 7,
+        "chat_template_kwargs": {"enable_thinking": False},
+    }
+
+
+def test_fields_that_an_endpoint_refuses_are_not_sent() -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> set[str]:
+        await engine.run([request()])
+        return set(server.calls[0].body)
+
+    sent = with_server(echo, use, send_seed=False, send_temperature=False, max_tokens_field="max_completion_tokens")
+    assert sent == {"model", "messages", "max_completion_tokens"}
+
+
+def test_order_is_kept_when_replies_come_back_in_reverse() -> None:
+    def later_first(call: Call) -> Reply:
+        return Reply(body=completion(call.prompt), delay_s=0.2 - 0.01 * int(call.prompt))
+
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> list[str]:
+        return [g.text for g in await engine.run([request(str(i)) for i in range(16)])]
+
+    assert with_server(later_first, use) == [str(i) for i in range(16)]
+
+
+def test_concurrency_bound_is_what_the_server_sees() -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> int:
+        # Three runs at once share the bound.
+        await asyncio.gather(*(engine.run([request(str(i)) for i in range(10)]) for _ in range(3)))
+        assert len(server.calls) == 30
+        return server.max_in_flight
+
+    assert with_server(lambda c: Reply(body=completion("x"), delay_s=0.03), use, concurrency=4) == 4
+
+
+def test_weights_are_respected() -> None:
+    async def main() -> tuple[int, int]:
+        async with FaultyServer() as big, FaultyServer() as small:
+            engine = await started(
+                endpoint(big, weight=3.0, concurrency=500), endpoint(small, weight=1.0, concurrency=500)
+            )
+            await engine.run([request(f"p{i}", f"q{i // 2}") for i in range(200)])
+            await engine.close()
+            return len(big.calls), len(small.calls)
+
+    big, small = asyncio.run(main())
+    assert big + small == 200
+    # Smooth weighted round robin with a slack of 8 picks for affinity: within 8 (and 1 for rounding) of 150 : 50.
+    assert abs(big - 150) <= 9
+
+
+def test_requests_of_one_question_go_to_one_endpoint() -> None:
+    async def main() -> list[dict[str, int]]:
+        async with FaultyServer() as a, FaultyServer() as b:
+            engine = await started(endpoint(a, concurrency=50), endpoint(b, concurrency=50))
+            await engine.run([request(f"q{i % 10}", f"q{i % 10}") for i in range(40)])
+            await engine.close()
+            return [Counter(call.prompt for call in server.calls) for server in (a, b)]
+
+    by_server = asyncio.run(main())
+    whole = [n for counts in by_server for n in counts.values() if n == 4]
+    assert len(whole) >= 8  # of 10 questions with 4 requests each; chance alone would give about 1
+    assert all(sum(counts.values()) > 0 for counts in by_server)
+
+
+def test_a_saturated_endpoint_does_not_hold_up_the_other() -> None:
+    async def main() -> tuple[int, int]:
+        slow_server = FaultyServer(lambda c: Reply(body=completion("x"), delay_s=1.0))
+        async with slow_server as slow, FaultyServer() as quick:
+            engine = await started(endpoint(slow, concurrency=1), endpoint(quick, concurrency=1))
+            await engine.run([request(f"p{i}", f"q{i}") for i in range(30)])
+            await engine.close()
+            return len(slow.calls), len(quick.calls)
+
+    assert asyncio.run(main()) == (1, 29)
+
+
+# --- finish reasons and readings ---
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "finish"),
+    [
+        (completion("Par", "length"), "Par", FinishReason.LENGTH),
+        (completion("", "length", reasoning_content="hmm"), "", FinishReason.LENGTH),  # cut off while thinking
+        (completion(None, "length", reasoning="hmm"), "", FinishReason.LENGTH),
+        (completion("", "stop"), "", FinishReason.STOP),  # empty, but said to be complete
+        (completion([{"type": "text", "text": "A"}]), "A", FinishReason.STOP),  # type: ignore[arg-type]
+        (completion(None, "stop", refusal="I cannot."), "I cannot.", FinishReason.STOP),
+    ],
+)
+def test_finish_reasons(body: dict[str, Any], text: str, finish: FinishReason) -> None:
+    got = one(lambda c: Reply(body=body))
+    assert (got.text, got.finish_reason, got.error) == (text, finish, None)
+
+
+def test_content_filter_is_an_error_row_without_retry() -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[Generation, int]:
+        return (await engine.run([request()]))[0], len(server.calls)
+
+    got, calls = with_server(lambda c: Reply(body=completion("", "content_filter")), use)
+    assert got.error is not None and "content filter" in got.error and got.finish_reason is FinishReason.ERROR
+    assert calls == 1
+
+
+def test_letters_add_the_variants_of_a_token_and_leave_absent_ones_none() -> None:
+    top = {"B": -1.0, " B": -2.0, "\u0120A": -3.0, "Because": -0.5, "b": -0.1}
+    asked = request(letters=("A", "B", "C"))
+
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[Generation, dict[str, Any]]:
+        return (await engine.run([asked]))[0], server.calls[0].body
+
+    got, body = with_server(lambda c: Reply(body=letters_completion(top)), use)
+    # B: log(e^-1 + e^-2) = -1 + log(1 + e^-1) = -0.6867; "Because" and "b" are other tokens; C was not told.
+    assert got.option_logprobs == pytest.approx((-3.0, -1 + math.log1p(math.exp(-1)), None))
+    assert (got.finish_reason, got.text, got.error) == (FinishReason.SCORED, "", None)
+    assert (body["logprobs"], body["top_logprobs"], body["max_tokens"]) == (True, 20, 1)
+
+
+def test_letters_without_logprobs_are_an_error_and_not_an_answer() -> None:
+    got = one(lambda c: Reply(body=completion("B")), request(letters=("A", "B")))
+    assert got.error is not None and "reading=letter" in got.error and got.option_logprobs == ()
+
+
+def test_option_text_is_refused_at_config_time_and_in_run() -> None:
+    with pytest.raises(ConfigError, match="engine vllm"):
+        check_reading(Reading.OPTION_TEXT)
+    check_reading("letter")
+    check_reading(Reading.LETTER_LOGPROB)
+
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
+        with pytest.raises(ConfigError, match="engine vllm"):
+            await engine.run([request(continuations=("a", "b"))])
+        assert server.calls == []
+
+    with_server(echo, use)
+
+
+# --- faults that pass ---
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        error(429, "slow down", None, retry_after="0.02"),
+        error(500, "oops"),
+        error(502, "<html>bad gateway</html>"),
+        error(503, "loading", None, retry_after="0"),
+        Reply(fault="reset"),
+        Reply(fault="truncate", body=completion("half")),
+        Reply(body="<html><body>Login</body></html>"),
+        Reply(body='{"choices": [{"message": {"content": "cut'),
+        Reply(body={"choices": []}),
+        Reply(body={"object": "error"}),
+        Reply(body=[1, 2]),
+        Reply(body=completion("", None)),
+        Reply(body=completion("part", "abort")),
+        Reply(body={"error": {"code": 429, "message": "upstream is busy"}}),
+        Reply(body={"choices": [{"message": {"content": 5}, "finish_reason": "stop"}]}),
+        Reply(body={"choices": [{"finish_reason": "stop"}]}),
+    ],
+    ids=lambda r: f"{r.status}-{r.fault or str(r.body)[:30]}",
+)
+def test_a_passing_fault_is_retried(fault: Reply) -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[Generation, int, float]:
+        [got] = await engine.run([request("fine")])
+        return got, len(server.calls), engine.stats()["retries"]
+
+    got, calls, retries = with_server(first_then(fault, times=2), use)
+    assert (got.text, got.error, calls, retries) == ("fine", None, 3, 2.0)
+
+
+def test_a_hanging_call_times_out_and_is_retried() -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[str, float]:
+        return (await engine.run([request("fine")]))[0].text, engine.stats()["timeouts"]
+
+    assert with_server(first_then(Reply(fault="hang")), use, timeout_s=0.2) == ("fine", 1.0)
+
+
+def test_retry_after_is_honoured_and_capped() -> None:
+    def elapsed(asked: str, max_delay_s: float) -> float:
+        async def use(engine: OpenAIEngine, server: FaultyServer) -> float:
+            begin = time.monotonic()
+            await engine.run([request()])
+            return time.monotonic() - begin
+
+        retry = replace(FAST_RETRY, max_delay_s=max_delay_s)
+        result = with_server(first_then(error(429, "wait", None, retry_after=asked)), use, retry=retry)
+        assert isinstance(result, float)
+        return result
+
+    assert elapsed("0.3", 5.0) >= 0.3
+    assert elapsed("3600", 0.1) < 2.0
+
+
+def test_429_pauses_the_endpoint_for_everyone() -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> int:
+        first = asyncio.create_task(engine.run([request("a")]))
+        await asyncio.sleep(0.1)
+        await engine.run([request(str(i)) for i in range(10)])
+        await first
+        return len(server.calls)
+
+    retry = replace(FAST_RETRY, max_delay_s=0.5)
+    behave = first_then(error(429, "wait", None, retry_after="0.4"))
+    assert with_server(behave, use, retry=retry) == 12  # ten, one that was sent back, and its retry: no storm
+
+
+def test_429_outlasting_max_attempts_is_not_an_error_row() -> None:
+    got = one(first_then(error(429, "busy"), times=8))  # max_attempts is 4
+    assert (got.text, got.error) == ("hi", None)
+
+
+def test_a_retry_goes_to_the_other_endpoint() -> None:
+    async def main() -> tuple[list[str | None], int, int]:
+        async with FaultyServer(lambda c: error(500, "oops")) as bad, FaultyServer() as good:
+            engine = await started(endpoint(bad), endpoint(good))
+            results = await engine.run([request(f"p{i}", f"q{i}") for i in range(40)])
+            await engine.close()
+            return [g.error for g in results], len(bad.calls), len(good.calls)
+
+    errors, bad, good = asyncio.run(main())
+    assert errors == [None] * 40 and good == 40
+    assert 1 <= bad <= 40  # each request failed there once at most: its retry went to the other
+
+
+# --- faults that stay ---
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [Reply(body="<html>Login</html>"), Reply(body={"choices": []}), Reply(body="{"), Reply(body=completion("", None))],
+    ids=["html", "no choices", "bad json", "empty"],
+)
+def test_malformed_for_ever_becomes_an_error_row(reply: Reply) -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[Generation, int]:
+        return (await engine.run([request()]))[0], len(server.calls)
+
+    got, calls = with_server(lambda c: reply, use)
+    assert got.error is not None and "malformed" in got.error and got.finish_reason is FinishReason.ERROR
+    assert calls == FAST_RETRY.max_attempts
+
+
+def test_one_poisonous_request_is_an_error_row_and_the_others_are_answered() -> None:
+    def behave(call: Call) -> Reply:
+        return error(500, "crash") if call.prompt == "poison" else Reply(body=completion("ok"), delay_s=0.02)
+
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> list[Generation]:
+        return await engine.run([request("poison"), *(request(str(i)) for i in range(60))])
+
+    poison, *others = with_server(behave, use, concurrency=2)
+    assert poison.error is not None and "HTTP 500" in poison.error
+    assert all(g.error is None and g.text == "ok" for g in others)
+
+
+@pytest.mark.parametrize(
+    ("reply", "starts"),
+    [
+        (
+            error(400, "This model's maximum context length is 2048 tokens. However, your prompt contains 9999"),
+            "prompt too long: This model's maximum context length is 2048",
+        ),
+        (error(400, "bad", "context_length_exceeded"), "prompt too long: "),
+        (error(413, "Request Entity Too Large"), "prompt too long: "),
+        (error(400, "top_logprobs must be at most 5"), "request refused: HTTP 400: top_logprobs"),
+        (error(422, "unknown field"), "request refused: HTTP 422"),
+    ],
+)
+def test_a_refused_request_is_an_error_row_without_retry(reply: Reply, starts: str) -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[list[Generation], int]:
+        return await engine.run([request("long"), request("short")]), len(server.calls)
+
+    (bad, good), calls = with_server(lambda c: reply if c.prompt == "long" else echo(c), use)
+    assert bad.error is not None and bad.error.startswith(starts)
+    assert good.text == "short" and calls == 2
+
+
+def test_an_outage_stops_the_run_and_records_no_error_rows() -> None:
+    async def main() -> tuple[str, float]:
+        server = FaultyServer()
+        await server.up()
+        engine = await started(endpoint(server))
+        await server.down()
+        begin = time.monotonic()
+        with pytest.raises(EngineError) as caught:
+            await engine.run([request(str(i)) for i in range(50)])
+        took = time.monotonic() - begin
+        assert engine.stats()["error_rows"] == 0
+        await engine.close()
+        return str(caught.value), took
+
+    message, took = asyncio.run(main())
+    assert "start the same command again" in message and "connection failed" in message
+    assert FAST_RETRY.outage_s < took < 5.0  # not before the budget is over, and soon after
+
+
+def test_500_for_everything_is_an_outage_too() -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
+        with pytest.raises(EngineError, match="HTTP 500: dead engine"):
+            await engine.run([request(str(i)) for i in range(5)])
+
+    with_server(lambda c: error(500, "dead engine"), use)
+
+
+def test_a_dead_endpoint_is_taken_out_and_comes_back() -> None:
+    async def main() -> None:
+        async with FaultyServer() as steady, FaultyServer() as flaky:
+            engine = await started(endpoint(steady), endpoint(flaky), circuit=CircuitConfig(failures=3, cooldown_s=0.2))
+            await flaky.down()
+            before = len(flaky.calls)
+            results = await engine.run([request(f"p{i}", f"q{i}") for i in range(40)])
+            assert [g.text for g in results] == [f"p{i}" for i in range(40)]
+            assert (engine.stats()["endpoints_out"], engine.stats()["circuit_openings"]) == (1.0, 1.0)
+            assert len(flaky.calls) == before
+            await flaky.up()
+            await asyncio.sleep(0.25)
+            await engine.run([request("probe")])  # one request tests it
+            assert len(flaky.calls) == 1
+            await engine.run([request(f"p{i}", f"q{i}") for i in range(40)])
+            assert engine.stats()["endpoints_out"] == 0.0
+            assert len(flaky.calls) >= 10  # half of 40, less the first few and the slack
+            await engine.close()
+
+    asyncio.run(main())
+
+
+def test_the_only_endpoint_comes_back_within_the_budget() -> None:
+    async def main() -> list[str]:
+        server = FaultyServer()
+        await server.up()
+        engine = await started(endpoint(server), retry=replace(FAST_RETRY, outage_s=20.0))
+        await server.down()
+        run = asyncio.create_task(engine.run([request(str(i)) for i in range(20)]))
+        await asyncio.sleep(0.6)
+        assert not run.done()
+        await server.up()
+        texts = [g.text for g in await run]
+        await engine.close()
+        await server.down()
+        return texts
+
+    assert asyncio.run(main()) == [str(i) for i in range(20)]
+
+
+def test_a_cancelled_run_frees_its_slots() -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> list[str]:
+        server.behave = lambda c: Reply(fault="hang")
+        run = asyncio.create_task(engine.run([request(str(i)) for i in range(30)]))
+        await asyncio.sleep(0.1)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        server.behave = echo
+        return [g.text for g in await asyncio.wait_for(engine.run([request("a"), request("b")]), 2)]
+
+    assert with_server(echo, use, concurrency=2) == ["a", "b"]
+
+
+# --- start ---
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_key_stops_at_start(status: int) -> None:
+    async def main() -> str:
+        refuse = error(status, f"Incorrect API key provided: {KEY}")
+        async with FaultyServer(lambda c: refuse, models=lambda c: refuse) as server:
+            with pytest.raises(EndpointAuthError) as caught:
+                await started(endpoint(server))
+            return str(caught.value)
+
+    message = asyncio.run(main())
+    assert f"HTTP {status}" in message and KEY_ENV in message and "is set, but" in message
+    assert KEY not in message
+
+
+def test_a_missing_key_is_named_and_another_variables_key_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY_ENV)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-service")
+    seen: list[str] = []
+
+    def refuse(call: Call) -> Reply:
+        seen.append(call.headers["authorization"])
+        return error(401, "no key")
+
+    async def main() -> None:
+        async with FaultyServer(models=refuse) as server:
+            with pytest.raises(EndpointAuthError, match=f"{KEY_ENV} is not set"):
+                await started(endpoint(server))
+
+    asyncio.run(main())
+    assert seen == ["Bearer no-key-set"]
+
+
+def test_a_key_that_is_revoked_during_the_run_stops_it() -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> int:
+        with pytest.raises(EndpointAuthError):
+            await engine.run([request(str(i)) for i in range(50)])
+        calls = len(server.calls)
+        with pytest.raises(EndpointAuthError):  # nothing more is sent with it
+            await engine.run([request()])
+        assert len(server.calls) == calls
+        return calls
+
+    assert with_server(lambda c: error(401, "revoked") if c.number > 5 else echo(c), use, concurrency=2) <= 8
+
+
+def test_an_exhausted_quota_stops_the_run_at_once() -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
+        with pytest.raises(EngineError, match="no quota left"):
+            await engine.run([request()])
+        assert len(server.calls) == 1
+
+    with_server(lambda c: error(429, "You exceeded your current quota", "insufficient_quota"), use)
+
+
+def test_no_models_path_is_checked_with_one_token() -> None:
+    async def main() -> list[int]:
+        async with FaultyServer(models=lambda c: error(404, "no such path")) as server:
+            engine = await started(endpoint(server))
+            await engine.close()
+            return [call.body["max_tokens"] for call in server.calls]
+
+    assert asyncio.run(main()) == [1]
+
+
+def test_a_model_that_is_not_served_lists_those_that_are() -> None:
+    async def main() -> None:
+        async with FaultyServer(lambda c: error(404, "model `m` does not exist"), model="other-model") as server:
+            with pytest.raises(EngineLoadError, match=r"does not exist.*lists: other-model"):
+                await started(endpoint(server))
+
+    asyncio.run(main())
+
+
+def test_nothing_listens_anywhere() -> None:
+    dead = EndpointConfig(url=f"http://127.0.0.1:{free_port()}/v1", model="m", api_key_env=KEY_ENV)
+    with pytest.raises(EngineLoadError, match=r"No endpoint answered.*connection failed"):
+        asyncio.run(started(dead))
+
+
+def test_one_of_two_dead_at_start_is_left_out() -> None:
+    async def main() -> None:
+        async with FaultyServer() as server:
+            dead = EndpointConfig(url=f"http://127.0.0.1:{free_port()}/v1", model="m", api_key_env=KEY_ENV)
+            engine = await started(dead, endpoint(server), circuit=CircuitConfig(failures=3, cooldown_s=60))
+            results = await engine.run([request(f"p{i}", f"q{i}") for i in range(20)])
+            assert [g.text for g in results] == [f"p{i}" for i in range(20)]
+            assert (engine.stats()["endpoints_out"], engine.stats()["retries"]) == (1.0, 0.0)
+            await engine.close()
+
+    asyncio.run(main())
+
+
+def test_run_before_start_and_after_close() -> None:
+    async def main() -> None:
+        async with FaultyServer() as server:
+            engine = OpenAIEngine(config(endpoint(server)))
+            with pytest.raises(EngineError, match="start"):
+                await engine.run([request()])
+            await engine.start()
+            await engine.close()
+            await engine.close()
+            with pytest.raises(EngineError, match="close"):
+                await engine.run([request()])
+
+    asyncio.run(main())
+
+
+# --- secrets ---
+
+
+def test_no_key_in_logs_exceptions_reprs_or_generations(caplog: pytest.LogCaptureFixture) -> None:
+    """The server echoes the key in every way; all loggers, those of the HTTP libraries included, are at DEBUG."""
+    echoes = [
+        Reply(401, {"error": {"message": f"bad key {KEY}"}}, {"x-echo": f"Bearer {KEY}"}),
+        Reply(500, f"<html>{KEY}</html>", {"x-echo": KEY}),
+        Reply(400, {"error": {"message": f"Authorization: Bearer {KEY} is odd"}}, {"x-echo": KEY}),
+        Reply(400, {"error": {"message": "x" * 390 + KEY}}),  # where the message is cut off
+        Reply(200, {"object": KEY, KEY: KEY}, {"x-echo": KEY}),
+        Reply(200, f"not json: {KEY}"),
+        Reply(200, completion(f"The key is {KEY}, you said."), {"x-echo": KEY}),
+    ]
+    seen: list[str] = []
+
+    async def main() -> None:
+        for reply in echoes:
+            async with FaultyServer(lambda c, reply=reply: reply) as server:
+                engine = await started(endpoint(server))
+                try:
+                    seen.append(repr(await engine.run([request()])))
+                except EngineError as caught:
+                    chain: list[BaseException | None] = [caught, caught.__cause__, caught.__context__]
+                    seen.extend(repr(e) for e in chain)
+                    seen.append("".join(traceback.format_exception(caught)))
+                    seen.append(repr(pickle.loads(pickle.dumps(caught))))
+                seen.extend([repr(engine), repr(engine.stats()), repr(engine._endpoints), repr(engine._redactor)])
+                seen.append(repr(vars(engine)))
+                await engine.close()
+
+    with caplog.at_level(logging.DEBUG):
+        for name in ("openai", "httpx", "httpx2", "httpcore", "httpcore2"):
+            caplog.set_level(logging.DEBUG, logger=name)
+        asyncio.run(main())
+    records = [caplog.text, *(record.getMessage() for record in caplog.records)]
+    # The log really holds what the HTTP libraries write, redacted: without the filter this test would fail.
+    assert any("x-echo" in text and "[redacted]" in text for text in records)
+    assert any("The key is [redacted]" in text for text in seen)
+    for text in [*seen, *records]:
+        assert KEY not in text
+        assert KEY[3:] not in text
+        assert KEY[:12] not in text
+
+
+def test_an_engine_can_be_pickled_before_start() -> None:
+    engine = pickle.loads(pickle.dumps(OpenAIEngine(config(EndpointConfig(model="m", api_key_env=KEY_ENV)))))
+    assert engine.engine_id == "127.0.0.1:8000#m"
+
+
+def test_a_key_with_a_line_break_is_refused_without_being_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_ENV, "secret\nhalf")
+    with pytest.raises(EndpointAuthError, match=KEY_ENV) as caught:
+        asyncio.run(started(EndpointConfig(model="m", api_key_env=KEY_ENV)))
+    assert "secret" not in str(caught.value) and "half" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [KEY, "hf_abcdefghijklmnop", "sk_live_123", "not a name", "", "1ABC", "a-b"])
+def test_a_key_in_place_of_a_variables_name_is_refused_without_being_shown(value: str) -> None:
+    with pytest.raises(ConfigError, match="api_key_env") as caught:
+        OpenAIEngine(config(EndpointConfig(model="m", api_key_env=value)))
+    assert len(value) < 5 or value not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:hunter22@127.0.0.1:8000/v1",
+        "http://hunter22@127.0.0.1:8000/v1",
+        "http://127.0.0.1:8000/v1?key=hunter22",
+        "http://127.0.0.1:8000/v1#hunter22",
+        "http://user:hunter22@127.0.0.1:99999/v1",
+    ],
+)
+def test_credentials_in_a_url_are_refused_without_being_shown(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_config(config(EndpointConfig(url=url, model="m")))
+    assert "hunter22" not in str(caught.value) and "user" not in str(caught.value).split("Example")[0]
+
+
+# --- configuration ---
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"endpoints": []}, "no endpoint"),
+        ({"endpoints": [EndpointConfig(url="127.0.0.1:8000", model="m")]}, "not usable"),
+        ({"endpoints": [EndpointConfig(model="")]}, "names no model"),
+        ({"endpoints": [EndpointConfig(model="m", weight=0)]}, "weight.*0; expected a number > 0"),
+        ({"endpoints": [EndpointConfig(model="m", concurrency=0)]}, "concurrency.*a whole number >= 1"),
+        ({"endpoints": [EndpointConfig(model="m", timeout_s=math.nan)]}, "timeout_s"),
+        ({"endpoints": [EndpointConfig(model="m", max_tokens_field="max_token")]}, "Did you mean 'max_tokens'"),
+        ({"retry": RetryConfig(max_attempts=0)}, "max_attempts"),
+        ({"retry": RetryConfig(jitter=1.5)}, "jitter is 1.5; expected a number >= 0 and <= 1"),
+        ({"retry": RetryConfig(base_delay_s=40)}, "max_delay_s"),
+        ({"circuit": CircuitConfig(failures=0)}, "failures"),
+        ({"extra_body": {"stream": True}}, "stream"),
+        ({"extra_body": {"api_key": "x"}}, "api_key"),
+    ],
+)
+def test_unusable_configurations(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        check_config(replace(config(EndpointConfig(model="m")), **change))
+
+
+def test_it_is_a_structured_config() -> None:
+    node = OmegaConf.merge(
+        OmegaConf.structured(OpenAIConfig),
+        {"endpoints": [{"url": "http://h:1/v1", "model": "m", "concurrency": "8"}], "retry": {"max_attempts": 2}},
+    )
+    built = OmegaConf.to_object(node)
+    assert isinstance(built, OpenAIConfig)
+    assert built.endpoints == [EndpointConfig("http://h:1/v1", "m", concurrency=8)]
+    assert built.retry.max_attempts == 2
+
+
+def test_the_configuration_loads_no_client() -> None:
+    wanted = "[m for m in ('openai', 'ray', 'vllm') if m in sys.modules]"
+    code = f"import sys, audit.runtime.engines.openai_config; print({wanted})"
+    root = Path(__file__).resolve().parents[3]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# --- policies alone ---
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_circuit_opens_probes_once_and_closes() -> None:
+    clock = Clock()
+    circuit = Circuit(CircuitConfig(failures=2, cooldown_s=10), clock)
+    assert not circuit.failed(probe=circuit.begin())
+    circuit.answered()  # in a row: an answer in between starts again
+    assert not circuit.failed(probe=False)
+    assert circuit.failed(probe=False) and not circuit.allows()
+    clock.now = 9.9
+    assert not circuit.allows()
+    clock.now = 10.0
+    assert circuit.allows()
+    probe = circuit.begin()
+    assert probe and not circuit.allows()  # one probe, no second
+    circuit.failed(probe=probe)
+    assert circuit.probe_at == 20.0
+    clock.now = 20.0
+    assert circuit.begin()
+    assert not circuit.failed(probe=False)  # a late failure of an older request changes nothing
+    assert circuit.state is CircuitState.HALF_OPEN
+    assert circuit.answered() and circuit.closed and circuit.times_opened == 1
+
+
+def test_an_abandoned_probe_may_be_sent_again() -> None:
+    clock = Clock()
+    circuit = Circuit(CircuitConfig(failures=1, cooldown_s=10), clock)
+    circuit.trip()
+    clock.now = 10.0
+    circuit.abandoned(probe=circuit.begin())
+    assert circuit.allows()
+
+
+def test_round_robin_is_smooth_and_exact_without_affinity() -> None:
+    clock = Clock()
+    slots = [make_slot(n, w, 10**6, CircuitConfig(), clock) for n, w in (("a", 5.0), ("b", 3.0), ("c", 2.0))]
+
+    async def main() -> None:
+        dispatcher = Dispatcher(slots, clock)
+        for _ in range(1000):  # one question: its home takes 8 ahead of its share, and then only its share
+            await dispatcher.acquire("the one question")
+
+    asyncio.run(main())
+    for slot, share in zip(slots, (500, 300, 200), strict=True):
+        assert abs(slot.picks - share) <= 9
+
+
+def test_backoff_grows_is_jittered_and_capped() -> None:
+    retry = RetryConfig(base_delay_s=1, max_delay_s=10, jitter=0)
+    rng = random.Random(0)
+    assert [backoff_seconds(retry, k, rng) for k in (1, 2, 3, 4, 5, 5000)] == [1, 2, 4, 8, 10, 10]
+    jittered = [backoff_seconds(replace(retry, jitter=0.5), 3, rng) for _ in range(200)]
+    assert 2 <= min(jittered) < 2.2 and 3.8 < max(jittered) <= 4
+    assert backoff_seconds(retry, 1, rng, retry_after_s=7) == 7
+    assert backoff_seconds(retry, 1, rng, retry_after_s=700) == 10
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, 60.0),  # 100 s after the epoch, 40 s have passed
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:01 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "nan"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_forms(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_seconds(headers, now_epoch_s=40.0) == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (401, "", FailureKind.AUTH),
+        (402, "", FailureKind.QUOTA),
+        (429, "insufficient_quota", FailureKind.QUOTA),
+        (429, "rate_limit_exceeded", FailureKind.RATE_LIMIT),
+        (408, "", FailureKind.TIMEOUT),
+        (404, "", FailureKind.UNAVAILABLE),
+        (529, "", FailureKind.UNAVAILABLE),
+        (500, "", FailureKind.SERVER),
+        (500, "context_length_exceeded", FailureKind.ROW),
+        (409, "", FailureKind.SERVER),
+        (418, "", FailureKind.ROW),
+    ],
+)
+def test_kinds_of_status(status: int, code: str, kind: FailureKind) -> None:
+    assert classify_status(status, code, "x").kind is kind
+
+
+def test_redaction() -> None:
+    redactor = Redactor([KEY, "EMPTY", "abc"])
+    assert redactor.message(f"a {KEY} b") == "a [redacted] b"
+    assert redactor.message("Authorization: Bearer xyz123, next") == "Authorization: [redacted], next"
+    assert redactor.message("provided: sk-abcd****wxyz.") == "provided: [redacted]"
+    assert redactor.message("http://user:pw@host/v1") == "http://[redacted]@host/v1"
+    assert redactor.message("abc") == "abc"  # too short to be a key
+    assert redactor.generation(f"EMPTY {KEY} sk-learn") == "EMPTY [redacted] sk-learn"  # a placeholder is a word
+    assert len(redactor.message("y" * 5000)) == 400

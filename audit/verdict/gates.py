@@ -13,8 +13,8 @@ import numpy as np
 from audit.records import Arm, Reading, Setting
 from audit.statistics.chance import chance_check, chance_level
 from audit.statistics.mcnemar import mcnemar_exact
-from audit.statistics.paired import BoolArray, CellOutcomes, State
-from audit.statistics.values import to_values
+from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
+from audit.statistics.values import settings_values, to_values
 from audit.verdict.result import MAX_ITEMS, Gate, Status
 from audit.verdict.texts import TextMeasures
 from audit.verdict.thresholds import Thresholds
@@ -120,33 +120,36 @@ def parseability(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
 def pairing(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
     """The same question must be the same question in every arm.
 
-    Right and wrong under two settings of one model agree more than two independent shuffles would. The clean baseline
-    is compared with every other setting; number is the smallest z of their association (phi * sqrt(n - 1)). A noisy or
-    ensemble setting that is not itself above chance carries no signal and is left out.
+    Right and wrong answers of one model agree between arms more than shuffled questions would. Each arm's accuracy per
+    question (mean over its settings) is correlated with that of all other arms; where the other arms hold three or more
+    settings, each single setting is too, so that one shuffled r is found. number: the smallest z = correlation *
+    sqrt(n - 1). What is not itself above chance carries no signal and is left out.
     """
     name, source, limit = "pairing", "ours; conf/verdict: pairing_z_min", thresholds.pairing_z_min
-    if CLEAN not in cell.settings:
-        return _absent(name, limit, source, "There is no clean baseline to pair with.")
-    clean = to_values(cell.row(CLEAN))
-    scores: dict[str, float] = {}
+    arms: dict[str, list[Setting]] = {}
     for setting in cell.settings:
-        if setting == CLEAN:
+        ensemble = setting.arm == Arm.FORWARD_FULL and setting.routers > 1
+        arms.setdefault("the ensemble control" if ensemble else _ARM_WORDS[setting.arm], []).append(setting)
+    scores: dict[str, float] = {}
+    for arm, settings in arms.items():
+        others = [s for other, group in arms.items() if other != arm for s in group]
+        if not others:
             continue
-        other = to_values(cell.row(setting))
-        both = ~np.isnan(clean) & ~np.isnan(other)
-        a, b = clean[both], other[both]
-        if a.size < thresholds.pairing_questions_min or a.std() == 0 or b.std() == 0:
-            continue
-        if not chance_check(float(b.mean()), cell.n_options[both], thresholds.above_chance_standard_errors).above:
-            continue
-        scores[label(setting)] = float(np.corrcoef(a, b)[0, 1] * np.sqrt(a.size - 1))
+        reference = settings_values(cell, others)
+        checked = {arm: settings_values(cell, settings)}
+        if len(others) >= 3:
+            checked |= {label(s): to_values(cell.row(s)) for s in settings}
+        for what, values in checked.items():
+            z = _agreement(values, reference, cell, thresholds)
+            if z is not None:
+                scores[what] = z
     if not scores:
         return _absent(
             name,
             limit,
             source,
-            f"No setting can be checked: at least {thresholds.pairing_questions_min} questions answered in both, an "
-            "accuracy above chance, and right and wrong answers are needed.",
+            f"Nothing can be checked: two arms with at least {thresholds.pairing_questions_min} questions answered in "
+            "both, an accuracy above chance, and right and wrong answers are needed.",
         )
     worst = min(scores, key=lambda s: scores[s])
     passed = scores[worst] >= limit
@@ -156,14 +159,29 @@ def pairing(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
         number=scores[worst],
         threshold=limit,
         source=source,
-        detail=f"Right and wrong answers under {worst} agree with the clean baseline {scores[worst]:.1f} standard "
-        f"errors better than shuffled questions would (the lowest of {len(scores)} settings).",
+        detail=f"Right and wrong answers under {worst} agree with the other arms {scores[worst]:.1f} standard errors "
+        f"better than shuffled questions would (the lowest of {len(scores)} comparisons).",
         advice=""
         if passed
-        else "Question ids do not mean the same question in every arm, or the answers do not depend "
-        "on the question: compare the texts of one id across arms.",
-        numbers={"settings_checked": float(len(scores))},
+        else "Question ids do not mean the same question in every arm, or the answers do not depend on the question: "
+        "compare the texts of one id across arms.",
+        numbers={"comparisons": float(len(scores))},
     )
+
+
+_ARM_WORDS = {Arm.DIRECT: "direct", Arm.FORWARD_FULL: "the clean arm", Arm.NOISY_REWRITE: "the noisy arm"}
+
+
+def _agreement(values: FloatArray, reference: FloatArray, cell: CellOutcomes, thresholds: Thresholds) -> float | None:
+    """z of the correlation over questions; None where it cannot speak."""
+    both = ~np.isnan(values) & ~np.isnan(reference)
+    a, b = values[both], reference[both]
+    if a.size < thresholds.pairing_questions_min or a.std() == 0 or b.std() == 0:
+        return None
+    for accuracy in (float(a.mean()), float(b.mean())):
+        if not chance_check(accuracy, cell.n_options[both], thresholds.above_chance_standard_errors).above:
+            return None
+    return float(np.corrcoef(a, b)[0, 1] * np.sqrt(a.size - 1))
 
 
 def exact_values(cell: CellOutcomes) -> Gate:

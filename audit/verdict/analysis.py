@@ -1,0 +1,435 @@
+"""Everything together: columns of shards in, `RunVerdict` out. Pure: the caller reads shards and writes files.
+
+columns -> pair_outcomes -> cells -> evidence (measure) -> gates -> Holm over the panel -> decide -> words
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from audit.errors import DataError
+from audit.records import Arm, Outcome, Setting
+from audit.statistics.chance import chance_level
+from audit.statistics.contrasts import Contrast as PairedContrast
+from audit.statistics.contrasts import contrast, difference_in_differences
+from audit.statistics.hypotheses import h1_any_excess, h2_heterogeneity, h3_direction
+from audit.statistics.multiplicity import holm
+from audit.statistics.noise_floor import noise_floor
+from audit.statistics.paired import BoolArray, CellOutcomes, State, pair_outcomes
+from audit.statistics.paper import model_summary, router_summary, setting_rows
+from audit.statistics.resampling import max_statistic_permutation
+from audit.statistics.values import replicates_of, sweep_of
+from audit.synthetic import outcome_columns
+from audit.verdict import words
+from audit.verdict.calibrated import nearest
+from audit.verdict.decide import Decision, decide
+from audit.verdict.evidence import Comparison, Evidence, measure
+from audit.verdict.gates import all_gates, failed, label
+from audit.verdict.result import (
+    Calibration,
+    CellVerdict,
+    Contrast,
+    Effect,
+    Gate,
+    Hypothesis,
+    NoiseFloor,
+    RunVerdict,
+    SelfTest,
+    Verdict,
+)
+from audit.verdict.self_test import Answers, self_test
+from audit.verdict.texts import TextMeasures, TextRow, measure_texts
+from audit.verdict.thresholds import Thresholds
+
+N_RESAMPLES = 10_000
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """One cell on its way to a verdict. evidence is None when clean and noisy cannot be compared (why says it)."""
+
+    cell: CellOutcomes
+    texts: TextMeasures | None
+    keep: BoolArray | None  # questions without an answer leak
+    evidence: Evidence | None
+    gates: tuple[Gate, ...]
+    why: str
+
+
+def analyse(
+    columns: Mapping[str, Sequence[Any]],
+    texts: Iterable[TextRow] | None = None,
+    *,
+    thresholds: Thresholds | None = None,
+    seed: int = 42,
+    n_resamples: int = N_RESAMPLES,
+    runs: Sequence[Mapping[str, Any]] = (),
+    control_benchmark: str | None = None,
+    calibration: Mapping[str, Any] | None = None,
+) -> RunVerdict:
+    """The verdict on every cell of one run, or of several merged into one panel.
+
+    Parameters
+    ----------
+    columns : as `pair_outcomes` reads them; with `answer` and `gold` too, the self-test can shift the labels
+    texts : rows with the texts (an Outcome is one), iterable more than once; None leaves the text gates not applicable
+    n_resamples : of every bootstrap and permutation
+    runs : fingerprint and models of each run, copied into the result; must hold no times or paths
+    control_benchmark : name of a benchmark of fresh items in the same columns, for difference-in-differences
+    calibration : the table of `audit.calibrate` (`load_calibration()`)
+
+    Same columns, texts and seed give the same result, whatever the order of the rows. A cell's randomness comes from
+    the seed and its own name: adding a model to the panel does not change the others' intervals.
+    """
+    thresholds = thresholds or Thresholds()
+    cells = pair_outcomes(columns)
+    measures = measure_texts(texts) if texts is not None else {}
+    measured = [_measure(c, measures.get((c.model, c.benchmark)), thresholds, seed, n_resamples) for c in cells]
+    adjusted = _over_panel(measured)
+    answers = _answers(columns, cells)
+    verdicts: list[CellVerdict] = []
+    tests: list[SelfTest] = []
+    for m, p in zip(measured, adjusted, strict=True):
+        control = _control_cell(m.cell, cells, control_benchmark)
+        verdicts.append(_cell_verdict(m, p, thresholds, seed, n_resamples, control, calibration))
+        key = (m.cell.model, m.cell.benchmark)
+        rng = _rng(seed, m.cell, "self_test")
+        tests += self_test(m.cell, thresholds, rng=rng, answers=answers.get(key), texts=m.texts, rows=texts)
+    smallest = min(verdicts, key=lambda v: v.n_questions, default=None)
+    sweeps = [sweep_of(m.cell) for m in measured if m.evidence is not None]
+    rows = [row for s in sweeps for row in setting_rows(s)]
+    return RunVerdict(
+        seed=seed,
+        n_resamples=n_resamples,
+        runs=tuple(dict(r) for r in runs),
+        thresholds=thresholds.to_dict(),
+        cells=tuple(verdicts),
+        paper={
+            "model_summary": [asdict(r) for r in model_summary(rows)] if rows else [],
+            "router_summary": [asdict(r) for r in router_summary(rows)] if rows else [],
+            "cells": [asdict(r) for r in rows],
+        },
+        hypotheses=_hypotheses(measured, seed, n_resamples),
+        calibration=smallest.calibration if smallest else None,
+        self_test=tuple(tests),
+    )
+
+
+def analyse_outcomes(outcomes: Sequence[Outcome], **options: Any) -> RunVerdict:
+    """`analyse` on rows in memory."""
+    columns = outcome_columns(outcomes)
+    columns["answer"] = [o.answer for o in outcomes]
+    columns["gold"] = [o.gold for o in outcomes]
+    return analyse(columns, outcomes, **options)
+
+
+def _measure(
+    cell: CellOutcomes, texts: TextMeasures | None, thresholds: Thresholds, seed: int, n_resamples: int
+) -> _Measured:
+    keep: BoolArray | None = None
+    if texts is not None and texts.leaks:
+        leaking = {question for _, _, question in texts.leaks}
+        keep = np.array([q not in leaking for q in cell.question_ids])
+    evidence, why = None, ""
+    try:
+        evidence = measure(
+            cell, thresholds, rng=_rng(seed, cell, "evidence"), n_resamples=n_resamples, without_leak=keep
+        )
+    except DataError as error:  # an arm was not run or has no answer: the verdict is withheld and says so
+        why = str(error)
+    gates = all_gates(cell, texts, thresholds, evidence.mde if evidence else None)
+    return _Measured(cell, texts, keep, evidence, gates, why)
+
+
+def _over_panel(measured: Sequence[_Measured]) -> list[float | None]:
+    """Holm over the cells that can be tested."""
+    p = [m.evidence.clean.family_p if m.evidence else float("nan") for m in measured]
+    return [None if np.isnan(a) else float(a) for a in holm(p)] if p else []
+
+
+def _cell_verdict(
+    m: _Measured,
+    p_adjusted: float | None,
+    thresholds: Thresholds,
+    seed: int,
+    n_resamples: int,
+    control: CellOutcomes | None,
+    calibration: Mapping[str, Any] | None,
+) -> CellVerdict:
+    cell, evidence = m.cell, m.evidence
+    if evidence is None:
+        decision = Decision(Verdict.WITHHELD, (m.why,), ("Run the clean and the noisy arm on the same questions.",))
+    else:
+        decision = decide(evidence, m.gates, thresholds, p_adjusted)
+    failing = tuple(g.name for g in failed(m.gates))
+    if decision.verdict == Verdict.WITHHELD and not failing and evidence is not None:
+        failing = ("answer_leak",)
+    missing, open_ = words.controls(cell)
+    limit = max(float(np.nanmax(evidence.clean.high)), 0.0) if evidence else None
+    chance = chance_level(cell.n_options)
+    score = None
+    if evidence:
+        score = evidence.clean_accuracy if evidence.direct_accuracy is None else evidence.direct_accuracy
+    credibility, category = credible(decision.verdict, score, chance, limit, bool(missing), thresholds)
+    noisy = tuple(sorted({s.routers for s in cell.settings_of(Arm.NOISY_REWRITE)}))
+    design: Calibration | None = nearest(
+        calibration,
+        n=cell.n,
+        routers=len(noisy),
+        draws=cell.draws,
+        discordance=evidence.discordance if evidence else None,
+    )
+    return CellVerdict(
+        model=cell.model,
+        benchmark=cell.benchmark,
+        verdict=decision.verdict,
+        headline=words.headline(cell.model, cell.benchmark, decision, evidence, failing),
+        reasons=decision.reasons,
+        what_to_do=decision.what_to_do,
+        effect=_effect(evidence.clean) if evidence else None,
+        p_value=evidence.clean.family_p if evidence else None,
+        p_adjusted=p_adjusted,
+        mde=evidence.mde if evidence else None,
+        largest_compatible_excess=limit,
+        gates=m.gates,
+        contrasts=_contrasts(m, seed, n_resamples, control) if evidence else (),
+        controls_missing=missing,
+        cannot_exclude=open_,
+        noise_floor=_noise_floor(cell, seed, n_resamples, thresholds),
+        calibration=design,
+        score=score,
+        chance=chance,
+        credibility=credibility,
+        credibility_category=category,
+        n_questions=cell.n,
+        routers=noisy,
+        reading=cell.reading,
+        draws=cell.draws,
+        sample_sizes={label(s): int(np.sum(cell.row(s) >= State.WRONG)) for s in cell.settings},
+        states={state.name.lower(): int(np.sum(cell.state == state)) for state in State},
+    )
+
+
+def credible(
+    verdict: Verdict,
+    score: float | None,
+    chance: float,
+    largest_excess: float | None,
+    controls_missing: bool,
+    thresholds: Thresholds,
+) -> tuple[float | None, str]:
+    """(credibility 0-1, its category).
+
+    Credibility is the share of the score above chance that stays when the largest excess still compatible with the data
+    is taken off as memory: 1 - excess / (score - chance), cut to 0-1. Few questions make it low, as they should. None,
+    "none" for a withheld verdict. An excess is never more than "low"; brittle, underpowered or a missing
+    control cap "high" to "moderate".
+    """
+    if verdict == Verdict.WITHHELD or score is None or largest_excess is None or score <= chance:
+        return None, "none"
+    value = float(np.clip(1 - largest_excess / (score - chance), 0, 1))
+    if verdict == Verdict.EXCESS or value < thresholds.credibility_moderate:
+        return value, "low"
+    capped = controls_missing or verdict in (Verdict.BRITTLE, Verdict.UNDERPOWERED)
+    if value < thresholds.credibility_high or capped:
+        return value, "moderate"
+    return value, "high"
+
+
+def _effect(c: Comparison) -> Effect:
+    k = c.best
+    return Effect(
+        c.routers[k],
+        float(c.gain[k]),
+        float(c.low[k]),
+        float(c.high[k]),
+        c.mean.estimate,
+        c.mean.low,
+        c.mean.high,
+    )
+
+
+def _contrasts(m: _Measured, seed: int, n_resamples: int, control: CellOutcomes | None) -> tuple[Contrast, ...]:
+    evidence, cell = m.evidence, m.cell
+    assert evidence is not None  # noqa: S101 - the caller checked
+    rng = _rng(seed, cell, "contrasts")
+    out: list[Contrast] = []
+    for name, against, comparison in (
+        ("noisy_vs_clean", "clean", evidence.clean),
+        ("noisy_vs_direct", "direct", evidence.direct),
+        ("noisy_vs_ensemble", "ensemble control", evidence.ensemble),
+        ("noisy_vs_clean_without_leak", "clean, without leaked questions", evidence.without_leak),
+    ):
+        if comparison is not None:
+            out += _rows(name, f"noisy - {against}", comparison)
+
+    noisy, clean = cell.settings_of(Arm.NOISY_REWRITE), replicates_of(cell, Arm.FORWARD_FULL, 1)
+
+    def single(name: str, text: str, a: Sequence[Setting], b: Sequence[Setting], **options: Any) -> None:
+        if a and b:
+            try:
+                found = contrast(cell, a, b, rng=rng, name=text, n_resamples=n_resamples, **options)
+            except DataError as error:
+                out.append(Contrast(name, text, None, 0, None, None, None, None, note=str(error)))
+            else:
+                out.append(_single(name, found))
+
+    if m.keep is not None and not m.keep.all():
+        single("noisy_vs_clean_with_leak", "noisy - clean, leaked questions only", noisy, clean, items=~m.keep)
+    single("clean_vs_direct", "clean - direct", clean, replicates_of(cell, Arm.DIRECT, 0))
+    ensemble = [s for s in cell.settings_of(Arm.FORWARD_FULL) if s.routers > 1]
+    single("ensemble_vs_clean", "ensemble control - clean, mean over r", ensemble, clean)
+    if np.isin(cell.state, (State.UNPARSED, State.TRUNCATED)).any():
+        for reading in ("right", "wrong"):
+            text = f"noisy - clean, unreadable replies counted as {reading}, mean over r"
+            single(f"noisy_vs_clean_unparsed_{reading}", text, noisy, clean, unparsed=reading)
+    if control is not None:
+        did = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples)
+        out.append(
+            Contrast(
+                name="difference_in_differences",
+                label=f"gain on {cell.benchmark} - gain on {control.benchmark}, mean over r",
+                routers=None,
+                n=did.first.n,
+                estimate=did.difference,
+                ci_low=did.interval.low,
+                ci_high=did.interval.high,
+                p=did.pvalue,
+            )
+        )
+    return tuple(out)
+
+
+def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
+    rows = [
+        Contrast(
+            name=name,
+            label=f"{text}, r={r}",
+            routers=r,
+            n=int(c.n[k]),
+            estimate=float(c.gain[k]),
+            ci_low=c.pointwise[k].low,
+            ci_high=c.pointwise[k].high,
+            p=float(c.pvalues[k]),
+            p_adjusted=float(c.adjusted[k]),
+            improve=_whole(c.improve[k]),
+            degrade=_whole(c.degrade[k]),
+        )
+        for k, r in enumerate(c.routers)
+    ]
+    note = "p: any r, family-wise"
+    mean = Contrast(
+        name,
+        f"{text}, mean over r",
+        None,
+        int(c.n.min()),
+        c.mean.estimate,
+        c.mean.low,
+        c.mean.high,
+        c.family_p,
+        note=note,
+    )
+    return [*rows, mean]
+
+
+def _single(name: str, found: PairedContrast) -> Contrast:
+    return Contrast(
+        name=name,
+        label=found.name,
+        routers=None,
+        n=found.n,
+        estimate=found.difference,
+        ci_low=found.interval.low,
+        ci_high=found.interval.high,
+        p=found.pvalue,
+        improve=_whole(found.improve),
+        degrade=_whole(found.degrade),
+    )
+
+
+def _whole(value: float) -> int | None:
+    """A count, or None where averaged replicates made it a fraction."""
+    return int(value) if float(value).is_integer() else None
+
+
+def _noise_floor(cell: CellOutcomes, seed: int, n_resamples: int, thresholds: Thresholds) -> NoiseFloor:
+    floor = noise_floor(cell, rng=_rng(seed, cell, "noise"), alpha=thresholds.alpha, n_permutations=n_resamples)
+    return NoiseFloor(
+        available=floor.replicates >= 2,
+        replicates=floor.replicates,
+        comparisons=floor.comparisons,
+        rejection_rate=floor.rejection_rate,
+        violation_rate=floor.violation_rate,
+        mean_absolute_gain=floor.sd_difference,
+        sentence=floor.sentence,
+    )
+
+
+def _hypotheses(measured: Sequence[_Measured], seed: int, n_resamples: int) -> tuple[Hypothesis, ...]:
+    sweeps = [sweep_of(m.cell) for m in measured if m.evidence is not None]
+    rng = np.random.default_rng([seed, 1])
+    out = []
+    tests = {
+        f"{s.model} on {s.benchmark}": max_statistic_permutation(
+            s.clean, s.noisy, s.cluster, n_permutations=n_resamples, rng=np.random.default_rng([seed, k])
+        )
+        for k, s in enumerate(sweeps)
+    }
+    for name, compute in (
+        ("H1", lambda: h1_any_excess(tests)),
+        ("H2", lambda: h2_heterogeneity(sweeps)),
+        ("H3", lambda: h3_direction(sweeps, rng=rng, n_permutations=n_resamples)),
+    ):
+        try:
+            found = compute()
+        except DataError as error:  # one model, one r: the hypothesis cannot be tested, which is a finding to print
+            out.append(Hypothesis(name, None, None, f"{name} was not tested: {error}"))
+        else:
+            out.append(Hypothesis(name, found.pvalue, found.effect, found.sentence))
+    return tuple(out)
+
+
+def _answers(columns: Mapping[str, Sequence[Any]], cells: Sequence[CellOutcomes]) -> dict[tuple[str, str], Answers]:
+    """Answers by cell, where the columns hold them."""
+    if "answer" not in columns or "gold" not in columns:
+        return {}
+    made = {}
+    places = {}
+    for cell in cells:
+        key = (cell.model, cell.benchmark)
+        made[key] = Answers(np.full(cell.state.shape, -1, dtype=np.int16), np.zeros(cell.n, dtype=np.int64))
+        places[key] = (
+            {s: k for k, s in enumerate(cell.settings)},
+            {q: k for k, q in enumerate(cell.question_ids)},
+        )
+    for i, answer in enumerate(columns["answer"]):
+        key = (columns["model"][i], columns["benchmark"][i])
+        settings, ids = places[key]
+        at = ids[columns["question_id"][i]]
+        setting = Setting(Arm(columns["arm"][i]), int(columns["routers"][i]), int(columns["replicate"][i]))
+        made[key].gold[at] = columns["gold"][i]
+        if answer is not None:
+            made[key].answer[settings[setting], at] = answer
+    return made
+
+
+def _control_cell(cell: CellOutcomes, cells: Sequence[CellOutcomes], benchmark: str | None) -> CellOutcomes | None:
+    if benchmark is None or cell.benchmark == benchmark:
+        return None
+    found = [c for c in cells if c.model == cell.model and c.benchmark == benchmark]
+    if not found:
+        raise DataError(
+            f"No outcomes of {cell.model} on the control benchmark {benchmark!r}. Benchmarks of this panel: "
+            f"{', '.join(sorted({c.benchmark for c in cells}))}."
+        )
+    return found[0]
+
+
+def _rng(seed: int, cell: CellOutcomes, purpose: str) -> np.random.Generator:
+    name = zlib.crc32(f"{cell.model}\x00{cell.benchmark}\x00{purpose}".encode())
+    return np.random.default_rng([seed, name])

@@ -1,0 +1,88 @@
+"""The plain sentences: a headline that a procurement officer understands, and what was not run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.records import Arm
+from audit.statistics.paired import CellOutcomes
+from audit.statistics.values import replicates_of
+from audit.verdict.decide import Decision
+from audit.verdict.evidence import Evidence
+from audit.verdict.result import Verdict
+
+# What a failing gate means in a headline, after "because".
+_BECAUSE = {
+    "parseability": "too many answers could not be read",
+    "above_chance": "the model is not clearly better than guessing",
+    "pairing": "the questions do not match between the arms",
+    "exact_values": "some figures are suspiciously exact",
+    "clean_fidelity": "the clean routers do not pass the question on faithfully",
+    "manipulation_reached_worker": "the manipulated questions did not reach the model",
+    "answer_leak": "the routers gave the answers away",
+}
+
+
+def headline(
+    model: str, benchmark: str, decision: Decision, evidence: Evidence | None, failing: tuple[str, ...]
+) -> str:
+    """One sentence. failing: names of the gates that withhold the verdict."""
+    if decision.verdict == Verdict.WITHHELD or evidence is None:
+        because = ", and ".join(_BECAUSE.get(name, name) for name in failing) or "the comparison could not be made"
+        return f"No verdict on {model} and {benchmark}: {because}."
+    score = evidence.clean_accuracy if evidence.direct_accuracy is None else evidence.direct_accuracy
+    best = evidence.clean.best
+    gain, r = evidence.clean.gain[best], evidence.clean.routers[best]
+    if decision.verdict == Verdict.EXCESS:
+        return (
+            f"{model} scores {points(gain)} higher on {benchmark} when its questions are damaged (with {r} "
+            f"{'router' if r == 1 else 'routers'}) than when they are intact, more than chance explains: its score of "
+            f"{score:.0%} may be partly memory of the exam."
+        )
+    if decision.verdict == Verdict.EXCESS_EXPLAINED:
+        return (
+            f"{model} gains up to {points(gain)} on {benchmark} from reading several messages, but intact messages "
+            "were not shown to help less: this is no evidence that it remembers the exam."
+        )
+    if decision.verdict == Verdict.BRITTLE:
+        return (
+            f"{model} loses {points(-evidence.clean.mean.estimate)} on {benchmark} when the questions are damaged: its "
+            f"score of {score:.0%} depends on the full wording, and shows no sign of memory beyond it."
+        )
+    if decision.verdict == Verdict.UNDERPOWERED:
+        seen = f"a gain below {points(evidence.mde)}" if np.isfinite(evidence.mde) else "any gain at all"
+        return (
+            f"Too few questions to judge {model} on {benchmark}: {seen} could go unseen, so its score of {score:.0%} "
+            "is neither cleared nor doubted."
+        )
+    limit = max(float(np.nanmax(evidence.clean.high)), 0.0)
+    return (
+        f"No sign that {model} remembers {benchmark}: if its score of {score:.0%} is helped by memory at all, "
+        f"the excess is at most {points(limit)}."
+    )
+
+
+def points(share: float) -> str:
+    """0.051 -> "5.1 points"."""
+    value = f"{100 * share:.1f}"
+    return f"{value} point{'' if value == '1.0' else 's'}"
+
+
+def controls(cell: CellOutcomes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(controls that were not run, what cannot be excluded without each), in the same order."""
+    missing, open_ = [], []
+    if not replicates_of(cell, Arm.DIRECT, 0):
+        missing.append("direct: the original question without a router")
+        open_.append("that a clean router which loses part of the question lowered the baseline and made the gain")
+    noisy = {s.routers for s in cell.settings_of(Arm.NOISY_REWRITE)}
+    ensemble = {s.routers for s in cell.settings_of(Arm.FORWARD_FULL)} - {1}
+    absent = sorted(r for r in noisy - ensemble if r > 1)
+    if absent:
+        runs = f"for r={', '.join(map(str, absent))}" if ensemble else "at any r"
+        missing.append(f"ensemble control: as many clean routers, {runs}")
+        open_.append("that repetition and compute made the gain, and not memory")
+    count = len(replicates_of(cell, Arm.FORWARD_FULL, 1))
+    if count < 2:
+        missing.append(f"clean replicates: {count} was run, 2 are needed for a noise floor")
+        open_.append("that clean answers vary by as much as the gain from one run to the next")
+    return tuple(missing), tuple(open_)

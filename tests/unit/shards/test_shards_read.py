@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shard_rows import failed, names, new_run, row, write
+
+from audit.errors import ConfigError, DataError, ShardError
+from audit.records import Arm, Draws, Setting
+from audit.shards.convert import outcomes_to_table
+from audit.shards.cost import run_cost
+from audit.shards.keys import digests_of_keys
+from audit.shards.read import drop_rows, iter_columns, iter_outcomes, load_cells, open_dataset, read_columns, scan_run
+from audit.shards.schema import SCHEMA
+from audit.shards.shard_file import CorruptShardError, read_shard
+from audit.statistics.paired import State
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> tuple[Path, str]:
+    return new_run(tmp_path / "run")
+
+
+@pytest.fixture(scope="module", params=["arrow", "parquet"])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    run, attempt = new_run(tmp_path_factory.mktemp(request.param) / "run")
+    path = write(run, attempt, *(row(q, response=os.urandom(50).hex()) for q in range(40)), format=request.param).path
+    return path, path.read_bytes()
+
+
+def test_scan_finds_every_row_and_only_them(run: tuple[Path, str]) -> None:
+    rows = [row(q, r) for q in range(4) for r in (1, 2)]
+    infos = [write(*run, *rows[:5]), write(*run, *rows[5:], format="parquet"), write(*run, failed(9))]
+    scan = scan_run(run[0])
+    assert {s.path: s for s in scan.shards} == {i.path: i for i in infos}
+    assert (scan.rows, len(scan.done), scan.duplicates, scan.corrupt, scan.removed) == (9, 9, 0, (), 0)
+    asked = digests_of_keys([*(r.key for r in rows), row(9).key, row(10).key, row(0, 3).key])
+    assert scan.done.contains(asked).tolist() == [True] * 9 + [False] * 2
+    assert row(9).key in scan.error_keys and len(scan.error_keys) == 1
+
+
+def test_an_empty_run_scans(run: tuple[Path, str], tmp_path: Path) -> None:
+    for path in (run[0], tmp_path / "nowhere"):
+        scan = scan_run(path)
+        assert (scan.rows, len(scan.done), scan.shards) == (0, 0, ())
+        assert not scan.done.contains(digests_of_keys([row().key])).any()
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data())
+def test_every_truncation_is_found_set_aside_and_redone(
+    whole: tuple[Path, bytes], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path, content = whole
+    cut = data.draw(st.integers(0, len(content) - 1) | st.integers(len(content) - 64, len(content) - 1))
+    run, attempt = new_run(tmp_path_factory.mktemp("cut") / "run")
+    sound = write(run, attempt, row(99), format=path.suffix[1:])
+    (run / "shards" / path.name).write_bytes(content[:cut])
+    scan = scan_run(run)
+    (corrupt,) = scan.corrupt
+    assert corrupt.path.name == path.name and corrupt.moved_to is not None and corrupt.moved_to.stat().st_size == cut
+    assert [s.path for s in scan.shards] == [sound.path] and names(run / "shards") == [sound.path.name]
+    assert len(scan.done) == 1
+    assert ds.dataset(run / "shards", format={".arrow": "ipc"}.get(path.suffix, "parquet")).count_rows() == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_zeroed_blocks_never_crash_and_never_change_a_key(
+    whole: tuple[Path, bytes], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A power cut can leave zeros inside a file. Either the shard is set aside or its keys are what they were."""
+    path, content = whole
+    start = data.draw(st.integers(0, len(content) - 1))
+    stop = min(len(content), start + data.draw(st.integers(1, 512)))
+    run, _ = new_run(tmp_path_factory.mktemp("zero") / "run")
+    (run / "shards" / path.name).write_bytes(content[:start] + bytes(stop - start) + content[stop:])
+    scan = scan_run(run, deep=True)
+    expected = digests_of_keys([row(q).key for q in range(40)])
+    assert scan.corrupt or scan.done.contains(expected).all()
+
+
+def test_files_that_are_no_shards_are_set_aside(run: tuple[Path, str]) -> None:
+    sound = write(*run, row(0))
+    folder = run[0] / "shards"
+    (folder / "empty.arrow").touch()
+    (folder / "notes.txt").write_text("hello")
+    (folder / "text.arrow").write_text("hello" * 100)
+    for name, table in [
+        ("other.arrow", pa.table({"a": [1]})),
+        ("older.arrow", outcomes_to_table([row(1)]).drop_columns(["seed"])),
+        ("norows.arrow", outcomes_to_table([])),
+        ("nokey.arrow", outcomes_to_table([row(1)]).set_column(0, "model", pa.array([None], pa.string()))),
+    ]:
+        with pa.ipc.new_file(folder / name, table.schema) as writer:
+            writer.write_table(table)
+    scan = scan_run(run[0])
+    reasons = {c.path.name: c.reason for c in scan.corrupt}
+    assert set(reasons) == {"empty.arrow", "notes.txt", "text.arrow", "other.arrow", "older.arrow", "norows.arrow",
+                            "nokey.arrow"}  # fmt: skip
+    assert "it is empty" in reasons["empty.arrow"] and "ends in .arrow or .parquet" in reasons["notes.txt"]
+    assert "['seed']" in reasons["older.arrow"] and "has no row" in reasons["norows.arrow"]
+    assert "'model' has rows without a value" in reasons["nokey.arrow"]
+    assert names(folder) == [sound.path.name] and len(names(run[0] / "quarantine")) == 7
+
+
+def test_leftover_temporary_files_are_removed_and_reading_ignores_them(run: tuple[Path, str]) -> None:
+    info = write(*run, row(0))
+    leftover = run[0] / "shards" / f".{info.path.name}.0123.tmp"
+    leftover.write_bytes(info.path.read_bytes()[:100])
+    assert open_dataset(run[0]).count_rows() == 1
+    assert scan_run(run[0], repair=False).removed == 0 and leftover.exists()
+    assert scan_run(run[0]).removed == 1 and not leftover.exists()
+
+
+def test_without_repair_nothing_is_touched(run: tuple[Path, str]) -> None:
+    path = write(*run, row(0)).path
+    path.write_bytes(path.read_bytes()[:-9])
+    (corrupt,) = scan_run(run[0], repair=False).corrupt
+    assert corrupt.moved_to is None and path.exists()
+    with pytest.raises(CorruptShardError, match="same|again"):
+        list(iter_outcomes(run[0]))
+
+
+def test_duplicates_are_counted(run: tuple[Path, str]) -> None:
+    write(*run, row(0), row(1))
+    write(*run, row(1), row(2))
+    write(*run, row(1), row(3))
+    scan = scan_run(run[0])
+    assert (scan.rows, len(scan.done), scan.duplicates) == (6, 4, 2)
+
+
+# --- rows taken out -------------------------------------------------------------------------------------------------
+
+
+def test_error_rows_are_dropped_and_the_others_stay(run: tuple[Path, str]) -> None:
+    mixed = write(*run, row(0), failed(1), row(2))
+    lost = write(*run, failed(3))
+    sound = write(*run, row(4))
+    before = sound.path.stat().st_mtime_ns
+    assert drop_rows(run[0], scan_run(run[0]).error_keys, attempt=run[1]) == 2
+    scan = scan_run(run[0])
+    assert [k in scan.done for k in (row(q).key for q in range(5))] == [True, False, True, False, True]
+    assert not lost.path.exists() and mixed.path.exists() and sound.path.stat().st_mtime_ns == before
+    assert drop_rows(run[0], scan.error_keys, attempt=run[1]) == 0
+
+
+def test_rows_are_dropped_by_a_predicate(run: tuple[Path, str]) -> None:
+    write(*run, row(0), failed(1, error="429"), failed(2, error="too long"))
+    assert drop_rows(run[0], lambda t: pc.match_substring(t["error"], "429"), attempt=run[1]) == 1
+    assert sorted(read_columns(run[0], ["question_id"])["question_id"]) == ["q0", "q2"]
+
+
+def test_a_nested_set_is_dropped_whole(run: tuple[Path, str]) -> None:
+    nested = {"draws": Draws.NESTED}
+    write(*run, *(row(0, r, **nested) for r in (1, 2)), failed(0, 3, **nested), row(1, 1, **nested))
+    write(*run, row(0, 4, **nested), row(0, 1, replicate=1, **nested), row(0, 1, Arm.FORWARD_FULL, **nested))
+    assert drop_rows(run[0], scan_run(run[0]).error_keys, attempt=run[1]) == 4
+    left = {(o.question_id, o.arm, o.routers, o.replicate) for o in iter_outcomes(run[0])}
+    assert left == {("q1", "noisy_rewrite", 1, 0), ("q0", "noisy_rewrite", 1, 1), ("q0", "forward_full", 1, 0)}
+
+
+def test_a_superseded_driver_drops_nothing(run: tuple[Path, str]) -> None:
+    write(*run, failed(0), row(1))
+    write(*run, failed(2))
+    keys = scan_run(run[0]).error_keys
+    with pytest.raises(ShardError, match="superseded"):
+        drop_rows(run[0], keys, attempt="0" * 32)
+    assert scan_run(run[0]).rows == 3
+
+
+def test_a_dropped_row_that_is_run_again_makes_the_run_whole(run: tuple[Path, str]) -> None:
+    write(*run, row(0), failed(1))
+    drop_rows(run[0], scan_run(run[0]).error_keys, attempt=run[1])
+    write(*run, row(1))
+    scan = scan_run(run[0])
+    assert (scan.rows, scan.duplicates, len(scan.error_keys)) == (2, 0, 0)
+
+
+# --- columns --------------------------------------------------------------------------------------------------------
+
+
+def test_columns_come_back_in_the_order_of_the_shards(run: tuple[Path, str], tmp_path: Path) -> None:
+    other = new_run(tmp_path / "second")
+    rows = {i.path.name: rows for rows in ([row(3), failed(1)], [row(2, 2)]) for i in [write(*run, *rows)]}
+    write(*other, row(7, model="n", options=("x", "y")), format="parquet")
+    expected = [o for name in sorted(rows) for o in rows[name]] + [row(7, model="n", options=("x", "y"))]
+    assert list(iter_outcomes([run[0], other[0]])) == expected
+    columns = read_columns([run[0], other[0]], ["question_id", "n_options", "error", "correct", "routers", "options"])
+    assert columns["question_id"] == [o.question_id for o in expected]
+    assert columns["n_options"] == [4, 4, 4, 2]
+    assert columns["error"] == [o.error for o in expected]
+    assert columns["correct"] == [o.correct for o in expected]
+    assert columns["options"] == [list(o.options) for o in expected]
+    batches = list(iter_columns(run[0], ["routers", "model"], batch_size=1))
+    assert [b.num_rows for b in batches] == [1, 1, 1] and batches[0].schema.names == ["routers", "model"]
+
+
+def test_equal_strings_share_memory(run: tuple[Path, str]) -> None:
+    write(*run, *(row(q) for q in range(5)))
+    write(*run, *(row(q) for q in range(5, 9)))
+    assert len({id(m) for m in read_columns(run[0], ["model"])["model"]}) == 1
+
+
+def test_unknown_columns_and_runs_without_shards_are_refused(run: tuple[Path, str]) -> None:
+    with pytest.raises(ConfigError, match=r"Unknown columns: \['answr'\]. Known: model"):
+        next(iter_columns(run[0], ["answr"]))
+    for read in (load_cells, open_dataset, lambda path: list(iter_outcomes(path))):
+        with pytest.raises(ShardError, match="No shards in .*Expected the directory of a run"):
+            read(run[0])
+
+
+def test_cells_are_paired_by_question(run: tuple[Path, str]) -> None:
+    write(*run, row(1, 1), row(0, 1), failed(1, 2))
+    write(*run, row(0, 2, parsed=False, correct=None, answer=None), row(5, 1, model="n"))
+    first, second = load_cells(run[0])
+    assert (first.model, first.question_ids, first.n_options.tolist()) == ("m", ("q0", "q1"), [4, 4])
+    assert first.row(Setting(Arm.NOISY_REWRITE, 1)).tolist() == [State.CORRECT, State.WRONG]
+    assert first.row(Setting(Arm.NOISY_REWRITE, 2)).tolist() == [State.UNPARSED, State.ERROR]
+    assert second.model == "n"
+    with pytest.raises(DataError, match="Two rows"):
+        load_cells([run[0], run[0]])
+
+
+def test_a_dataset_opens_for_both_formats_but_not_for_a_mix(run: tuple[Path, str], tmp_path: Path) -> None:
+    parquet = new_run(tmp_path / "p")
+    write(*parquet, row(0), format="parquet")
+    write(*run, row(0))
+    for path in (run[0], parquet[0]):
+        assert open_dataset(path).to_table().schema.equals(SCHEMA)
+    write(*run, row(1), format="parquet")
+    with pytest.raises(ShardError, match="mixes"):
+        open_dataset(run[0])
+
+
+def test_the_cost_is_counted_from_the_shards(run: tuple[Path, str]) -> None:
+    nested = [row(q, r, draws=Draws.NESTED, model="n") for q in range(2) for r in (2, 5)]
+    independent = [row(q, r) for q in range(3) for r in (2, 5)] + [row(0, 0, Arm.DIRECT, router_prompt_tokens=0)]
+    write(*run, *nested)
+    write(*run, *independent)
+    cost = run_cost(run[0])
+    # 3 questions, r = 2 and 5: 6 worker calls of 10 prompt tokens, 3 x (2 + 5) router calls, 6 rows x 20 tokens
+    assert cost["m"]["noisy_rewrite"] == {
+        "worker": {"calls": 6, "prompt_tokens": 60, "cached_tokens": 24, "completion_tokens": 6},
+        "router": {"calls": 21, "prompt_tokens": 120, "cached_tokens": 48, "completion_tokens": 180},
+    }
+    assert set(cost["m"]["direct"]) == {"worker"}
+    assert cost["n"]["noisy_rewrite"]["router"]["calls"] == 2 * 5  # r = 5 reads the two messages of r = 2
+
+
+def test_shards_of_many_batches_keep_their_order(run: tuple[Path, str]) -> None:
+    rows = [replace(row(), question_id=f"q{i}") for i in range(2500)]
+    info = write(*run, *rows)
+    assert pa.ipc.open_file(info.path).num_record_batches == 3
+    assert read_columns(run[0], ["question_id"])["question_id"] == [r.question_id for r in rows]
+    assert read_shard(info.path, ["routers", "model"]).schema.names == ["routers", "model"]
+    assert np.array_equal(scan_run(run[0]).digests, digests_of_keys([r.key for r in rows]))

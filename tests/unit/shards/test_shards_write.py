@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import resource
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shard_rows import in_child, names, new_run, row, write
+
+from audit.errors import ShardError
+from audit.shards.attempt import start_attempt
+from audit.shards.convert import outcomes_to_table, table_to_outcomes
+from audit.shards.read import scan_run
+from audit.shards.schema import SCHEMA
+from audit.shards.shard_file import read_shard
+from audit.shards.write import shard_name, write_shard
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> tuple[Path, str]:
+    return new_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("format", ["arrow", "parquet"])
+def test_a_shard_is_what_was_written(run: tuple[Path, str], format: str) -> None:
+    rows = [row(q, r) for q in range(3) for r in (1, 2)]
+    info = write(*run, *rows, format=format)
+    assert info.path.suffix == f".{format}" and names(run[0] / "shards") == [info.path.name]
+    assert (info.rows, info.bytes) == (6, info.path.stat().st_size)
+    assert info.sha256 == hashlib.sha256(info.path.read_bytes()).hexdigest()
+    assert table_to_outcomes(read_shard(info.path)) == rows
+    kind = {"arrow": "ipc"}.get(format, format)
+    dataset = ds.dataset(run[0] / "shards", format=kind)
+    assert dataset.schema.names == SCHEMA.names and dataset.count_rows() == 6
+
+
+def test_the_columns_are_compressed_with_zstd(run: tuple[Path, str]) -> None:
+    info = write(*run, *(row(q, response="x" * 10_000) for q in range(50)))
+    assert info.bytes < 100_000  # 500,000 characters of response alone
+
+
+@given(st.permutations([row(q, r).key for q in range(3) for r in (1, 2)]))
+def test_the_name_depends_on_the_keys_and_not_on_their_order(keys: list) -> None:
+    assert shard_name(keys) == shard_name(sorted(keys))
+    assert shard_name(keys[1:]) != shard_name(keys)
+    assert shard_name(keys, "parquet") == shard_name(keys).removesuffix(".arrow") + ".parquet"
+
+
+def test_the_name_is_safe_for_file_systems() -> None:
+    name = shard_name([row(model="../Org/mo del:7b\0é" + "x" * 300).key])
+    assert "/" not in name and name.startswith("Org_mo_del_7b_") and len(name) < 120 and name.isascii()
+    assert shard_name([row(model="...").key]).startswith("model-")
+
+
+def test_a_retried_chunk_replaces_its_own_shard(run: tuple[Path, str]) -> None:
+    first = write(*run, row(0, response="A"), row(1))
+    second = write(*run, row(1), row(0, response="B"))
+    assert first.path == second.path and names(run[0] / "shards") == [first.path.name]
+    assert read_shard(first.path).column("response").to_pylist() == ["A", "B"]  # rows 1 and 0 of the second
+
+
+def test_a_key_twice_in_one_table_is_refused(run: tuple[Path, str]) -> None:
+    with pytest.raises(ShardError, match=r"1 keys occur more than once in one shard, such as .*'question_id': 'q1'"):
+        write(*run, row(0), row(1), row(1, response="other"))
+    assert names(run[0] / "shards") == []
+
+
+def test_tables_that_are_no_shard_are_refused(run: tuple[Path, str]) -> None:
+    table = outcomes_to_table([row()])
+    for bad, text in [
+        (table.drop_columns(["seed"]), r"Missing: \['seed'\]"),
+        (table.append_column("extra", table["seed"]), r"not known: \['extra'\]"),
+        (table.slice(0, 0), "at least one row"),
+        (table.set_column(0, "model", [[None]]), "another type|'model' is null"),
+    ]:
+        with pytest.raises(ShardError, match=text):
+            write_shard(run[0], bad, attempt=run[1])
+    with pytest.raises(ShardError, match="Unknown shard format: 'csv'. Expected arrow or parquet"):
+        write_shard(run[0], table, attempt=run[1], format="csv")
+    assert names(run[0] / "shards") == []
+
+
+def test_columns_in_another_order_are_put_in_order(run: tuple[Path, str]) -> None:
+    table = outcomes_to_table([row()]).select(SCHEMA.names[::-1])
+    assert read_shard(write_shard(run[0], table, attempt=run[1]).path).schema.names == SCHEMA.names
+
+
+# --- fencing --------------------------------------------------------------------------------------------------------
+
+
+def test_a_writer_of_an_earlier_driver_is_superseded(run: tuple[Path, str]) -> None:
+    path, old = run
+    kept = write(path, old, row(0))
+    new = start_attempt(path)
+    with pytest.raises(ShardError, match=f"superseded: it belongs to attempt {old[:8]} .* attempt {new[:8]}"):
+        write(path, old, row(1))
+    assert names(path / "shards") == [kept.path.name]
+    write(path, new, row(1))
+    assert scan_run(path).rows == 2
+
+
+def test_no_shard_of_the_old_attempt_appears_after_the_new_one_started(run: tuple[Path, str]) -> None:
+    """Threads write as fast as they can while a new driver starts: what it sees first is all it ever sees."""
+    path, old = run
+    refused = []
+
+    def writer(k: int) -> None:
+        for i in range(10_000):
+            try:
+                write(path, old, row(k * 10_000 + i))
+            except ShardError as error:
+                refused.append(str(error))
+                return
+
+    threads = [threading.Thread(target=writer, args=(k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    while len(names(path / "shards")) < 10:
+        pass
+    start_attempt(path)
+    shards = [name for name in names(path / "shards") if not name.startswith(".")]
+    for thread in threads:
+        thread.join()
+    assert names(path / "shards") == shards  # and no temporary file either
+    assert len(refused) == 3 and all("superseded" in text for text in refused)
+
+
+def test_nobody_writes_where_no_run_was_opened(tmp_path: Path) -> None:
+    (tmp_path / "shards").mkdir()
+    with pytest.raises(ShardError, match=r"attempt\.json does not exist.*with open_run_dir\("):
+        write(tmp_path, "a" * 32, row())
+    (tmp_path / "attempt.json").write_text("{")
+    with pytest.raises(ShardError, match=r"attempt\.json cannot be read"):
+        write(tmp_path, "a" * 32, row())
+
+
+# --- disks that refuse ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 300 KB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(place)]
+    try:
+        mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        mounted = False
+    if not mounted:
+        pytest.skip("a small file system cannot be mounted here (needs root); RLIMIT_FSIZE covers the rest")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def incompressible(question: int, size: int) -> object:
+    return row(question, response=os.urandom(size // 2).hex())
+
+
+def test_a_full_disk_stops_the_run_and_what_was_written_stays_valid(small_disk: Path) -> None:
+    run, attempt = new_run(small_disk / "run")
+    written = 0
+    with pytest.raises(ShardError) as caught:
+        for k in range(50):
+            write(run, attempt, incompressible(k, 40_000))
+            written += 1
+    text = str(caught.value)
+    assert "the disk is full (No space left on device" in text and "bytes free" in text
+    assert "same command again" in text and "stays valid" in text
+    assert 2 <= written < 20
+    assert len(names(run / "shards")) == written  # no partial file, hidden or not
+    scan = scan_run(run)
+    assert (scan.rows, scan.corrupt) == (written, ())
+    assert ds.dataset(run / "shards", format="ipc").to_table().num_rows == written
+
+
+def test_a_replaced_shard_survives_a_full_disk(small_disk: Path) -> None:
+    run, attempt = new_run(small_disk / "run")
+    before = write(run, attempt, row(0, response="kept"))
+    (small_disk / "ballast").write_bytes(b"x" * 200_000)
+    with pytest.raises(ShardError, match="disk is full"):
+        write(run, attempt, incompressible(0, 400_000))
+    assert read_shard(before.path).column("response").to_pylist() == ["kept"]
+
+
+def _write_limited(run: Path, attempt: str) -> str:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+    write(run, attempt, incompressible(1, 20_000))
+    try:
+        write(run, attempt, incompressible(2, 400_000))
+    except ShardError as error:
+        return str(error)
+    return "no error"
+
+
+def test_a_file_size_limit_is_reported_and_leaves_no_partial_file(run: tuple[Path, str]) -> None:
+    text = in_child(_write_limited, *run)
+    assert "the limit on a file's size is reached" in text and "No partial file was left" in text
+    assert len(names(run[0] / "shards")) == 1
+    assert scan_run(run[0]).rows == 1
+
+
+def _as_another_user(run: Path, attempt: str) -> str:
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    try:
+        write(run, attempt, row(1))
+    except ShardError as error:
+        return str(error)
+    return "no error"
+
+
+def test_a_folder_without_permission_is_reported() -> None:
+    with tempfile.TemporaryDirectory() as place:  # pytest's own folders are closed to other users
+        Path(place).chmod(0o755)
+        run, attempt = new_run(Path(place) / "run")
+        kept = write(run, attempt, row(0))
+        (run / ".attempt.lock").chmod(0o666)
+        (run / "shards").chmod(0o555)
+        text = in_child(_as_another_user, run, attempt)
+        (run / "shards").chmod(0o755)
+        assert "no permission to write there (Permission denied)" in text and "run_dir=outputs/my_run" in text
+        assert names(run / "shards") == [kept.path.name]
+
+
+def test_a_run_directory_that_vanished_is_reported(run: tuple[Path, str]) -> None:
+    (run[0] / "shards").rmdir()
+    with pytest.raises(ShardError, match="its folder is gone.*every node shares"):
+        write(*run, row())

@@ -34,10 +34,11 @@ def fetch(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot:
     Without network, a pinned commit is taken from that cache. Raises BenchmarkError that says what to do.
     """
     # Imported here: it takes a while, and local benchmarks do not need it.
-    import httpx
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
+    # The HTTP client's own base error, for a network that is down: httpx's in huggingface_hub 1, httpx2's in 2.
+    (client_error, *_) = HfHubHTTPError.__bases__
     try:
         api, repository = HfApi(), str(config.hub)
         info = api.dataset_info(repository, revision=config.revision, timeout=METADATA_TIMEOUT_S)
@@ -50,7 +51,7 @@ def fetch(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot:
         if not chosen:
             raise _no_files(config, names)
         paths = [hf_hub_download(repository, name, repo_type="dataset", revision=commit) for name in chosen]
-    except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled, httpx.HTTPError, OSError) as error:
+    except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled, client_error, OSError) as error:
         cached = None if _refused(error) else _from_cache(config, suffixes)
         if cached is None:
             raise _explained(config, error) from error

@@ -1,0 +1,126 @@
+"""Real files in their published formats; the counts are those of shared/data/README.md."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.benchmarks.registry import known_benchmarks
+from audit.benchmarks.sample import draw_sample
+
+ROOT = Path(__file__).resolve().parents[3]
+SHARED = ROOT.parent / "shared"
+
+
+@pytest.fixture
+def data() -> Path:
+    if not (SHARED / "data").is_dir():
+        pytest.skip("shared/data (published benchmark files) is not here")
+    return SHARED / "data"
+
+
+def configured(name: str, **overrides: object) -> BenchmarkConfig:
+    """conf/benchmark/<name>.yaml under the schema, as Hydra composes it."""
+    file = OmegaConf.load(ROOT / "conf" / "benchmark" / f"{name}.yaml")
+    merged = OmegaConf.merge(OmegaConf.structured(BenchmarkConfig), file, overrides)
+    config = OmegaConf.to_object(merged)
+    assert isinstance(config, BenchmarkConfig)
+    return config
+
+
+def opened(name: str, seed: int = 42, **overrides: object) -> Benchmark:
+    return open_benchmark(configured(name, **overrides), seed=seed)
+
+
+def test_every_known_benchmark_has_a_valid_configuration_of_its_name() -> None:
+    files = {path.stem for path in (ROOT / "conf" / "benchmark").glob("*.yaml")}
+    assert files == set(known_benchmarks())
+    for name in files:
+        config = configured(name)
+        assert (config.name, config.format) == (name, name)
+        assert config.hub or name in ("mcq_file", "elementary")
+
+
+def test_mmlu(data: Path) -> None:
+    benchmark = opened("mmlu", path=str(data / "mmlu"))
+    sample = draw_sample(benchmark, "all")
+    assert sample.n_total == 14_042
+    assert sum(len(group) - 1 for group in sample.duplicates) == 105 == sample.n_total - sample.n
+    assert benchmark.census.repeated_options == 9
+    assert sample.chance == 0.25
+    questions = list(benchmark.iter_questions())
+    assert len({q.group for q in questions}) == 57
+    first = questions[0]
+    assert (first.id, first.options, first.gold) == ("mmlu/abstract_algebra/0", ("0", "4", "2", "6"), 1)
+    texts = Counter(option for q in questions for option in q.options)
+    assert texts["None"] == 10  # text, not a missing value
+    assert any("\n" in q.text for q in questions)
+
+
+def test_mmlu_subjects_keep_their_ids(data: Path) -> None:
+    some = opened("mmlu", path=str(data / "mmlu"), subjects=["astronomy", "virology"])
+    assert Counter(q.group for q in some.iter_questions()) == {"mmlu/astronomy": 152, "mmlu/virology": 166}
+    one = opened("mmlu", path=str(data / "mmlu" / "test" / "astronomy_test.csv"))
+    assert [q for q in some.iter_questions() if q.group == "mmlu/astronomy"] == list(one.iter_questions())
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "n", "numeric"), [("arc_challenge", "ARC-Challenge", 299, 4), ("arc_easy", "ARC-Easy", 570, 21)]
+)
+def test_arc_gold_is_a_label(data: Path, name: str, folder: str, n: int, numeric: int) -> None:
+    path = data / "arc" / folder / f"{folder}-Dev.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    questions = list(opened(name, path=str(path)).iter_questions())
+    assert len(questions) == n
+    assert sum(row["answerKey"].isdecimal() for row in rows) <= numeric
+    assert sum(row["question"]["choices"][0]["label"] == "1" for row in rows) == numeric
+    for row, question in zip(rows, questions, strict=True):
+        [gold] = [c["text"] for c in row["question"]["choices"] if c["label"] == row["answerKey"]]
+        assert question.id == row["id"] and question.options[question.gold] == gold.strip()
+    assert list(opened(name, path=str(data / "arc"), split="validation").iter_questions()) == questions
+
+
+def test_truthfulqa_options_are_shuffled_by_seed(data: Path) -> None:
+    path = str(data / "truthfulqa" / "mc_task.json")
+    shown = list(opened("truthfulqa_mc1", path=path).iter_questions())
+    published = list(opened("truthfulqa_mc1", path=path, shuffle_options=False).iter_questions())
+    assert len(shown) == 817 and all(q.gold == 0 for q in published)
+    assert {len(q.options) for q in shown} == set(range(2, 14))
+    first = sum(q.gold == 0 for q in shown)
+    expected = sum(1 / len(q.options) for q in shown)  # 186; the deviation of a sum of such Bernoullis is below 13
+    assert abs(first - expected) < 40
+    assert shown == list(opened("truthfulqa_mc1", path=path).iter_questions())
+    other = list(opened("truthfulqa_mc1", seed=43, path=path).iter_questions())
+    assert sum(a.order != b.order for a, b in zip(shown, other, strict=True)) > 600
+    for a, b in zip(shown, published, strict=True):
+        assert a.id == b.id and a.options == tuple(b.options[i] for i in a.order) and a.order[a.gold] == 0
+
+
+def test_bbq_groups_are_the_four_rows_of_an_example(data: Path) -> None:
+    benchmark = opened("bbq", path=str(data / "bbq" / "data"))
+    questions = list(benchmark.iter_questions())
+    categories = Counter(q.id.split("/")[1] for q in questions)
+    assert categories == {
+        "Age": 3680,
+        "Disability_status": 1556,
+        "Nationality": 800,
+        "Physical_appearance": 1576,
+        "Religion": 1200,
+        "Sexual_orientation": 864,
+    }
+    groups: dict[str, list] = {}
+    for question in questions:
+        groups.setdefault(question.group, []).append(question)
+    assert set(map(len, groups.values())) == {4}
+    assert all(len({q.options for q in group}) == 1 for group in groups.values())
+    # ambig-neg, disambig-neg, ambig-nonneg, disambig-nonneg: both ambiguous rows have the unknown option as gold.
+    assert all(g[0].gold == g[2].gold not in (g[1].gold, g[3].gold) for g in groups.values())
+    assert draw_sample(benchmark, 10).chance == pytest.approx(1 / 3)
+    two = opened("bbq", path=str(data / "bbq" / "data"), subjects=["Nationality", "Age"])
+    assert draw_sample(two, 10).n_total == 4480

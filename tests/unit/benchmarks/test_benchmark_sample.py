@@ -1,0 +1,141 @@
+"""The fixed sample: reproducible, without duplicates, streamed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.benchmarks.rows import shuffled
+from audit.benchmarks.sample import draw_sample, sampled_questions
+from audit.errors import BenchmarkError, ConfigError
+from audit.records import Question
+
+MCQ = BenchmarkConfig(name="exam", format="mcq_file")
+
+
+def write(path: Path, rows: list[dict]) -> Benchmark:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return open_benchmark(replace(MCQ, path=str(path)))
+
+
+@pytest.fixture
+def ten(tmp_path: Path) -> Benchmark:
+    """Ten rows; 3 and 8 repeat row 1 but for whitespace, 9 repeats 4 with another gold; 4 and 9 have three options."""
+    rows = [{"question": f"Number {i} ?", "choices": ["a", "b"], "answer": 0} for i in range(10)]
+    rows[3]["question"], rows[8]["question"] = "Number  1 ?\n", " Number 1\t?"
+    rows[4] |= {"choices": ["a", "b", "b"]}
+    rows[9] |= {"question": "Number 4 ?", "choices": ["a", "b", "b"], "answer": 1}
+    return write(tmp_path / "ten.jsonl", rows)
+
+
+def test_duplicates_are_found_reported_and_not_sampled(ten: Benchmark) -> None:
+    everything = draw_sample(ten, "all")
+    assert everything.ids == tuple(f"exam/{i}" for i in (0, 1, 2, 4, 5, 6, 7))
+    assert everything.duplicates == (("exam/1", "exam/3", "exam/8"), ("exam/4", "exam/9"))
+    assert (everything.n_total, everything.n_distinct, everything.n) == (10, 7, 7)
+    assert everything.chance == pytest.approx((6 / 2 + 1 / 3) / 7)
+    assert draw_sample(ten, None) == everything
+    assert [w.split()[0] for w in ten.warnings] == ["3", "1", "2"]  # repeats, conflicting golds, repeated options
+
+
+def test_same_seed_same_questions_in_the_order_of_the_benchmark(ten: Benchmark) -> None:
+    sample = draw_sample(ten, 4, seed=7)
+    assert sample == draw_sample(ten, 4, seed=7)
+    assert list(sample.indices) == sorted(sample.indices)
+    assert sample.ids == tuple(f"exam/{i}" for i in sample.indices)
+    assert len({draw_sample(ten, 4, seed=s).ids for s in range(20)}) > 5
+    assert tuple(q.id for q in sampled_questions(ten, sample)) == sample.ids
+
+
+def test_every_distinct_question_is_equally_likely(ten: Benchmark) -> None:
+    counts = dict.fromkeys((0, 1, 2, 4, 5, 6, 7), 0)
+    for seed in range(700):
+        for index in draw_sample(ten, 2, seed=seed).indices:
+            counts[index] += 1
+    # Expected 200 each, standard deviation sqrt(700 * 2/7 * 5/7) = 12; the seeds are fixed, so this is no gamble.
+    assert all(150 < count < 250 for count in counts.values()), counts
+
+
+@pytest.mark.parametrize("n", [0, -1, "some", True, 1.5])
+def test_n_must_be_a_positive_number(ten: Benchmark, n: object) -> None:
+    with pytest.raises(ConfigError, match="such as n=100, or n=all"):
+        draw_sample(ten, n)  # type: ignore[arg-type]
+
+
+def test_n_beyond_the_benchmark_names_its_size(ten: Benchmark) -> None:
+    with pytest.raises(ConfigError, match=r"n=8 is larger than exam, which has 7 distinct questions \(10 rows"):
+        draw_sample(ten, 8)
+    with pytest.raises(ConfigError, match="seed=-1"):
+        draw_sample(ten, 3, seed=-1)
+
+
+def test_a_file_that_changed_after_sampling_is_noticed(tmp_path: Path) -> None:
+    rows = [{"question": f"{i}?", "choices": ["a", "b"], "answer": 0, "id": f"q{i}"} for i in range(5)]
+    config = replace(MCQ, id_column="id", path=str(tmp_path / "x.jsonl"))
+    write(tmp_path / "x.jsonl", rows)
+    sample = draw_sample(open_benchmark(config), "all")
+    write(tmp_path / "x.jsonl", rows[:3])
+    with pytest.raises(BenchmarkError, match="ends before sampled question 'q3'"):
+        list(sampled_questions(open_benchmark(config), sample))
+    write(tmp_path / "x.jsonl", rows[1:])
+    with pytest.raises(BenchmarkError, match="'q1' where 'q0' was sampled"):
+        list(sampled_questions(open_benchmark(config), sample))
+
+
+@given(st.integers(2, 12), st.integers(0, 2**31), st.data())
+@settings(max_examples=100)
+def test_a_shuffled_question_is_the_same_question(k: int, seed: int, data: st.DataObject) -> None:
+    gold = data.draw(st.integers(0, k - 1))
+    published = Question("q", "b", "?", tuple(f"option {i}" for i in range(k)), gold, "q", tuple(range(k)))
+    shown = shuffled(published, seed)
+    assert shown == shuffled(published, seed)
+    assert shown.options[shown.gold] == published.options[gold]
+    assert tuple(published.options[i] for i in shown.order) == shown.options
+    assert sorted(shown.order) == list(range(k))
+
+
+def test_duplicates_are_found_under_shuffling(tmp_path: Path) -> None:
+    rows = [{"question": "Same?", "choices": list("abcdef"), "answer": 3} for _ in range(4)]
+    write(tmp_path / "s.jsonl", rows)
+    benchmark = open_benchmark(replace(MCQ, path=str(tmp_path / "s.jsonl"), shuffle_options=True))
+    assert len({q.options for q in benchmark.iter_questions()}) > 1
+    assert draw_sample(benchmark, "all").n == 1
+    assert benchmark.census.conflicting == 0
+
+
+MEASURE = """
+import resource, sys
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.sample import draw_sample
+for path in sys.argv[1:]:
+    sample = draw_sample(open_benchmark(BenchmarkConfig(name="exam", format="mcq_file", path=path)), 100)
+    print(sample.n_total, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def test_100000_lines_are_streamed(tmp_path: Path) -> None:
+    """The peak memory of a process (bytes) after 10,000 lines, then after 100,000 (32 MB of text)."""
+    paths = []
+    for n in (10_000, 100_000):
+        paths.append(str(tmp_path / f"{n}.jsonl"))
+        with Path(paths[-1]).open("w") as stream:
+            for i in range(n):
+                stream.write(json.dumps({"question": f"{i} " + "x" * 250, "choices": ["a", "b"], "answer": 0}) + "\n")
+    root = Path(__file__).resolve().parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, *paths], cwd=root, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    (small, before), (large, after) = ([int(word) for word in line.split()] for line in done.stdout.splitlines())
+    assert (small, large) == (10_000, 100_000)
+    assert after - before < 25e6, f"{(after - before) / 1e6:.0f} MB more"

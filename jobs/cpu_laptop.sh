@@ -7,6 +7,7 @@
 # `make audit` does the same without a cluster.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+RUN_DIR="${RUN_DIR:-$PWD/outputs/job}"
 exec ray job submit --runtime-env jobs/runtime_env.yaml -- \
   python -m audit.sweep cluster=ray_address model=smollm2_135m benchmark=elementary n=100 r=1..3 \
-  "run_dir=${RUN_DIR:-$PWD/outputs/job}" "$@"
+  "run_dir=$RUN_DIR" "$@"

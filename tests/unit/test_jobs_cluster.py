@@ -247,31 +247,47 @@ def test_job_scripts_ask_for_a_run_dir(name: str, tmp_path: Path) -> None:
     assert done.stdout == ""
 
 
-def _overrides_in_the_repository() -> list[tuple[str, str]]:
-    """Every `key=value` after `python -m audit.sweep` in jobs/*.sh and the RayJobs' entrypoints: (file, override)."""
+def _sweep_overrides(command: str) -> list[str]:
+    """What follows `python -m audit.sweep` (or audit.plan) in a shell command."""
+    words = shlex.split(command.replace("\\\n", " "), comments=True)
+    at = next(i for i, word in enumerate(words) if word in ("audit.sweep", "audit.plan"))
+    return [word for word in words[at + 1 :] if word != "$@"]
+
+
+def _sweeps_in_the_repository() -> list[Any]:
+    """The overrides of every sweep in jobs/*.sh, in the RayJobs and in the documents, as pytest parameters."""
     found = []
     for path in JOB_SCRIPTS:
-        text = path.read_text().split("exec ray job submit", 1)[1].replace("\\\n", " ")
-        words = shlex.split(text)
-        found += [(path.name, w) for w in words[words.index("audit.sweep") + 1 :] if "=" in w]
+        found.append((path.name, path.read_text().split("exec ray job submit", 1)[1]))
     for document in ray_documents():
         if document["kind"] == "RayJob":
-            words = shlex.split(document["spec"]["entrypoint"])
-            found += [(document["metadata"]["name"], w) for w in words[words.index("audit.sweep") + 1 :]]
-    return found
+            found.append((document["metadata"]["name"], document["spec"]["entrypoint"]))
+    for name in ("README.md", "jobs/README.md"):
+        text = (ROOT / name).read_text().replace("\\\n", " ")
+        lines = re.findall(r"^ {4,}.*python -m audit\.sweep (.*=.*)$", text, re.MULTILINE)
+        found += [(f"{name}:{i}", f"audit.sweep {line}") for i, line in enumerate(lines)]
+    return [pytest.param(_sweep_overrides(command), id=name) for name, command in found]
 
 
-def test_jobs_name_models_benchmarks_and_clusters_that_exist() -> None:
-    overrides = _overrides_in_the_repository()
-    assert len(overrides) > 20
-    seen = set()
-    for source, override in overrides:
-        group, value = override.split("=", 1)
-        if group in ("model", "benchmark", "cluster"):
-            for name in value.strip("[]").split(","):
-                assert (ROOT / "conf" / group / f"{name}.yaml").is_file(), f"{source}: no conf/{group}/{name}.yaml"
-                seen.add(group)
-    assert seen == {"model", "benchmark", "cluster"}
+def test_the_sweeps_are_found() -> None:
+    assert len(_sweeps_in_the_repository()) >= 10
+
+
+@pytest.mark.parametrize("overrides", _sweeps_in_the_repository())
+def test_every_sweep_that_is_written_down_is_a_valid_configuration(overrides: list[str]) -> None:
+    from hydra import compose, initialize_config_dir
+
+    from audit.config import CONF_DIR, from_hydra, register
+
+    assert overrides
+    register()
+    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
+        config = from_hydra(compose("sweep", [o.replace("$RUN_DIR", "/runs/x") for o in overrides]))
+    wanted = dict(o.split("=", 1) for o in overrides)
+    if "model" in wanted:
+        assert list(config.model) == wanted["model"].strip("[]").split(",")
+    if "cluster" in wanted:
+        assert config.cluster.address == "auto"
 
 
 # --- jobs/submit.py ---------------------------------------------------------------------------------------------------

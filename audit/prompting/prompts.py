@@ -65,9 +65,7 @@ def worker_prompt(protocol: Protocol, messages: Sequence[str], n_options: int, r
 
 def direct_prompt(protocol: Protocol, question: Question, reading: Reading) -> str:
     """What the worker is sent in the direct arm: the same instructions around the original question."""
-    return _answering(
-        protocol, "direct", "question", question_text(protocol, question), len(question.options), reading
-    )
+    return _answering(protocol, "direct", "question", question_text(protocol, question), len(question.options), reading)
 
 
 def _answering(protocol: Protocol, who: str, slot: str, content: str, n_options: int, reading: Reading) -> str:

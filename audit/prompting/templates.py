@@ -53,9 +53,7 @@ def load_protocol(mapping: Mapping[str, Any]) -> Protocol:
     for name, placeholders in PLACEHOLDERS.items():
         _check(str(mapping["name"]), name, templates.get(name), placeholders)
     plain = {str(name): str(templates[name]) for name in PLACEHOLDERS}
-    return Protocol(
-        name=mapping["name"], version=mapping["version"], templates=plain, sha256=templates_sha256(plain)
-    )
+    return Protocol(name=mapping["name"], version=mapping["version"], templates=plain, sha256=templates_sha256(plain))
 
 
 def templates_sha256(templates: Mapping[str, str]) -> str:

@@ -48,11 +48,9 @@ def strip_thinking(text: str) -> Visible:
 
 
 def _strip_channels(text: str) -> tuple[str, bool]:
-    final = None
-    for final in _FINAL_CHANNEL.finditer(text):
-        pass
-    if final is not None:
-        return _END_TOKEN.split(text[final.end() :], maxsplit=1)[0], True
+    finals = [match.end() for match in _FINAL_CHANNEL.finditer(text)]
+    if finals:
+        return _END_TOKEN.split(text[finals[-1] :], maxsplit=1)[0], True
     analysis = _ANY_CHANNEL.search(text)
     if analysis is not None:
         return text[: analysis.start()], False

@@ -1,0 +1,321 @@
+"""Generated text -> the option it answers (reading `letter`).
+
+`strict`: the reply is a letter and nothing else, in the usual dress: `B`, `(B)`, `**B**`, `Answer: B`, `\\boxed{B}`.
+`lenient`: the reply declares one letter ("... so the answer is B."), opens or closes with one on its own line, names
+one option, gives one letter with its option's text, or quotes exactly one option.
+Unparsed is the answer to everything else. Where two readings of a reply disagree it is unparsed, not guessed: an
+unparsed reply is counted and bounded downstream, a misread one is not seen again.
+
+Never raises on any text, and runs in time linear in its length: every repetition in a pattern is bounded, and
+white space is collapsed before a pattern sees it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from string import ascii_uppercase
+
+from audit.prompting.thinking import strip_thinking
+from audit.records import Answer, FinishReason
+
+UNPARSED = Answer(index=None, form="none")
+AMBIGUOUS = -1  # a declaration was found, but it names several options, or contradicts itself
+
+MAX_STRICT_CHARS = 60
+MAX_LENIENT_CHARS = 50_000  # of a longer reply the end is read: it is where a declaration stands
+MAX_QUOTE_SEARCH_CHARS = 10_000  # longer replies are not searched for quoted options (bounds the time)
+MIN_QUOTE_CHARS = 4  # a shorter option ("4", "no") turns up in any prose
+
+# Full-width forms (U+FF01-FF5E) to ASCII, ideographic stop and space, and marks that only dress a letter removed.
+_FOLD: dict[int, str] = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
+_FOLD |= {ord("。"): ". ", ord("、"): ", ", ord("，"): ", ", ord("："): ": ", ord("　"): " "}
+_FOLD |= dict.fromkeys(map(ord, '*`"“”„«»$'), "") | dict.fromkeys(map(ord, "‘’"), "'")
+
+_TAGS = re.compile(r"</?(?:final_?answer|answer|choice|option|b|strong)>", re.IGNORECASE)
+_NOUN = r"(?:answer|option|choice|letter)"
+_IS = r"(?:is|would be|should be|must be|has to be)"
+_BOXED = re.compile(r"\\boxed ?\{ ?(?:\\(?:text|textbf|mathrm|mathbf) ?\{ ?)?\(?([A-Za-z])\)? ?\}")
+_DRESSED_LETTER = r"[(\[{<'_]{0,3}([A-Za-z])[)\]}>'_]{0,3}"
+_STRICT = re.compile(
+    rf"(?:(?:the )?(?:final |correct |best |right )?{_NOUN}(?: (?:choice|option|letter))?(?: is ?[:=]? ?| ?[:=] ?| ))?"
+    rf"{_DRESSED_LETTER}[.:!,;]?",
+    re.IGNORECASE | re.ASCII,  # ASCII: otherwise the Kelvin sign is a K
+)
+# A noun and a link ("answer is", "correct option:", "答案是"), or "answer" alone; what follows is looked at in code.
+_DECLARES = re.compile(
+    rf"\b{_NOUN}(?: (?:choice|option|letter|to (?:the|this|your) question))?"
+    rf"(?:(?: {_IS})? ?[:=][ \n]?| - | {_IS} )"
+    r"(?:clearly |therefore |thus |simply |definitely )?(?:the )?(?:option |choice |letter |answer )?"
+    r"|\b(?:choose|pick|select|go with|opt for|guess|therefore,?|thus,?|hence,?|it's|it is|it must be) (?:option )?"
+    r"|(?:答案|respuesta|réponse|resposta|risposta|antwort|ответ)"
+    r" ?(?:correcta |correcte )?(?:应该是|应为|是|为|est|es|ist|è|é)? ?:?[ \n]?",
+    re.IGNORECASE,
+)
+_IS_CORRECT = re.compile(
+    r"(?<![\w'.-])\(?([A-Z])\)? is (?:clearly |therefore |thus |most likely )?"
+    r"(?:correct|right|the (?:most |best |only )?(?:correct |right |accurate |likely )?(?:answer|option|choice|one))\b"
+)
+_NAMES = re.compile(r"\b(?i:option|choice|answer) \(?([A-Z])(?![\w'-])\)?")
+_OPENS = re.compile(r"\(?([A-Z])(?:\)|,? because\b)")
+_LABELLED = re.compile(r"(?<![\w'.-])\(?([A-Z])[).:]{1,2} ")
+
+_LETTER_HERE = re.compile(r"[(\[{<'_]{0,2}([A-Z])(?![\w'+#→-])[)\]}>'_]{0,2}")
+_SEVERAL = re.compile(r" ?(?:,|/|&|\bor\b|\band\b|\bto\b|或|和) ?(?:(?:or|and|option|choice) ){0,2}\(?[A-Z](?![\w'])")
+_BEFORE_SEVERAL = re.compile(r"\b[A-Z]\)? ?(?:,|/|&|or|and|nor) ?(?:option |choice )?\(?$")
+_BEFORE_DOUBT = re.compile(
+    r"\b(?:whether|if|not|neither|why|either|statement|assertion) (?:option |choice |the )?\(?$", re.IGNORECASE
+)
+_NEGATED_CLAUSE = re.compile(
+    r"(?:\bnot|n't|\bnever) (?:think|believe|sure|certain|say|claim|mean|agree|true|clear|know)\b[^.;\n]{0,30}$"
+    r"|(?:\b(?:not|never|cannot|incorrect|wrong|another|no|other)|n't) $",
+    re.IGNORECASE,
+)
+_ENDS_WELL = re.compile(r" ?(?:[.,:;!)\]}](?=[\s)\]}'.]|$)|\n|$)| [-–—(] ?| (?:because|since|as|which|given|due)\b")
+_GOES_ON_WELL = re.compile(r" (?:and|but|so|for|with|in|from)\b(?! [A-Z]\b)")
+_ALSO = re.compile(r" ?(?:,|/|\bor\b|\band\b) ?(?:or |and )?")
+_BEFORE_TEXT = re.compile(r"[.:)]{0,2} ?[-–—:(]? ?")
+_TEXT_ENDS = re.compile(r" ?(?:[.,;)]|\n|$)")
+_DENIED = re.compile(
+    r"^[ ,)]{0,2}(?:is|are|was|would be|seems) ?(?:also )?(?:not\b|n't|wrong|false|incorrect|never)", re.I
+)
+_BEFORE_DENIED = re.compile(
+    r"(?:\b(?:not|never|neither|nor|except|than|isn't|wasn't|aren't)|n't) ?(?:the |an? )?$", re.I
+)
+
+
+def read_letter(text: str, finish_reason: FinishReason, options: Sequence[str]) -> Answer:
+    """The option that a reply answers.
+
+    options: the k options in the order shown; letters beyond the k-th are no answer. A reply cut off at max_tokens
+    (`finish_reason` LENGTH) is read in the strict form only: what its thinking or its reasoning was heading for is
+    not known. One letter that is itself an option's text ("A" among blood groups) reads as the letter.
+
+    >>> read_letter("The answer is (B).", FinishReason.STOP, ["Rome", "Paris"])
+    Answer(index=1, form='strict')
+    >>> read_letter("A planet is what they show.", FinishReason.STOP, ["Rome", "Paris"])
+    Answer(index=None, form='none')
+    """
+    visible = strip_thinking(text)
+    if finish_reason == FinishReason.ERROR or not visible.closed:
+        return UNPARSED
+    reply = _canonical(visible.text)
+    if not reply:
+        return UNPARSED
+    strict = _strict_letter(reply, any_case=True)
+    if strict is not None:
+        return _answer(strict, len(options), "strict")
+    if finish_reason == FinishReason.LENGTH:
+        return UNPARSED
+    index = _lenient(reply[-MAX_LENIENT_CHARS:], [_canonical(option) for option in options])
+    return UNPARSED if index is None or index == AMBIGUOUS else Answer(index=index, form="lenient")
+
+
+def _canonical(text: str) -> str:
+    """Folded to ASCII forms, without dress, blank lines and repeated white space."""
+    lines = (" ".join(line.split()) for line in _TAGS.sub("", text.translate(_FOLD)).splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def _answer(letter: str, k: int, form: str) -> Answer:
+    index = ascii_uppercase.index(letter.upper())
+    return Answer(index=index, form=form) if index < k else UNPARSED
+
+
+def _strict_letter(reply: str, any_case: bool) -> str | None:
+    """The letter when the text is nothing but a letter in its dress."""
+    if len(reply) > MAX_STRICT_CHARS:
+        return None
+    flat = reply.replace("\n", " ").lstrip("#>- ")
+    boxed = _BOXED.search(flat)
+    if boxed and re.fullmatch(r"(?:the )?(?:final )?(?:answer)?(?: is)?\W*", _BOXED.sub("", flat, count=1), re.I):
+        return boxed.group(1)
+    match = _STRICT.fullmatch(flat)
+    if match is None or not (any_case or match.group(1).isupper()):
+        return None
+    return match.group(1)
+
+
+def _lenient(reply: str, options: list[str]) -> int | None:
+    """Index, AMBIGUOUS or None. Every declaration in the reply has to agree."""
+    k = len(options)
+    found: list[int] = []
+    lines = (reply[: reply.find("\n")], reply[reply.rfind("\n") + 1 :]) if "\n" in reply else ()
+    for line in lines:
+        letter = _strict_letter(line, any_case=False)
+        if letter is not None:
+            found.append(_index(letter, k))
+    declared = _last_declared(reply, options)
+    if declared is not None:
+        found.append(declared)
+    opening = _opening(reply, options)
+    if opening is not None:
+        found.append(opening)
+    if found:
+        return _agree(found)
+    for reader in (_named, _labelled, _quoted):
+        index = reader(reply, options)
+        if index is not None:
+            return index
+    return None
+
+
+def _index(letter: str, k: int) -> int:
+    index = ascii_uppercase.index(letter.upper())
+    return index if index < k else AMBIGUOUS
+
+
+def _agree(indices: Iterable[int]) -> int:
+    distinct = set(indices)
+    return distinct.pop() if len(distinct) == 1 else AMBIGUOUS
+
+
+def _last_declared(reply: str, options: list[str]) -> int | None:
+    """The last "answer is B", "B is correct", or boxed B; a reasoner corrects itself, so the last one counts."""
+    k = len(options)
+    last_at, last = -1, None
+    for match in _DECLARES.finditer(reply):
+        if _NEGATED_CLAUSE.search(reply[max(0, match.start() - 60) : match.start()]):
+            continue
+        index = _declared_at(reply, match.end(), options)
+        if index is not None:
+            last_at, last = match.start(), index
+    for match in _IS_CORRECT.finditer(reply):
+        before = reply[max(0, match.start() - 20) : match.start()]
+        if match.start() <= last_at or _BEFORE_DOUBT.search(before):
+            continue
+        several = _BEFORE_SEVERAL.search(before) is not None
+        last_at, last = match.start(), AMBIGUOUS if several else _index(match.group(1), k)
+    for match in _BOXED.finditer(reply):
+        if match.start() > last_at:
+            last_at, last = match.start(), _index(match.group(1), k)
+    return last
+
+
+def _declared_at(reply: str, at: int, options: list[str]) -> int | None:
+    """What stands right after "the answer is": an option's text, or a letter that is not an article or a name."""
+    match = _LETTER_HERE.match(reply, at)
+    text = _option_at(reply, at, options)
+    if text is not None and (match is None or _size(options[text]) > 1):
+        also = _ALSO.match(reply, at + _size(options[text]))  # "the answer is A planet" where that is an option
+        if also and _option_at(reply, also.end(), options) is not None:
+            return AMBIGUOUS
+        end = at + _size(options[text])
+        return None if _DENIED.match(reply[end : end + 40]) else text
+    if match is None:
+        return None
+    letter, after = match.group(1), reply[match.end() : match.end() + 80]
+    index = _index(letter, len(options))
+    if _SEVERAL.match(after):
+        return AMBIGUOUS
+    if (gap := _BEFORE_TEXT.match(reply, match.end())) is not None:
+        follows = _option_at(reply, gap.end(), options)
+        if follows is not None and _TEXT_ENDS.match(reply, gap.end() + _size(options[follows])):
+            return index if follows == index else AMBIGUOUS
+    if after.startswith("?"):
+        return None
+    if _ENDS_WELL.match(after) or (letter not in "AI" and _GOES_ON_WELL.match(after)):
+        return AMBIGUOUS if _DENIED.match(after.lstrip(".,")) else index
+    return None
+
+
+def _option_at(reply: str, at: int, options: list[str]) -> int | None:
+    """The longest option that stands at `at`, up to a boundary; None when two options are that text.
+
+    Lower-cased character by character, which keeps lengths, so that the caller can step over the text.
+    """
+    best: int | None = None
+    for i, option in enumerate(options):
+        size = _size(option)
+        if size == 0 or reply[at : at + size].lower() != option[:size].lower():
+            continue
+        after = reply[at + size : at + size + 1]
+        if after and (after.isalnum() or after in "-_'"):
+            continue
+        if best is None or _size(options[best]) < size:
+            best = i
+    if best is not None and sum(_same(option, options[best]) for option in options) > 1:
+        return None
+    return best
+
+
+def _size(option: str) -> int:
+    """Length of an option's text without its closing stop."""
+    return len(option.rstrip("."))
+
+
+def _same(one: str, other: str) -> bool:
+    return one.rstrip(".").lower() == other.rstrip(".").lower()
+
+
+def _opening(reply: str, options: list[str]) -> int | None:
+    """A reply that opens with "B) ...", "B: ...", "B because ...": the letter, unless another option's text follows.
+
+    "B. ..." is left to `_labelled`, which asks for the option's text: "E. coli" opens a sentence too.
+    """
+    match = _OPENS.match(reply)
+    if match is None or _many_labels(reply):
+        return None
+    index = _index(match.group(1), len(options))
+    gap = _BEFORE_TEXT.match(reply, match.end())
+    follows = _option_at(reply, gap.end() if gap else match.end(), options)
+    denied = _DENIED.match(reply[match.end() : match.end() + 40])
+    return index if follows in (None, index) and not denied else AMBIGUOUS
+
+
+def _many_labels(reply: str) -> bool:
+    return len({m.group(1) for m in _LABELLED.finditer(reply)}) > 1
+
+
+def _named(reply: str, options: list[str]) -> int | None:
+    """One "option B" that ends a clause ("I choose option B."); the options that are merely discussed do not count."""
+    accepted: set[int] = set()
+    for match in _NAMES.finditer(reply):
+        after = reply[match.end() : match.end() + 80]
+        before = reply[max(0, match.start() - 20) : match.start()]
+        if _SEVERAL.match(after) or _BEFORE_SEVERAL.search(before):
+            return AMBIGUOUS
+        if _ENDS_WELL.match(after) and not after.startswith(":") and not _BEFORE_DENIED.search(before):
+            accepted.add(_index(match.group(1), len(options)))
+    return _agree(accepted) if accepted else None
+
+
+def _labelled(reply: str, options: list[str]) -> int | None:
+    """One letter with an option's text ("B. Paris"). Its own text: that option; another's: contradictory."""
+    found: set[int] = set()
+    for match in _LABELLED.finditer(reply):
+        follows = _option_at(reply, match.end(), options)
+        if follows is None:
+            continue
+        end = match.end() + _size(options[follows])
+        agrees = _index(match.group(1), len(options)) == follows and not _DENIED.match(reply[end : end + 40])
+        found.add(follows if agrees else AMBIGUOUS)
+    return _agree(found) if found else None
+
+
+def _quoted(reply: str, options: list[str]) -> int | None:
+    """The one option whose full text stands in the reply; longer options are found first and cover shorter ones."""
+    whole = [i for i, option in enumerate(options) if _size(option) and _same(option, reply)]
+    if whole:
+        return _agree(whole) if len(whole) == 1 else AMBIGUOUS
+    if len(reply) > MAX_QUOTE_SEARCH_CHARS:
+        return None
+    rest = reply.lower()
+    found: list[int] = []
+    for i in sorted(range(len(options)), key=lambda j: -len(options[j])):
+        wanted = options[i].lower().rstrip(".")
+        if not wanted:
+            continue
+        pattern = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)")
+        match = pattern.search(rest)
+        if match is None:
+            continue
+        denied = _BEFORE_DENIED.search(rest[max(0, match.start() - 20) : match.start()])
+        if denied or _DENIED.match(rest[match.end() : match.end() + 40]):
+            return AMBIGUOUS
+        found.append(i)
+        rest = pattern.sub("\x00", rest)
+    if len(found) != 1:
+        return AMBIGUOUS if found else None
+    option = options[found[0]]
+    return found[0] if len(option) >= MIN_QUOTE_CHARS and re.search(r"[^\W\d_]", option) else None

@@ -1,0 +1,143 @@
+"""What is sent. Above all: in a router arm, the worker gets what the messages hold and nothing of the question."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit.errors import BenchmarkError
+from audit.prompting.prompts import aggregate, direct_prompt, letters_of, question_text, router_prompt, worker_prompt
+from audit.prompting.templates import load_protocol
+from audit.records import Arm, Protocol, Question, Reading
+
+CONF = Path(__file__).resolve().parents[3] / "conf" / "protocol"
+PROTOCOLS = {p.stem: load_protocol(yaml.safe_load(p.read_text(encoding="utf-8"))) for p in sorted(CONF.glob("*.yaml"))}
+QUESTION = Question(
+    id="q1",
+    benchmark="b",
+    text="A kettle holds 1.7 litres. How many full cups of 0.2 litres does it fill?",
+    options=("eight cups", "nine cups", "ten cups", "seven cups"),
+    gold=0,
+    group="q1",
+)
+each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+each_reading = pytest.mark.parametrize("reading", list(Reading))
+
+
+@each_protocol
+@pytest.mark.parametrize("arm", [Arm.FORWARD_FULL, Arm.NOISY_REWRITE])
+def test_routers_see_the_whole_question_and_not_the_gold(protocol: Protocol, arm: Arm) -> None:
+    prompt = router_prompt(protocol, QUESTION, arm)
+    assert QUESTION.text in prompt
+    for letter, option in zip("ABCD", QUESTION.options, strict=True):
+        assert f"{letter}. {option}" in prompt
+    assert "not answer" in prompt
+    for gold in range(4):
+        same = Question("q1", "b", QUESTION.text, QUESTION.options, gold, "q1")
+        assert router_prompt(protocol, same, arm) == prompt
+        assert direct_prompt(protocol, same, Reading.LETTER) == direct_prompt(protocol, QUESTION, Reading.LETTER)
+
+
+@each_protocol
+def test_the_two_arms_ask_for_different_things_of_the_same_question(protocol: Protocol) -> None:
+    clean, noisy = (router_prompt(protocol, QUESTION, arm) for arm in (Arm.FORWARD_FULL, Arm.NOISY_REWRITE))
+    assert clean != noisy
+    for prompt in (clean, noisy):  # instructions first: routers of many questions share that beginning
+        assert prompt.removesuffix("\n---").endswith(question_text(protocol, QUESTION))
+
+
+def test_the_direct_arm_has_no_router() -> None:
+    with pytest.raises(ValueError, match="no router"):
+        router_prompt(PROTOCOLS["song2026"], QUESTION, Arm.DIRECT)
+
+
+def test_the_worker_prompt_cannot_take_a_question() -> None:
+    parameters = inspect.signature(worker_prompt).parameters
+    assert list(parameters) == ["protocol", "messages", "n_options", "reading"]
+    assert not any("Question" in str(p.annotation) for p in parameters.values())
+
+
+@each_protocol
+@each_reading
+def test_the_worker_never_sees_the_question(protocol: Protocol, reading: Reading) -> None:
+    prompt = worker_prompt(protocol, ["It rained all day.", "Someone asked about a vessel."], 4, reading)
+    for sentence in ("A kettle holds 1.7 litres", "How many full cups", *QUESTION.options):
+        assert sentence not in prompt
+    assert "It rained all day." in prompt
+    assert "Someone asked about a vessel." in prompt
+    assert QUESTION.text in direct_prompt(protocol, QUESTION, reading)
+
+
+@each_protocol
+@each_reading
+def test_prompts_of_nested_draws_share_everything_up_to_the_end_of_message_r(
+    protocol: Protocol, reading: Reading
+) -> None:
+    messages = [f"message number {i}, which ends here{i}" for i in range(1, 10)]
+    for r in range(1, 9):
+        shorter, longer = (worker_prompt(protocol, messages[:n], 4, reading) for n in (r, r + 1))
+        common = next((i for i, (a, b) in enumerate(zip(shorter, longer, strict=False)) if a != b), len(shorter))
+        assert common >= shorter.index(messages[r - 1]) + len(messages[r - 1])
+        assert common == len(shorter)  # nothing follows the messages
+
+
+@each_protocol
+def test_letters_offered_are_those_of_the_options(protocol: Protocol) -> None:
+    assert "A or B" in worker_prompt(protocol, ["m"], 2, Reading.LETTER)
+    assert "H, I or J" in worker_prompt(protocol, ["m"], 10, Reading.LETTER_LOGPROB)
+    assert letters_of(26)[-1] == "Z"
+    for n in (0, 1, 27):
+        with pytest.raises(BenchmarkError, match="2 to 26"):
+            letters_of(n)
+
+
+@each_protocol
+def test_both_letter_readings_are_asked_the_same(protocol: Protocol) -> None:
+    assert worker_prompt(protocol, ["m"], 4, Reading.LETTER) == worker_prompt(
+        protocol, ["m"], 4, Reading.LETTER_LOGPROB
+    )
+    assert worker_prompt(protocol, ["m"], 4, Reading.LETTER) != worker_prompt(protocol, ["m"], 4, Reading.OPTION_TEXT)
+
+
+def test_no_messages_is_an_error() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        worker_prompt(PROTOCOLS["song2026"], [], 4, Reading.LETTER)
+
+
+def test_a_routers_thinking_does_not_reach_the_worker() -> None:
+    sent = aggregate(PROTOCOLS["song2026"], ["<think>1.7/0.2 = 8.5, so A</think>\nA kettle?", "<think>it is A, but"])
+    assert sent == "[Message 1]\nA kettle?\n\n[Message 2]\n"
+
+
+HOSTILE = "{question} {messages} {{x}} {letters} ${oc.env:HOME} $1 \\1 %s {0} {stem!r} }{"
+
+
+@each_protocol
+def test_hostile_content_arrives_as_it_is(protocol: Protocol) -> None:
+    question = Question("q", "b", HOSTILE, (HOSTILE + "1", HOSTILE + "2"), 0, "q")
+    for arm in (Arm.FORWARD_FULL, Arm.NOISY_REWRITE):
+        assert router_prompt(protocol, question, arm).count(HOSTILE) == 3
+    assert direct_prompt(protocol, question, Reading.LETTER).count(HOSTILE) == 3
+    assert worker_prompt(protocol, [HOSTILE, HOSTILE], 2, Reading.LETTER).count(HOSTILE) == 2
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="<[")), st.lists(st.text(), min_size=2, max_size=26))
+def test_any_question_is_laid_out_whole(stem: str, options: list[str]) -> None:
+    question = Question("q", "b", stem, tuple(options), 0, "q")
+    prompt = direct_prompt(PROTOCOLS["song2026"], question, Reading.OPTION_TEXT)
+    assert stem in prompt
+    assert prompt.endswith("\n".join(f"{a}. {t}" for a, t in zip(letters_of(len(options)), options, strict=True)))
+
+
+@given(st.lists(st.text(alphabet=st.characters(exclude_characters="<[")), min_size=1, max_size=9))
+def test_any_messages_arrive_in_order(messages: list[str]) -> None:
+    prompt, at = worker_prompt(PROTOCOLS["song2026"], messages, 4, Reading.LETTER), 0
+    for i, message in enumerate(messages, start=1):
+        heading = f"[Message {i}]\n" + message.strip()
+        assert message.strip().startswith("analysis") or heading in prompt[at:]
+        at = prompt.index(f"[Message {i}]", at)

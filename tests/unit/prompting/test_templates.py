@@ -1,0 +1,118 @@
+"""Protocols are checked when loaded, and content is never read as a template."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit.errors import ConfigError
+from audit.prompting.templates import PLACEHOLDERS, fill, load_protocol
+
+CONF = Path(__file__).resolve().parents[3] / "conf" / "protocol"
+SHIPPED = sorted(path.stem for path in CONF.glob("*.yaml"))
+
+
+def mapping(name: str = "song2026") -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((CONF / f"{name}.yaml").read_text(encoding="utf-8"))
+    return loaded
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_protocols_load_under_their_own_names(name: str) -> None:
+    protocol = load_protocol(mapping(name))
+    assert protocol.name == name
+    assert set(protocol.templates) == set(PLACEHOLDERS)
+    assert len(protocol.sha256) == 64
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("reading", ["letter", "option_text"])
+def test_direct_and_router_arms_differ_in_transmission_only(name: str, reading: str) -> None:
+    templates = mapping(name)["templates"]
+    assert templates[f"direct_{reading}"].replace("{question}", "X") == templates[f"worker_{reading}"].replace(
+        "{messages}", "X"
+    )
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_nothing_follows_the_messages(name: str) -> None:
+    for template in ("worker_letter", "worker_option_text"):
+        assert mapping(name)["templates"][template].endswith("{messages}")
+
+
+def test_the_hash_covers_every_template_and_not_their_order() -> None:
+    whole = load_protocol(mapping()).sha256
+    for name in PLACEHOLDERS:
+        changed = mapping()
+        changed["templates"][name] += " "
+        assert load_protocol(changed).sha256 != whole, name
+    reordered = mapping()
+    reordered["templates"] = dict(reversed(reordered["templates"].items()))
+    assert load_protocol(reordered).sha256 == whole
+    swapped = mapping()
+    t = swapped["templates"]
+    t["direct_option_text"], t["router_forward_full"] = t["router_forward_full"], t["direct_option_text"]
+    assert load_protocol(swapped).sha256 != whole
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "message"),
+    [
+        ("question", "{stem}", r"'question'.*\{options\} 0 times"),
+        ("question", "{stem} {options} {gold}", r"'question'.*unknown placeholder \{gold\}"),
+        ("worker_letter", "{letters} {messages} {question}", r"'worker_letter'.*unknown placeholder \{question\}"),
+        ("worker_letter", "{letters} {messages} {messages}", r"\{messages\} 2 times"),
+        ("message", "{index} {text} {", "'message'.*lone brace"),
+        ("message", "{index} {text} }", "'message'.*lone brace"),
+        ("message", "{index:3} {text}", "format specification"),
+        ("message", "{index!r} {text}", "conversion"),
+        ("message", "{index} {text.__class__}", r"unknown placeholder \{text.__class__\}"),
+        ("message", "{} {text}", "unknown placeholder"),
+        ("message", None, "'message'.*missing"),
+        ("message", 7, "'message'.*not text"),
+    ],
+)
+def test_a_bad_template_is_named(template: str, text: Any, message: str) -> None:
+    bad = mapping()
+    bad["templates"][template] = text
+    with pytest.raises(ConfigError, match=message):
+        load_protocol(bad)
+
+
+def test_unknown_and_missing_parts_of_a_protocol() -> None:
+    bad = mapping()
+    bad["templates"]["router_noisy"] = "{question}"
+    with pytest.raises(ConfigError, match="Did you mean 'router_noisy_rewrite'"):
+        load_protocol(bad)
+    del bad["templates"]["router_noisy"], bad["templates"]["option"]
+    with pytest.raises(ConfigError, match=r"'option'.*missing"):
+        load_protocol(bad)
+    with pytest.raises(ConfigError, match="no templates"):
+        load_protocol({"name": "x", "version": "1"})
+    with pytest.raises(ConfigError, match="version"):
+        load_protocol({**mapping(), "version": 1})
+    with pytest.raises(ConfigError, match="key of a protocol"):
+        load_protocol({**mapping(), "template": {}})
+
+
+def test_loading_does_not_change_or_share_what_was_given() -> None:
+    given_mapping = mapping()
+    before = copy.deepcopy(given_mapping)
+    protocol = load_protocol(given_mapping)
+    given_mapping["templates"]["message"] = "changed"
+    assert protocol.templates["message"] == before["templates"]["message"]
+
+
+def test_a_literal_brace_is_written_twice() -> None:
+    assert fill("{{{index}}} {text}", {"index": "1", "text": "{index} {{}} $x \\1 %s"}) == "{1} {index} {{}} $x \\1 %s"
+
+
+@given(st.text(), st.text())
+def test_content_is_never_read_again(one: str, other: str) -> None:
+    assert fill("<{a}|{b}>", {"a": one, "b": other}) == f"<{one}|{other}>"

@@ -1,0 +1,53 @@
+"""A failure is never an answer; unparsed is never wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from audit.errors import DataError
+from audit.records import Answer, FinishReason, Generation, Reading
+from audit.scoring.score import score
+
+OPTIONS = ("Rome", "Paris", "Bonn")
+NONE = Answer(None, "none")
+
+
+@pytest.mark.parametrize(("text", "correct"), [("B", True), ("A", False), ("C", False), ("no idea", None), ("D", None)])
+def test_letter(text: str, correct: bool | None) -> None:
+    answer, right, reason = score(Generation(text=text), OPTIONS, 1, Reading.LETTER)
+    assert right is correct
+    assert answer.parsed == (correct is not None)
+    assert reason == FinishReason.STOP
+
+
+@pytest.mark.parametrize("reading", list(Reading))
+def test_an_error_is_not_an_answer_whatever_else_it_holds(reading: Reading) -> None:
+    failed = Generation(text="B", option_logprobs=(-3.0, -1.0, -2.0), option_tokens=(1, 1, 1), error="prompt too long")
+    assert score(failed, OPTIONS, 1, reading) == (NONE, None, FinishReason.ERROR)
+
+
+def test_cut_off_and_unread_is_truncated() -> None:
+    cut = Generation(text="<think>It could be B", finish_reason=FinishReason.LENGTH)
+    assert score(cut, OPTIONS, 1, Reading.LETTER) == (NONE, None, FinishReason.LENGTH)
+    one_token = Generation(text="B", finish_reason=FinishReason.LENGTH)
+    assert score(one_token, OPTIONS, 1, Reading.LETTER).correct is True
+
+
+def test_option_text_uses_the_normalisation() -> None:
+    # totals: Rome is best; means per token -2, -1.5, -3: Paris is best
+    scored = Generation(option_logprobs=(-2.0, -3.0, -6.0), option_tokens=(1, 2, 2), finish_reason=FinishReason.SCORED)
+    assert score(scored, OPTIONS, 1, Reading.OPTION_TEXT, "none").answer.index == 0
+    assert score(scored, OPTIONS, 1, Reading.OPTION_TEXT, "token") == (Answer(1, "logprob"), True, FinishReason.SCORED)
+    # letters are one token each: the counts and the normalisation are not looked at
+    assert score(scored, OPTIONS, 1, Reading.LETTER_LOGPROB, "token").answer.index == 0
+
+
+def test_what_an_endpoint_does_not_tell() -> None:
+    partial = Generation(option_logprobs=(None, -3.0, None), option_tokens=(1, 1, 1))
+    assert score(partial, OPTIONS, 1, Reading.LETTER_LOGPROB).correct is True
+    assert score(partial, OPTIONS, 1, Reading.OPTION_TEXT).correct is None
+
+
+def test_another_number_of_options_is_the_engines_fault_and_not_an_answer() -> None:
+    with pytest.raises(DataError, match="2 option logprobs for 3 options"):
+        score(Generation(option_logprobs=(-1.0, -2.0), engine_id="e0"), OPTIONS, 1, Reading.OPTION_TEXT)

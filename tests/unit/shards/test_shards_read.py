@@ -126,7 +126,7 @@ def test_without_repair_nothing_is_touched(run: tuple[Path, str]) -> None:
     path.write_bytes(path.read_bytes()[:-9])
     (corrupt,) = scan_run(run[0], repair=False).corrupt
     assert corrupt.moved_to is None and path.exists()
-    with pytest.raises(CorruptShardError, match="same|again"):
+    with pytest.raises(CorruptShardError, match=r"same|again"):
         list(iter_outcomes(run[0]))
 
 
@@ -214,7 +214,7 @@ def test_unknown_columns_and_runs_without_shards_are_refused(run: tuple[Path, st
     with pytest.raises(ConfigError, match=r"Unknown columns: \['answr'\]. Known: model"):
         next(iter_columns(run[0], ["answr"]))
     for read in (load_cells, open_dataset, lambda path: list(iter_outcomes(path))):
-        with pytest.raises(ShardError, match="No shards in .*Expected the directory of a run"):
+        with pytest.raises(ShardError, match=r"No shards in .*Expected the directory of a run"):
             read(run[0])
 
 

@@ -36,7 +36,7 @@ def test_missing_and_unexpected_rows_are_counted_and_named(run: tuple[Path, str]
     report = verify_run(run[0], (row(q).key for q in range(5)), run[1])
     assert (report.rows, report.missing, report.unexpected) == (3, 3, 1)
     assert report.missing_keys == tuple(row(q).key for q in (2, 3, 4))
-    with pytest.raises(ShardError, match="holds 3 rows where 5 were expected: 3 missing, 1 that no question.*q2"):
+    with pytest.raises(ShardError, match=r"holds 3 rows where 5 were expected: 3 missing, 1 that no question.*q2"):
         report.require_complete()
     grid = digest_grid("m", "b", [f"q{q}" for q in range(5)], [Setting(Arm.NOISY_REWRITE, 1)])
     by_set = verify_run(run[0], KeySet.of(grid), run[1])

@@ -83,7 +83,7 @@ def test_tables_that_are_no_shard_are_refused(run: tuple[Path, str]) -> None:
     ]:
         with pytest.raises(ShardError, match=text):
             write_shard(run[0], bad, attempt=run[1])
-    with pytest.raises(ShardError, match="Unknown shard format: 'csv'. Expected arrow or parquet"):
+    with pytest.raises(ShardError, match=r"Unknown shard format: 'csv'. Expected arrow or parquet"):
         write_shard(run[0], table, attempt=run[1], format="csv")
     assert names(run[0] / "shards") == []
 
@@ -235,5 +235,5 @@ def test_a_folder_without_permission_is_reported() -> None:
 
 def test_a_run_directory_that_vanished_is_reported(run: tuple[Path, str]) -> None:
     (run[0] / "shards").rmdir()
-    with pytest.raises(ShardError, match="its folder is gone.*every node shares"):
+    with pytest.raises(ShardError, match=r"its folder is gone.*every node shares"):
         write(*run, row())

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from shard_rows import in_child, row, write
+
+from audit.errors import ConfigError, ShardError
+from audit.records import Arm
+from audit.shards.attempt import current_attempt
+from audit.shards.manifest import Manifest, fingerprint, open_run_dir, plain
+from audit.shards.read import scan_run
+from audit.shards.redact import redact
+
+CONFIG: dict[str, Any] = {
+    "model": {
+        "m": {"name": "m", "replicas": 1, "worker": {"max_tokens": 16}, "endpoints": [{"url": "u", "weight": 1}]}
+    },
+    "r": "1..9",
+    "n": 100,
+    "run_dir": None,
+    "progress": True,
+    "cluster": {"num_cpus": 2},
+    "store": {"format": "arrow", "rows_per_shard": None},
+}
+
+
+def changed(**dotted: Any) -> dict[str, Any]:
+    """CONFIG with `a__b=value` set at a.b."""
+    config = json.loads(json.dumps(CONFIG))
+    for name, value in dotted.items():
+        *parents, last = name.split("__")
+        place = config
+        for parent in parents:
+            place = place[int(parent)] if parent.isdigit() else place[parent]
+        place[last] = value
+    return config
+
+
+# --- fingerprint ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"run_dir": "/elsewhere"},
+        {"progress": False},
+        {"cluster__num_cpus": 64},
+        {"cluster": {}},
+        {"store__rows_per_shard": 50},
+        {"model__m__replicas": 4},
+        {"model__m__endpoints__0__weight": 3},
+    ],
+)
+def test_where_and_how_fast_does_not_change_the_fingerprint(change: dict[str, Any]) -> None:
+    assert fingerprint(changed(**change)) == fingerprint(CONFIG)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n": 101},
+        {"r": "1..3"},
+        {"model__m__worker__max_tokens": 17},
+        {"model__m__endpoints__0__url": "v"},
+        {"store__format": "parquet"},
+        {"model": {}},
+        {"seed": 1},
+    ],
+)
+def test_what_decides_a_row_changes_the_fingerprint(change: dict[str, Any]) -> None:
+    assert fingerprint(changed(**change)) != fingerprint(CONFIG)
+
+
+def test_the_fingerprint_covers_what_the_config_points_to_and_ignores_key_order() -> None:
+    assert fingerprint(dict(reversed(CONFIG.items()))) == fingerprint(CONFIG)
+    one = fingerprint(CONFIG, prompts={"m": "aa"}, ids=("q0", "q1"))
+    assert one == fingerprint(CONFIG, ids=["q0", "q1"], prompts={"m": "aa"})
+    assert len({one, fingerprint(CONFIG), fingerprint(CONFIG, prompts={"m": "ab"}, ids=("q0", "q1"))}) == 3
+
+
+# --- the manifest ---------------------------------------------------------------------------------------------------
+
+
+def test_a_new_run_writes_its_manifest_and_a_second_start_resumes(tmp_path: Path) -> None:
+    identity = fingerprint(CONFIG)
+    with open_run_dir(tmp_path / "a" / "run", identity, CONFIG) as run:
+        assert not run.resumed and run.shards.is_dir() and current_attempt(run.path) == run.attempt
+        first = Manifest.load(run.path)
+        assert first == run.manifest and first.status == "running" and first.config == CONFIG
+        assert {"pyarrow", "numpy", "scipy"} <= set(first.packages) and first.python == sys.version.split()[0]
+        info = write(run.path, run.attempt, row(0))
+        run.update(status="failed", ended="2026-01-01T00:00:00+00:00", shards=[info.record()])
+    with open_run_dir(tmp_path / "a" / "run", identity, CONFIG) as again:
+        assert again.resumed and again.attempt != run.attempt
+        assert (again.manifest.attempts, again.manifest.status, again.manifest.ended) == (2, "running", None)
+        assert again.manifest.started == first.started
+        assert again.manifest.shards == [{"file": info.path.name, "rows": 1, "sha256": info.sha256}]
+        with pytest.raises(ShardError, match="superseded"):
+            write(run.path, run.attempt, row(1))
+        assert scan_run(again.path).rows == 1
+
+
+def test_values_become_plain_json() -> None:
+    value = {"a": np.float64("nan"), "b": (Arm.DIRECT, np.int64(3)), Arm.DIRECT: Path("x/y"), "c": {2, 1}, "d": 0.1}
+    assert plain(value) == {"a": None, "b": ["direct", 3], "direct": "x/y", "c": [1, 2], "d": 0.1}
+
+
+def test_another_configuration_is_refused_with_the_differing_keys(tmp_path: Path) -> None:
+    open_run_dir(tmp_path, fingerprint(CONFIG), CONFIG).close()
+    other = changed(r="1..3", model__m__worker__max_tokens=32, cluster__num_cpus=64) | {"seed": 7}
+    with pytest.raises(ConfigError) as caught:
+        open_run_dir(tmp_path, fingerprint(other), other)
+    text = str(caught.value)
+    assert "  r: 1..9 there, 1..3 now\n" in text
+    assert "  model.m.worker.max_tokens: 16 there, 32 now\n" in text
+    assert "  seed: <absent> there, 7 now\n" in text
+    assert "num_cpus" not in text  # it decides no row
+    assert f"run_dir={tmp_path}_2" in text and "such as model.m.worker.max_tokens=16" in text
+    open_run_dir(tmp_path, fingerprint(CONFIG), CONFIG).close()  # refused without a trace: the lock is free again
+
+
+def test_a_change_behind_the_configuration_is_refused(tmp_path: Path) -> None:
+    open_run_dir(tmp_path, fingerprint(CONFIG, prompts="a"), CONFIG).close()
+    with pytest.raises(ConfigError, match="read alike, but what they point to changed: the prompts"):
+        open_run_dir(tmp_path, fingerprint(CONFIG, prompts="b"), CONFIG)
+
+
+def test_directories_that_are_no_run_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "manifest.json").write_text('{"fingerprint": ')
+    (tmp_path / "foreign" / "shards").mkdir(parents=True)
+    (tmp_path / "foreign" / "shards" / "x.arrow").write_text("x")
+    for place, text in [
+        ("file", "is a file; a folder is needed"),
+        ("file/below", "a part of this path is a file"),
+        ("broken", "is not the manifest of a run"),
+        ("foreign", "holds shards but no manifest.json"),
+    ]:
+        with pytest.raises(ConfigError, match=text):
+            open_run_dir(tmp_path / place, "f", CONFIG)
+    with pytest.raises(ConfigError, match="does not exist"):
+        Manifest.load(tmp_path)
+
+
+def _open_as_another_user(path: Path) -> str:
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    try:
+        open_run_dir(path, "f", CONFIG)
+    except ConfigError as error:
+        return str(error)
+    return "no error"
+
+
+def test_an_unwritable_run_directory_is_reported() -> None:
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o555)
+        text = in_child(_open_as_another_user, Path(place) / "run")
+        assert "no permission to write there" in text and "run_dir=outputs/my_run" in text
+
+
+# --- secrets --------------------------------------------------------------------------------------------------------
+
+SECRETS = {
+    "plain": "hunter2-hunter2",
+    "listed": "another-one-99",
+    "openai": "sk-proj-abcdefghijklmnop1234",
+    "hub": "hf_abcdefghijklmnopqrstuvwx",
+    "aws": "AKIAIOSFODNN7EXAMPLE",
+    "url": "letmein",
+    "query": "q9w8e7r6t5",
+    "bearer": "abcdefgh.ijklmnop",
+    "environment": "only-in-the-environment",
+    "capitals": "SECRETVALUE",
+}
+
+
+def test_no_secret_reaches_the_manifest_whatever_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUDIT_TEST_API_KEY", SECRETS["environment"])
+    config = changed() | {
+        "api_key": SECRETS["plain"],
+        "endpoint": {
+            "API-KEY".replace("-", "_"): SECRETS["capitals"],
+            "hub_tokens": [SECRETS["listed"], {"deep": SECRETS["listed"]}],
+            "url": f"https://me:{SECRETS['url']}@host/v1?api_key={SECRETS['query']}&v=1",
+            "headers": {"X-Auth": f"Bearer {SECRETS['bearer']}", "Authorization": SECRETS["plain"]},
+        },
+        "note": f"used {SECRETS['openai']} and {SECRETS['hub']}",
+        SECRETS["hub"]: "as a key",
+    }
+    with open_run_dir(tmp_path, fingerprint(config), config) as run:
+        run.update(
+            models_failed={"m": f"401 for {SECRETS['environment']}"}, models={"m": {"path": f"s3://{SECRETS['aws']}/x"}}
+        )
+        text = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()).decode()
+    assert [name for name, secret in SECRETS.items() if secret in text] == []
+    assert "https://<removed>@host/v1?api_key=<removed>&v=1" in text and "401 for <removed>" in text
+
+
+def test_settings_that_only_sound_secret_stay() -> None:
+    config = {
+        "api_key_env": "OPENAI_API_KEY",
+        "token": "HF_TOKEN",
+        "key_env": "my_key",
+        "max_tokens": 256,
+        "max_tokens_field": "max_tokens",
+        "tokenizer": "org/name",
+        "prompt_tokens": 10**12,
+        "api_key": None,
+        "password": "",
+        "text": "What is a token? A secret.",
+    }
+    assert (
+        redact(config, environ={"TOKENIZERS_PARALLELISM": "true", "TOKEN_FLAG": "false", "MAX_TOKENS": "256"}) == config
+    )
+
+
+def test_a_variables_name_that_equals_a_secret_is_removed() -> None:
+    assert redact({"api_key": "MY_REAL_KEY"}, environ={"API_KEY": "MY_REAL_KEY"}) == {"api_key": "<removed>"}
+
+
+def test_a_new_key_does_not_make_another_run() -> None:
+    one, two = ({**CONFIG, "api_key": key} for key in ("first-key", "second-key"))
+    assert fingerprint(one) == fingerprint(two)
+
+
+# --- the lock -------------------------------------------------------------------------------------------------------
+
+HOLD = """
+import os, sys, time
+from audit.shards.manifest import open_run_dir
+run = open_run_dir(sys.argv[1], "f", {})
+if len(sys.argv) > 2 and os.fork() == 0:  # a forked child inherits the lock and outlives its parent
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+print("open", flush=True)
+time.sleep(60)
+"""
+
+
+def start_driver(path: Path, *more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", HOLD, str(path), *more], stdout=subprocess.PIPE, text=True)
+
+
+def test_two_live_drivers_on_one_directory_are_refused_and_a_killed_one_is_not_missed(tmp_path: Path) -> None:
+    driver = start_driver(tmp_path)
+    try:
+        assert driver.stdout is not None and driver.stdout.readline() == "open\n"
+        with pytest.raises(
+            ShardError, match=rf"in use by another sweep \(process {driver.pid} on .* since 2.*run_dir="
+        ):
+            open_run_dir(tmp_path, "f", {})
+        driver.kill()
+        driver.wait()
+        with open_run_dir(tmp_path, "f", {}) as run:
+            assert run.resumed
+    finally:
+        driver.kill()
+        driver.wait()
+
+
+def test_the_lock_that_a_dead_drivers_child_still_holds_is_taken_over(tmp_path: Path) -> None:
+    driver = start_driver(tmp_path, "fork")
+    assert driver.stdout is not None
+    orphan = next(int(line) for line in (driver.stdout.readline(), driver.stdout.readline()) if line.strip().isdigit())
+    try:
+        with pytest.raises(ShardError, match="in use"):
+            open_run_dir(tmp_path, "f", {})
+        driver.kill()
+        driver.wait()
+        with open_run_dir(tmp_path, "f", {}), pytest.raises(ShardError, match=f"process {os.getpid()} "):
+            open_run_dir(tmp_path, "f", {})
+    finally:
+        driver.kill()
+        driver.wait()
+        os.kill(orphan, signal.SIGKILL)
+
+
+def test_one_process_cannot_open_a_run_twice_but_can_after_closing(tmp_path: Path) -> None:
+    with open_run_dir(tmp_path, "f", {}) as run:
+        with pytest.raises(ShardError, match="in use"):
+            open_run_dir(tmp_path, "f", {})
+        run.close()
+        run.close()
+    with open_run_dir(tmp_path, "f", {}):
+        pass
+    (tmp_path / ".lock").write_text('{"pid": 1, "ho')  # half written by a driver that died at that moment
+    with open_run_dir(tmp_path, "f", {}) as run:
+        assert replace(run.manifest).attempts == 3

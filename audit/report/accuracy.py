@@ -136,7 +136,7 @@ def model_scores(cell: CellOutcomes, label: str) -> ModelScores:
 def router_points(rows: list[SettingRow]) -> list[RouterPoint]:
     """Table 3 as the figures read it."""
     return [
-        RouterPoint(s.routers, s.models, s.violating_models, s.mean_positive_excess, round(s.improve), round(s.degrade))
+        RouterPoint(s.routers, s.models, s.violating_models, s.mean_positive_excess, s.improve, s.degrade)
         for s in router_summary(rows)
     ]
 

@@ -7,9 +7,11 @@ merged into one panel. Files are written beside and renamed, verdict.json last.
 from __future__ import annotations
 
 import hashlib
+import importlib
+import importlib.util
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,18 +22,25 @@ from markupsafe import escape
 from matplotlib.figure import Figure
 
 from audit.errors import DataError
+from audit.records import Outcome
 from audit.report import figures as draw
 from audit.report import tables
 from audit.report.accuracy import breadths, labels, model_scores, paper_rows, router_points, setting_accuracies
 from audit.report.drill import COLUMNS, MAX_TEXT_BYTES, pack
 from audit.report.page import RunFacts, render
 from audit.shards.files import make_folder, write_file
-from audit.shards.read import iter_columns, load_cells
-from audit.statistics.paired import CellOutcomes
+from audit.shards.read import iter_columns, iter_outcomes, read_columns
+from audit.statistics.paired import CellOutcomes, pair_outcomes
+from audit.verdict.analysis import N_RESAMPLES, analyse
 from audit.verdict.result import RunVerdict
+from audit.verdict.thresholds import Thresholds
 
 MAX_ROWS_ON_PAGE = 200_000  # outcomes in the drill-down; beyond it whole questions are left out, drawn by seed
 MANIFEST = "manifest.json"
+ANALYSIS_COLUMNS = (
+    "model", "benchmark", "draws", "reading", "question_id", "group", "n_options", "arm", "routers", "replicate",
+    "correct", "parsed", "finish_reason", "error", "answer", "gold",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -49,22 +58,53 @@ def build_report(
     out_dir: Path,
     *,
     seed: int = 42,
-    analyse: Callable[..., RunVerdict] | None = None,
+    n_resamples: int = N_RESAMPLES,
+    thresholds: Thresholds | None = None,
+    control_benchmark: str | None = None,
+    calibration: Mapping[str, Any] | None = None,
     max_text_bytes: int = MAX_TEXT_BYTES,
     max_rows: int = MAX_ROWS_ON_PAGE,
 ) -> ReportPaths:
     """Write the report of one run, or of several as one panel, into `out_dir`.
 
-    seed: of the resamples and of the draw where not all texts fit. analyse: the analysis; by default
-    `audit.verdict.analysis.analyse`. Raises ShardError when a run has no shards, DataError when two runs cannot be one
-    panel.
+    seed: of the resamples and of the draw where not all texts fit. n_resamples, thresholds, control_benchmark and
+    calibration go to `audit.verdict.analysis.analyse`; calibration is by default the one that ships with the package.
+    max_text_bytes, max_rows: of the drill-down; every number is over all rows whatever they are.
+    Raises ShardError when a run has no shards, DataError when two runs cannot be one panel.
     """
     dirs = [Path(d) for d in run_dirs]
     if not dirs:
         raise DataError("No run directory given. Expected at least one, such as outputs/my_run.")
-    check_panel(dirs)
-    cells = load_cells(dirs)
-    verdict = (analyse or _default_analysis)(dirs, seed=seed)
+    runs = check_panel(dirs)
+    columns = read_columns(dirs, ANALYSIS_COLUMNS)
+    cells = pair_outcomes(columns)
+    verdict = analyse(
+        columns,
+        _Rows(dirs),
+        thresholds=thresholds,
+        seed=seed,
+        n_resamples=n_resamples,
+        runs=runs,
+        control_benchmark=control_benchmark,
+        calibration=calibration if calibration is not None else _shipped_calibration(),
+    )
+    return write_report(
+        dirs, Path(out_dir), verdict, cells, seed=seed, max_text_bytes=max_text_bytes, max_rows=max_rows
+    )
+
+
+def write_report(
+    run_dirs: Sequence[Path],
+    out: Path,
+    verdict: RunVerdict,
+    cells: list[CellOutcomes],
+    *,
+    seed: int,
+    max_text_bytes: int = MAX_TEXT_BYTES,
+    max_rows: int = MAX_ROWS_ON_PAGE,
+) -> ReportPaths:
+    """Write figures, tables, page and verdict.json of a verdict that was already reached over `cells` of the runs."""
+    dirs = run_dirs
     names = labels(cells)
     rows = paper_rows(cells)
     accuracies = [a for cell in cells for a in setting_accuracies(cell)]
@@ -95,7 +135,6 @@ def build_report(
         "gates.csv": tables.gates(verdict),
         "contrasts.csv": tables.contrasts(verdict),
     }
-    out = Path(out_dir)
     for folder in (out, out / "tables", out / "figures"):
         make_folder(folder)
     written: dict[str, list[Path]] = {"tables": [], "figures": []}
@@ -109,15 +148,28 @@ def build_report(
     return ReportPaths(html, json_path, tuple(written["tables"]), tuple(written["figures"]))
 
 
-def check_panel(run_dirs: Sequence[Path]) -> None:
-    """Can these runs be one panel? DataError when a model x benchmark comes from two runs, or in two revisions."""
+def check_panel(run_dirs: Sequence[Path]) -> list[dict[str, Any]]:
+    """What each run holds, for verdict.json (facts of the shards only: no paths, no times).
+
+    DataError when a model x benchmark comes from two runs or in two revisions: then they are no panel.
+    """
     revisions: dict[tuple[str, str], dict[str, Path]] = {}
     homes: dict[tuple[str, str], set[Path]] = {}
+    runs: list[dict[str, Any]] = []
     for run_dir in run_dirs:
-        seen: set[tuple[str, str, str]] = set()
+        seen: Counter[tuple[str, str, str]] = Counter()
         for batch in iter_columns(run_dir, ("model", "benchmark", "model_revision"), batch_size=1 << 16):
-            grouped = pa.Table.from_batches([batch]).group_by(batch.schema.names).aggregate([])
-            seen |= {(r["model"], r["benchmark"], r["model_revision"]) for r in grouped.to_pylist()}
+            grouped = pa.Table.from_batches([batch]).group_by(batch.schema.names).aggregate([([], "count_all")])
+            for r in grouped.to_pylist():
+                seen[r["model"], r["benchmark"], r["model_revision"]] += r["count_all"]
+        runs.append(
+            {
+                "models": [
+                    {"model": m, "benchmark": b, "revision": revision, "outcomes": seen[m, b, revision]}
+                    for m, b, revision in sorted(seen)
+                ]
+            }
+        )
         for model, benchmark, revision in sorted(seen):
             revisions.setdefault((model, benchmark), {}).setdefault(revision, run_dir)
             homes.setdefault((model, benchmark), set()).add(run_dir)
@@ -133,6 +185,7 @@ def check_panel(run_dirs: Sequence[Path]) -> None:
                 f"{model} on {benchmark} is in several runs: {', '.join(map(str, sorted(homes[model, benchmark])))}. "
                 "Expected each model and benchmark in one run only, so that no question is counted twice."
             )
+    return runs
 
 
 def run_facts(run_dir: Path) -> RunFacts:
@@ -143,7 +196,7 @@ def run_facts(run_dir: Path) -> RunFacts:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read ({error}). Restore it, or remove it to report from shards alone.") from error
+        raise DataError(f"{path} cannot be read ({error}). Restore it, or remove it: shards are enough.") from error
     main: list[tuple[str, str]] = []
     for key, title in (
         ("status", "Status"), ("started", "Started"), ("ended", "Ended"), ("attempts", "Attempts"),
@@ -169,8 +222,22 @@ def run_facts(run_dir: Path) -> RunFacts:
     return RunFacts(f"Run {run_dir.name}", tuple(main), tuple(_flat(rest)))
 
 
-def _default_analysis(run_dirs: Sequence[Path], *, seed: int) -> RunVerdict:
-    raise NotImplementedError
+class _Rows:
+    """The rows of the runs as Outcomes, read anew at every pass, one batch in memory at a time."""
+
+    def __init__(self, run_dirs: Sequence[Path]) -> None:
+        self.run_dirs = run_dirs
+
+    def __iter__(self) -> Iterator[Outcome]:
+        return iter_outcomes(self.run_dirs)
+
+
+def _shipped_calibration() -> Mapping[str, Any] | None:
+    """The table of `audit.calibrate` that ships with the package; None where this installation has none."""
+    if importlib.util.find_spec("audit.calibrate") is None:
+        return None
+    load: Callable[[], Mapping[str, Any] | None] = importlib.import_module("audit.calibrate").load_calibration
+    return load()
 
 
 def _outcomes(run_dirs: Sequence[Path], seed: int, max_rows: int) -> tuple[pa.Table, int]:

@@ -33,9 +33,9 @@ ARMS = tuple(arm.value for arm in Arm)
 NO_TEXT = 0xFFFFFFFF
 
 COLUMNS = (
-    "model", "model_revision", "benchmark", "question_id", "group", "arm", "routers", "replicate", "question", "options",
-    "router_messages", "router_finish_reasons", "worker_prompt", "response", "answer", "gold", "correct", "parsed",
-    "answer_form", "finish_reason", "option_logprobs", "seed", "error",
+    "model", "model_revision", "benchmark", "question_id", "group", "arm", "routers", "replicate", "question",
+    "options", "router_messages", "router_finish_reasons", "worker_prompt", "response", "answer", "gold", "correct",
+    "parsed", "answer_form", "finish_reason", "option_logprobs", "seed", "error",
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -70,8 +71,8 @@ class RouterPoint:
     models: int
     violating: int
     mean_positive_excess: float
-    improve: int
-    degrade: int
+    improve: float  # whole, or expected counts where replicates were averaged
+    degrade: float
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
         grid[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f} %"))
         figure.supxlabel("Router messages (r)", fontsize=9, color=INK)
         figure.supylabel("Accuracy", fontsize=9, color=INK)
-        handles: dict[str, object] = {}
+        handles: dict[str, Any] = {}
         for axes in grid.flat:
             handles |= {str(label): h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
         figure.legend(
@@ -199,7 +200,9 @@ def transitions(points: Sequence[RouterPoint]) -> Figure:
         figure = Figure(figsize=(8.6, 3.1), layout="constrained")
         left, right = figure.subplots(1, 2)
         r = [p.routers for p in points]
-        left.plot(r, [p.improve for p in points], color=GREEN, marker="o", linewidth=1.6, label="improve: wrong → right")
+        left.plot(
+            r, [p.improve for p in points], color=GREEN, marker="o", linewidth=1.6, label="improve: wrong → right"
+        )
         left.plot(
             r, [p.degrade for p in points], color=VERMILLION, marker="s", linestyle="--", linewidth=1.6,
             label="degrade: right → wrong",
@@ -215,7 +218,7 @@ def transitions(points: Sequence[RouterPoint]) -> Figure:
                 bar.set_hatch("///")
                 bar.set_edgecolor(PAPER)
             right.annotate(
-                f"{value:+d}" if value else "0", (bar.get_x() + bar.get_width() / 2, value),
+                f"{value:+.3g}" if value else "0", (bar.get_x() + bar.get_width() / 2, value),
                 (0, 2 if value >= 0 else -2), textcoords="offset points", ha="center",
                 va="bottom" if value >= 0 else "top", fontsize=8,
             )  # fmt: skip
@@ -244,8 +247,9 @@ def breadth(bars: Sequence[Breadth]) -> Figure:
         axes.barh(y, rate, color=BLUE, height=0.62)
         for i, b in enumerate(ranked):
             axes.annotate(
-                f"{b.violations}/{b.settings}", (rate[i], i), (4, 0), textcoords="offset points", va="center", fontsize=8
-            )
+                f"{b.violations}/{b.settings}", (rate[i], i), (4, 0), textcoords="offset points", va="center",
+                fontsize=8,
+            )  # fmt: skip
         axes.set_yticks(list(y), [plain(b.label) for b in ranked])
         axes.set_ylim(len(ranked) - 0.4, -0.6)
         axes.set_xlim(0, 112)
@@ -289,8 +293,9 @@ def score_and_credibility(standings: Sequence[Standing]) -> Figure:
             axes.axhspan(max(bottom, -0.6), -step * 0.45, color=MUTED, alpha=0.09, linewidth=0)
         for text, (x, y), anchor in _free_places(axes, [(s.score, h) for s, h in zip(ranked, heights, strict=True)]):
             axes.annotate(
-                text, anchor, (x, y), textcoords="offset points", fontsize=8, fontweight="bold", ha="center", va="center"
-            )
+                text, anchor, (x, y), textcoords="offset points", fontsize=8, fontweight="bold", ha="center",
+                va="center",
+            )  # fmt: skip
         marks = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
         strip = [(max(bottom, -0.6) - step * 0.45) / 2] if unrated else []
         axes.set_yticks([*marks, *strip], [*(f"{100 * m:.0f} %" for m in marks), *(["withheld"] if unrated else [])])
@@ -339,19 +344,20 @@ def _key(figure: Figure, ranked: Sequence[Standing]) -> None:
     height = figure.get_figheight()
     axes.set_xlim(0, 1)
     axes.set_ylim(height, 0)
-    for k, (text, verdict) in enumerate(lines):
+    for k, (text, kind) in enumerate(lines):
         y = 0.32 + 0.19 * k
-        if verdict:
-            colour, marker = VERDICT_MARKS[verdict]
+        if kind:
+            colour, marker = VERDICT_MARKS[kind]
             axes.plot([0.02], [y], marker=marker, color=colour, markersize=7, linestyle="none")
-        axes.text(0.06, y, text, va="center", fontsize=8.5, fontweight="bold" if verdict else "normal")
+        axes.text(0.06, y, text, va="center", fontsize=8.5, fontweight="bold" if kind else "normal")
 
 
 def svg_text(figure: Figure) -> str:
     """The figure as an SVG document, the same bytes for the same figure."""
     buffer = io.StringIO()
     with matplotlib.rc_context(_RC):
-        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=nothing)
     return re.sub(r"[ \t]+\n", "\n", buffer.getvalue())
 
 

@@ -28,18 +28,18 @@ from audit.verdict.result import CellVerdict, RunVerdict, Status
 WORDS: dict[str, dict[str, str]] = {
     "no_excess_detected": {
         "name": "No excess detected", "tone": "good", "glyph": "●",
-        "means": "Taking information away did not raise the score. This design found no sign of exam memory; how large an "
-        "excess it could have missed is stated.",
+        "means": "Taking information away did not raise the score. This design found no sign of exam memory; how large "
+        "an excess it could have missed is stated.",
     },
     "excess_explained_by_ensembling": {
         "name": "Excess explained by ensembling", "tone": "odd", "glyph": "■",
-        "means": "The score rose under noise, but it rises as much when the whole question is simply relayed several "
-        "times. Repetition explains it; memory is not needed.",
+        "means": "The score rose under noise, but relaying the intact question several times was not shown to help "
+        "less. Repetition can explain it; memory is not needed.",
     },
     "brittle": {
         "name": "Brittle", "tone": "odd", "glyph": "▼",
-        "means": "The score falls well below its clean baseline once the question is reworded. It holds for the exam's own "
-        "wording, and less for the subject.",
+        "means": "The score falls well below its clean baseline once the question is damaged: it depends on the full "
+        "wording.",
     },
     "underpowered": {
         "name": "Underpowered", "tone": "mute", "glyph": "✚",
@@ -55,17 +55,21 @@ WORDS: dict[str, dict[str, str]] = {
         "means": "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
     },
 }  # fmt: skip
-GATES = {
-    "above_chance": "Better than guessing",
-    "parseability": "Answers could be read",
-    "clean_fidelity": "The clean relay keeps the question",
-    "manipulation_reached_worker": "The noise reached the model",
-    "answer_leak": "Relayed messages do not state the answer",
-    "exact_values": "No suspiciously exact values",
-    "pairing": "The same questions everywhere",
+GATES = {  # as the subject of a line that says pass or fail
+    "above_chance": "Score above guessing",
+    "parseability": "Readable answers",
+    "clean_fidelity": "Faithful clean relay",
+    "manipulation_reached_worker": "Noise reaches the model",
+    "answer_leak": "Messages free of the answer",
+    "exact_values": "Plausible values",
+    "pairing": "Same questions everywhere",
     "enough_data": "Enough questions",
 }
-ARMS = {"direct": "direct (no router)", "forward_full": "clean (forward_full)", "noisy_rewrite": "noisy (noisy_rewrite)"}
+ARMS = {
+    "direct": "direct (no router)",
+    "forward_full": "clean (forward_full)",
+    "noisy_rewrite": "noisy (noisy_rewrite)",
+}
 DASH = "–"
 
 
@@ -89,6 +93,21 @@ def points(value: float | None) -> str:
         return DASH
     text = f"{100 * value:+.1f}"
     return f"{'0.0' if text in ('+0.0', '-0.0') else text.replace('-', '−')} points"
+
+
+def bare_points(value: float | None) -> str:
+    """As `points`, without the unit: for intervals."""
+    return points(value).removesuffix(" points")
+
+
+def size_points(value: float | None) -> str:
+    """A size that has no direction: 0.083 -> '8.3 points'."""
+    return points(value).removeprefix("+")
+
+
+def bare_percent(value: float | None) -> str:
+    """As `percent`, without the sign."""
+    return percent(value).removesuffix(" %")
 
 
 def pvalue(value: float | None) -> str:
@@ -147,8 +166,10 @@ def render(
     css = (folder / "page.css").read_text(encoding="utf-8")
     js = (folder / "page.js").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    formats = {"pct": percent, "points": points, "pvalue": pvalue, "number": number, "count": count, "three": three}
-    environment.filters |= {**formats, "words": words, "gate": gate_name, "attr_f": lambda v, f: formats[f](v)}
+    environment.filters |= {
+        "pct": percent, "points": points, "size": size_points, "pvalue": pvalue, "number": number, "count": count,
+        "three": three, "words": words, "gate": gate_name, "bare_points": bare_points, "bare_pct": bare_percent,
+    }  # fmt: skip
     template = environment.from_string((folder / "template.html.j2").read_text(encoding="utf-8"))
     tally = Counter(c.verdict.value for c in run.cells)
     settings_of = Counter((row.model, row.benchmark) for row in paper_rows)

@@ -95,8 +95,8 @@ def settings(rows: Sequence[SettingAccuracy]) -> str:
     return write(
         header,
         (
-            (a.model, a.benchmark, a.setting.arm.value, a.setting.routers, a.setting.replicate, a.n, a.answered, a.correct,
-             a.accuracy, a.low, a.high, a.unparsed, a.truncated, a.errors, a.absent)
+            (a.model, a.benchmark, a.setting.arm.value, a.setting.routers, a.setting.replicate, a.n, a.answered,
+             a.correct, a.accuracy, a.low, a.high, a.unparsed, a.truncated, a.errors, a.absent)
             for a in rows
         ),
     )  # fmt: skip
@@ -106,8 +106,8 @@ def verdicts(run: RunVerdict) -> str:
     """One row per cell: the verdict with effect, interval, p and the 2-D table's score and credibility."""
     header = (
         "model", "benchmark", "verdict", "score", "chance", "credibility", "credibility_category", "questions",
-        "largest_gain", "at_routers", "ci_low", "ci_high", "mean_gain", "mean_ci_low", "mean_ci_high", "p_adjusted", "mde",
-        "largest_compatible_excess", "headline",
+        "largest_gain", "at_routers", "ci_low", "ci_high", "mean_gain", "mean_ci_low", "mean_ci_high", "p_adjusted",
+        "mde", "largest_compatible_excess", "headline",
     )  # fmt: skip
     body = []
     for c in run.cells:
@@ -125,8 +125,8 @@ def verdicts(run: RunVerdict) -> str:
 def gates(run: RunVerdict) -> str:
     """One row per cell and gate."""
     header = (
-        "model", "benchmark", "gate", "status", "number", "threshold", "withholds", "questions_behind", "detail", "advice",
-        "source",
+        "model", "benchmark", "gate", "status", "number", "threshold", "withholds", "questions_behind", "detail",
+        "advice", "source",
     )  # fmt: skip
     return write(
         header,

@@ -19,8 +19,9 @@ from audit.synthetic import Faults, synthetic_outcomes
 from audit.verdict import result as v
 
 HOSTILE = (
-    '<script>window.__ran = 1</script><img src="x" onerror="window.__ran = 2"></script><script>window.__ran = 3</script>'
-    "<!--<script> javascript:window.__ran=4 \u2028\u2029 ]]> &lt;b&gt; {{ 7*7 }} <a href=\"javascript:window.__ran=5\">x</a>"
+    '<script>window.__ran = 1</script><img src="x" onerror="window.__ran = 2">'
+    "</script><script>window.__ran = 3</script><!--<script> javascript:window.__ran=4 \u2028\u2029 ]]> &lt;b&gt; "
+    '{{ 7*7 }} <a href="javascript:window.__ran=5">x</a>'
 )
 
 
@@ -101,8 +102,8 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
                 model=cell.model,
                 benchmark=cell.benchmark,
                 verdict=kind,
-                headline="Noise did not raise the score by more than chance would; an excess above 4.1 points is excluded.",
-                reasons=("The largest gain is within what clean against clean shows.", "All gates that withhold passed."),
+                headline="Noise did not raise the score by more than chance would.",
+                reasons=("The largest gain is within the noise floor.", "All gates that withhold passed."),
                 what_to_do=("Ask 400 questions instead of 100.", "Run the direct arm."),
                 effect=v.Effect(3, gain + 0.01, gain - 0.03, gain + 0.05, gain, gain - 0.02, gain + 0.02),
                 p_value=0.2,
@@ -111,12 +112,12 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
                 largest_compatible_excess=gain + 0.05,
                 gates=gates,
                 contrasts=(
-                    v.Contrast("noisy_vs_clean", "noisy against clean", 1, cell.n, gain, gain - 0.05, gain + 0.05, 0.3, 0.6, 9, 7),
-                    v.Contrast("noisy_vs_direct", "noisy against direct", None, cell.n, None, None, None, None, note="not run"),
+                    v.Contrast("noisy_vs_clean", "noisy - clean", 1, cell.n, gain, gain - 0.05, gain + 0.05, 0.3, 0.6),
+                    v.Contrast("noisy_vs_direct", "noisy - direct", None, 0, None, None, None, None, note="not run"),
                 ),
                 controls_missing=("No ensemble control.",),
                 cannot_exclude=("That repetition alone explains a gain.",),
-                noise_floor=v.NoiseFloor(True, 2, 1, 0.0, 1.0, 0.01, "Clean against clean: 0 of 1 comparisons rejected."),
+                noise_floor=v.NoiseFloor(True, 2, 1, 0.0, 1.0, 0.01, "Clean against clean: 0 of 1 rejected."),
                 calibration=None,
                 score=0.45 + 0.03 * (k % 12),
                 chance=0.25,
@@ -128,7 +129,7 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
                 draws=cell.draws,
                 sample_sizes={"noisy_rewrite r=1 #0": cell.n},
                 states={"correct": 5, "wrong": 3},
-            )  # fmt: skip
+            )
         )
     return v.RunVerdict(
         seed=seed,
@@ -138,9 +139,9 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
         cells=tuple(cells),
         paper={"model_summary": [], "router_summary": [], "cells": []},
         hypotheses=(v.Hypothesis("H1", 0.04, 0.02, "Some model gains under noise."),),
-        calibration=v.Calibration({"n_questions": 100, "routers": 3}, {"false_positive_rate": 0.031}, "Wrong in 3.1 %."),
+        calibration=v.Calibration({"n": 100, "routers": 3}, {"excess_fpr": 0.031}, "Wrong in 3.1 %."),
         self_test=(
-            v.SelfTest("model-00", "synthetic", "labels_shifted", "above_chance", "caught", True, "Accuracy fell to 11 %."),
-            v.SelfTest("model-00", "synthetic", "pairing_broken", "pairing", "missed", False, "The gate did not fail."),
+            v.SelfTest("model-00", "synthetic", "labels_shifted", "above_chance", "caught", True, "Fell to 11 %."),
+            v.SelfTest("model-00", "synthetic", "pairing_broken", "pairing", "missed", False, "It did not fail."),
         ),
     )

@@ -425,6 +425,17 @@ def test_500_for_everything_is_an_outage_too() -> None:
     with_server(lambda c: error(500, "dead engine"), use)
 
 
+def test_500_while_nothing_is_answered_is_never_an_error_row() -> None:
+    """More failures than max_attempts, and no answer to show that the row is to blame: the endpoint may be."""
+
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
+        with pytest.raises(EngineError, match="HTTP 500"):
+            await engine.run([request()])
+        assert len(server.calls) > FAST_RETRY.max_attempts
+
+    with_server(lambda c: error(500, "dead"), use, circuit=CircuitConfig(failures=1000, cooldown_s=0.05))
+
+
 def test_a_dead_endpoint_is_taken_out_and_comes_back() -> None:
     async def main() -> None:
         async with FaultyServer() as steady, FaultyServer() as flaky:

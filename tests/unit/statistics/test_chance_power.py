@@ -57,7 +57,9 @@ def test_power_agrees_with_summing_over_every_table(n, up, down, alpha):
     total = 0.0
     for b in range(n + 1):
         c = np.arange(n - b + 1)
-        probability = stats.multinomial.pmf(np.stack([np.full_like(c, b), c, n - b - c], axis=1), n, [up, down, 1 - up - down])
+        probability = stats.multinomial.pmf(
+            np.stack([np.full_like(c, b), c, n - b - c], axis=1), n, [up, down, 1 - up - down]
+        )
         total += probability[np.asarray(mcnemar_exact(np.full_like(c, b), c).pvalue) <= alpha].sum()
     assert mcnemar_power(n, up, down, alpha) == pytest.approx(total, abs=1e-9)
 

@@ -12,7 +12,7 @@ counts = st.integers(0, 60)
 
 
 def test_by_hand():
-    # 4 improve, 1 degrade: P(X >= 4), X ~ Binomial(5, 1/2) = (5 + 1) / 32 = 0.1875; mid-p takes half of P(X = 4) = 5/32.
+    # 4 improve, 1 degrade: P(X >= 4), X ~ Binomial(5, 1/2) = (5 + 1) / 32; mid-p takes half of P(X = 4) = 5/32.
     assert mcnemar_exact(4, 1).pvalue == pytest.approx(6 / 32)
     assert mcnemar_exact(4, 1, mid_p=True).pvalue == pytest.approx(6 / 32 - 5 / 64)
     assert mcnemar_exact(4, 1, "less").pvalue == pytest.approx(31 / 32)

@@ -43,6 +43,8 @@ def test_options_are_short_and_of_one_kind(questions: list[Question]) -> None:
     for q in questions:
         assert len(set(q.options)) == 4
         assert max(len(option) for option in q.options) <= 16
+        # A reply "B" must not be both a letter and an option.
+        assert not any(len(option) == 1 and option.isalpha() for option in q.options)
         assert len({len(option.split()) for option in q.options}) == 1 or q.id.startswith("elementary/geography/"), q
         assert max(len(option.split()) for option in q.options) <= 3
         kinds = {(option[0].isupper(), option.isdecimal()) for option in q.options}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from shard_rows import in_child, names, new_run, row, write
 
 from audit.errors import ShardError
-from audit.shards.attempt import start_attempt
+from audit.shards.attempt import as_attempt, current_attempt, start_attempt
 from audit.shards.convert import outcomes_to_table, table_to_outcomes
 from audit.shards.read import scan_run
 from audit.shards.schema import SCHEMA
@@ -131,6 +131,18 @@ def test_no_shard_of_the_old_attempt_appears_after_the_new_one_started(run: tupl
         thread.join()
     assert names(path / "shards") == shards  # and no temporary file either
     assert len(refused) == 3 and all("superseded" in text for text in refused)
+
+
+def test_a_new_attempt_waits_for_a_rename_that_was_already_allowed(run: tuple[Path, str]) -> None:
+    """Between a writer's check and its rename no new driver can start, so no scan can miss that rename."""
+    path, old = run
+    starter = threading.Thread(target=start_attempt, args=(path,))
+    with as_attempt(path, old):
+        starter.start()
+        starter.join(timeout=0.3)
+        assert starter.is_alive() and current_attempt(path) == old
+    starter.join(timeout=10)
+    assert current_attempt(path) != old
 
 
 def test_nobody_writes_where_no_run_was_opened(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def _cell_verdict(
     if decision.verdict == Verdict.WITHHELD and not failing and evidence is not None:
         failing = ("answer_leak",)
     missing, open_ = words.controls(cell)
-    limit = max(float(np.nanmax(evidence.clean.high)), 0.0) if evidence else None
+    limit = evidence.largest_compatible if evidence else None
     chance = chance_level(cell.n_options)
     score = None
     if evidence:

@@ -70,7 +70,7 @@ def decide(
              f"{thresholds.effect_of_interest:.3f} is of interest."),
             tuple(g.advice for g in gates if g.name == "enough_data"),
         )  # fmt: skip
-    limit = max(float(np.nanmax(evidence.clean.high)), 0.0)
+    limit = evidence.largest_compatible
     return Decision(
         Verdict.NO_EXCESS,
         (*reasons, f"The largest excess still compatible with the data is {limit:.3f} (95 %, over all r together)."),

@@ -16,7 +16,7 @@ from audit.statistics.chance import chance_level
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray
 from audit.statistics.power import discordance_of, minimum_detectable_gain
 from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, max_statistic_permutation
-from audit.statistics.values import Sweep, Unparsed, replicates_of, settings_values, sweep_of
+from audit.statistics.values import Sweep, replicates_of, settings_values, sweep_of
 from audit.verdict.thresholds import Thresholds
 
 CONFIDENCE = 0.95
@@ -67,6 +67,12 @@ class Evidence:
     chance: float
     discordance: float
     mde: float
+
+    @property
+    def largest_compatible(self) -> float:
+        """The upper end of the simultaneous interval, the largest over r, at least 0; NaN without intervals."""
+        high = self.clean.high[np.isfinite(self.clean.high)]
+        return max(float(high.max()), 0.0) if high.size else float("nan")
 
 
 def measure(
@@ -200,11 +206,6 @@ def simultaneous(gain: Resamples, confidence: float = CONFIDENCE) -> tuple[Float
     moved = finite[np.isfinite(finite)]
     c = float(np.quantile(moved, confidence)) if moved.size else 0.0
     return gain.estimate - c * se, gain.estimate + c * se
-
-
-def values_bounds(cell: CellOutcomes, reading: Unparsed) -> Sweep:
-    """The sweep with unreadable replies counted as "right" or "wrong" in both arms."""
-    return sweep_of(cell, unparsed=reading)
 
 
 def _if_paired(

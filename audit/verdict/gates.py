@@ -121,8 +121,9 @@ def pairing(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
     """The same question must be the same question in every arm.
 
     Right and wrong answers of one model agree between arms more than shuffled questions would. Each arm's accuracy per
-    question (mean over its settings) is correlated with that of all other arms; where the other arms hold three or more
-    settings, each single setting is too, so that one shuffled r is found. number: the smallest z = correlation *
+    question (mean over its settings) is correlated with that of all other arms; with ten times `pairing_questions_min`
+    questions and three or more settings in the other arms, each single setting is too, so that one shuffled r is found
+    (with fewer, a single setting's correlation is too noisy to accuse it). number: the smallest z = correlation *
     sqrt(n - 1). What is not itself above chance carries no signal and is left out.
     """
     name, source, limit = "pairing", "ours; conf/verdict: pairing_z_min", thresholds.pairing_z_min
@@ -137,7 +138,7 @@ def pairing(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
             continue
         reference = settings_values(cell, others)
         checked = {arm: settings_values(cell, settings)}
-        if len(others) >= 3:
+        if len(others) >= 3 and cell.n >= 10 * thresholds.pairing_questions_min:
             checked |= {label(s): to_values(cell.row(s)) for s in settings}
         for what, values in checked.items():
             z = _agreement(values, reference, cell, thresholds)

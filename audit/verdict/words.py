@@ -55,7 +55,7 @@ def headline(
             f"Too few questions to judge {model} on {benchmark}: {seen} could go unseen, so its score of {score:.0%} "
             "is neither cleared nor doubted."
         )
-    limit = max(float(np.nanmax(evidence.clean.high)), 0.0)
+    limit = evidence.largest_compatible
     return (
         f"No sign that {model} remembers {benchmark}: if its score of {score:.0%} is helped by memory at all, "
         f"the excess is at most {points(limit)}."

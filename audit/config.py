@@ -195,6 +195,8 @@ def validate(config: SweepConfig) -> None:
             raise unknown_name("worker model", config.worker, known_models())
         worker = worker_of(config, next(iter(config.model.values())))
         _validate_model(config.worker, worker, reading_of(config, worker))
+    if config.gate and not config.report:
+        raise ConfigError("gate=true needs the verdict, which the report holds: leave report=true.")
     if config.store.format not in ("arrow", "parquet"):
         raise ConfigError(f"Invalid store.format: {config.store.format!r}. Expected arrow or parquet.")
     if config.store.rows_per_shard is not None and config.store.rows_per_shard < 1:

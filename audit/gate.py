@@ -51,7 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "4 withheld, brittle or underpowered. A panel has the code of its worst cell: 3, then 4, then 0.",
     )
     parser.add_argument("run_dir", type=Path, help="a run directory, such as outputs/my_run")
-    run_dir = parser.parse_args(arguments).run_dir
+    code = print_verdict(parser.parse_args(arguments).run_dir)
+    if code != RUN_FAILED:
+        print(f"exit code {code}")
+    return code
+
+
+def print_verdict(run_dir: Path) -> int:
+    """Print each cell's verdict with its reasons; the exit code that it stands for."""
     path = run_dir / "report" / "verdict.json"
     try:
         verdict = json.loads(path.read_text(encoding="utf-8"))
@@ -75,7 +82,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             console.print(Text(f"  not run: {control}"))
     if not verdict["cells"]:
         return _failed(f"{path} holds no cell: nothing was measured.")
-    console.print(Text(f"exit code {code}"))
     return code
 
 

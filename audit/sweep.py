@@ -22,13 +22,17 @@ register()
 
 @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="sweep")
 def main(cfg: DictConfig) -> None:
-    """Hydra's entry. Errors that teach go to stderr without a traceback."""
+    """Hydra's entry."""
+    sys.exit(run_config(cfg))
+
+
+def run_config(cfg: DictConfig) -> int:
+    """Validate and run a composed configuration. Errors that teach go to stderr without a traceback."""
     try:
-        config = from_hydra(cfg)
-        sys.exit(sweep(config))
+        return sweep(from_hydra(cfg))
     except (AuditError, OmegaConfBaseException) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        sys.exit(1)
+        return 1
 
 
 def sweep(config: SweepConfig) -> int:
@@ -42,22 +46,26 @@ def sweep(config: SweepConfig) -> int:
         _print_failed(result.failed)
         return 1
     print_summary(result.run_dir)
-    verdict = None
+    code = 0
     if config.report:
+        from audit.gate import print_verdict
         from audit.report.build import build_report
+        from audit.verdict.thresholds import Thresholds
 
-        paths = build_report([result.run_dir], result.run_dir / "report", seed=config.seed)
+        paths = build_report(
+            [result.run_dir],
+            result.run_dir / "report",
+            seed=config.seed,
+            thresholds=Thresholds.from_mapping(config.verdict),
+            control_benchmark=config.control_benchmark,
+        )
+        code = print_verdict(result.run_dir)
         print(f"report   {paths.html}")
-        verdict = paths.verdict
     print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
     if result.failed:
         _print_failed(result.failed)
         return 1
-    if config.gate:
-        from audit.gate import exit_code_of_run
-
-        return exit_code_of_run(result.run_dir)
-    return 0 if verdict is not None or not config.report else 1
+    return code if config.gate else 0
 
 
 def _print_failed(failed: dict[str, str]) -> None:

@@ -37,7 +37,7 @@ def build_engine(spec: EngineSpec) -> Engine:
         from audit.runtime.engines.scripted import ScriptedEngine
         from audit.shards.questions import QuestionFile
 
-        script = {q.id: (q.gold, len(q.options)) for q in QuestionFile(spec.questions_path)}
+        script = {question.id: question for question in QuestionFile(spec.questions_path)}
         return ScriptedEngine(spec.model.scripted, spec.engine_id, script)
     if spec.model.engine == "openai":
         from audit.runtime.engines.openai_engine import OpenAIEngine
@@ -153,8 +153,9 @@ def _start_actor(spec: EngineSpec, placement: Placement | None, groups: list[Pla
         "max_concurrency": 10_000,
         "max_restarts": spec.model.max_restarts,
         "max_task_retries": spec.model.max_restarts,
-        "runtime_env": {"env_vars": _environment(spec)},
     }
+    if environment := _environment(spec):  # a process started for it costs seconds, so only where it is needed
+        options["runtime_env"] = {"env_vars": environment}
     if placement is not None:
         group = placement_group(list(placement.bundles), strategy=placement.strategy)
         groups.append(group)

@@ -121,7 +121,7 @@ def _hub_commit(model: ModelConfig) -> str:
         raise EngineLoadError(
             f"{label} is not on the hub, or it is private and HF_TOKEN is not set. Give path=<hub id or local folder>."
         ) from error
-    except (OfflineModeIsEnabled, HfHubHTTPError, OSError) as error:
+    except (OfflineModeIsEnabled, *HfHubHTTPError.__bases__) as error:  # the HTTP client's own errors, and OSError
         try:
             snapshot = snapshot_download(model.path, revision=model.revision, local_files_only=True)
         except (LocalEntryNotFoundError, OSError):

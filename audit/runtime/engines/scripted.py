@@ -9,19 +9,26 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
+from string import ascii_uppercase
 
 from audit.config import ScriptedConfig
 from audit.errors import EngineLoadError
-from audit.records import Arm, FinishReason, Generation, GenerationRequest, Role
+from audit.records import Arm, FinishReason, Generation, GenerationRequest, Question, Role
 
-_NOISE = "A train leaves the station at noon and the weather is mild."
+_NOISE = (
+    "A train leaves the station at noon.",
+    "The weather is mild today.",
+    "Somebody in the next room is playing the piano.",
+    "The shop on the corner sells umbrellas.",
+    "The meeting was moved to Thursday.",
+)
 _SCALE = float(2**64)
 
 
 class ScriptedEngine:
-    """`script[question_id]` is (gold index, number of options): what the worker reads its answers from."""
+    """`script` has every question by id: what the routers pass on and the worker reads its answers from."""
 
-    def __init__(self, config: ScriptedConfig, engine_id: str, script: Mapping[str, tuple[int, int]]) -> None:
+    def __init__(self, config: ScriptedConfig, engine_id: str, script: Mapping[str, Question]) -> None:
         self.engine_id = engine_id
         self._config = config
         self._script = script
@@ -44,15 +51,17 @@ class ScriptedEngine:
         return None
 
     def _route(self, request: GenerationRequest) -> Generation:
-        words = request.prompt.split()
+        question = self._script[request.question_id]
+        lines = [question.text, *(f"{a}. {text}" for a, text in zip(ascii_uppercase, question.options, strict=False))]
         if request.arm == Arm.NOISY_REWRITE:
             offset = request.seed % 3
-            words = [word for i, word in enumerate(words) if i % 3 != offset]
-            return self._generation(request, " ".join([*words, _NOISE]))
-        return self._generation(request, " ".join(words))
+            lines = [_drop_every_third(line, offset) for line in lines]
+            lines.append(_NOISE[request.seed % len(_NOISE)])
+        return self._generation(request, "\n".join(lines))
 
     def _answer(self, request: GenerationRequest) -> Generation:
-        gold, n_options = self._script[request.question_id]
+        question = self._script[request.question_id]
+        gold, n_options = question.gold, len(question.options)
         u_item = _unit(request.question_id)  # the same item is hard in every arm, so outcomes are paired
         u_draw = _unit(f"{request.question_id}|{request.seed}")
         p = self._config.accuracy.get(str(request.arm), 0.5)
@@ -80,6 +89,10 @@ class ScriptedEngine:
             completion_tokens=max(1, len(text) // 4),
             engine_id=self.engine_id,
         )
+
+
+def _drop_every_third(line: str, offset: int) -> str:
+    return " ".join(word for i, word in enumerate(line.split()) if i % 3 != offset)
 
 
 def _unit(text: str) -> float:

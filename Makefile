@@ -1,0 +1,44 @@
+# make audit: a finished router-worker audit of the embedded model.  make test: the tests.  Both install what they need.
+
+PYTHON ?= python3
+# The engine's build: gpu where an NVIDIA driver is found, else cpu.
+ENGINE ?= $(if $(shell command -v nvidia-smi 2>/dev/null),gpu,cpu)
+# Overrides of the sweep, such as: make audit ARGS="n=200 r=1..9"
+ARGS ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed-$(ENGINE)
+AUDIT := r=1..3 draws=nested ensemble_control=true clean_replicates=3
+
+.PHONY: audit test check bench calibrate install lock clean
+
+audit: $(STAMP)
+	$(PY) -m audit.sweep $(AUDIT) $(ARGS)
+
+test: $(STAMP)
+	$(PY) -m pytest $(ARGS)
+
+check: $(STAMP)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+bench: $(STAMP)
+	$(PY) -m bench $(ARGS)
+
+calibrate: $(STAMP)
+	$(PY) -m audit.calibrate $(ARGS)
+
+install: $(STAMP)
+
+$(STAMP): requirements/$(ENGINE).txt requirements/overrides.txt requirements/install.sh pyproject.toml
+	PYTHON=$(PYTHON) sh requirements/install.sh $(ENGINE) $(VENV)
+	touch $@
+
+# Pins every package again, without addresses: names and versions only.
+lock:
+	sh requirements/lock.sh
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

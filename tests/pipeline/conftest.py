@@ -1,0 +1,139 @@
+"""A real local Ray cluster (`ray start --head`), shared by the pipeline tests, and runs of the real command on it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from audit.config import CONF_DIR, register
+from audit.sweep import run_config
+
+ROOT = Path(__file__).resolve().parents[2]
+RAY = Path(sys.executable).parent / "ray"
+_PORT, _DASHBOARD = 46379, 48265
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(item.fspath).is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.pipeline)
+
+
+@dataclass
+class Cluster:
+    """A running head node. `env` makes commands join it."""
+
+    address: str
+    dashboard: str
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    env = {**os.environ, "RAY_AUTH_MODE": "disabled", "RAY_DISABLE_IMPORT_WARNING": "1"}
+    env.pop("RAY_ADDRESS", None)
+    started = subprocess.run(
+        [RAY, "start", "--head", f"--port={_PORT}", "--node-ip-address=127.0.0.1", "--dashboard-host=127.0.0.1",
+         f"--dashboard-port={_DASHBOARD}", "--include-dashboard=true", "--num-cpus=4", "--disable-usage-stats",
+         "--object-store-memory=500000000"],
+        env=env, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert started.returncode == 0, started.stdout + started.stderr
+    address = f"127.0.0.1:{_PORT}"
+    try:
+        yield Cluster(address, f"http://127.0.0.1:{_DASHBOARD}", {**env, "RAY_ADDRESS": address})
+    finally:
+        subprocess.run([RAY, "stop", "--force"], env=env, capture_output=True, timeout=120, check=False)
+
+
+@dataclass
+class Run:
+    """One start of `python -m audit.sweep`."""
+
+    process: subprocess.Popen[str]
+    run_dir: Path
+
+    def wait(self, timeout: float = 240) -> tuple[int, str]:
+        out, _ = self.process.communicate(timeout=timeout)
+        return self.process.returncode, out
+
+    def kill(self) -> None:
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.communicate(timeout=30)
+
+    def wait_for_shards(self, count: int, timeout: float = 120) -> None:
+        """Until so many shards are there, or the run ended."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if len(list((self.run_dir / "shards").glob("*.arrow"))) >= count:
+                return
+            time.sleep(0.02)
+
+
+@dataclass
+class Finished:
+    """A sweep that ran in this process, as the command would have: exit code and what it printed."""
+
+    code: int
+    out: str
+    run_dir: Path
+
+
+@pytest.fixture(scope="session")
+def driver(cluster: Cluster) -> Iterator[None]:
+    """This process as a driver of the cluster; a sweep finds Ray initialised and uses it."""
+    import ray
+
+    before = {name: os.environ.get(name) for name in ("RAY_AUTH_MODE", "RAY_ADDRESS")}
+    os.environ.update({name: cluster.env[name] for name in before})
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="WARNING")
+    yield
+    ray.shutdown()
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name)
+        else:
+            os.environ[name] = value
+
+
+@pytest.fixture
+def sweep(driver: None, tmp_path: Path) -> Callable[..., Finished]:
+    """Run a sweep here: sweep("r=1..3", "n=20") -> Finished. Starting the command anew costs ten seconds a time."""
+
+    def run(*overrides: str, run_dir: Path | None = None, model: str = "scripted") -> Finished:
+        register()
+        target = run_dir or tmp_path / "run"
+        out = io.StringIO()
+        with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+            cfg = compose("sweep", [f"model={model}", f"run_dir={target}", "report=false", *overrides])
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            code = run_config(cfg)
+        return Finished(code, out.getvalue(), target)
+
+    return run
+
+
+@pytest.fixture
+def command(cluster: Cluster, tmp_path: Path) -> Callable[..., Run]:
+    """Start the real command: command("r=1..3", "n=20") -> Run, in a process of its own that can be killed."""
+
+    def start(*overrides: str, run_dir: Path | None = None, model: str = "scripted") -> Run:
+        target = run_dir or tmp_path / "run"
+        words = [sys.executable, "-m", "audit.sweep", f"model={model}", f"run_dir={target}", "report=false", *overrides]
+        process = subprocess.Popen(
+            words, cwd=ROOT, env=cluster.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        return Run(process, target)
+
+    return start

@@ -1,0 +1,83 @@
+"""kill -9 at many moments, then the same command again: every key once, nothing lost, finished work not repeated."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from pipeline_helpers import keys_of
+
+SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "store.rows_per_shard=24",
+         "cluster.chunks_in_flight=4", "model.scripted.scripted.latency_s=0.2")  # fmt: skip
+ROWS = 60 * 7
+
+
+def pids(pattern: str) -> list[int]:
+    """Processes whose command line starts like a Ray worker's: ray::<class>."""
+    listed = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout
+    return [int(line.split()[0]) for line in listed.splitlines() if pattern in line and "ps -eo" not in line]
+
+
+def assert_complete(command, run) -> None:
+    """The same command again ends well, with every key once, and does not touch the shards that were there."""
+    before = {p.name: p.stat().st_mtime_ns for p in (run.run_dir / "shards").glob("*.arrow")}
+    code, out = command(*SWEEP, run_dir=run.run_dir).wait()
+    assert code == 0, out
+    keys = keys_of(run.run_dir)
+    assert len(keys) == len(set(keys)) == ROWS
+    quarantined = (
+        {p.name for p in (run.run_dir / "quarantine").glob("*")} if (run.run_dir / "quarantine").exists() else set()
+    )
+    after = {p.name: p.stat().st_mtime_ns for p in (run.run_dir / "shards").glob("*.arrow")}
+    assert all(after[name] == stamp for name, stamp in before.items() if name not in quarantined)
+
+
+@pytest.mark.parametrize("shards", [0, 1, 5, 12])
+def test_the_driver_is_killed(command, shards):
+    run = command(*SWEEP)
+    if shards == 0:
+        time.sleep(6)  # while Ray connects and the engine loads
+    else:
+        run.wait_for_shards(shards)
+    run.kill()
+    assert_complete(command, run)
+
+
+@pytest.mark.parametrize("stage", ["RouteStage", "AnswerStage", "StoreStage"])
+def test_a_ray_worker_is_killed(command, stage):
+    run = command(*SWEEP)
+    run.wait_for_shards(3)
+    victims = pids(f"MapWorker(MapBatches({stage}))")
+    assert victims, "no such Ray worker: the test would prove nothing"
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    run.wait()
+    assert_complete(command, run)
+
+
+def test_the_engine_is_killed_twice(command):
+    run = command(*SWEEP)
+    for shards in (2, 8):
+        run.wait_for_shards(shards)
+        victims = pids("ray::EngineActor")
+        assert victims or run.process.poll() is not None
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+    run.wait()
+    assert_complete(command, run)
+
+
+def test_a_truncated_shard_is_set_aside_and_redone(command):
+    run = command(*SWEEP)
+    assert run.wait()[0] == 0
+    shard = sorted((run.run_dir / "shards").glob("*.arrow"))[0]
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[: len(whole) // 2])
+    code, out = command(*SWEEP, run_dir=run.run_dir).wait()
+    assert code == 0, out
+    assert "quarantine" in out
+    keys = keys_of(run.run_dir)
+    assert len(keys) == len(set(keys)) == ROWS

@@ -1,0 +1,142 @@
+"""The sweep as a user runs it: the command, a real Ray, the scripted engine, shards on disk."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.dataset as ds
+from pipeline_helpers import keys_of, rows_of
+
+from audit.shards.schema import SCHEMA
+
+
+def test_a_sweep_writes_every_key_once_and_documents_itself(sweep, tmp_path):
+    run = sweep("r=1..3", "n=30", "ensemble_control=true", "clean_replicates=2", "draws=nested")
+    assert run.code == 0, run.out
+    # direct 1, forward_full r=1..3 and a second clean replicate, noisy r=1..3: 1 + 4 + 3 settings
+    keys = keys_of(run.run_dir)
+    assert len(keys) == len(set(keys)) == 30 * 8
+    table = ds.dataset(run.run_dir / "shards", format="ipc").to_table()
+    assert table.schema.names == SCHEMA.names
+    manifest = json.loads((run.run_dir / "manifest.json").read_text())
+    assert manifest["status"] == "finished"
+    assert sum(s["rows"] for s in manifest["shards"]) == 240
+    assert len(manifest["sampled_ids"]["elementary"]) == 30
+    assert manifest["models"]["scripted"]["revision"] == "scripted"
+    assert "noisy_rewrite" in run.out and "accuracy" in run.out
+
+
+def test_the_worker_is_sent_nothing_of_the_question_that_no_message_holds(sweep):
+    """On the text that was really sent: with the messages cut out of it, the prompt says nothing of the question."""
+    run = sweep("r=1..2", "n=20")
+    assert run.code == 0, run.out
+    seen = 0
+    for row in rows_of(run.run_dir):
+        if row["arm"] == "direct":
+            assert row["question"] in row["worker_prompt"]
+            continue
+        rest = row["worker_prompt"]
+        for message in row["router_messages"]:
+            assert message in rest  # the worker does see every message whole
+            rest = rest.replace(message, "", 1)
+        assert row["question"] not in rest
+        assert not any(f"{letter}. {option}" in rest for letter, option in zip("ABCD", row["options"], strict=True))
+        seen += 1
+    assert seen == 60
+
+
+def test_nested_draws_share_messages_and_prompt_prefixes(sweep):
+    run = sweep("r=1..4", "n=10", "draws=nested", "arms=[forward_full,noisy_rewrite]")
+    assert run.code == 0, run.out
+    rows = {(r["question_id"], r["routers"]): r for r in rows_of(run.run_dir) if r["arm"] == "noisy_rewrite"}
+    for (question_id, r), row in rows.items():
+        assert len(row["router_messages"]) == r
+        if r > 1:
+            shorter = rows[question_id, r - 1]
+            assert row["router_messages"][:-1] == shorter["router_messages"]
+            assert row["worker_prompt"].startswith(shorter["worker_prompt"].rstrip())
+    one = next(iter(rows))[0]
+    assert len(set(rows[one, 4]["router_messages"])) > 1  # routers differ by their seeds
+
+
+def test_independent_draws_share_no_router_seed(sweep):
+    run = sweep("r=1..3", "n=10")
+    assert run.code == 0, run.out
+    rows = {(r["question_id"], r["routers"]): r for r in rows_of(run.run_dir) if r["arm"] == "noisy_rewrite"}
+    shared = sum(rows[q, 1]["router_messages"][0] == rows[q, 3]["router_messages"][0] for q, r in rows if r == 1)
+    assert shared < 10  # the scripted router has three ways to delete: a third agree by chance
+
+
+def test_one_engine_serves_both_roles(sweep):
+    run = sweep("r=2", "n=8", "model.scripted.replicas=1")
+    assert run.code == 0, run.out
+    for row in rows_of(run.run_dir):
+        assert {row["engine_id"], *row["router_engine_ids"]} == {"scripted/0"}
+
+
+def test_replicas_share_the_work_by_question(sweep):
+    run = sweep("r=3", "n=40", "model.scripted.replicas=2")
+    assert run.code == 0, run.out
+    rows = rows_of(run.run_dir)
+    assert {row["engine_id"] for row in rows} == {"scripted/0", "scripted/1"}
+    kept = sum(len({row["engine_id"], *row["router_engine_ids"]}) == 1 for row in rows)
+    assert kept / len(rows) > 0.9  # question affinity: the prefix cache is on that replica
+
+
+def test_a_model_that_fails_to_load_is_named_and_the_others_finish(sweep, tmp_path):
+    broken = "+model.broken={name: broken, engine: scripted, scripted: {fail_to_load: true}}"
+    run = sweep("r=1", "n=10", broken)
+    assert run.code == 1
+    assert "model broken failed" in run.out and "fail_to_load" in run.out
+    assert {row["model"] for row in rows_of(run.run_dir)} == {"scripted"}
+    assert len(keys_of(run.run_dir)) == 30
+    manifest = json.loads((run.run_dir / "manifest.json").read_text())
+    assert "fail_to_load" in manifest["models_failed"]["broken"]
+
+
+def test_another_worker_answers(sweep):
+    other = "+model.other={name: other, engine: scripted, worker: {max_tokens: 8}}"
+    run = sweep("r=1", "n=6", other, "worker=other")
+    assert run.code == 0, run.out
+    routed = [r for r in rows_of(run.run_dir) if r["model"] == "scripted" and r["arm"] != "direct"]
+    assert routed
+    assert all(r["engine_id"] == "other/0" and r["router_engine_ids"] == ["scripted/0"] for r in routed)
+
+
+def test_a_control_benchmark_is_run_beside(sweep, tmp_path):
+    exam = tmp_path / "exam.jsonl"
+    exam.write_text(
+        "".join(json.dumps({"question": f"What is {i} + {i}?", "choices": [str(2 * i), str(2 * i + 1)], "answer": 0}) + "\n"
+                for i in range(12))
+    )  # fmt: skip
+    run = sweep("r=1", "n=12", "benchmark=mcq_file", f"benchmark.path={exam}", "control_benchmark=elementary")
+    assert run.code == 0, run.out
+    rows = rows_of(run.run_dir)
+    assert len({row["benchmark"] for row in rows}) == 2
+    assert len(rows) == 2 * 12 * 3
+
+
+def test_parquet_shards_on_request(sweep):
+    run = sweep("r=1", "n=10", "store.format=parquet")
+    assert run.code == 0, run.out
+    table = ds.dataset(run.run_dir / "shards", format="parquet").to_table()
+    assert table.num_rows == 30
+
+
+def test_a_run_directory_of_another_config_is_refused(sweep):
+    first = sweep("r=1", "n=10")
+    assert first.code == 0, first.out
+    second = sweep("r=1", "n=11")
+    assert second.code == 1
+    assert "another configuration" in second.out and "n: 10 there, 11 now" in second.out
+    assert len(keys_of(first.run_dir)) == 30
+
+
+def test_the_same_command_again_finds_all_done(sweep):
+    first = sweep("r=1..2", "n=10")
+    assert first.code == 0, first.out
+    stamps = {p.name: p.stat().st_mtime_ns for p in (first.run_dir / "shards").iterdir()}
+    again = sweep("r=1..2", "n=10")
+    assert again.code == 0, again.out
+    assert "40 of 40 rows are already there" in again.out
+    assert {p.name: p.stat().st_mtime_ns for p in (first.run_dir / "shards").iterdir()} == stamps

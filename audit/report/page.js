@@ -277,7 +277,7 @@
   });
   for (const select of Object.values(control)) select.addEventListener("change", apply);
   byId("drill-form").addEventListener("submit", (event) => event.preventDefault());
-  byId("reset").addEventListener("click", () => {
+  byId("clear").addEventListener("click", () => {
     byId("drill-form").reset();
     hits = null;
     search++;

@@ -185,6 +185,7 @@ def render(
         arms=ARMS,
         names=names,
         tally=[(v, tally[v]) for v in WORDS if tally[v]],
+        todo=_todo(run.cells, names),
         figures=_WithDefault(figures),
         accuracies=accuracies,
         clustered=clustered,
@@ -231,6 +232,15 @@ def _gate_items(cells: Sequence[CellVerdict]) -> list[dict[str, Any]]:
         for g in c.gates
         if g.items or g.status is Status.FAIL
     ]
+
+
+def _todo(cells: Sequence[CellVerdict], names: Mapping[tuple[str, str], str]) -> list[tuple[str, list[str]]]:
+    """Each first piece of advice once, with the names it is for."""
+    out: dict[str, list[str]] = {}
+    for c in cells:
+        if c.what_to_do:
+            out.setdefault(c.what_to_do[0], []).append(names[c.model, c.benchmark])
+    return list(out.items())
 
 
 def _title(run: RunVerdict) -> str:

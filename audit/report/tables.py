@@ -20,7 +20,8 @@ def safe(text: str) -> str:
     >>> safe("=HYPERLINK(1)")
     "'=HYPERLINK(1)"
     """
-    return "'" + text if text.startswith(_FORMULA) else text
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")  # the csv module does not quote a lone CR
+    return "'" + lines if text.startswith(_FORMULA) else lines
 
 
 def write(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:

@@ -1,0 +1,243 @@
+"""The report in a real browser: quiet, offline, deaf to what models wrote, quick with 100,000 outcomes."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import panels
+import pytest
+
+from audit.records import Arm
+from audit.report.build import write_report
+from audit.shards.read import load_cells
+
+pytestmark = pytest.mark.browser
+
+FILTER_LIMIT_MS = 500  # issue: a change of filter with 100,000 outcomes
+OPEN_LIMIT_S = 10
+
+
+def _report(folder: Path, outcomes: list[Any], **options: Any) -> Path:
+    run = panels.run_of(folder / "run", outcomes)
+    write_report([run], folder / "report", panels.verdict_of([run], seed=1), load_cells(run), seed=1, **options)
+    return folder / "report" / "report.html"
+
+
+@pytest.fixture(scope="module")
+def panel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _report(tmp_path_factory.mktemp("panel"), panels.outcomes_of(3, 25))
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _report(tmp_path_factory.mktemp("hostile"), panels.hostile(panels.outcomes_of(2, 5)))
+
+
+def _open(browser: Any, page: Path, width: int = 1280, dark: bool = False) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    for kind in ("browser", "performance"):
+        browser.get_log(kind)
+    browser.get(page.as_uri())
+    assert browser.execute_script("return document.documentElement.dataset.ready") == "true"
+
+
+def _filter(browser: Any, name: str, label_start: str) -> str:
+    """Choose the option whose label starts so; the count line after it."""
+    script = """
+        const select = document.getElementById("f-" + arguments[0]);
+        const option = [...select.options].find((o) => o.textContent.startsWith(arguments[1]));
+        select.value = option.value;
+        select.dispatchEvent(new Event("change"));
+        return document.getElementById("count").textContent;
+    """
+    return str(browser.execute_script(script, name, label_start))
+
+
+def _count(browser: Any) -> int:
+    return int(
+        browser.execute_script("return document.getElementById('count').textContent").split()[0].replace(",", "")
+    )
+
+
+def _search(browser: Any, words: str) -> int:
+    script = """
+        const done = arguments[1], input = document.getElementById("f-text");
+        const drill = document.getElementById("drill");
+        drill.dataset.ms = "";
+        input.value = arguments[0];
+        input.dispatchEvent(new Event("input"));
+        const wait = () => (drill.dataset.ms === "" ? setTimeout(wait, 10) : done(true));
+        wait();
+    """
+    browser.execute_async_script(script, words)
+    return _count(browser)
+
+
+def test_the_page_is_quiet_and_asks_nothing_of_the_network(browser: Any, panel: Path) -> None:
+    _open(browser, panel)
+    browser.execute_script("document.querySelector('#rows button').click()")
+    assert browser.get_log("browser") == []
+    asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    urls = [m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"]
+    assert urls  # the page itself was seen, so the log works
+    assert [u for u in urls if not u.startswith(("file:", "data:"))] == []
+    assert len([u for u in urls if u.startswith("file:")]) == 1
+
+
+def test_nothing_that_a_model_wrote_runs(browser: Any, hostile: Path) -> None:
+    _open(browser, hostile)
+    opened = browser.execute_script(
+        "const all = [...document.querySelectorAll('#rows button.row')]; all.forEach((b) => b.click());"
+        "document.querySelectorAll('details').forEach((d) => (d.open = true)); return all.length;"
+    )
+    assert opened == 50
+    assert _search(browser, "onerror") == 80
+    time.sleep(0.3)  # an onerror handler would have fired by now
+    assert browser.execute_script("return typeof window.__ran") == "undefined"
+    assert browser.execute_script("return document.querySelectorAll('main img, main a[href^=javascript]').length") == 0
+    texts = browser.execute_script("return [...document.querySelectorAll('#rows .row')].map((x) => x.textContent)")
+    assert "<script>" in texts[0]  # shown as it was written
+    assert browser.get_log("browser") == []
+
+
+def test_an_injected_script_would_be_blocked(browser: Any, panel: Path) -> None:
+    """The second wall: were an element ever to slip in, the policy does not run it."""
+    _open(browser, panel)
+    browser.execute_script(
+        "const s = document.createElement('script'); s.textContent = 'window.__ran = 9'; document.body.append(s);"
+        "const d = document.createElement('div');"
+        'd.innerHTML = \'<img src="nowhere.png" onerror="window.__ran = 8">\';'
+        "document.body.append(d);"
+    )
+    time.sleep(0.3)
+    assert browser.execute_script("return typeof window.__ran") == "undefined"
+    assert len(browser.get_log("browser")) >= 1
+
+
+def test_filters_show_what_they_say(browser: Any, panel: Path) -> None:
+    _open(browser, panel)
+    outcomes = panels.outcomes_of(3, 25)
+    assert _count(browser) == len(outcomes)
+    _filter(browser, "model", "model-01")
+    assert _count(browser) == sum(o.model == "model-01" for o in outcomes)
+    _filter(browser, "arm", "noisy")
+    _filter(browser, "routers", "2")
+    chosen = [o for o in outcomes if (o.model, o.arm, o.routers) == ("model-01", Arm.NOISY_REWRITE, 2)]
+    assert _count(browser) == len(chosen) == 25
+    _filter(browser, "transition", "improve")
+    clean = {
+        o.question_id: o.correct
+        for o in outcomes
+        if (o.model, o.arm, o.routers, o.replicate) == ("model-01", Arm.FORWARD_FULL, 1, 0)
+    }
+    assert _count(browser) == sum(o.correct is True and clean[o.question_id] is False for o in chosen)
+    browser.execute_script("document.getElementById('clear').click()")
+    assert _count(browser) == len(outcomes)
+    _filter(browser, "gate", "parseability")
+    assert _count(browser) == 3 * 7 * 8  # seven questions behind the gate, three models, eight settings
+    browser.execute_script("document.getElementById('clear').click()")
+    _filter(browser, "state", "unparsed")
+    assert _count(browser) == sum(o.error is None and not o.parsed and o.finish_reason != "length" for o in outcomes)
+    browser.execute_script("document.getElementById('clear').click()")
+    needle = outcomes[0].question_id
+    assert _search(browser, needle.upper()) == sum(
+        any(needle in t for t in (o.question_id, o.question, o.worker_prompt)) for o in outcomes
+    )
+    assert _search(browser, "no such words anywhere") == 0
+    assert "No answer fits" in browser.execute_script("return document.getElementById('rows').textContent")
+
+
+def test_a_line_opens_by_keyboard_and_shows_everything(browser: Any, panel: Path) -> None:
+    _open(browser, panel)
+    _filter(browser, "arm", "noisy")
+    _filter(browser, "routers", "3")
+    browser.execute_script("document.querySelector('#rows button').focus()")
+    browser.switch_to.active_element.send_keys("\ue007")  # Enter
+    detail = browser.execute_script("return document.querySelector('#rows .detail').textContent")
+    o = next(
+        o for o in panels.outcomes_of(3, 25) if o.model == "model-00" and o.arm == Arm.NOISY_REWRITE and o.routers == 3
+    )
+    for text in (o.question, *o.options, *o.router_messages, o.worker_prompt, o.response):
+        assert text in detail
+    assert "right answer" in detail
+    assert browser.execute_script("return document.querySelectorAll('#rows .chips button').length") == 8
+    browser.execute_script("document.querySelector('#rows .chips button').click()")
+    assert "No router" in browser.execute_script("return document.querySelector('#rows .detail').textContent")
+    browser.switch_to.active_element.send_keys("\ue007")
+
+
+@pytest.mark.parametrize("width", [1280, 390, 360])
+@pytest.mark.parametrize("dark", [False, True])
+def test_no_sideways_scroll_and_readable_colours(browser: Any, panel: Path, width: int, dark: bool) -> None:
+    _open(browser, panel, width, dark)
+    browser.execute_script(
+        "document.querySelectorAll('details').forEach((d) => (d.open = true));"
+        "document.querySelector('#rows button').click()"
+    )
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    contrasts = browser.execute_script("""
+        const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
+            .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+        const ground = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
+            if (c !== "rgba(0, 0, 0, 0)") return c; } };
+        const out = [];
+        const every = "h1,h2,p,td,th,dt,dd,summary,.word,.muted,.row span,.s-fail,.s-pass,a";
+        for (const e of document.querySelectorAll(every)) {
+            const a = light(getComputedStyle(e).color), b = light(ground(e));
+            const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+            out.push([ratio, e.className + " " + e.textContent.slice(0, 40)]);
+        }
+        return out.sort((x, y) => x[0] - y[0]).slice(0, 3);
+    """)
+    assert contrasts[0][0] >= 4.5, contrasts  # WCAG 2.2, 1.4.3
+
+
+def test_texts_left_out_are_said(browser: Any, tmp_path: Path) -> None:
+    page = _report(tmp_path, panels.outcomes_of(2, 20), max_text_bytes=20_000)
+    _open(browser, page)
+    assert "This page holds the texts of" in browser.execute_script("return document.body.textContent")
+    browser.execute_script("document.querySelectorAll('#rows button.row').forEach((b) => b.click())")
+    assert "they are in the shards" in browser.execute_script("return document.getElementById('rows').textContent")
+    assert browser.get_log("browser") == []
+
+
+def test_100_000_outcomes_stay_quick(browser: Any, tmp_path: Path) -> None:
+    """12 models, 9 r: 26 settings' worth of rows are made from few texts and given ids and texts of their own."""
+    base = panels.outcomes_of(4, 100, range(1, 10), with_ensemble=False)
+    copies = -(-100_000 // len(base))
+    outcomes = [
+        replace(o, question_id=f"{o.question_id}-{k}", group=f"{k}", question=f"{k}: {o.question}",
+                response=f"{o.response} ({k}, {o.routers})")
+        for k in range(copies)
+        for o in base
+    ]  # fmt: skip
+    page = _report(tmp_path, outcomes)
+    start = time.monotonic()
+    _open(browser, page)
+    opened = time.monotonic() - start
+    assert _count(browser) == len(outcomes) >= 100_000
+    times = {}
+    for name, label in (("model", "model-02"), ("arm", "noisy"), ("transition", "degrade"), ("gate", "parseability")):
+        times[name] = browser.execute_script(
+            """
+            const select = document.getElementById("f-" + arguments[0]), start = performance.now();
+            select.value = [...select.options].find((o) => o.textContent.startsWith(arguments[1])).value;
+            select.dispatchEvent(new Event("change"));
+            document.body.offsetHeight;  // layout included
+            return performance.now() - start;
+            """,
+            name,
+            label,
+        )
+    print(f"{len(outcomes)} outcomes, {page.stat().st_size / 1e6:.1f} MB, open {opened:.2f} s, filters (ms) {times}")
+    assert max(times.values()) < FILTER_LIMIT_MS
+    assert opened < OPEN_LIMIT_S
+    assert browser.get_log("browser") == []

@@ -1,0 +1,110 @@
+"""The packed drill-down: nothing lost, nothing escapes, the same questions kept everywhere."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import panels
+import pytest
+
+from audit.records import Arm
+from audit.report import drill as d
+
+
+def _column(pack: d.DrillDown, name: str, kind: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(pack.head["columns"][name]), dtype=kind)
+
+
+def _texts(pack: d.DrillDown) -> list[str]:
+    return [text for chunk in pack.chunks for text in chunk]
+
+
+def test_every_text_can_be_read_back() -> None:
+    outcomes = panels.outcomes_of(2, 6)
+    pack = d.pack(panels.table_of(outcomes), seed=1)
+    texts = _texts(pack)
+    assert len(texts) == len(set(texts))
+    refs, offset = _column(pack, "refs", "<u4"), _column(pack, "offset", "<u4")
+    count, question = _column(pack, "messages", "<u2"), _column(pack, "question", "<u4")
+    model, arm = _column(pack, "model", "<u2"), _column(pack, "arm", "u1")
+    routers, replicate = _column(pack, "routers", "<u2"), _column(pack, "replicate", "<u2")
+    by_key = {o.key: o for o in outcomes}
+    for i in range(pack.rows):
+        q = pack.head["questions"][question[i]]
+        own = [texts[k] for k in refs[offset[i] : offset[i + 1]]]
+        key = (pack.head["models"][model[i]], pack.head["benchmarks"][q[0]], q[1], Arm(d.ARMS[arm[i]]))
+        o = by_key.pop(type(outcomes[0].key)(*key, int(routers[i]), int(replicate[i])))
+        assert tuple(own[: count[i]]) == o.router_messages
+        assert own[count[i]] == o.response
+        assert own[count[i] + 1] == (o.error or "")
+        assert "".join(own[count[i] + 2 :]) == o.worker_prompt
+        assert texts[q[2]] == o.question
+        assert tuple(texts[k] for k in q[3]) == o.options
+        assert q[4] == o.gold
+    assert not by_key
+
+
+def test_transitions_follow_the_clean_baseline() -> None:
+    """Only two answers can be compared; an unreadable one is neither improve nor degrade."""
+    outcomes = panels.outcomes_of(2, 40)
+    pack = d.pack(panels.table_of(outcomes), seed=1)
+    clean = {
+        (o.model, o.question_id): o for o in outcomes if (o.arm, o.routers, o.replicate) == (Arm.FORWARD_FULL, 1, 0)
+    }
+    expected = {"improve": 0, "degrade": 0}
+    for o in outcomes:
+        before = clean[o.model, o.question_id]
+        if before is not o and before.correct is not None and o.correct is not None and before.correct != o.correct:
+            expected["improve" if o.correct else "degrade"] += 1
+    found = np.bincount(_column(pack, "transition", "u1"), minlength=6)
+    assert expected["improve"] > 0
+    assert {name: int(found[d.TRANSITIONS.index(name)]) for name in expected} == expected
+    assert found[d.TRANSITIONS.index("clean baseline")] == len(clean)
+
+
+def test_the_order_of_the_shards_does_not_matter() -> None:
+    outcomes = panels.outcomes_of(2, 5)
+    first, second = (d.pack(panels.table_of(rows), seed=1) for rows in (outcomes, outcomes[::-1]))
+    assert first == second
+
+
+def test_beyond_the_limit_the_same_questions_keep_their_texts() -> None:
+    outcomes = panels.outcomes_of(3, 20)
+    whole = d.pack(panels.table_of(outcomes), seed=1)
+    part = d.pack(panels.table_of(outcomes), seed=1, max_text_bytes=whole.text_bytes // 3)
+    assert part.rows == whole.rows == whole.rows_with_text
+    assert 0 < part.rows_with_text < part.rows
+    assert part.text_bytes <= whole.text_bytes // 3
+    has_text = np.diff(_column(part, "offset", "<u4")) > 0
+    kept: dict[int, set[str]] = {0: set(), 1: set(), 2: set()}
+    for model, question, there in zip(
+        _column(part, "model", "<u2"), _column(part, "question", "<u4"), has_text, strict=True
+    ):
+        if there:
+            kept[int(model)].add(part.head["questions"][question][1])
+    assert len({frozenset(v) for v in kept.values()}) == 1
+    other = d.pack(panels.table_of(outcomes), seed=2, max_text_bytes=whole.text_bytes // 3)
+    assert [q[2] >= 0 for q in other.head["questions"]] != [q[2] >= 0 for q in part.head["questions"]]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "messages"),
+    [
+        ("", []),
+        ("no message at all", ["something else entirely"]),
+        ("Message 1:\n" + "a" * 20 + "\nMessage 2:\n" + "a" * 20 + "\n?", ["a" * 20, "a" * 20]),
+        ("b" * 20 + "a" * 20, ["a" * 20, "b" * 20]),
+        ("short", ["short"]),
+    ],
+)
+def test_pieces_join_to_the_prompt(prompt: str, messages: list[str]) -> None:
+    assert "".join(d.pieces(prompt, messages)) == prompt
+
+
+def test_json_in_a_script_cannot_end_it() -> None:
+    text = d.script_json({"a": panels.HOSTILE})
+    for forbidden in ("<", ">", "&", "\u2028", "\u2029"):
+        assert forbidden not in text
+    assert json.loads(text) == {"a": panels.HOSTILE}

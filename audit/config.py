@@ -184,6 +184,8 @@ def validate(config: SweepConfig) -> None:
     """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
     if not config.model:
         raise ConfigError(f"No model. Expected model=<name> or model=[a,b]. Known: {', '.join(known_models())}.")
+    if config.worker is not None and config.worker not in {*config.model, *known_models()}:
+        raise unknown_name("worker model", config.worker, known_models())
     design_of(config)
     sample_size(config)
     for name, model in config.model.items():
@@ -191,8 +193,6 @@ def validate(config: SweepConfig) -> None:
             raise ConfigError(f"Invalid model name: {name!r}. Use letters, digits, '.', '_' and '-'.")
         _validate_model(name, model, reading_of(config, model))
     if config.worker is not None:
-        if config.worker not in {*config.model, *known_models()}:
-            raise unknown_name("worker model", config.worker, known_models())
         worker = worker_of(config, next(iter(config.model.values())))
         _validate_model(config.worker, worker, reading_of(config, worker))
     if config.gate and not config.report:

@@ -52,7 +52,7 @@ class DataError(AuditError):
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     """The error for a name that is not in a list: it shows the list and the nearest name."""
-    names = sorted(known)
-    near = get_close_matches(name, names, n=1)
+    names = sorted(map(str, known))  # str: an enum member is shown by its value
+    near = get_close_matches(str(name), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return ConfigError(f"Unknown {kind}: {name!r}.{hint} Known: {', '.join(names)}.")

@@ -38,7 +38,7 @@ def build_engine(spec: EngineSpec) -> Engine:
         from audit.shards.questions import QuestionFile
 
         script = {question.id: question for question in QuestionFile(spec.questions_path)}
-        return ScriptedEngine(spec.model.scripted, spec.engine_id, script)
+        return ScriptedEngine(spec.model, spec.engine_id, script)
     if spec.model.engine == "openai":
         from audit.runtime.engines.openai_engine import OpenAIEngine
 

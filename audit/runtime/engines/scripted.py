@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 
-from audit.config import ScriptedConfig
+from audit.config import ModelConfig
 from audit.errors import EngineLoadError
 from audit.records import Arm, FinishReason, Generation, GenerationRequest, Question, Role
 
@@ -22,15 +22,17 @@ _NOISE = (
     "The shop on the corner sells umbrellas.",
     "The meeting was moved to Thursday.",
 )
+_CHARS_PER_TOKEN = 4
 _SCALE = float(2**64)
 
 
 class ScriptedEngine:
     """`script` has every question by id: what the routers pass on and the worker reads its answers from."""
 
-    def __init__(self, config: ScriptedConfig, engine_id: str, script: Mapping[str, Question]) -> None:
+    def __init__(self, config: ModelConfig, engine_id: str, script: Mapping[str, Question]) -> None:
         self.engine_id = engine_id
-        self._config = config
+        self._config = config.scripted
+        self._limit = config.max_model_len
         self._script = script
         self._requests = 0
 
@@ -42,13 +44,20 @@ class ScriptedEngine:
         if self._config.latency_s > 0:
             await asyncio.sleep(self._config.latency_s)
         self._requests += len(requests)
-        return [self._route(r) if r.role == Role.ROUTER else self._answer(r) for r in requests]
+        return [self._one(request) for request in requests]
 
     def stats(self) -> dict[str, float]:
         return {"requests": float(self._requests)}
 
     async def close(self) -> None:
         return None
+
+    def _one(self, request: GenerationRequest) -> Generation:
+        tokens = len(request.prompt) // _CHARS_PER_TOKEN
+        if self._limit is not None and tokens > self._limit:
+            why = f"prompt too long: {tokens} tokens, but max_model_len is {self._limit}"
+            return Generation(finish_reason=FinishReason.ERROR, engine_id=self.engine_id, error=why)
+        return self._route(request) if request.role == Role.ROUTER else self._answer(request)
 
     def _route(self, request: GenerationRequest) -> Generation:
         question = self._script[request.question_id]
@@ -73,7 +82,7 @@ class ScriptedEngine:
             n = len(request.continuations or request.letters)
             return Generation(
                 finish_reason=FinishReason.SCORED,
-                prompt_tokens=len(request.prompt) // 4,
+                prompt_tokens=len(request.prompt) // _CHARS_PER_TOKEN,
                 engine_id=self.engine_id,
                 option_logprobs=tuple(-1.0 if i == chosen else -3.0 for i in range(n)),
                 option_tokens=(1,) * n,
@@ -85,8 +94,8 @@ class ScriptedEngine:
     def _generation(self, request: GenerationRequest, text: str) -> Generation:
         return Generation(
             text=text,
-            prompt_tokens=len(request.prompt) // 4,
-            completion_tokens=max(1, len(text) // 4),
+            prompt_tokens=len(request.prompt) // _CHARS_PER_TOKEN,
+            completion_tokens=max(1, len(text) // _CHARS_PER_TOKEN),
             engine_id=self.engine_id,
         )
 

@@ -1,0 +1,32 @@
+"""What the benchmarks share: running a sweep in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def run_driver(overrides: list[str], timeout_s: float = 3000) -> dict[str, Any]:
+    """One sweep by `bench.driver`; raises with its output when it fails."""
+    command = [sys.executable, "-m", "bench.driver", *overrides]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
+
+
+def write_exam(path: Path, questions: int) -> Path:
+    """A benchmark of so many distinct questions."""
+    with path.open("w", encoding="utf-8") as file:
+        for i in range(questions):
+            row = {
+                "question": f"In row {i} of the table, what stands between {i * 7 % 101} and {i * 13 % 997}?",
+                "choices": [f"the number {i % 89 + k}" for k in range(4)],
+                "answer": i % 4,
+            }
+            file.write(json.dumps(row) + "\n")
+    return path

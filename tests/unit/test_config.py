@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf.errors import OmegaConfBaseException
+
+from audit.config import CONF_DIR, SweepConfig, design_of, from_hydra, known_models, protocol_of, reading_of, register
+from audit.errors import ConfigError
+from audit.records import Draws, Reading
+
+
+def config(*overrides: str) -> SweepConfig:
+    register()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+        return from_hydra(compose("sweep", list(overrides)))
+
+
+def test_the_default_is_the_papers_sweep_of_the_embedded_model():
+    default = config()
+    assert list(default.model) == ["smollm2_135m"]
+    assert default.seed == 42 and default.n == 100
+    assert design_of(default).draws == Draws.INDEPENDENT
+    assert reading_of(default, default.model["smollm2_135m"]) == Reading.OPTION_TEXT
+
+
+@pytest.mark.parametrize("name", known_models())
+def test_every_shipped_model_composes(name):
+    if name == "openai_compatible":
+        endpoint = "[{url: 'http://127.0.0.1:8000/v1', model: m}]"
+        assert list(config(f"model={name}", f"model.{name}.endpoints={endpoint}").model) == [name]
+    else:
+        assert list(config(f"model={name}").model) == [name]
+
+
+def test_several_models_in_one_job():
+    both = config("model=[scripted,qwen3_8b]", "r=1..3")
+    assert list(both.model) == ["scripted", "qwen3_8b"]
+    assert protocol_of(both, both.model["qwen3_8b"])["name"] == "song2026"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["r=9..1"], "Invalid r: '9..1'"),
+        (["r=0..3"], "at least 1 router"),
+        (["r=a"], "Invalid r: 'a'"),
+        (["n=0"], "Invalid n: 0"),
+        (["n=some"], "Invalid n: 'some'"),
+        (["arms=[noisy]"], "Unknown arm: 'noisy'"),
+        (["draws=nestd"], "Did you mean 'nested'?"),
+        (["reading=letters"], "Did you mean 'letter'?"),
+        (["worker=llama"], "Unknown worker model: 'llama'"),
+        (["store.format=csv"], "Expected arrow or parquet"),
+        (["gate=true", "report=false"], "gate=true needs the verdict"),
+        (["model.smollm2_135m.engine=vlm"], "Did you mean 'vllm'?"),
+        (["model.smollm2_135m.replicas=0"], "Invalid replicas"),
+    ],
+)
+def test_a_wrong_value_is_refused_before_anything_starts(overrides, words):
+    with pytest.raises(ConfigError, match="(?s)" + words.replace("?", r"\?").replace("(", r"\(")):
+        config(*overrides)
+
+
+def test_option_text_is_refused_for_endpoints():
+    endpoint = "[{url: 'http://127.0.0.1:8000/v1', model: m}]"
+    with pytest.raises(ConfigError, match="needs engine vllm"):
+        config("model=openai_compatible", f"model.openai_compatible.endpoints={endpoint}", "reading=option_text")
+
+
+def test_a_value_of_the_wrong_type_is_refused_by_name():
+    with pytest.raises((OmegaConfBaseException, Exception), match="replicas"):
+        config("model.smollm2_135m.replicas=many")
+
+
+@pytest.mark.parametrize(
+    ("override", "known"),
+    [("model=lama3_70b", "llama3_70b"), ("benchmark=mmlu2", "mmlu"), ("cluster=nowhere", "local")],
+)
+def test_an_unknown_group_option_lists_the_known(override, known):
+    done = subprocess.run(
+        [sys.executable, "-m", "audit.plan", override], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode != 0
+    assert known in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_shows_groups_and_examples():
+    done = subprocess.run(
+        [sys.executable, "-m", "audit.sweep", "--help"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0
+    assert "python -m audit.sweep model=llama3_70b r=1..9" in done.stdout
+    assert "llama3_70b" in done.stdout and "arc_challenge" in done.stdout

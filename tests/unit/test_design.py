@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from audit.design import make_design, parse_routers
+from audit.errors import ConfigError
+from audit.records import Arm, Draws, Setting
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("1..9", tuple(range(1, 10))), ("3", (3,)), (3, (3,)), ("1,3,9", (1, 3, 9)), ([9, 1, 3], (1, 3, 9)),
+     ("[1,3]", (1, 3)), (["1..3", 9], (1, 2, 3, 9)), ("2..2", (2,)), ([3, 3], (3,))],
+)  # fmt: skip
+def test_router_counts_are_parsed(value, expected):
+    assert parse_routers(value) == expected
+
+
+@pytest.mark.parametrize(
+    "value", ["9..1", "0..3", "a", "", "1..", "1...3", 0, -1, None, True, [], 1.5, "1..65", "1..999999999999"]
+)
+def test_a_wrong_router_range_is_refused_with_an_example(value):
+    with pytest.raises(ConfigError) as caught:
+        parse_routers(value)
+    assert "Invalid r" in str(caught.value)
+    assert "1..9" in str(caught.value) or "At most" in str(caught.value)
+
+
+def test_the_papers_design():
+    # song2026, section 4.2: forward_full at r=1, noisy_rewrite at r=1..9, each r with routers of its own
+    design = make_design(range(1, 10), arms=[Arm.FORWARD_FULL, Arm.NOISY_REWRITE])
+    assert design.worker_calls == 10
+    assert design.router_calls - 0 == 1 + 45  # 1 + (1 + 2 + ... + 9)
+
+
+def test_nested_draws_need_nine_router_calls_instead_of_45():
+    design = make_design(range(1, 10), arms=[Arm.NOISY_REWRITE], draws=Draws.NESTED)
+    assert [part.n_messages for part in design.sets] == [9]
+    assert design.worker_calls == 9
+
+
+def test_the_clean_arm_has_replicates_of_its_own_and_the_ensemble_shares_its_r():
+    design = make_design([1, 2, 3], replicates=1, clean_replicates=3, ensemble_control=True)
+    clean = [s for s in design.settings if s.arm == Arm.FORWARD_FULL]
+    assert clean == [
+        Setting(Arm.FORWARD_FULL, 1, 0), Setting(Arm.FORWARD_FULL, 1, 1), Setting(Arm.FORWARD_FULL, 1, 2),
+        Setting(Arm.FORWARD_FULL, 2, 0), Setting(Arm.FORWARD_FULL, 3, 0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("draws", list(Draws))
+def test_every_setting_belongs_to_one_router_set(draws):
+    design = make_design([1, 2, 5], draws=draws, replicates=2, clean_replicates=3, ensemble_control=True)
+    assert len(set(design.settings)) == len(design.settings) == design.worker_calls
+
+
+@pytest.mark.parametrize("name", ["replicates", "clean_replicates"])
+def test_no_replicate_is_refused(name):
+    with pytest.raises(ConfigError, match=f"Invalid {name}: 0"):
+        make_design([1], **{name: 0})

@@ -8,52 +8,76 @@ Where most patterns are distinct (clusters, averaged replicates), items are draw
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from audit.statistics.paired import FloatArray, IntArray
 
-_CHUNK_NUMBERS = 4_000_000  # weights held at once: 32 MB
+_CHUNK_NUMBERS = 2_000_000  # weights held at once by a thread: 16 MB
+_WORTH_A_THREAD = 200_000  # below this many draws, starting threads costs more than it saves
 _DRAW_COST = 4  # drawing a pattern's count costs about as much as drawing 4 items one by one
 
 
-def flip_totals(
-    pattern: FloatArray, count: IntArray, n_permutations: int, rng: np.random.Generator
-) -> Iterator[FloatArray]:
-    """Sums (chunk, K) over items with random signs: a pattern held by c items contributes 2 Binomial(c, 1/2) - c."""
+def flip_totals(pattern: FloatArray, count: IntArray, n_permutations: int, rng: np.random.Generator) -> FloatArray:
+    """Sums (n_permutations, K) over items with random signs.
+
+    A pattern (column of K values) held by c items contributes 2 Binomial(c, 1/2) - c times itself.
+    """
     p = count.size
-    chunk = max(1, _CHUNK_NUMBERS // max(p, 1))
     single = bool(np.all(count == 1))
-    for start in range(0, n_permutations, chunk):
-        rows = min(chunk, n_permutations - start)
+
+    def draw(rows: int, own: np.random.Generator) -> FloatArray:
         if single:
-            net = rng.integers(0, 2, size=(rows, p), dtype=np.int8).astype(np.float64)
+            net = own.integers(0, 2, size=(rows, p), dtype=np.int8).astype(np.float64)
         else:
             net = np.empty((rows, p))
             for j, c in enumerate(count):  # one count at a time: NumPy's set-up is paid once a pattern, not once a draw
-                net[:, j] = rng.binomial(c, 0.5, size=rows)
+                net[:, j] = own.binomial(c, 0.5, size=rows)
         net *= 2
         net -= count
-        yield net @ pattern.T
+        return net @ pattern.T
+
+    return _in_chunks(draw, n_permutations, p, rng)
 
 
-def bootstrap_totals(
-    pattern: FloatArray, count: IntArray, n_resamples: int, rng: np.random.Generator
-) -> Iterator[FloatArray]:
-    """Column sums (chunk, K) of G units drawn with replacement, G = sum(count)."""
+def bootstrap_totals(pattern: FloatArray, count: IntArray, n_resamples: int, rng: np.random.Generator) -> FloatArray:
+    """Sums (n_resamples, K) of G units drawn with replacement, G = sum(count)."""
     p, g = count.size, int(count.sum())
-    chunk = max(1, _CHUNK_NUMBERS // max(p, g))
     label = np.repeat(np.arange(p), count)
-    for start in range(0, n_resamples, chunk):
-        rows = min(chunk, n_resamples - start)
+
+    def draw(rows: int, own: np.random.Generator) -> FloatArray:
         if p * _DRAW_COST <= g:
-            weight = rng.multinomial(g, count / g, size=rows)
+            weight = own.multinomial(g, count / g, size=rows)
         else:
-            drawn = label[rng.integers(0, g, size=(rows, g), dtype=np.uint32)]
+            drawn = label[own.integers(0, g, size=(rows, g), dtype=np.uint32)]
             drawn += np.arange(rows)[:, None] * p
             weight = np.bincount(drawn.ravel(), minlength=rows * p).reshape(rows, p)
-        yield weight.astype(np.float64) @ pattern.T
+        return weight.astype(np.float64) @ pattern.T
+
+    return _in_chunks(draw, n_resamples, p if p * _DRAW_COST <= g else max(p, g), rng)
+
+
+def _in_chunks(
+    draw: Callable[[int, np.random.Generator], FloatArray], n: int, width: int, rng: np.random.Generator
+) -> FloatArray:
+    """n rows of draws, in chunks of bounded memory on two threads (NumPy draws without holding the interpreter).
+
+    The two streams are always two, so that a seed gives the same numbers on any machine.
+    """
+    chunk = max(1, _CHUNK_NUMBERS // max(width, 1))
+
+    def run(rows: int, own: np.random.Generator) -> list[FloatArray]:
+        return [draw(min(chunk, rows - start), own) for start in range(0, rows, chunk)]
+
+    streams = [np.random.default_rng(rng.integers(0, 2**63, size=4)) for _ in range(2)]
+    if n * width < _WORTH_A_THREAD:
+        parts = [run(n - n // 2, streams[0]), run(n // 2, streams[1])]
+    else:
+        with ThreadPoolExecutor(2) as pool:
+            parts = list(pool.map(run, (n - n // 2, n // 2), streams))
+    return np.concatenate([rows for part in parts for rows in part])
 
 
 def patterns(columns: FloatArray) -> tuple[FloatArray, IntArray]:

@@ -21,6 +21,7 @@ from audit.statistics.resampling import (
     MaxStatResult,
     Method,
     Resamples,
+    SweepResamples,
     bootstrap_sweep,
     sign_flip_pvalue,
 )
@@ -67,13 +68,17 @@ def sensitivity_slope(
     n_resamples: int = N_RESAMPLES,
     confidence: float = 0.95,
     method: Method = "bca",
+    resamples: SweepResamples | None = None,
 ) -> SlopeResult:
     """Eq. 5 made discrete: the cue intensity is r, and dm/d(lambda) is the OLS slope of noisy accuracy on r.
 
-    The interval comes from resampling items (clusters) with all r of an item together.
+    The interval comes from resampling items (clusters) with all r of an item together; `resamples` passes those of
+    `bootstrap_sweep` that are already drawn.
     """
     weights = slope_weights(sweep.routers)
-    noisy = bootstrap_sweep(sweep.clean, sweep.noisy, sweep.cluster, n_resamples=n_resamples, rng=rng).noisy
+    if resamples is None:
+        resamples = bootstrap_sweep(sweep.clean, sweep.noisy, sweep.cluster, n_resamples=n_resamples, rng=rng)
+    noisy = resamples.noisy
     slope = Resamples(
         np.atleast_1d(noisy.estimate @ weights),
         (noisy.draws @ weights)[:, None],

@@ -174,7 +174,7 @@ def bootstrap_sweep(
 
     pattern, count = patterns(cluster_sums(rows, cluster))
     total = pattern @ count
-    draws = np.concatenate([statistics(t) for t in bootstrap_totals(pattern, count, n_resamples, rng)])
+    draws = statistics(bootstrap_totals(pattern, count, n_resamples, rng))
     estimate = statistics(total[None])[0]
     jackknife = statistics((total[:, None] - pattern).T)
 
@@ -217,6 +217,11 @@ def paired_bootstrap(
     (0.0, True)
     """
     resamples = bootstrap_sweep(clean, noisy, cluster, routers=routers, n_resamples=n_resamples, rng=rng)
+    return sweep_intervals(resamples, confidence, method)
+
+
+def sweep_intervals(resamples: SweepResamples, confidence: float = 0.95, method: Method = "bca") -> BootstrapResult:
+    """The intervals of resamples that are already drawn (so that a slope can use the same ones)."""
     gain = resamples.gain.intervals(confidence, method)
     return BootstrapResult(
         routers=resamples.routers,
@@ -225,8 +230,8 @@ def paired_bootstrap(
         gain=gain,
         positive_excess=_cut(gain, resamples.gain.draws),
         mean_gain=resamples.mean_gain.intervals(confidence, method)[0],
-        n_resamples=n_resamples,
-        n_clusters=len(clean) if cluster is None else int(np.unique(cluster).size),
+        n_resamples=len(resamples.gain.draws),
+        n_clusters=int(resamples.gain.jackknife_weight.sum()),
     )
 
 
@@ -315,7 +320,7 @@ def _flip_test(
     # A pattern and its negative have the same flips: keep one of the two, and drop items without any difference.
     lead = np.sign(scores[np.argmax(scores != 0, axis=0), np.arange(scores.shape[1])])
     pattern, count = patterns((scores * lead)[:, lead != 0])
-    reference = np.concatenate(list(flip_totals(pattern, count, n_permutations, rng))) / scale
+    reference = flip_totals(pattern, count, n_permutations, rng) / scale
     if alternative == "less":
         observed, reference = -observed, -reference
     elif alternative == "two-sided":

@@ -48,7 +48,7 @@ def test_minus_zero_is_zero():
 def test_bootstrap_totals_have_the_mean_and_covariance_of_drawing_items(distinct):
     g = 60
     columns = rng().normal(size=(2, distinct))[:, np.arange(g) % distinct]
-    totals = np.concatenate(list(bootstrap_totals(*patterns(columns), 40_000, rng(2))))
+    totals = bootstrap_totals(*patterns(columns), 40_000, rng(2))
     assert np.allclose(totals.mean(axis=0), columns.sum(axis=1), atol=0.2)
     assert np.allclose(np.cov(totals.T), g * np.cov(columns, ddof=0), rtol=0.05, atol=0.5)
 
@@ -56,7 +56,7 @@ def test_bootstrap_totals_have_the_mean_and_covariance_of_drawing_items(distinct
 @pytest.mark.parametrize("distinct", [5, 60])
 def test_flip_totals_have_mean_zero_and_the_second_moments_of_the_scores(distinct):
     columns = rng().normal(size=(2, distinct))[:, np.arange(60) % distinct]
-    totals = np.concatenate(list(flip_totals(*patterns(columns), 40_000, rng(2))))
+    totals = flip_totals(*patterns(columns), 40_000, rng(2))
     assert np.allclose(totals.mean(axis=0), 0, atol=0.2)
     assert np.allclose(np.cov(totals.T), columns @ columns.T, rtol=0.05, atol=0.7)
 

@@ -1,0 +1,225 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit.errors import DataError
+from audit.records import Arm, Setting
+from audit.statistics.contrasts import (
+    bounds,
+    contrast,
+    contrast_values,
+    difference_in_differences,
+    noisy_against_clean,
+    noisy_against_direct,
+    noisy_against_ensemble,
+)
+from audit.statistics.mcnemar import mcnemar_exact
+from audit.statistics.noise_floor import noise_floor, noise_floor_values
+from audit.statistics.paired import CellOutcomes, State
+from audit.statistics.values import is_binary, router_counts, sweep_of, to_values
+
+CLEAN, DIRECT = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.DIRECT, 0)
+NOISY1, NOISY2, ENSEMBLE2 = Setting(Arm.NOISY_REWRITE, 1), Setting(Arm.NOISY_REWRITE, 2), Setting(Arm.FORWARD_FULL, 2)
+
+
+def rng(seed=1):
+    return np.random.default_rng(seed)
+
+
+def cell(rows, cluster=None, benchmark="b"):
+    """rows: {Setting: states (n,)}"""
+    settings = tuple(sorted(rows))
+    n = len(next(iter(rows.values())))
+    return CellOutcomes(
+        model="m",
+        benchmark=benchmark,
+        draws="independent",
+        reading="letter",
+        question_ids=tuple(f"q{i:04d}" for i in range(n)),
+        cluster=np.arange(n) if cluster is None else np.asarray(cluster),
+        n_options=np.full(n, 4),
+        settings=settings,
+        state=np.array([rows[s] for s in settings], dtype=np.int8),
+    )
+
+
+def full(n=200, seed=0, effect=0.0):
+    g = rng(seed)
+    p = g.beta(2, 2, size=n)
+
+    def draw(shift=0.0):
+        return (g.random(n) < np.clip(p + shift, 0, 1)).astype(int)
+
+    return cell({CLEAN: draw(), DIRECT: draw(), NOISY1: draw(), NOISY2: draw(effect), ENSEMBLE2: draw()})
+
+
+# ---------------------------------------------------------------- values
+
+
+def test_only_answers_have_values():
+    states = np.array([State.CORRECT, State.WRONG, State.UNPARSED, State.TRUNCATED, State.ERROR, State.ABSENT])
+    nan = np.nan
+    assert np.array_equal(to_values(states), [1, 0, nan, nan, nan, nan], equal_nan=True)
+    assert np.array_equal(to_values(states, "wrong"), [1, 0, 0, 0, nan, nan], equal_nan=True)
+    assert np.array_equal(to_values(states, "right"), [1, 0, 1, 1, nan, nan], equal_nan=True)
+
+
+def test_replicates_are_averaged_within_the_item_over_those_answered():
+    again = Setting(Arm.FORWARD_FULL, 1, 1)
+    sweep = sweep_of(cell({CLEAN: [1, 1, -1, -1], again: [0, -3, 0, -4], NOISY1: [1, 1, 1, 1], NOISY2: [0, 0, 0, 0]}))
+    assert np.array_equal(sweep.clean, [0.5, 1, 0, np.nan], equal_nan=True)
+    assert sweep.routers == (1, 2)
+    assert not is_binary(sweep.clean) and is_binary(sweep.noisy)
+
+
+def test_sweep_against_direct_and_of_the_ensemble():
+    c = full()
+    assert np.array_equal(sweep_of(c, baseline=Arm.DIRECT).clean, to_values(c.row(DIRECT)))
+    assert sweep_of(c, arm=Arm.FORWARD_FULL).routers == (2,)
+    assert router_counts(c, Arm.NOISY_REWRITE) == (1, 2)
+    with pytest.raises(DataError, match="forward_full"):
+        sweep_of(cell({NOISY1: [1, 0]}))
+
+
+def test_a_mask_keeps_items_together():
+    sweep = sweep_of(full())
+    keep = rng().random(200) < 0.5
+    part = sweep.items(keep)
+    assert part.n == keep.sum() and np.array_equal(part.noisy, sweep.noisy[:, keep])
+    with pytest.raises(DataError, match="one flag an item"):
+        sweep.items(keep[:5])
+
+
+# ---------------------------------------------------------------- contrasts
+
+
+def test_by_hand():
+    #        both right, improve, improve, degrade, left out
+    c = cell({NOISY1: [1, 1, 1, 0, -1], CLEAN: [1, 0, 0, 1, 1]})
+    result = contrast(c, [NOISY1], [CLEAN], rng=rng())
+    assert (result.n, result.left_out, result.improve, result.degrade) == (4, 1, 2, 1)
+    assert (result.a_accuracy, result.b_accuracy, result.difference) == (0.75, 0.5, 0.25)
+    assert result.test == "mcnemar_exact" and result.pvalue == pytest.approx(4 / 8)  # P(X >= 2), Binomial(3, 1/2)
+
+
+def test_each_control_is_read_from_its_own_arm():
+    c = full(effect=0.3)
+    clean, direct = noisy_against_clean(c, 2, rng=rng()), noisy_against_direct(c, 2, rng=rng())
+    ensemble = noisy_against_ensemble(c, 2, rng=rng())
+    for result, base in ((clean, CLEAN), (direct, DIRECT), (ensemble, ENSEMBLE2)):
+        a, b = c.row(NOISY2), c.row(base)
+        assert result.difference == pytest.approx(a.mean() - b.mean())
+        assert result.pvalue == pytest.approx(mcnemar_exact(int((a > b).sum()), int((a < b).sum())).pvalue)
+        assert result.interval.low < result.difference < result.interval.high
+    assert ensemble.name == "noisy - ensemble control at r=2"
+
+
+def test_mean_over_r_uses_a_sign_flip_and_shared_r_only():
+    c = full(effect=0.3)
+    mean = noisy_against_clean(c, None, rng=rng())
+    assert mean.test == "sign_flip"
+    assert mean.difference == pytest.approx((c.row(NOISY1) + c.row(NOISY2)).mean() / 2 - c.row(CLEAN).mean())
+    shared = noisy_against_ensemble(c, None, rng=rng())  # r=2 is the only one that both have
+    assert shared.difference == pytest.approx(c.row(NOISY2).mean() - c.row(ENSEMBLE2).mean())
+
+
+def test_a_control_that_was_not_run_is_none():
+    c = cell({CLEAN: [1, 0], NOISY1: [1, 1]})
+    assert noisy_against_direct(c, 1, rng=rng()) is None
+    assert noisy_against_ensemble(c, 3, rng=rng()) is None
+    assert noisy_against_ensemble(c, None, rng=rng()) is None
+
+
+def test_with_and_without_items():
+    c = full(effect=0.3)
+    leak = rng(3).random(200) < 0.3
+    without = noisy_against_clean(c, 2, rng=rng(), items=~leak)
+    assert without.n == (~leak).sum()
+    assert without.difference == pytest.approx((c.row(NOISY2) - c.row(CLEAN))[~leak].mean())
+    with pytest.raises(DataError, match="one flag an item"):
+        noisy_against_clean(c, 2, rng=rng(), items=leak[:4])
+
+
+def test_clusters_make_it_a_sign_flip_of_clusters():
+    base = full(40, effect=0.3)
+    rows = {s: np.repeat(base.row(s), 5) for s in base.settings}
+    repeated = contrast(cell(rows, np.repeat(np.arange(40), 5)), [NOISY2], [CLEAN], rng=rng())
+    single = contrast(base, [NOISY2], [CLEAN], rng=rng())
+    assert repeated.test == "sign_flip"
+    assert repeated.pvalue == pytest.approx(single.pvalue, abs=0.01)
+    assert repeated.interval.se == pytest.approx(single.interval.se, rel=0.05)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=30))
+def test_swapping_the_conditions_flips_the_sign(pairs):
+    a, b = np.array(pairs, float).T
+    forward, backward = (contrast_values(*x, rng=rng(), n_resamples=50) for x in ((a, b), (b, a)))
+    assert forward.difference == -backward.difference
+    assert (forward.improve, forward.degrade) == (backward.degrade, backward.improve)
+    less = contrast_values(b, a, rng=rng(), n_resamples=50, alternative="less")
+    assert less.pvalue == pytest.approx(forward.pvalue)
+
+
+def test_no_pair():
+    with pytest.raises(DataError, match="not one item"):
+        contrast(cell({NOISY1: [1, -1], CLEAN: [-1, 0]}), [NOISY1], [CLEAN], rng=rng())
+
+
+def test_difference_in_differences():
+    public, fresh = full(600, seed=1, effect=0.25), full(600, seed=2)
+    result = difference_in_differences(public, fresh, routers=2, rng=rng())
+    expected = [(c.row(NOISY2) - c.row(CLEAN)) for c in (public, fresh)]
+    assert result.difference == pytest.approx(expected[0].mean() - expected[1].mean())
+    # Two independent samples: the variances of the two mean differences add up.
+    se = np.sqrt(sum(d.var() / d.size for d in expected))
+    assert result.interval.se == pytest.approx(se, rel=0.04)
+    assert result.pvalue < 0.001 and result.interval.low > 0
+    assert difference_in_differences(fresh, fresh, rng=rng()).pvalue > 0.3
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def test_bounds_by_hand():
+    #        improve, unparsed noisy (clean wrong), unparsed clean (noisy right), error
+    c = cell({NOISY1: [1, -1, 1, -3], CLEAN: [0, 0, -2, 1]})
+    b = bounds(c, [NOISY1], [CLEAN])
+    assert b.left_out == 1.0  # the first item only
+    assert b.all_wrong == pytest.approx((1 + 0 + 1) / 3)
+    assert b.all_right == pytest.approx((1 + 1 + 0) / 3)
+    assert b.lowest == pytest.approx((1 + 0 + 0) / 3)
+    assert b.highest == pytest.approx((1 + 1 + 1) / 3)
+    assert (b.unparsed_a, b.unparsed_b) == (1, 1)
+
+
+# ---------------------------------------------------------------- noise floor
+
+
+def test_noise_floor_by_hand():
+    # 10 items; replicate 1 has six more right than replicate 0: P(X >= 6), Binomial(6, 1/2) = 1/64 rejects.
+    clean = np.zeros((2, 10))
+    clean[1, :6] = 1
+    floor = noise_floor_values(clean, rng=rng())
+    assert (floor.comparisons, floor.settings_rejected, floor.violations) == (2, 1, 1)
+    assert floor.sd_difference == pytest.approx(0.6) and floor.flipped == pytest.approx(0.6)
+    assert floor.families == 2 and floor.families_rejected == 1
+
+
+def test_noise_floor_of_a_clean_model_rejects_rarely_and_violates_often():
+    g, rejected, violated, comparisons = rng(5), 0, 0, 0
+    for _ in range(60):
+        p = g.beta(2, 2, size=100)
+        floor = noise_floor_values((g.random((3, 100)) < p).astype(float), rng=g, n_permutations=199)
+        rejected, violated = rejected + floor.settings_rejected, violated + floor.violations
+        comparisons += floor.comparisons
+    assert rejected / comparisons <= 0.06
+    assert violated / comparisons > 0.4
+
+
+def test_noise_floor_reads_the_clean_replicates_and_says_when_there_is_one():
+    again = Setting(Arm.FORWARD_FULL, 1, 1)
+    floor = noise_floor(cell({CLEAN: [1, 0, 1], again: [1, 1, -1], NOISY1: [0, 0, 0]}), rng=rng())
+    assert floor.replicates == 2 and floor.sd_difference == pytest.approx(0.5)
+    one = noise_floor(cell({CLEAN: [1, 0, 1], NOISY1: [0, 0, 0]}), rng=rng())
+    assert one.comparisons == 0 and np.isnan(one.rejection_rate) and "not measured" in one.sentence

@@ -1,0 +1,203 @@
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.multivariate import test_mvmean as hotelling
+
+from audit.errors import DataError
+from audit.statistics.hypotheses import (
+    h1_any_excess,
+    h2_heterogeneity,
+    h3_direction,
+    sensitivity_slope,
+    slope_weights,
+)
+from audit.statistics.resampling import max_statistic_permutation
+from audit.statistics.values import Sweep
+
+
+def rng(seed=1):
+    return np.random.default_rng(seed)
+
+
+def make(clean, noisy, model="m", benchmark="b", cluster=None, ids=None):
+    clean, noisy = np.asarray(clean, float), np.atleast_2d(np.asarray(noisy, float))
+    n = clean.size
+    return Sweep(
+        model=model,
+        benchmark=benchmark,
+        routers=tuple(range(1, len(noisy) + 1)),
+        question_ids=tuple(ids or (f"q{i:04d}" for i in range(n))),
+        clean=clean,
+        noisy=noisy,
+        cluster=np.arange(n) if cluster is None else np.asarray(cluster),
+        n_options=np.full(n, 4),
+    )
+
+
+def simulated(model="m", n=200, r=9, seed=0, step=0.0, effect=0.0):
+    g = rng(seed)
+    p = rng(99).beta(2, 2, size=n)  # the same items for every model
+    clean = g.random(n) < p
+    noisy = g.random((r, n)) < np.clip(p + effect + step * np.arange(r)[:, None], 0, 1)
+    return make(clean, noisy, model)
+
+
+# ---------------------------------------------------------------- slope (eq. 5)
+
+
+def test_slope_is_least_squares():
+    sweep = simulated(step=0.02)
+    expected = stats.linregress(sweep.routers, sweep.noisy.mean(axis=1)).slope
+    result = sensitivity_slope(sweep, rng=rng())
+    assert result.slope == pytest.approx(expected)
+    assert result.interval.low < expected < result.interval.high
+    assert "rises" in result.sentence
+
+
+def test_slope_interval_has_the_paired_standard_error():
+    sweep = simulated()
+    per_item = slope_weights(sweep.routers) @ sweep.noisy  # the slope is the mean of the items' own slopes
+    result = sensitivity_slope(sweep, rng=rng())
+    assert result.interval.se == pytest.approx(per_item.std() / np.sqrt(sweep.n), rel=0.03)
+
+
+def test_slope_needs_two_router_counts():
+    with pytest.raises(DataError, match=r"r=1\.\.9"):
+        sensitivity_slope(make([1, 0], [1, 1]), rng=rng())
+
+
+# ---------------------------------------------------------------- H1
+
+
+def test_h1_is_holm_over_models():
+    sweeps = [simulated("clean", seed=1), simulated("gains", seed=2, effect=0.2), simulated("other", seed=3)]
+    tests = {s.model: max_statistic_permutation(s.clean, s.noisy, n_permutations=2_000, rng=rng()) for s in sweeps}
+    result = h1_any_excess(tests)
+    assert result.pvalue == pytest.approx(3 * min(t.pvalue for t in tests.values()))
+    assert result.effect == 1 and "gains" in result.sentence
+    none = h1_any_excess({"clean": tests["clean"]})
+    assert none.effect == 0 and "no model" in none.sentence
+    with pytest.raises(DataError):
+        h1_any_excess({})
+
+
+# ---------------------------------------------------------------- H2
+
+
+def test_h2_agrees_with_statsmodels_hotelling():
+    sweeps = [simulated(m, seed=k, effect=e) for k, (m, e) in enumerate([("a", 0), ("b", 0.05), ("c", 0.1)])]
+    gains = np.stack([(s.noisy - s.clean).mean(axis=0) for s in sweeps])
+    expected = hotelling((gains[1:] - gains[0]).T)
+    result = h2_heterogeneity(sweeps)
+    assert result.parts["t2"] == pytest.approx(expected.t2)
+    assert result.pvalue == pytest.approx(expected.pvalue)
+
+
+def test_h2_does_not_depend_on_the_order_of_models_or_items():
+    sweeps = [simulated(m, seed=k, effect=0.05 * k) for k, m in enumerate("abc")]
+    order = rng(4).permutation(200)
+    s = sweeps[1]
+    moved = make(s.clean[order], s.noisy[:, order], "b", ids=[s.question_ids[i] for i in order])
+    assert h2_heterogeneity([sweeps[2], moved, sweeps[0]]).pvalue == pytest.approx(h2_heterogeneity(sweeps).pvalue)
+
+
+def test_h2_clusters_of_repeated_items_count_once():
+    sweeps = [simulated(m, n=60, seed=k, effect=0.1 * k) for k, m in enumerate("ab")]
+    repeated = [
+        make(np.repeat(s.clean, 5), np.repeat(s.noisy, 5, axis=1), s.model, cluster=np.repeat(np.arange(60), 5))
+        for s in sweeps
+    ]
+    assert h2_heterogeneity(repeated).pvalue == pytest.approx(h2_heterogeneity(sweeps).pvalue)
+
+
+def test_h2_level():
+    # 400 pairs of models without a difference; Monte-Carlo standard error of 5 %: 1.1 points.
+    rejected = 0
+    for seed in range(400):
+        pair = [simulated(m, n=100, r=3, seed=10_000 + 2 * seed + k) for k, m in enumerate("ab")]
+        rejected += h2_heterogeneity(pair).pvalue <= 0.05
+    assert 0.02 <= rejected / 400 <= 0.05 + 3 * 0.011
+
+
+def test_h2_identical_models_and_too_few():
+    s = simulated("a")
+    twin = make(s.clean, s.noisy, "b")
+    assert h2_heterogeneity([s, twin]).pvalue == 1.0
+    with pytest.raises(DataError, match="at least two"):
+        h2_heterogeneity([s])
+    with pytest.raises(DataError, match="more than"):
+        h2_heterogeneity([make([1, 0], [1, 1], "a"), make([1, 0], [0, 1], "b")])
+
+
+def test_h2_uses_the_items_that_all_answered():
+    a, b = simulated("a", seed=1), simulated("b", seed=2, effect=0.2)
+    noisy = b.noisy.copy()
+    noisy[:, :50] = np.nan
+    short = h2_heterogeneity([a, make(b.clean, noisy, "b")])
+    assert short.parts["items"] == 150
+
+
+# ---------------------------------------------------------------- H3
+
+
+def test_h3_by_hand_and_by_every_permutation():
+    # Ten items wrong when clean, right from some r on: a rising improve. Item trends s = sum((r - 2) y) over r = 1..3.
+    clean = [0] * 10
+    noisy = np.array([[0] * 8 + [1, 1], [0] * 4 + [1] * 4 + [0, 1], [1] * 8 + [0, 1]], float)
+    trend = noisy[2] - noisy[0]  # 1 x 8, -1, 0
+    flips = np.array(list(itertools.product([-1, 1], repeat=9)))
+    expected = (flips @ trend[:9] >= trend.sum()).mean()  # (1 + 9) / 512
+    assert expected == pytest.approx(10 / 512)
+    result = h3_direction([make(clean, noisy)], rng=rng(), n_permutations=40_000)
+    assert result.parts["p_improve"] == pytest.approx(expected, abs=0.003)
+    assert result.parts["p_degrade"] == 1.0  # nothing was right when clean: no item can degrade
+    assert result.pvalue == 1.0
+    # OLS slope of the improve counts 2, 5, 9 on r: (9 - 2) / 2.
+    assert result.parts["improve_per_router"] == pytest.approx(3.5)
+
+
+def test_h3_slopes_are_those_of_the_transition_counts():
+    s = simulated(step=0.02, seed=5)
+    result = h3_direction([s], rng=rng())
+    improve = ((1 - s.clean) * s.noisy).sum(axis=1)
+    degrade = (s.clean * (1 - s.noisy)).sum(axis=1)
+    assert result.parts["improve_per_router"] == pytest.approx(stats.linregress(s.routers, improve).slope)
+    assert result.parts["degrade_per_router"] == pytest.approx(stats.linregress(s.routers, degrade).slope)
+    assert result.effect == pytest.approx(stats.linregress(s.routers, improve - degrade).slope)
+
+
+def test_h3_finds_a_trend_and_reversing_r_hides_it():
+    up = simulated(step=0.03, n=300)
+    assert h3_direction([up], rng=rng()).pvalue < 0.01
+    down = make(up.clean, up.noisy[::-1])
+    assert h3_direction([down], rng=rng()).pvalue > 0.9
+
+
+def test_h3_models_of_one_item_flip_together():
+    # The same outcomes under two names are not twice the evidence.
+    s = simulated(step=0.01, seed=7)
+    alone = h3_direction([s], rng=rng(), n_permutations=20_000)
+    twice = h3_direction([s, make(s.clean, s.noisy, "twin")], rng=rng(), n_permutations=20_000)
+    assert twice.parts["p_net"] == pytest.approx(alone.parts["p_net"], abs=0.01)
+
+
+def test_h3_level_with_nested_draws():
+    # Neighbouring r share luck; no trend. The net trend rejects 5 % (Monte-Carlo standard error 1.1 points).
+    g, rejected = rng(12), 0
+    for _ in range(400):
+        p, luck, noisy = g.beta(2, 2, size=100), g.random(100), []
+        for _ in range(9):
+            luck = np.where(g.random(100) < 0.8, luck, g.random(100))
+            noisy.append(luck < p)
+        s = make(g.random(100) < p, np.array(noisy))
+        rejected += h3_direction([s], rng=g, n_permutations=299).parts["p_net"] <= 0.05
+    assert 0.02 <= rejected / 400 <= 0.05 + 3 * 0.011
+
+
+def test_items_of_two_benchmarks_with_equal_ids_stay_apart():
+    a = simulated("a", n=50, seed=1)
+    b = make(a.clean, a.noisy, "a", benchmark="other")
+    with pytest.raises(DataError, match="found 0"):
+        h2_heterogeneity([a, b])  # no shared item

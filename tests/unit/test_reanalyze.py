@@ -1,0 +1,166 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from audit.errors import DataError
+from audit.reanalyze import EXAMPLE, analyse, main, read_settings, shipped
+from audit.statistics.paper import setting_row
+from audit.statistics.reanalysis import expected_without_effect
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADER = "model,routers,clean_accuracy,noisy_accuracy,gain,improve,degrade"
+
+
+@pytest.fixture(scope="module")
+def paper():
+    texts = (shipped(f"table{k}.csv").read_text() for k in ("2_model_router", "1_model_summary", "3_router_summary"))
+    table2, table1, table3 = texts
+    return analyse(table2, table1=table1, table3=table3)
+
+
+def test_the_papers_panel(paper):
+    result, contradictions = paper
+    assert result.violations == 62
+    assert result.rejected == (14, 3, 4)
+    assert contradictions == []
+    assert len(result.exact_values) == 8 and all(r.noisy_accuracy == 0 for r in result.exact_values)
+
+
+def test_exactly_the_two_cells_that_do_not_follow_are_found(paper):
+    result, _ = paper
+    assert result.compared_cells == 12 * 5 + 9 * 6
+    found = [(m.table, m.key, m.column, m.printed, round(m.recomputed, 4)) for m in result.mismatches]
+    assert found == [
+        ("Table 1", "Qwen3.5-35B", "mean_positive_excess", 0.178, 0.18),
+        ("Table 1", "Qwen3.5-35B", "mean_gain", 0.04, 0.0411),
+    ]
+    assert len(result.explanations) == 1 and "Table 1 is the odd one out" in result.explanations[0]
+
+
+def test_the_survivors_are_not_above_chance(paper):
+    result, _ = paper
+    assert {m for m, c in result.chance.items() if not c.above} == {"Llama-3.1-8B", "Llama-3.2-3B", "Qwen3.5-35B"}
+    assert {t.row.model for t in result.settings if t.holm < 0.05} <= {"Llama-3.1-8B", "Qwen3.5-35B"}
+    assert "not above chance" in result.sentence and "62 of 108" in result.sentence
+
+
+def test_what_no_effect_would_show(paper):
+    e = paper[0].no_effect
+    # Independent simulation of such panels gave 46 % of settings, 88 % of models, 26 % in seven or more.
+    assert e.setting_rate == pytest.approx(0.46, abs=0.02)
+    assert e.model_rate == pytest.approx(0.88, abs=0.03)
+    assert e.broad_rate == pytest.approx(0.26, abs=0.03)
+    assert e.violations_low < 62 < e.violations_high
+
+
+def test_no_effect_simulation_agrees_with_the_exact_probability():
+    # One setting, 20 items, every p = .5 (clean .5, discordance .5): the number improved minus degraded is symmetric,
+    # P(gain > 0) = (1 - P(tie)) / 2 with P(tie) = sum over m of Binomial(20, .5)(m) * Binomial(m, .5)(m / 2).
+    from scipy import stats
+
+    rows = [setting_row("m", 1, 10, 5, 5, 20)]
+    even = np.arange(0, 21, 2)
+    tie = np.sum(stats.binom.pmf(even, 20, 0.5) * stats.binom.pmf(even // 2, even, 0.5))
+    e = expected_without_effect(rows, rng=np.random.default_rng(0), simulations=20_000)
+    assert e.setting_rate == pytest.approx((1 - tie) / 2, abs=0.012)
+
+
+def test_models_that_never_change_have_no_gain_to_expect():
+    rows = [setting_row("m", 1, 10, 0, 0, 20)]
+    assert expected_without_effect(rows, rng=np.random.default_rng(0), simulations=50).setting_rate == 0
+
+
+def test_command_writes_files_and_the_same_bytes_again(tmp_path, capsys):
+    assert main(["--out", str(tmp_path / "a")]) == 0
+    printed = capsys.readouterr().out
+    assert "62 violations; 14 with p < 0.05, 3 after Holm, 4 after Benjamini-Hochberg" in printed
+    assert "Qwen3.5-35B, mean_positive_excess: printed 0.178, recomputed 0.1800" in printed
+    assert main(["--out", str(tmp_path / "b")]) == 0
+    names = {"reanalysis.json", "settings.csv", "table1.csv", "table3.csv", "mismatches.csv"}
+    assert {p.name for p in (tmp_path / "a").iterdir()} == names
+    for name in names:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    data = json.loads((tmp_path / "a" / "reanalysis.json").read_text())
+    assert (data["violations"], data["p_below_alpha_holm"], len(data["mismatches"])) == (62, 3, 2)
+    assert len((tmp_path / "a" / "settings.csv").read_text().splitlines()) == 109
+
+
+def test_statistics_and_reanalyze_load_neither_ray_nor_vllm_nor_torch():
+    code = (
+        "import importlib, pkgutil, sys, audit.reanalyze, audit.statistics\n"
+        "for m in pkgutil.iter_modules(audit.statistics.__path__):\n"
+        "    importlib.import_module('audit.statistics.' + m.name)\n"
+        "print(sorted({m.split('.')[0] for m in sys.modules} & {'ray', 'vllm', 'torch', 'transformers'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_own_table_without_printed_summaries(tmp_path, capsys):
+    table = tmp_path / "mine.csv"
+    table.write_text(f"{HEADER}\nm,1,0.50,0.60,0.10,15,5\nm,2,0.50,0.45,-0.05,5,10\n")
+    assert main([str(table), "--out", str(tmp_path / "out")]) == 0
+    data = json.loads((tmp_path / "out" / "reanalysis.json").read_text())
+    assert data["settings"] == 2 and data["compared_cells"] == 0 and data["contradictions"] == []
+    assert (tmp_path / "out" / "mismatches.csv").read_text().startswith("table,key,column")
+
+
+def test_contradicting_numbers_are_reported_not_refused():
+    text = f"{HEADER}\nm,1,0.50,0.60,0.20,15,5\nm,2,0.51,0.60,0.10,15,5\n"
+    _, contradictions = read_settings(text, 100)
+    assert [c.split(":")[0] for c in contradictions] == [
+        "table, line 2 (m, routers=1)",
+        "table, line 3 (m, routers=2)",
+        "table, line 3 (m, routers=2)",
+    ]
+
+
+def test_rounded_accuracies_stand_for_counts():
+    rows, contradictions = read_settings(f"{HEADER}\nm,1,0.333,0.667,0.333,1,0\n", 3)
+    assert (rows[0].clean_accuracy, rows[0].gain, contradictions) == (1 / 3, 1 / 3, [])
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            "m,1,0.26,1.43,0.17,21,4",
+            r"line 2 \(m, routers=1\): noisy_accuracy is 1.43, expected a share between 0 and 1",
+        ),
+        ("m,1,26,43,17,21,4", "not per cent"),
+        ("m,1,0.26,0.43,0.17,30,27", "degrade is 27, but only 26 of 100 items were right"),
+        ("m,1,0.26,0.43,0.17,75,4", "improve is 75, but only 74 of 100 items were wrong"),
+        ("m,1,0.26,0.43,0.17,-1,4", "whole number"),
+        ("m,1,0.26,0.43,0.17,2.5,4", "whole number"),
+        ("m,one,0.26,0.43,0.17,21,4", "routers is 'one'"),
+        ("m,1,,0.43,0.17,21,4", "clean_accuracy is ''"),
+        ("m,1,nan,0.43,0.17,21,4", "expected a number"),
+        ("m,1,0.265,0.43,0.17,21,4", "Is --n 100 right"),
+        ("m,1,0.26", "fewer cells"),
+        (f"{EXAMPLE}\n{EXAMPLE}", "line 3.*occurs twice"),
+    ],
+)
+def test_bad_rows_are_named(row, message):
+    with pytest.raises(DataError, match=message):
+        read_settings(f"{HEADER}\n{row}\n", 100)
+
+
+def test_missing_column_empty_table_missing_file(tmp_path, capsys):
+    with pytest.raises(DataError, match=r"lacks the column improve; found .*Expected the header: model,routers"):
+        read_settings("model,routers,clean_accuracy,noisy_accuracy,gain,degrade\n", 100)
+    with pytest.raises(DataError, match="no rows"):
+        read_settings(HEADER + "\n", 100)
+    with pytest.raises(DataError, match="found nothing"):
+        read_settings("", 100)
+    assert main([str(tmp_path / "none.csv"), "--out", str(tmp_path)]) == 2
+    assert "error: Cannot read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flags", [["--n", "0"], ["--chance", "0.9"], ["--n", "37"]])
+def test_bad_flags(tmp_path, capsys, flags):
+    assert main(["--out", str(tmp_path), *flags]) == 2
+    assert flags[0] in capsys.readouterr().err

@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from paths import RAY, ROOT
 from hydra import compose, initialize_config_dir
 
 from audit.config import CONF_DIR, register
 from audit.sweep import run_config
 
-ROOT = Path(__file__).resolve().parents[2]
-RAY = Path(sys.executable).parent / "ray"
-_PORT, _DASHBOARD = 46379, 48265
+_PORT, _DASHBOARD, _METRICS = 46379, 48265, 48266
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,23 +35,24 @@ class Cluster:
 
     address: str
     dashboard: str
+    metrics: str
     env: dict[str, str] = field(default_factory=dict)
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    env = {**os.environ, "RAY_AUTH_MODE": "disabled", "RAY_DISABLE_IMPORT_WARNING": "1"}
+    env = {**os.environ, "RAY_AUTH_MODE": "disabled", "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}"}
     env.pop("RAY_ADDRESS", None)
     started = subprocess.run(
         [RAY, "start", "--head", f"--port={_PORT}", "--node-ip-address=127.0.0.1", "--dashboard-host=127.0.0.1",
-         f"--dashboard-port={_DASHBOARD}", "--include-dashboard=true", "--num-cpus=4", "--disable-usage-stats",
+         f"--dashboard-port={_DASHBOARD}", f"--metrics-export-port={_METRICS}", "--include-dashboard=true", "--num-cpus=4", "--disable-usage-stats",
          "--object-store-memory=500000000"],
         env=env, capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
     assert started.returncode == 0, started.stdout + started.stderr
     address = f"127.0.0.1:{_PORT}"
     try:
-        yield Cluster(address, f"http://127.0.0.1:{_DASHBOARD}", {**env, "RAY_ADDRESS": address})
+        yield Cluster(address, f"http://127.0.0.1:{_DASHBOARD}", f"http://127.0.0.1:{_METRICS}/metrics", {**env, "RAY_ADDRESS": address})
     finally:
         subprocess.run([RAY, "stop", "--force"], env=env, capture_output=True, timeout=120, check=False)
 

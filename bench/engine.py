@@ -1,0 +1,170 @@
+"""`python -m bench.engine`: how much of raw vLLM's speed the sweep keeps, and what nested draws save.
+
+Efficiency = wall time of raw vLLM given the very requests that the sweep sent (same engine arguments, same machine,
+same run of this benchmark) / wall time of the sweep's generation phase. Raw vLLM gets all router prompts at once, then
+all worker requests at once: no Ray, no actor, no shards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.common import run_driver
+
+TARGET_EFFICIENCY, TARGET_FEWER_TOKENS = 0.90, 3.0
+
+
+def efficiency(n: int, routers: str) -> dict[str, Any]:
+    """The sweep, then raw vLLM with what it sent."""
+    with tempfile.TemporaryDirectory() as folder:
+        run_dir = f"{folder}/run"
+        sweep = run_driver([f"n={n}", f"r={routers}", f"run_dir={run_dir}"])
+        command = [sys.executable, "-m", "bench.engine", "--raw", run_dir]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr[-4000:])
+        raw = json.loads(done.stdout.strip().splitlines()[-1])
+    return {
+        "questions": n,
+        "routers": routers,
+        "engine_load_s": sweep["load_s"],
+        "sweep_generate_s": sweep["generate_s"],
+        "raw_generate_s": raw["generate_s"],
+        "raw_requests": raw["requests"],
+        "efficiency": raw["generate_s"] / sweep["generate_s"],
+        "target": TARGET_EFFICIENCY,
+    }
+
+
+def draws(n: int, routers: str) -> dict[str, Any]:
+    """Tokens of independent and of nested draws on the same questions."""
+    from audit.shards.cost import run_cost
+
+    sums = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in ("independent", "nested"):
+            run_dir = Path(folder) / kind
+            run_driver([f"n={n}", f"r={routers}", "arms=[noisy_rewrite]", f"draws={kind}", f"run_dir={run_dir}"])
+            (arms,) = run_cost(run_dir).values()
+            router, worker = arms["noisy_rewrite"]["router"], arms["noisy_rewrite"]["worker"]
+            sums[kind] = {
+                "generated_tokens": router["completion_tokens"],
+                "prompt_tokens": router["prompt_tokens"] + worker["prompt_tokens"],
+                "prefill_tokens_not_computed": router["cached_tokens"] + worker["cached_tokens"],
+                "router_calls": router["calls"],
+            }
+    fewer = sums["independent"]["generated_tokens"] / sums["nested"]["generated_tokens"]
+    return {"questions": n, "routers": routers, **sums, "times_fewer_generated": fewer, "target": TARGET_FEWER_TOKENS}
+
+
+def raw(run_dir: Path) -> dict[str, float]:
+    """Raw vLLM, given what a finished sweep of one model sent. Prints the seconds from first request to last reply."""
+    import os
+
+    from audit.config import load_model_config
+    from audit.runtime.engines.vllm_engine import engine_args, engine_environment
+    from audit.runtime.weights import local_path, resolve_weights
+    from audit.shards.read import iter_outcomes
+
+    rows = list(iter_outcomes(run_dir))
+    model = load_model_config(rows[0].model)
+    weights = resolve_weights(model)
+    path = local_path(model, weights)
+    os.environ |= engine_environment(model, on_gpu=False, n_cpus=os.cpu_count() or 1)
+    from vllm import LLM, SamplingParams
+
+    args = engine_args(model, path, weights.hub_revision, on_gpu=False)
+    llm = LLM(**args)
+    tokenizer = llm.get_tokenizer()
+
+    def chat(prompt: str) -> list[int]:
+        return list(
+            tokenizer.apply_chat_template(
+                [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=True, return_dict=False
+            )
+        )
+
+    routed, scored = [], []
+    for prompt, seed in router_requests(run_dir):
+        sampling = SamplingParams(
+            max_tokens=model.router.max_tokens,
+            temperature=model.router.temperature,
+            top_p=model.router.top_p,
+            seed=seed,
+        )
+        routed.append((prompt, sampling))
+    for row in rows:
+        options = [tuple(tokenizer.encode(option, add_special_tokens=False)) for option in row.options]
+        children: dict[tuple[int, ...], set[int]] = {}
+        for option in options:
+            for i, token in enumerate(option):
+                children.setdefault(option[:i], set()).add(token)
+        for prefix in sorted(children, key=len):
+            wanted = sorted(children[prefix])
+            params = SamplingParams(max_tokens=1, temperature=0.0, logprobs=len(wanted), logprob_token_ids=wanted)
+            scored.append((row.worker_prompt, prefix, params))
+    started = time.monotonic()
+    llm.generate([{"prompt_token_ids": chat(p)} for p, _ in routed], [s for _, s in routed], use_tqdm=False)
+    llm.generate(
+        [{"prompt_token_ids": chat(p) + list(prefix)} for p, prefix, _ in scored],
+        [s for *_, s in scored],
+        use_tqdm=False,
+    )
+    return {"generate_s": time.monotonic() - started, "requests": float(len(routed) + len(scored))}
+
+
+def router_requests(run_dir: Path) -> list[tuple[str, int]]:
+    """(prompt, seed) of every router call of a run with independent draws, as the stages made them."""
+    from audit.design import RouterSet
+    from audit.prompting.prompts import router_prompt
+    from audit.prompting.seeds import request_seed
+    from audit.prompting.templates import load_protocol
+    from audit.records import Arm, Draws, Role
+    from audit.shards.manifest import Manifest
+    from audit.shards.questions import QuestionFile
+    from audit.shards.read import iter_outcomes
+
+    manifest = Manifest.load(run_dir)
+    questions = {q.id: q for q in QuestionFile(run_dir)}
+    requests = []
+    for row in iter_outcomes(run_dir):
+        if row.arm == Arm.DIRECT:
+            continue
+        question, part = questions[row.question_id], RouterSet(Arm(row.arm), (row.routers,), row.replicate)
+        prompt = router_prompt(load_protocol(manifest.config["protocols"][row.model]), question, part.arm)
+        for j in range(row.routers):
+            seed = request_seed(
+                run_seed=manifest.config["seed"],
+                model=row.model,
+                benchmark=row.benchmark,
+                question_id=row.question_id,
+                arm=part.arm,
+                routers=row.routers,
+                replicate=row.replicate,
+                role=Role.ROUTER,
+                message_index=j,
+                draws=Draws.INDEPENDENT,
+            )
+            requests.append((prompt, seed))
+    return requests
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=100)
+    parser.add_argument("--routers", default="1..3")
+    parser.add_argument("--draws-n", type=int, default=10)
+    parser.add_argument("--raw", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.raw is not None:
+        print(json.dumps(raw(options.raw)))
+    else:
+        measured = {"efficiency": efficiency(options.n, options.routers), "draws": draws(options.draws_n, "1..9")}
+        print(json.dumps(measured, indent=1))

@@ -1,0 +1,51 @@
+"""As a cluster's users do it: `ray job submit`, the job's status, its shards, and the metrics that Prometheus scrapes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+from paths import RAY, ROOT
+from pipeline_helpers import keys_of
+
+SWEEP = ["r=1..2", "n=40", "draws=nested", "report=false", "model.scripted.scripted.latency_s=1.5", "cluster.chunks_in_flight=1"]
+
+
+def test_ray_job_submit_runs_the_sweep_and_its_metrics_are_exported(cluster, tmp_path):
+    run_dir = tmp_path / "run"
+    submit = [
+        RAY, "job", "submit", "--address", cluster.dashboard, "--working-dir", ROOT, "--submission-id", "audit-test",
+        "--no-wait", "--", "python", "-m", "audit.sweep", "model=scripted", f"run_dir={run_dir}", *SWEEP,
+    ]  # fmt: skip
+    done = subprocess.run(submit, env=cluster.env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    metrics, status, deadline = "", "", time.monotonic() + 240
+    while time.monotonic() < deadline and not re.search(r"SUCCEEDED|FAILED|STOPPED", status):
+        scraped = scrape(cluster.metrics)
+        if "audit_questions_done_total" in scraped:
+            metrics = scraped
+        asked = [RAY, "job", "status", "--address", cluster.dashboard, "audit-test"]
+        status = subprocess.run(asked, env=cluster.env, capture_output=True, text=True, timeout=60, check=False).stdout
+        time.sleep(2)
+    logs = subprocess.run(
+        [RAY, "job", "logs", "--address", cluster.dashboard, "audit-test"],
+        env=cluster.env, capture_output=True, text=True, timeout=60, check=False,
+    ).stdout  # fmt: skip
+    assert "SUCCEEDED" in status.upper(), logs[-3000:]
+    assert len(keys_of(run_dir)) == 40 * 4
+    for name in ("generations", "questions_done", "tokens"):
+        found = re.search(rf'ray_audit_{name}_total\{{[^}}]*model="scripted"', metrics)
+        assert found, f"audit_{name}_total is not exported; {len(metrics)} characters were scraped"
+    assert re.search(r'ray_audit_questions_done_total\{[^}]*arm="noisy_rewrite"', metrics)
+
+
+def scrape(url: str) -> str:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as reply:
+            return reply.read().decode()
+    except (urllib.error.URLError, TimeoutError):  # the exporter starts a little after the node
+        return ""

@@ -1,0 +1,65 @@
+"""The whole product once: the embedded model, real vLLM, real Ray, a kill -9 in the middle, a report at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.dataset as ds
+
+ROOT = Path(__file__).resolve().parents[2]
+N, SETTINGS = 8, 1 + 2 + 2  # direct; forward_full and noisy_rewrite at r=1..2
+
+
+def start(run_dir: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "audit.sweep", f"run_dir={run_dir}", f"n={N}", "r=1..2", "draws=nested",
+               "ensemble_control=true", "store.rows_per_shard=5"]  # fmt: skip
+    env = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
+    return subprocess.Popen(command, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def test_a_real_sweep_survives_a_kill_and_ends_with_a_report(tmp_path, embedded_model_dir):
+    run_dir = tmp_path / "run"
+    first = start(run_dir)
+    deadline = time.monotonic() + 400
+    while first.poll() is None and time.monotonic() < deadline and len(list((run_dir / "shards").glob("*.arrow"))) < 2:
+        time.sleep(0.1)
+    first.send_signal(signal.SIGKILL)
+    out, _ = first.communicate(timeout=60)
+    kept = {p.name: p.stat().st_mtime_ns for p in (run_dir / "shards").glob("*.arrow")}
+    assert len(kept) >= 2, out
+
+    second = start(run_dir)
+    out, _ = second.communicate(timeout=500)
+    assert second.returncode == 0, out
+    assert re.search(r"\d+ of 40 rows are already there", out)
+    after = {p.name: p.stat().st_mtime_ns for p in (run_dir / "shards").glob("*.arrow")}
+    assert kept.items() <= after.items()  # finished work is not repeated
+
+    rows = ds.dataset(run_dir / "shards", format="ipc").to_table().to_pylist()
+    keys = {(r["question_id"], r["arm"], r["routers"], r["replicate"]) for r in rows}
+    assert len(rows) == len(keys) == N * SETTINGS
+    for row in rows:
+        assert row["error"] is None and row["parsed"]
+        assert len(row["option_logprobs"]) == len(row["options"]) == 4
+        assert all(value < 0 for value in row["option_logprobs"])
+        assert {row["engine_id"], *row["router_engine_ids"]} == {"smollm2_135m/0"}  # one copy of the model
+        assert len(row["router_messages"]) == row["routers"]
+        if row["arm"] != "direct":
+            assert any(row["router_messages"])
+    assert sum(row["cached_tokens"] for row in rows) > 0  # the prefix cache is hit
+    answers = [row["answer"] for row in rows]
+    assert len(set(answers)) > 1
+
+    manifest = json.loads((run_dir / "manifest.json").read_text())
+    assert manifest["status"] == "finished"
+    assert manifest["models"]["smollm2_135m"]["revision"].startswith("sha256:")
+    verdict = json.loads((run_dir / "report" / "verdict.json").read_text())
+    assert [cell["model"] for cell in verdict["cells"]] == ["smollm2_135m"]
+    assert "smollm2_135m" in (run_dir / "report" / "report.html").read_text()

@@ -7,11 +7,9 @@ merged into one panel. Files are written beside and renamed, verdict.json last.
 from __future__ import annotations
 
 import hashlib
-import importlib
-import importlib.util
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,15 +19,16 @@ import pyarrow.compute as pc
 from markupsafe import escape
 from matplotlib.figure import Figure
 
+from audit.calibrate import load_calibration
 from audit.errors import DataError
-from audit.records import Outcome
 from audit.report import figures as draw
 from audit.report import tables
 from audit.report.accuracy import breadths, labels, model_scores, paper_rows, router_points, setting_accuracies
 from audit.report.drill import COLUMNS, MAX_TEXT_BYTES, pack
 from audit.report.page import RunFacts, render
+from audit.report.rows import ShardRows
 from audit.shards.files import make_folder, write_file
-from audit.shards.read import iter_columns, iter_outcomes, read_columns
+from audit.shards.read import iter_columns, read_columns
 from audit.statistics.paired import CellOutcomes, pair_outcomes
 from audit.verdict.analysis import N_RESAMPLES, analyse
 from audit.verdict.result import RunVerdict
@@ -80,13 +79,13 @@ def build_report(
     cells = pair_outcomes(columns)
     verdict = analyse(
         columns,
-        _Rows(dirs),
+        ShardRows(tuple(dirs)),
         thresholds=thresholds,
         seed=seed,
         n_resamples=n_resamples,
         runs=runs,
         control_benchmark=control_benchmark,
-        calibration=calibration if calibration is not None else _shipped_calibration(),
+        calibration=calibration if calibration is not None else load_calibration(),
     )
     return write_report(
         dirs, Path(out_dir), verdict, cells, seed=seed, max_text_bytes=max_text_bytes, max_rows=max_rows
@@ -220,24 +219,6 @@ def run_facts(run_dir: Path) -> RunFacts:
         main.append(("Shards", f"{len(manifest['shards'])} files"))
     rest = {k: v for k, v in manifest.items() if k not in ("shards", "sampled_ids")}
     return RunFacts(f"Run {run_dir.name}", tuple(main), tuple(_flat(rest)))
-
-
-class _Rows:
-    """The rows of the runs as Outcomes, read anew at every pass, one batch in memory at a time."""
-
-    def __init__(self, run_dirs: Sequence[Path]) -> None:
-        self.run_dirs = run_dirs
-
-    def __iter__(self) -> Iterator[Outcome]:
-        return iter_outcomes(self.run_dirs)
-
-
-def _shipped_calibration() -> Mapping[str, Any] | None:
-    """The table of `audit.calibrate` that ships with the package; None where this installation has none."""
-    if importlib.util.find_spec("audit.calibrate") is None:
-        return None
-    load: Callable[[], Mapping[str, Any] | None] = importlib.import_module("audit.calibrate").load_calibration
-    return load()
 
 
 def _outcomes(run_dirs: Sequence[Path], seed: int, max_rows: int) -> tuple[pa.Table, int]:

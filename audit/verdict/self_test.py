@@ -148,10 +148,11 @@ class _CleanSent:
     ids: frozenset[str]
 
     def __iter__(self) -> Iterator[_Row]:
+        # Shards can be asked for one cell; walking all rows for every cell would grow with the square of the panel.
+        ask = getattr(self.rows, "of_cell", None)
+        rows: Iterable[TextRow] = ask(self.model, self.benchmark, self.ids) if ask is not None else self.rows
         mine = [
-            r
-            for r in self.rows
-            if r.model == self.model and r.benchmark == self.benchmark and r.question_id in self.ids
+            r for r in rows if r.model == self.model and r.benchmark == self.benchmark and r.question_id in self.ids
         ]
         clean = {
             r.question_id: r.worker_prompt

@@ -17,6 +17,7 @@ import pytest
 from audit.errors import DataError, ShardError
 from audit.report.__main__ import main
 from audit.report.build import build_report, check_panel, run_facts, write_report
+from audit.report.rows import ShardRows
 from audit.shards.read import load_cells
 
 
@@ -127,3 +128,18 @@ def test_facts_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(DataError, match="cannot be read"):
         run_facts(tmp_path)
+
+
+def test_rows_of_one_cell_are_those_of_a_full_pass(tmp_path: Path) -> None:
+    run = panels.run_of(tmp_path / "run", panels.outcomes_of(2, 6))
+    rows = ShardRows((run,))
+    assert len(list(rows)) == len(list(rows)) == 2 * 6 * 8
+    ids = sorted({r.question_id for r in rows})[:2]
+    found = {(r.question_id, r.arm, r.routers, r.replicate): r for r in rows.of_cell("model-01", "synthetic", ids)}
+    expected = {
+        (r.question_id, r.arm, r.routers, r.replicate): r
+        for r in rows
+        if r.model == "model-01" and r.question_id in ids
+    }
+    assert found == expected
+    assert len(found) == 2 * 8

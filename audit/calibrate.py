@@ -110,7 +110,7 @@ def simulate(design: Design, gain: float, rng: np.random.Generator) -> CellOutco
 
 
 def judge(design: Design, gain: float, effort: Effort, thresholds: Thresholds, rng: np.random.Generator) -> FloatArray:
-    """One model: share of violations, any violation, share of r with McNemar p <= alpha, excess without controls, excess.
+    """One model: share of violations, any, share of r with McNemar p <= alpha, excess without controls, excess.
 
     The controls can only turn an excess away, so they are computed where noisy beats clean and not otherwise.
     """
@@ -178,8 +178,9 @@ def calibrate(
     run: `map`, or the map of a process pool. Gain 0 is always simulated: it is what the error rates are about.
 
     paper_setting_fpr, paper_model_fpr: settings with gain > 0 and models with any, of clean models.
-    mcnemar_setting_fpr: settings with an uncorrected exact p <= alpha. excess_fpr: clean models called `excess`; excess_no_controls_fpr: the
-    same when neither direct nor the ensemble control was run. power_G: models with true gain G called `excess`.
+    mcnemar_setting_fpr: settings with an uncorrected exact p <= alpha. excess_fpr: clean models called `excess`;
+    excess_no_controls_fpr: the same when neither direct nor the ensemble control was run.
+    power_G: models with true gain G called `excess`.
     coverage_*: of 95 % intervals, under no gain and under the largest gain together.
     """
     effort, thresholds = effort or Effort(), thresholds or Thresholds()
@@ -315,7 +316,8 @@ def _effort(options: argparse.Namespace, design: Design) -> Effort:
     total = options.simulations
     if total is not None:
         return Effort(clean=total, power=max(total // 10, 20), coverage=max(total // 5, 20))
-    return Effort(clean=2000 if design.n <= 200 else 1000, power=200 if design.n <= 200 else 100)
+    small = design.n <= 200
+    return Effort(clean=2000 if small else 1000, power=200 if small else 100, coverage=1000 if small else 400)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

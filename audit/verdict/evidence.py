@@ -16,7 +16,7 @@ from audit.statistics.chance import chance_level
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray
 from audit.statistics.power import discordance_of, minimum_detectable_gain
 from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, max_statistic_permutation
-from audit.statistics.values import Sweep, replicates_of, settings_values, sweep_of
+from audit.statistics.values import Sweep, average, replicates_of, settings_values, sweep_of
 from audit.verdict.thresholds import Thresholds
 
 CONFIDENCE = 0.95
@@ -132,7 +132,7 @@ def detectable_gain(sweep: Sweep, discordance: float, thresholds: Thresholds) ->
     if n < 1:
         return float("nan")
     if np.unique(sweep.cluster).size < sweep.n:
-        d = np.nan_to_num(np.nanmean(difference, axis=0))
+        d = np.nan_to_num(average(difference))
         d = d - d.mean()
         summed = np.bincount(sweep.cluster, weights=d)
         effect = float(np.sum(summed**2) / np.sum(d**2)) if np.any(d) else 1.0

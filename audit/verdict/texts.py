@@ -185,9 +185,9 @@ class _Tally:
     noop: set[str] = field(default_factory=set)
     leak: set[str] = field(default_factory=set)
     leaks: set[tuple[int, int, str]] = field(default_factory=set)
-    deleted: float = 0.0
-    deleted_per_message: float = 0.0
-    added: float = 0.0
+    deleted: int = 0  # sums of shares in billionths: whole numbers, so that the order of the rows cannot show
+    deleted_per_message: int = 0
+    added: int = 0
 
 
 def measure_texts(rows: Iterable[TextRow]) -> dict[tuple[str, str], TextMeasures]:
@@ -264,17 +264,21 @@ def _count_noisy(row: TextRow, tally: _Tally, clean: tuple[str, frozenset[str]] 
         tally.noop.add(row.question_id)
     asked = set(original.split())
     told = set(" ".join(arrived or [sent]).split())
-    tally.deleted += len(asked - told) / max(len(asked), 1)
+    gone = len(asked - told) / max(len(asked), 1)
+    tally.deleted += _billionths(gone)
     if messages:
-        tally.deleted_per_message += (
-            sum(len(asked - set(m.split())) for m in messages) / len(messages) / max(len(asked), 1)
-        )
-    tally.added += len(told - asked) / max(len(told), 1)
+        missing = sum(len(asked - set(m.split())) for m in messages)
+        tally.deleted_per_message += _billionths(missing / len(messages) / max(len(asked), 1))
+    tally.added += _billionths(len(told - asked) / max(len(told), 1))
     golds, others = row.options[row.gold], [o for k, o in enumerate(row.options) if k != row.gold]
     for message in row.router_messages:
         padded = f" {normalise(message)} "
         if f" {normalise(golds)} " in padded and not any(f" {normalise(o)} " in padded for o in others):
             tally.counts["gold_only_kept"] += 1
+
+
+def _billionths(share: float) -> int:
+    return round(share * 1e9)
 
 
 def _freeze(tally: _Tally) -> TextMeasures:
@@ -283,9 +287,9 @@ def _freeze(tally: _Tally) -> TextMeasures:
         **tally.counts,
         lossy_ids=tuple(sorted(tally.lossy)),
         noop_ids=tuple(sorted(tally.noop)),
-        deleted=tally.deleted / noisy if noisy else None,
-        deleted_per_message=tally.deleted_per_message / noisy if noisy else None,
-        added=tally.added / noisy if noisy else None,
+        deleted=tally.deleted / 1e9 / noisy if noisy else None,
+        deleted_per_message=tally.deleted_per_message / 1e9 / noisy if noisy else None,
+        added=tally.added / 1e9 / noisy if noisy else None,
         leak_ids=tuple(sorted(tally.leak)),
         leaks=frozenset(tally.leaks),
     )

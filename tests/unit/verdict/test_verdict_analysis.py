@@ -1,0 +1,190 @@
+"""verdict.json: valid, byte-identical, independent of row order; thresholds as documented; the self-test."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+import yaml
+
+from audit.errors import ConfigError, DataError
+from audit.records import Arm, Outcome
+from audit.synthetic import Faults, beta_shape, outcome_columns, synthetic_outcomes
+from audit.verdict.analysis import analyse, analyse_outcomes
+from audit.verdict.calibrated import nearest
+from audit.verdict.result import SelfTest, rounded
+from audit.verdict.thresholds import Thresholds
+
+RESAMPLES = 299
+ROUTERS = (1, 2, 3)
+SCHEMA = json.loads((files("audit.verdict") / "verdict.schema.json").read_text(encoding="utf-8"))
+CONF = Path(__file__).resolve().parents[3] / "conf" / "verdict" / "default.yaml"
+
+
+def rows(n: int = 80, seed: int = 3, **options: Any) -> list[Outcome]:
+    return synthetic_outcomes(n, ROUTERS, rng=np.random.default_rng(seed), **options)
+
+
+TABLE = {
+    "designs": [
+        {
+            "design": {"n": n, "routers": r, "draws": "independent", "discordance": 0.2},
+            "rates": {"excess_fpr": 0.01, "excess_fpr_se": 0.002, "paper_model_fpr": 0.8, "power_0.1": 0.5},
+        }
+        for n in (100, 1000)
+        for r in (3, 9)
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    "outcomes",
+    [
+        rows() + rows(model="other", seed=4, gain=0.2),
+        rows(with_direct=False, with_ensemble=False, clean_replicates=1, parse_rate=0.5),
+        rows(faults=Faults(leak=0.3, errors=0.1, truncated=0.1), group_size=4, draws="nested"),
+        [o for o in rows() if o.arm == Arm.DIRECT],
+        rows(n=3, reading="option_text", n_options=2),
+        [replace(o, answer=None, correct=None, parsed=False, response="?") for o in rows(n=40)],
+    ],
+    ids=["panel", "bare", "faulty", "direct only", "three questions", "nothing readable"],
+)
+def test_verdict_json_is_valid_whatever_the_run(outcomes: list[Outcome]) -> None:
+    verdict = analyse_outcomes(outcomes, n_resamples=RESAMPLES, calibration=TABLE, runs=[{"fingerprint": "f"}])
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(json.loads(verdict.to_json()), SCHEMA)
+    assert len(verdict.cells) == len({(o.model, o.benchmark) for o in outcomes})
+
+
+def test_the_schema_refuses_what_is_no_verdict() -> None:
+    good = json.loads(analyse_outcomes(rows(n=40), n_resamples=RESAMPLES).to_json())
+    for path, value in ((("verdict",), "guilty"), (("chance",), 2), (("gates",), None)):
+        bad = json.loads(json.dumps(good))
+        bad["cells"][0][path[0]] = value
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(bad, SCHEMA)
+
+
+def test_same_rows_and_seed_give_the_same_bytes_in_any_row_order() -> None:
+    outcomes = rows(faults=Faults(leak=0.1, unparsed=0.05)) + rows(model="b", seed=9)
+    first = analyse_outcomes(outcomes, n_resamples=RESAMPLES, seed=7).to_json()
+    assert analyse_outcomes(outcomes, n_resamples=RESAMPLES, seed=7).to_json() == first
+    order = np.random.default_rng(0).permutation(len(outcomes))
+    assert analyse_outcomes([outcomes[i] for i in order], n_resamples=RESAMPLES, seed=7).to_json() == first
+    assert analyse_outcomes(outcomes, n_resamples=RESAMPLES, seed=8).to_json() != first
+
+
+def test_a_model_keeps_its_intervals_when_the_panel_grows() -> None:
+    one = analyse_outcomes(rows(), n_resamples=RESAMPLES).cells[0]
+    two = analyse_outcomes(rows() + rows(model="zz", seed=5), n_resamples=RESAMPLES).cells[0]
+    assert (one.effect, one.p_value, one.contrasts) == (two.effect, two.p_value, two.contrasts)
+
+
+def test_contrasts_with_and_without_leaks_bounds_and_control_benchmark() -> None:
+    outcomes = rows(faults=Faults(leak=0.1, unparsed=0.02)) + rows(benchmark="fresh", seed=8)
+    cells = analyse_outcomes(outcomes, n_resamples=RESAMPLES, control_benchmark="fresh").cells
+    first = next(c for c in cells if c.benchmark == "synthetic")
+    names = {c.name for c in first.contrasts}
+    assert names == {
+        "noisy_vs_clean", "noisy_vs_direct", "noisy_vs_ensemble", "noisy_vs_clean_without_leak",
+        "noisy_vs_clean_with_leak", "clean_vs_direct", "ensemble_vs_clean", "noisy_vs_clean_unparsed_right",
+        "noisy_vs_clean_unparsed_wrong", "difference_in_differences",
+    }  # fmt: skip
+    with pytest.raises(DataError, match=r"control benchmark 'none'.*fresh, synthetic"):
+        analyse_outcomes(outcomes, n_resamples=RESAMPLES, control_benchmark="none")
+
+
+def test_effect_and_mcnemar_counts_agree_with_the_rows() -> None:
+    outcomes = rows(n=100, clean_replicates=1, gain=0.1)
+    cell = analyse_outcomes(outcomes, n_resamples=RESAMPLES).cells[0]
+    right = {(o.arm, o.routers, o.question_id): bool(o.correct) for o in outcomes}
+    ids = sorted({o.question_id for o in outcomes})
+    for r in ROUTERS:
+        improve = sum(right[Arm.NOISY_REWRITE, r, q] and not right[Arm.FORWARD_FULL, 1, q] for q in ids)
+        degrade = sum(not right[Arm.NOISY_REWRITE, r, q] and right[Arm.FORWARD_FULL, 1, q] for q in ids)
+        row = next(c for c in cell.contrasts if c.name == "noisy_vs_clean" and c.routers == r)
+        assert (row.improve, row.degrade) == (improve, degrade)
+        assert row.estimate == pytest.approx((improve - degrade) / 100)
+
+
+def test_every_fault_is_caught_in_a_healthy_run() -> None:
+    tests = analyse_outcomes(rows(n=200), n_resamples=RESAMPLES).self_test
+    assert [(t.expected_gate, t.status) for t in tests] == [
+        ("above_chance", "caught"),
+        ("parseability", "caught"),
+        ("manipulation_reached_worker", "caught"),
+        ("pairing", "caught"),
+        ("above_chance", "caught"),
+    ]
+
+
+def test_the_self_test_claims_nothing_it_cannot_show() -> None:
+    def by_fault(outcomes: list[Outcome], texts: bool = True) -> dict[str, SelfTest]:
+        if texts:
+            found = analyse_outcomes(outcomes, n_resamples=RESAMPLES)
+        else:
+            found = analyse(outcome_columns(outcomes), n_resamples=RESAMPLES)
+        return {t.fault: t for t in found.self_test}
+
+    broken = by_fault(rows(n=200, parse_rate=0.5))
+    assert broken["half of the answers made unreadable"].status == "already_failing"
+    assert broken["half of the answers made unreadable"].caught is None
+    bare = by_fault(rows(n=200), texts=False)
+    assert bare["the clean prompt sent in place of every noisy one"].status == "not_showable"
+    assert bare["every gold label moved to the next option"].status == "not_showable"
+    few = by_fault(rows(n=10))
+    assert few["question ids of the noisy arm shuffled"].status == "not_showable"
+
+
+def test_thresholds_in_code_and_in_the_config_are_equal() -> None:
+    assert yaml.safe_load(CONF.read_text(encoding="utf-8")) == Thresholds().to_dict()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"alhpa": 0.1}, "Did you mean 'alpha'"),
+        ({"alpha": 1.5}, "0 < alpha < 1"),
+        ({"noop_share_max": -1}, "at least 0"),
+    ],
+)
+def test_bad_thresholds_are_refused(values: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Thresholds.from_mapping(values)
+
+
+def test_the_nearest_calibrated_design_is_printed() -> None:
+    found = nearest(TABLE, n=700, routers=8, draws="independent")
+    assert found is not None
+    assert (found.design["n"], found.design["routers"]) == (1000, 9)
+    assert "1.0% (± 0.2%)" in found.sentence and "80.0%" in found.sentence and "10 points in 50%" in found.sentence
+    assert nearest(None, n=100, routers=9, draws="independent") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0.1 + 0.2, 0.3), (-0.0, 0.0), (float("nan"), None), (1.23456789e-12, 1.23457e-12)]
+)
+def test_rounding(value: float, expected: float | None) -> None:
+    assert str(rounded(value)) == str(expected)
+
+
+def test_the_synthetic_model_has_the_accuracy_discordance_and_gain_asked_for() -> None:
+    # Beta(0.5, 0.5): mean 1/2, E[theta (1 - theta)] = 1/8, so discordance 1/4
+    assert beta_shape(0.5, 0.25) == (0.5, 0.5)
+    outcomes = rows(n=3000, clean_accuracy=0.6, discordance=0.2, gain={1: 0.1, 2: 0.0, 3: -0.1}, with_ensemble=False)
+    right: dict[tuple[Arm, int, int], np.ndarray] = {}
+    for key in {(o.arm, o.routers, o.replicate) for o in outcomes}:
+        right[key] = np.array([o.correct for o in outcomes if (o.arm, o.routers, o.replicate) == key])
+    first, second = right[Arm.FORWARD_FULL, 1, 0], right[Arm.FORWARD_FULL, 1, 1]
+    assert first.mean() == pytest.approx(0.6, abs=0.036)  # four standard errors of 3000 questions
+    assert np.mean(first != second) == pytest.approx(0.2, abs=0.03)
+    for r, gain in ((1, 0.1), (2, 0.0), (3, -0.1)):
+        assert right[Arm.NOISY_REWRITE, r, 0].mean() == pytest.approx(0.6 + gain, abs=0.036)
+    with pytest.raises(DataError, match="No model has"):
+        rows(clean_accuracy=0.9, discordance=0.5)

@@ -1,0 +1,135 @@
+"""Each gate fails under its own fault, and the other gates do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audit.records import Arm, Outcome, Setting
+from audit.statistics.paired import CellOutcomes, State, pair_outcomes
+from audit.synthetic import Faults, outcome_columns, synthetic_outcomes
+from audit.verdict.gates import all_gates, exact_values, pairing, parseability
+from audit.verdict.result import Gate, Status
+from audit.verdict.texts import measure_texts
+from audit.verdict.thresholds import Thresholds
+
+ROUTERS = (1, 2, 3)
+
+
+def rows(n: int = 300, **options: Any) -> list[Outcome]:
+    return synthetic_outcomes(n, ROUTERS, rng=np.random.default_rng(5), **options)
+
+
+def gates_of(outcomes: list[Outcome], mde: float = 0.03) -> dict[str, Gate]:
+    cell = pair_outcomes(outcome_columns(outcomes))[0]
+    texts = measure_texts(outcomes)[cell.model, cell.benchmark]
+    return {g.name: g for g in all_gates(cell, texts, Thresholds(), mde)}
+
+
+def failing(gates: dict[str, Gate]) -> set[str]:
+    return {name for name, g in gates.items() if g.status == Status.FAIL}
+
+
+def cell_of(state: list[list[int]], settings: list[Setting], reading: str = "letter") -> CellOutcomes:
+    n = len(state[0])
+    return CellOutcomes(
+        "m", "b", "independent", reading, tuple(f"q{i:03d}" for i in range(n)), np.arange(n), np.full(n, 4),
+        tuple(settings), np.array(state, dtype=np.int8),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gate", "options"),
+    [
+        (None, {}),
+        ("parseability", {"faults": Faults(unparsed=0.1)}),
+        ("parseability", {"faults": Faults(truncated=0.1)}),
+        ("parseability", {"faults": Faults(errors=0.1)}),
+        ("manipulation_reached_worker", {"faults": Faults(noop=0.4)}),
+        ("answer_leak", {"faults": Faults(leak=0.2)}),
+        ("clean_fidelity", {"faults": Faults(lossy=0.4)}),
+        ("clean_fidelity", {"direct_gain": 0.15, "discordance": 0.1}),
+    ],
+)
+def test_a_gate_fails_under_its_fault_and_no_other_does(gate: str | None, options: dict[str, Any]) -> None:
+    gates = gates_of(rows(**options))
+    assert failing(gates) == ({gate} if gate else set())
+    if gate:
+        assert gates[gate].advice
+    assert all(g.source and g.detail for g in gates.values())
+
+
+def test_guessing_fails_above_chance() -> None:
+    gates = gates_of(rows(clean_accuracy=0.25, discordance=0.3))
+    assert "above_chance" in failing(gates)
+    assert gates["pairing"].status == Status.NOT_APPLICABLE  # guesses carry no signal to pair by
+
+
+def test_above_chance_uses_the_mean_of_one_over_k() -> None:
+    clean, noisy = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
+    state = [[1] * 46 + [0] * 54] * 2
+    four = cell_of(state, [clean, noisy])
+    two = replace(four, n_options=np.full(100, 2))
+    t = Thresholds()
+    found = [all_gates(c, None, t, 0.01)[1].status for c in (four, two)]
+    assert found == [Status.PASS, Status.FAIL]  # 46 % beats 25 % by 4.8 standard errors; it is below 50 %
+
+
+def test_shuffled_ids_of_one_arm_fail_pairing() -> None:
+    cell = pair_outcomes(outcome_columns(rows()))[0]
+    assert pairing(cell, Thresholds()).status == Status.PASS
+    order = np.random.default_rng(0).permutation(cell.n)
+    for arm in (Arm.DIRECT, Arm.NOISY_REWRITE):
+        state = cell.state.copy()
+        hit = [k for k, s in enumerate(cell.settings) if s.arm == arm]
+        state[hit] = state[hit][:, order]
+        assert pairing(replace(cell, state=state), Thresholds()).status == Status.FAIL
+    one = cell.state.copy()  # a single router count, found because there are 300 questions
+    k = cell.settings.index(Setting(Arm.NOISY_REWRITE, 2))
+    one[k] = one[k][order]
+    gate = pairing(replace(cell, state=one), Thresholds())
+    assert gate.status == Status.FAIL and "noisy_rewrite r=2" in gate.detail
+
+
+def test_exact_values_alarm_on_zero_one_and_nothing_changed() -> None:
+    clean, noisy = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
+    half, zero, one = [1] * 10 + [0] * 10, [0] * 20, [1] * 20
+    assert exact_values(cell_of([half, [1] * 9 + [0] * 10 + [1]], [clean, noisy])).status == Status.PASS
+    assert "exactly 0 under noisy_rewrite r=1" in exact_values(cell_of([half, zero], [clean, noisy])).detail
+    assert "exactly 1 under forward_full r=1" in exact_values(cell_of([one, half], [clean, noisy])).detail
+    assert "zero width" in exact_values(cell_of([half, half], [clean, noisy])).detail
+
+
+def test_a_gain_of_exactly_zero_is_counted_but_no_alarm_while_answers_change() -> None:
+    clean, noisy = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
+    gate = exact_values(cell_of([[1, 0] * 10, [0, 1] * 10], [clean, noisy]))
+    assert gate.status == Status.PASS and gate.numbers["zero_gains"] == 1
+
+
+def test_parseability_counts_truncated_apart_and_says_where_it_is_trivial() -> None:
+    clean, noisy = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
+    state = [[1] * 50 + [0] * 50, [1] * 90 + [State.TRUNCATED] * 6 + [State.UNPARSED] * 4]
+    gate = parseability(cell_of(state, [clean, noisy]), Thresholds())
+    assert gate.status == Status.FAIL and gate.number == pytest.approx(0.9)
+    assert gate.numbers["noisy_rewrite_truncated"] == pytest.approx(0.06)
+    assert gate.numbers["noisy_rewrite_unparsed"] == pytest.approx(0.04)
+    assert gate.items == tuple(f"q{i:03d}" for i in range(90, 100)) and gate.item_count == 10
+    trivial = parseability(cell_of([state[0], state[0]], [clean, noisy], reading="option_text"), Thresholds())
+    assert trivial.status == Status.PASS and "always finds one" in trivial.detail
+
+
+def test_enough_data_compares_the_mde_and_does_not_withhold() -> None:
+    few, none = gates_of(rows(), mde=0.2)["enough_data"], gates_of(rows(), mde=float("nan"))["enough_data"]
+    assert few.status == none.status == Status.FAIL
+    assert not few.withholds
+    assert gates_of(rows(), mde=0.05)["enough_data"].status == Status.PASS
+
+
+def test_text_gates_do_not_apply_without_texts() -> None:
+    cell = pair_outcomes(outcome_columns(rows(with_direct=False)))[0]
+    gates = {g.name: g.status for g in all_gates(cell, None, Thresholds(), 0.03)}
+    for name in ("clean_fidelity", "manipulation_reached_worker", "answer_leak"):
+        assert gates[name] == Status.NOT_APPLICABLE

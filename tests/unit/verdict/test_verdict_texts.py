@@ -1,0 +1,124 @@
+"""Text measures: what counts as stating the answer, as lost, and as unchanged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from audit.records import Arm, Outcome
+from audit.synthetic import synthetic_outcomes
+from audit.verdict.texts import holds, measure_texts, normalise, states_answer
+
+CITIES = ["Rome", "Paris", "Oslo", "Bern"]
+
+
+@pytest.mark.parametrize(
+    ("message", "stated"),
+    [
+        ("The correct answer is B.", True),
+        ("Answer: (B)", True),
+        ("**Answer:** B", True),
+        ("The answer is B because it is the capital.", True),
+        ("The correct answer is:\n\nB. Paris", True),
+        ("Paris is the correct answer.", True),
+        ("the answer is Paris, of course", True),
+        ("The correct option is: Paris", True),
+        ("the answer is C", False),
+        ("The answer is Rome.", False),
+        ("A. Paris\nB. Rome\nThe answer is A", True),  # the router's own list counts, not the original order
+        ("A. Paris\nB. Rome\nThe answer is B", False),
+        ("The answer is not B", None),
+        ("the answer is a number", None),
+        ("The answer is one of Rome, Paris, Oslo or Bern.", None),
+        ("What is the right answer?\nA. Rome\nB. Paris", None),
+        ("choose the best answer: \nA. Rome\nB. Paris", None),
+        ("Which is the correct answer? A. Rome B. Paris", None),
+        ("Answer with one letter. B. Paris", None),
+        ("It is not clear which answer is right. A. Rome", None),
+        ("Do not answer the question.", None),
+        ("The capital is Paris.", None),
+        ("", None),
+    ],
+)
+def test_stating_the_answer(message: str, stated: bool | None) -> None:
+    assert states_answer(message, CITIES, gold=1) is stated
+
+
+def test_the_longest_option_is_the_one_that_was_said() -> None:
+    options = ["red", "red wine", "white wine", "water"]
+    assert states_answer("The answer is red wine.", options, gold=0) is False
+    assert states_answer("The answer is red wine.", options, gold=1) is True
+
+
+@pytest.mark.parametrize(
+    ("message", "part", "kept"),
+    [
+        ("Q: How many legs has a spider?", "how many legs has a spider", True),
+        ("How many legs do spiders have? 15", "5", False),  # a number inside another is not it
+        ("x² → y", "→", True),  # an option without a single word
+        ("the red house by a lake near town", "the red house by the lake", True),  # 5 of 6 words
+        ("a house", "the red house by the lake", False),
+    ],
+)
+def test_holding_a_part(message: str, part: str, kept: bool) -> None:
+    assert holds(message, part, 0.8) is kept
+
+
+def test_normalisation_ignores_case_punctuation_and_width() -> None:
+    assert normalise("ＡＢＣ,  d-e!") == normalise("abc d e")
+
+
+def _noisy(n: int = 20) -> list[Outcome]:
+    return synthetic_outcomes(n, (1, 2), rng=np.random.default_rng(1))
+
+
+def test_a_rewrite_that_only_the_prompt_lost_is_a_noop() -> None:
+    """The routers wrote noise, but the worker was sent the clean prompt: the silent no-op of li2026 (F1)."""
+    plain = _noisy()
+    clean = {o.question_id: o.worker_prompt for o in plain if o.arm == Arm.FORWARD_FULL and o.routers == 1}
+    sent = [replace(o, worker_prompt=clean[o.question_id]) if o.arm == Arm.NOISY_REWRITE else o for o in plain]
+    before, after = (measure_texts(rows)["synthetic", "synthetic"] for rows in (plain, sent))
+    assert before.noops == 0
+    assert after.noops == after.noisy_presentations == 40
+    assert len(after.noop_ids) == 20
+
+
+def test_a_router_that_copies_is_a_noop_at_every_r_also_in_capitals() -> None:
+    plain = _noisy()
+    clean = {o.question_id: o.router_messages[0] for o in plain if o.arm == Arm.FORWARD_FULL and o.routers == 1}
+    copied = []
+    for o in plain:
+        if o.arm == Arm.NOISY_REWRITE:
+            messages = (clean[o.question_id].upper(),) * o.routers
+            o = replace(o, router_messages=messages, worker_prompt="Messages\n" + "\n---\n".join(messages))
+        copied.append(o)
+    assert measure_texts(copied)["synthetic", "synthetic"].noops == 40
+
+
+def test_what_was_deleted_and_added() -> None:
+    base = next(o for o in _noisy(1) if o.arm == Arm.NOISY_REWRITE and o.routers == 1)
+    message = "red green blue purple"  # of the question's five words it keeps two; two of its four are new
+    row = replace(base, question="red green alpha", options=("beta", "gamma"), gold=0,
+                  router_messages=(message,), worker_prompt=message)  # fmt: skip
+    measured = measure_texts([row])["synthetic", "synthetic"]
+    assert measured.deleted == pytest.approx(3 / 5)
+    assert measured.added == pytest.approx(2 / 4)
+
+
+def test_keeping_only_the_gold_option_is_counted_apart_from_stating_it() -> None:
+    base = next(o for o in _noisy(1) if o.arm == Arm.NOISY_REWRITE and o.routers == 1)
+    row = replace(base, options=("Rome", "Paris"), gold=1, router_messages=("It may be Paris",), worker_prompt="x")
+    measured = measure_texts([row])["synthetic", "synthetic"]
+    assert (measured.gold_only_kept, measured.leaking) == (1, 0)
+
+
+def test_an_iterator_is_refused() -> None:
+    with pytest.raises(TypeError, match="twice"):
+        measure_texts(iter(_noisy(2)))
+
+
+def test_row_order_does_not_matter() -> None:
+    rows = _noisy()
+    assert measure_texts(rows) == measure_texts(rows[::-1])

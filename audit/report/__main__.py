@@ -21,10 +21,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR", help="directory that holds shards/")
     parser.add_argument("--out", type=Path, default=None, help="where to write (default: RUN_DIR/report of the first)")
     parser.add_argument("--seed", type=int, default=42, help="seed of the resamples (default: 42)")
+    parser.add_argument("--control-benchmark", default=None, help="benchmark of fresh items in the same runs")
     arguments = parser.parse_args(argv)
     out = arguments.out or arguments.run_dirs[0] / "report"
     try:
-        paths = build_report(arguments.run_dirs, out, seed=arguments.seed)
+        paths = build_report(
+            arguments.run_dirs, out, seed=arguments.seed, control_benchmark=arguments.control_benchmark
+        )
     except AuditError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -164,3 +164,23 @@ def test_missing_column_empty_table_missing_file(tmp_path, capsys):
 def test_bad_flags(tmp_path, capsys, flags):
     assert main(["--out", str(tmp_path), *flags]) == 2
     assert flags[0] in capsys.readouterr().err
+
+
+def test_a_printed_cell_may_be_rounded_but_not_off_by_one_digit():
+    table2 = f"{HEADER}\nm,1,0.50,0.60,0.10,15,5\nm,2,0.50,0.55,0.05,10,5\n"
+    table1 = (
+        "model,violation_count,violation_rate,max_positive_excess,mean_positive_excess,mean_gain\nm,2,1,0.1,{},0.075\n"
+    )
+    # The mean excess is .075: printed .07 or .08 are both its rounding to two digits, .076 is not to three.
+    for printed, wrong in (("0.07", 0), ("0.08", 0), ("0.075", 0), ("0.076", 1), ("0.074", 1)):
+        result, _ = analyse(table2, table1=table1.format(printed), simulations=10)
+        assert [m.column for m in result.mismatches] == ["mean_positive_excess"] * wrong, printed
+
+
+def test_printed_tables_must_have_the_same_rows():
+    table2 = f"{HEADER}\nm,1,0.50,0.60,0.10,15,5\n"
+    table3 = (
+        "routers,violating_models,violation_rate,mean_positive_excess,improve,degrade,net_improve\n2,1,1,0.1,15,5,10\n"
+    )
+    with pytest.raises(DataError, match=r"only printed \['2'\], only computed \['1'\]"):
+        analyse(table2, table3=table3, simulations=10)

@@ -367,3 +367,18 @@ def test_a_real_effect_in_one_setting_leaves_the_others_at_their_level():
         found += bool(adjusted[0] <= 0.05)
     assert found / trials > 0.9
     assert false / trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
+
+
+def test_step_down_never_ranks_a_smaller_statistic_as_stronger_evidence():
+    # Setting 0: 5 improve, 0 degrade (t = 2.24, p = 1/32). Setting 1, on other items: 18 improve, 7 degrade (t = 2.20,
+    # p = .0216). Step 1: either reaches 2.24, 1 - (1 - 1/32)(1 - P(Bin(25) >= 19)) = .0383; alone: .0216.
+    clean, noisy = np.zeros(30), np.zeros((2, 30))
+    noisy[0, :5] = 1
+    noisy[1, 5:23] = 1
+    clean[23:] = 1
+    noisy[0, 23:] = 1  # the seven that setting 1 loses stay right under setting 0
+    expected = 1 - (1 - 1 / 32) * (1 - stats.binom.sf(18, 25, 0.5))
+    result = max_statistic_permutation(clean, noisy, n_permutations=40_000, rng=rng())
+    assert result.statistic == pytest.approx([5 / np.sqrt(5), 11 / np.sqrt(25)])
+    assert result.pvalues[1] == pytest.approx(stats.binom.sf(17, 25, 0.5), abs=0.004)
+    assert result.adjusted == pytest.approx([expected, expected], abs=0.005)

@@ -39,9 +39,8 @@ def sentence(entry: Mapping[str, Any]) -> str:
         f"models, this procedure calls {_rate(r, 'excess_fpr')} an excess; the paper's rule convicts "
         f"{_rate(r, 'paper_model_fpr')}."
     )
-    powers = sorted(
-        (float(k.removeprefix("power_")), v) for k, v in r.items() if k.startswith("power_") and k[6:7].isdigit()
-    )
+    found = ((name.removeprefix("power_"), value) for name, value in r.items() if name.startswith("power_"))
+    powers = sorted((float(gain), value) for gain, value in found if not gain.endswith("_se"))
     if powers:
         shown = ", ".join(f"{100 * gain:g} points in {value:.0%}" for gain, value in powers if value is not None)
         text += f" It finds a true excess of {shown} of models."

@@ -12,6 +12,7 @@ import pytest
 
 from audit.calibrate import Design, Effort, calibrate, load_calibration, main, markdown, simulate
 from audit.records import Arm, Setting
+from audit.verdict.calibrated import nearest
 
 SMALL = Design(n=100, routers=9)
 EFFORT = Effort(clean=300, power=20, coverage=60, permutations=199, resamples=299)
@@ -71,6 +72,9 @@ def test_the_shipped_table_meets_the_targets() -> None:
             assert 0.93 - 2 * r[f"{name}_se"] <= r[name] <= 0.97 + 2 * r[f"{name}_se"], (d, name)
         if d["n"] == 1000:
             assert r["power_0.1"] >= 0.9, d
+        printed = nearest(table, n=d["n"], routers=d["routers"], draws=d["draws"])
+        assert printed is not None and printed.design == d
+        assert f"{r['excess_fpr']:.1%}" in printed.sentence and "10 points in" in printed.sentence
     documented = (Path(__file__).resolve().parents[2] / "docs" / "calibration.md").read_text(encoding="utf-8")
     assert markdown(table) in documented
 

@@ -35,7 +35,13 @@ TABLE = {
     "designs": [
         {
             "design": {"n": n, "routers": r, "draws": "independent", "discordance": 0.2},
-            "rates": {"excess_fpr": 0.01, "excess_fpr_se": 0.002, "paper_model_fpr": 0.8, "power_0.1": 0.5},
+            "rates": {
+                "excess_fpr": 0.01,
+                "excess_fpr_se": 0.002,
+                "paper_model_fpr": 0.8,
+                "power_0.1": 0.5,
+                "power_0.1_se": 0.05,
+            },
         }
         for n in (100, 1000)
         for r in (3, 9)

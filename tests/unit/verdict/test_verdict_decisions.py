@@ -54,7 +54,7 @@ def test_an_excess_in_a_small_sample_is_not_called_underpowered() -> None:
 def test_a_gain_that_only_wins_back_what_the_clean_router_lost_is_no_excess() -> None:
     # direct 0.74, noisy 0.74, clean 0.70: noisy beats clean, yet nothing beats the original question.
     # The loss of 0.04 stays under the fidelity gate's 0.05, so the decision itself must see it.
-    cell = judged(rows(n=4000, gain=0.04, direct_gain=0.04))
+    cell = judged(rows(n=2000, gain=0.04, direct_gain=0.04))
     assert cell.p_adjusted is not None and cell.p_adjusted < 0.05
     assert cell.verdict == Verdict.NO_EXCESS
     assert any("not the original question" in reason for reason in cell.reasons)

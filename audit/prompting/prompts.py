@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 
 from audit.errors import BenchmarkError
-from audit.prompting.templates import fill
+from audit.prompting.templates import check_reading, fill
 from audit.prompting.thinking import strip_thinking
 from audit.records import Arm, Protocol, Question, Reading
 
@@ -27,7 +27,10 @@ def letters_of(n_options: int) -> tuple[str, ...]:
 
 
 def question_text(protocol: Protocol, question: Question) -> str:
-    """The stem and the lettered options as the protocol lays them out; the gold option is not marked."""
+    """The stem and the lettered options as the protocol lays them out; the gold option is not marked.
+
+    A cloze protocol lays out the stem only.
+    """
     letters = letters_of(len(question.options))
     option = protocol.templates["option"]
     lines = [fill(option, {"letter": a, "text": t}) for a, t in zip(letters, question.options, strict=True)]
@@ -69,6 +72,7 @@ def direct_prompt(protocol: Protocol, question: Question, reading: Reading) -> s
 
 
 def _answering(protocol: Protocol, who: str, slot: str, content: str, n_options: int, reading: Reading) -> str:
+    check_reading(protocol, reading)
     letters = letters_of(n_options)
     listed = f"{', '.join(letters[:-1])} or {letters[-1]}"
     return fill(protocol.templates[f"{who}_{_READING_SUFFIX[reading]}"], {slot: content, "letters": listed})

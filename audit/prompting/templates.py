@@ -13,7 +13,7 @@ from string import Formatter
 from typing import Any
 
 from audit.errors import ConfigError, unknown_name
-from audit.records import Protocol
+from audit.records import Protocol, Reading
 
 PLACEHOLDERS: dict[str, tuple[str, ...]] = {
     "option": ("letter", "text"),  # one option as shown; options are joined by a line break
@@ -27,6 +27,10 @@ PLACEHOLDERS: dict[str, tuple[str, ...]] = {
     "direct_option_text": ("question",),
 }
 """The templates of a protocol, and the placeholders of each: every one of them once, and no other."""
+
+OPTIONAL = frozenset({("question", "options"), ("message", "index")})
+"""Placeholders that may be left out. Without `{options}` a protocol is a cloze: only the stem is transmitted, and the
+options are scored (`reading=option_text`) but never shown; `check_reading` refuses letters with it."""
 
 
 def load_protocol(mapping: Mapping[str, Any]) -> Protocol:
@@ -56,6 +60,15 @@ def load_protocol(mapping: Mapping[str, Any]) -> Protocol:
     return Protocol(name=mapping["name"], version=mapping["version"], templates=plain, sha256=templates_sha256(plain))
 
 
+def check_reading(protocol: Protocol, reading: Reading) -> None:
+    """ConfigError when the protocol's questions show no options and the worker is to name one by its letter."""
+    if reading != Reading.OPTION_TEXT and "options" not in _fields(protocol.templates["question"]):
+        raise ConfigError(
+            f"Protocol {protocol.name!r} shows no options, so reading={reading.value} has nothing to choose from. "
+            "Use reading=option_text, or a protocol that shows them, such as song2026."
+        )
+
+
 def templates_sha256(templates: Mapping[str, str]) -> str:
     """sha256 (hex) over the canonical JSON of all templates: sorted keys, ASCII, no spaces."""
     canonical = json.dumps(dict(templates), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -82,12 +95,18 @@ def _check(protocol: str, name: str, template: Any, placeholders: tuple[str, ...
         ) from error
     if any(spec or conversion for _, _, spec, conversion in parts):
         raise ConfigError(f"{where} has a format specification or a conversion. Expected only {expected}.")
-    found = [field for _, field, _, _ in parts if field is not None]
+    found = _fields(template)
     for field in found:
         if field not in placeholders:
             raise ConfigError(f"{where} has the unknown placeholder {{{field}}}. Expected {expected}, once each.")
     for placeholder in placeholders:
         if found.count(placeholder) != 1:
+            if (name, placeholder) in OPTIONAL and placeholder not in found:
+                continue
             raise ConfigError(
                 f"{where} has {{{placeholder}}} {found.count(placeholder)} times. Expected {expected}, once each."
             )
+
+
+def _fields(template: str) -> list[str]:
+    return [field for _, field, _, _ in Formatter().parse(template) if field is not None]

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.errors import BenchmarkError
+from audit.errors import BenchmarkError, ConfigError
 from audit.prompting.prompts import aggregate, direct_prompt, letters_of, question_text, router_prompt, worker_prompt
 from audit.prompting.templates import load_protocol
 from audit.records import Arm, Protocol, Question, Reading
@@ -25,11 +25,16 @@ QUESTION = Question(
     gold=0,
     group="q1",
 )
+SHOWING = {name: p for name, p in PROTOCOLS.items() if name != "song2026_cloze"}  # the others show the options
 each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
-each_reading = pytest.mark.parametrize("reading", list(Reading))
+each_showing = pytest.mark.parametrize("protocol", SHOWING.values(), ids=SHOWING)
+each_protocol_and_reading = pytest.mark.parametrize(
+    ("protocol", "reading"),
+    [(p, r) for name, p in PROTOCOLS.items() for r in Reading if name in SHOWING or r == Reading.OPTION_TEXT],
+)
 
 
-@each_protocol
+@each_showing
 @pytest.mark.parametrize("arm", [Arm.FORWARD_FULL, Arm.NOISY_REWRITE])
 def test_routers_see_the_whole_question_and_not_the_gold(protocol: Protocol, arm: Arm) -> None:
     prompt = router_prompt(protocol, QUESTION, arm)
@@ -47,8 +52,8 @@ def test_routers_see_the_whole_question_and_not_the_gold(protocol: Protocol, arm
 def test_the_two_arms_ask_for_different_things_of_the_same_question(protocol: Protocol) -> None:
     clean, noisy = (router_prompt(protocol, QUESTION, arm) for arm in (Arm.FORWARD_FULL, Arm.NOISY_REWRITE))
     assert clean != noisy
-    for prompt in (clean, noisy):  # instructions first: routers of many questions share that beginning
-        assert prompt.removesuffix("\n---").endswith(question_text(protocol, QUESTION))
+    for prompt in (clean, noisy):
+        assert prompt.count(question_text(protocol, QUESTION)) == 1
 
 
 def test_the_direct_arm_has_no_router() -> None:
@@ -62,8 +67,7 @@ def test_the_worker_prompt_cannot_take_a_question() -> None:
     assert not any("Question" in str(p.annotation) for p in parameters.values())
 
 
-@each_protocol
-@each_reading
+@each_protocol_and_reading
 def test_the_worker_never_sees_the_question(protocol: Protocol, reading: Reading) -> None:
     prompt = worker_prompt(protocol, ["It rained all day.", "Someone asked about a vessel."], 4, reading)
     for sentence in ("A kettle holds 1.7 litres", "How many full cups", *QUESTION.options):
@@ -73,8 +77,7 @@ def test_the_worker_never_sees_the_question(protocol: Protocol, reading: Reading
     assert QUESTION.text in direct_prompt(protocol, QUESTION, reading)
 
 
-@each_protocol
-@each_reading
+@each_protocol_and_reading
 def test_prompts_of_nested_draws_share_everything_up_to_the_end_of_message_r(
     protocol: Protocol, reading: Reading
 ) -> None:
@@ -86,7 +89,7 @@ def test_prompts_of_nested_draws_share_everything_up_to_the_end_of_message_r(
         assert common == len(shorter)  # nothing follows the messages
 
 
-@each_protocol
+@each_showing
 def test_letters_offered_are_those_of_the_options(protocol: Protocol) -> None:
     assert "A or B" in worker_prompt(protocol, ["m"], 2, Reading.LETTER)
     assert "H, I or J" in worker_prompt(protocol, ["m"], 10, Reading.LETTER_LOGPROB)
@@ -96,7 +99,7 @@ def test_letters_offered_are_those_of_the_options(protocol: Protocol) -> None:
             letters_of(n)
 
 
-@each_protocol
+@each_showing
 def test_both_letter_readings_are_asked_the_same(protocol: Protocol) -> None:
     assert worker_prompt(protocol, ["m"], 4, Reading.LETTER) == worker_prompt(
         protocol, ["m"], 4, Reading.LETTER_LOGPROB
@@ -117,7 +120,7 @@ def test_a_routers_thinking_does_not_reach_the_worker() -> None:
 HOSTILE = "{question} {messages} {{x}} {letters} ${oc.env:HOME} $1 \\1 %s {0} {stem!r} }{"
 
 
-@each_protocol
+@each_showing
 def test_hostile_content_arrives_as_it_is(protocol: Protocol) -> None:
     question = Question("q", "b", HOSTILE, (HOSTILE + "1", HOSTILE + "2"), 0, "q")
     for arm in (Arm.FORWARD_FULL, Arm.NOISY_REWRITE):
@@ -141,3 +144,15 @@ def test_any_messages_arrive_in_order(messages: list[str]) -> None:
         heading = f"[Message {i}]\n" + message.strip()
         assert message.strip().startswith("analysis") or heading in prompt[at:]
         at = prompt.index(f"[Message {i}]", at)
+
+
+def test_a_cloze_transmits_the_stem_and_scores_the_options_unseen() -> None:
+    cloze = PROTOCOLS["song2026_cloze"]
+    prompts = [router_prompt(cloze, QUESTION, arm) for arm in (Arm.FORWARD_FULL, Arm.NOISY_REWRITE)]
+    for prompt in (*prompts, direct_prompt(cloze, QUESTION, Reading.OPTION_TEXT)):
+        assert QUESTION.text in prompt
+        assert not any(option in prompt for option in QUESTION.options)
+    with pytest.raises(ConfigError, match="shows no options"):
+        direct_prompt(cloze, QUESTION, Reading.LETTER)
+    with pytest.raises(ConfigError, match="shows no options"):
+        worker_prompt(cloze, ["m"], 4, Reading.LETTER_LOGPROB)

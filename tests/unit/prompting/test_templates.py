@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.errors import ConfigError
-from audit.prompting.templates import PLACEHOLDERS, fill, load_protocol
+from audit.prompting.templates import PLACEHOLDERS, check_reading, fill, load_protocol
+from audit.records import Reading
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "protocol"
 SHIPPED = sorted(path.stem for path in CONF.glob("*.yaml"))
@@ -64,7 +65,9 @@ def test_the_hash_covers_every_template_and_not_their_order() -> None:
 @pytest.mark.parametrize(
     ("template", "text", "message"),
     [
-        ("question", "{stem}", r"'question'.*\{options\} 0 times"),
+        ("question", "{options}", r"'question'.*\{stem\} 0 times"),
+        ("question", "{stem} {options} {options}", r"'question'.*\{options\} 2 times"),
+        ("message", "{index}", r"'message'.*\{text\} 0 times"),
         ("question", "{stem} {options} {gold}", r"'question'.*unknown placeholder \{gold\}"),
         ("worker_letter", "{letters} {messages} {question}", r"'worker_letter'.*unknown placeholder \{question\}"),
         ("worker_letter", "{letters} {messages} {messages}", r"\{messages\} 2 times"),
@@ -116,3 +119,14 @@ def test_a_literal_brace_is_written_twice() -> None:
 @given(st.text(), st.text())
 def test_content_is_never_read_again(one: str, other: str) -> None:
     assert fill("<{a}|{b}>", {"a": one, "b": other}) == f"<{one}|{other}>"
+
+
+def test_a_cloze_shows_no_options_and_refuses_letters() -> None:
+    cloze = mapping()
+    cloze["templates"]["question"] = "{stem} {{options}}"
+    protocol = load_protocol(cloze)
+    check_reading(protocol, Reading.OPTION_TEXT)
+    for reading in (Reading.LETTER, Reading.LETTER_LOGPROB):
+        check_reading(load_protocol(mapping()), reading)
+        with pytest.raises(ConfigError, match=r"shows no options.*reading=option_text"):
+            check_reading(protocol, reading)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from audit.records import Arm, Outcome
+from audit.records import Arm, Outcome, Setting
+from audit.statistics.paired import CellOutcomes
 from audit.synthetic import Faults, outcome_columns, synthetic_outcomes
 from audit.verdict.analysis import analyse, credible
+from audit.verdict.decide import decide
+from audit.verdict.evidence import measure
 from audit.verdict.result import CellVerdict, Verdict
 from audit.verdict.thresholds import Thresholds
 
@@ -52,12 +56,27 @@ def test_an_excess_in_a_small_sample_is_not_called_underpowered() -> None:
 
 
 def test_a_gain_that_only_wins_back_what_the_clean_router_lost_is_no_excess() -> None:
-    # direct 0.74, noisy 0.74, clean 0.70: noisy beats clean, yet nothing beats the original question.
-    # The loss of 0.04 stays under the fidelity gate's 0.05, so the decision itself must see it.
-    cell = judged(rows(n=2000, gain=0.04, direct_gain=0.04))
-    assert cell.p_adjusted is not None and cell.p_adjusted < 0.05
-    assert cell.verdict == Verdict.NO_EXCESS
-    assert any("not the original question" in reason for reason in cell.reasons)
+    # 2000 questions. direct: 1480 right. clean: 80 of these lost. noisy: 1480 right as well, 100 others than direct.
+    # So noisy - clean = 80 / 2000 = 0.04 and beyond chance, and noisy - direct = (100 - 100) / 2000 = 0 exactly.
+    n = 2000
+    direct, clean, noisy = (np.zeros(n, dtype=np.int8) for _ in range(3))
+    direct[:1480] = 1
+    clean[80:1480] = 1
+    noisy[:1380] = 1
+    noisy[1480:1580] = 1
+    settings = (Setting(Arm.DIRECT, 0), Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1))
+    cell = CellOutcomes(
+        "m", "b", "independent", "letter", tuple(f"{i:04d}" for i in range(n)), np.arange(n), np.full(n, 4), settings,
+        np.stack([direct, clean, noisy]),
+    )  # fmt: skip
+    evidence = measure(cell, Thresholds(), rng=np.random.default_rng(0), n_resamples=RESAMPLES)
+    assert evidence.clean.gain[0] == pytest.approx(0.04) and evidence.clean.family_p < 0.01
+    assert evidence.direct is not None and evidence.direct.gain[0] == 0
+    decision = decide(evidence, (), Thresholds())
+    assert decision.verdict == Verdict.NO_EXCESS
+    assert "not the original question" in decision.reasons[0]
+    # Without the direct arm nothing would have told the two apart.
+    assert decide(replace(evidence, direct=None), (), Thresholds()).verdict == Verdict.EXCESS
 
 
 def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> None:
@@ -118,6 +137,4 @@ def test_credibility_is_the_share_of_the_score_that_survives_the_largest_excess(
 
 
 def _right(outcome: Outcome) -> Outcome:
-    from dataclasses import replace
-
     return replace(outcome, answer=outcome.gold, correct=True)

@@ -17,6 +17,8 @@ from omegaconf import DictConfig, OmegaConf
 from audit.benchmarks.config import BenchmarkConfig
 from audit.design import Design, make_design, parse_routers
 from audit.errors import ConfigError, unknown_name
+from audit.prompting.templates import check_reading as check_reading_of_protocol
+from audit.prompting.templates import load_protocol
 from audit.records import Arm, Draws, Reading
 from audit.runtime.engines.openai_config import (
     CircuitConfig,
@@ -192,6 +194,8 @@ def validate(config: SweepConfig) -> None:
         if not _SAFE_NAME.match(name):
             raise ConfigError(f"Invalid model name: {name!r}. Use letters, digits, '.', '_' and '-'.")
         _validate_model(name, model, reading_of(config, model))
+        answering = worker_of(config, model)
+        check_reading_of_protocol(load_protocol(protocol_of(config, model)), reading_of(config, answering))
     if config.worker is not None:
         worker = worker_of(config, next(iter(config.model.values())))
         _validate_model(config.worker, worker, reading_of(config, worker))

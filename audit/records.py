@@ -1,8 +1,8 @@
 """The one vocabulary: what the stages hand to each other. Dicts appear only at the Arrow edge (`audit.shards`).
 
-    Question --router prompts--> GenerationRequest --engine--> Generation (a router message)
-             --aggregate-------> Presentation (what the worker sees) --engine--> Generation
-             --scoring---------> Answer --> Outcome, one row of a shard
+Question --router prompts--> GenerationRequest --engine--> Generation (a router message)
+         --aggregate-------> Presentation (what the worker sees) --engine--> Generation
+         --scoring---------> Answer --> Outcome, one row of a shard
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One row of a shard: one question under one setting by one model. The columns are documented in `shards.schema`."""
+    """One row of a shard: one question under one setting by one model. `shards.schema` documents the columns."""
 
     model: str
     model_revision: str
@@ -170,6 +170,7 @@ class Outcome:
     router_engine_ids: tuple[str, ...]
     seed: int
     error: str | None = None
+    options_shown: bool = True  # False: a cloze protocol, whose options are scored but never shown
 
     @property
     def key(self) -> OutcomeKey:

@@ -62,11 +62,16 @@ def load_protocol(mapping: Mapping[str, Any]) -> Protocol:
 
 def check_reading(protocol: Protocol, reading: Reading) -> None:
     """ConfigError when the protocol's questions show no options and the worker is to name one by its letter."""
-    if reading != Reading.OPTION_TEXT and "options" not in _fields(protocol.templates["question"]):
+    if reading != Reading.OPTION_TEXT and not shows_options(protocol):
         raise ConfigError(
             f"Protocol {protocol.name!r} shows no options, so reading={reading.value} has nothing to choose from. "
             "Use reading=option_text, or a protocol that shows them, such as song2026."
         )
+
+
+def shows_options(protocol: Protocol) -> bool:
+    """Whether routers and worker see the options; False for a cloze."""
+    return "options" in _fields(protocol.templates["question"])
 
 
 def templates_sha256(templates: Mapping[str, str]) -> str:

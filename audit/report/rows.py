@@ -15,7 +15,7 @@ from audit.shards.read import iter_columns, open_dataset
 
 _COLUMNS = (
     "model", "benchmark", "question_id", "arm", "routers", "replicate", "question", "options", "router_messages",
-    "worker_prompt", "gold",
+    "worker_prompt", "gold", "options_shown",
 )  # fmt: skip
 _ARMS = {arm.value: arm for arm in Arm}
 
@@ -35,6 +35,7 @@ class Row:
     router_messages: tuple[str, ...]
     worker_prompt: str
     gold: int
+    options_shown: bool
 
 
 @dataclass(frozen=True)
@@ -61,5 +62,5 @@ class ShardRows:
 
 def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
     values: list[Sequence[Any]] = [batch.column(name).to_pylist() for name in _COLUMNS]
-    for m, b, q, arm, r, k, text, options, messages, prompt, gold in zip(*values, strict=True):
-        yield Row(m, b, q, _ARMS[arm], r, k, text, tuple(options), tuple(messages), prompt, gold)
+    for m, b, q, arm, r, k, text, options, messages, prompt, gold, shown in zip(*values, strict=True):
+        yield Row(m, b, q, _ARMS[arm], r, k, text, tuple(options), tuple(messages), prompt, gold, shown)

@@ -159,7 +159,7 @@ class Display:
     def _say(self, text: str) -> None:
         if self._quiet:
             return
-        self._console.print(Text(text))  # Text: nothing in it is markup
+        self._console.print(Text(text), soft_wrap=True)  # Text: nothing in it is markup
         if not self._console.is_terminal:
             sys.stdout.flush()
 

@@ -19,6 +19,7 @@ import ray
 from audit.design import Design, RouterSet
 from audit.prompting.prompts import direct_prompt, letters_of, router_prompt, worker_prompt
 from audit.prompting.seeds import request_seed
+from audit.prompting.templates import shows_options
 from audit.records import (
     Arm,
     FinishReason,
@@ -288,6 +289,7 @@ class AnswerStage:
             router_engine_ids=tuple(m.engine_id for m in messages),
             seed=request.seed,
             error=reply.error,
+            options_shown=shows_options(context.protocol),
         )
 
 

@@ -45,6 +45,7 @@ _COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("router_engine_ids", pa.list_(pa.string()), "the engine of each router message"),
     ("seed", pa.int64(), "the worker request's seed; router seeds derive from the same key"),
     ("error", pa.string(), "why there is no answer (prompt too long, ...); null for an answered row"),
+    ("options_shown", pa.bool_(), "the protocol shows the options; false: a cloze, which scores them unseen"),
 )
 
 SCHEMA = pa.schema([pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in _COLUMNS])

@@ -99,7 +99,7 @@ def parseability(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
     trivial = cell.reading != Reading.LETTER
     detail = f"{shares[worst]:.1%} of the rows of {worst} have a readable answer, the lowest of {len(shares)} arms."
     if trivial:
-        detail += f" Answers were read by {cell.reading}, which always finds one: only failed rows can be missing."
+        detail += f" Answers were read by {cell.reading}, which finds one but for exact ties and failed rows."
     return Gate(
         name=name,
         status=Status.PASS if passed else Status.FAIL,

@@ -136,6 +136,7 @@ class _Row:
     router_messages: tuple[str, ...]
     worker_prompt: str
     gold: int
+    options_shown: bool
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,7 @@ class _CleanSent:
                 tuple(r.router_messages),
                 clean.get(r.question_id, r.worker_prompt) if noisy else r.worker_prompt,
                 r.gold,
+                r.options_shown,
             )
 
 

@@ -67,6 +67,8 @@ class TextRow(Protocol):
     def worker_prompt(self) -> str: ...
     @property
     def gold(self) -> int: ...
+    @property
+    def options_shown(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class TextMeasures:
     clean_messages: int = 0
     clean_lossy: int = 0
     clean_without_stem: int = 0
-    clean_without_option: int = 0
+    clean_without_option: int = 0  # 0 for a cloze, which shows none
     lossy_ids: tuple[str, ...] = ()
     noisy_presentations: int = 0
     noops: int = 0
@@ -143,6 +145,20 @@ def states_answer(message: str, options: Sequence[str], gold: int) -> bool | Non
     verdicts += [_option_said(m.group("said"), message, options, first=False) for m in _STATED_AFTER.finditer(message)]
     named = [v for v in verdicts if v is not None]
     return None if not named else gold in named
+
+
+def gives_answer(message: str, question: str, options: Sequence[str], gold: int) -> bool | None:
+    """`states_answer` where no option was shown (a cloze): a router can name an option only by answering.
+
+    True: the message holds the gold option's text and the question does not; False: it holds other options' only.
+
+    >>> gives_answer("Question: What barks? The dog.", "What barks?", ["dog", "cat"], 0)
+    True
+    """
+    text, asked = f" {normalise(message)} ", f" {normalise(question)} "
+    named = [k for k, option in enumerate(options) if f" {normalise(option)} " in text.replace(asked, " ")]
+    named = [k for k in named if f" {normalise(options[k])} " not in asked]
+    return gold in named if named else None
 
 
 def _option_said(said: str, message: str, options: Sequence[str], *, first: bool) -> int | None:
@@ -220,7 +236,10 @@ def _count_leaks(row: TextRow, tally: _Tally) -> None:
     for message in row.router_messages:
         tally.counts["messages"] += 1
         tally.counts["messages_noisy"] += noisy
-        stated = states_answer(message, row.options, row.gold)
+        if row.options_shown:
+            stated = states_answer(message, row.options, row.gold)
+        else:
+            stated = gives_answer(message, row.question, row.options, row.gold)
         tally.counts["stated_wrong"] += stated is False
         if stated:
             tally.counts["leaking"] += 1
@@ -233,7 +252,7 @@ def _count_leaks(row: TextRow, tally: _Tally) -> None:
 def _count_clean(row: TextRow, tally: _Tally) -> None:
     for message in row.router_messages:
         no_stem = not holds(message, row.question, STEM_KEPT_SHARE)
-        no_option = not all(holds(message, option, OPTION_KEPT_SHARE) for option in row.options)
+        no_option = row.options_shown and not all(holds(message, option, OPTION_KEPT_SHARE) for option in row.options)
         tally.counts["clean_messages"] += 1
         tally.counts["clean_without_stem"] += no_stem
         tally.counts["clean_without_option"] += no_option
@@ -244,7 +263,7 @@ def _count_clean(row: TextRow, tally: _Tally) -> None:
 
 def _count_noisy(row: TextRow, tally: _Tally, clean: tuple[str, frozenset[str]] | None) -> None:
     sent = normalise(row.worker_prompt)
-    original = normalise("\n".join([row.question, *row.options]))
+    original = normalise("\n".join([row.question, *(row.options if row.options_shown else ())]))
     messages = [normalise(m) for m in row.router_messages]
     arrived = [m for m in messages if m and m in sent]
     clean_prompt, clean_messages = clean or ("", frozenset())
@@ -270,6 +289,8 @@ def _count_noisy(row: TextRow, tally: _Tally, clean: tuple[str, frozenset[str]] 
         missing = sum(len(asked - set(m.split())) for m in messages)
         tally.deleted_per_message += _billionths(missing / len(messages) / max(len(asked), 1))
     tally.added += _billionths(len(told - asked) / max(len(told), 1))
+    if not row.options_shown:  # no option to keep or to drop
+        return
     golds, others = row.options[row.gold], [o for k, o in enumerate(row.options) if k != row.gold]
     for message in row.router_messages:
         padded = f" {normalise(message)} "

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from paths import RAY, ROOT
 from hydra import compose, initialize_config_dir
+from paths import RAY, ROOT
 
 from audit.config import CONF_DIR, register
 from audit.sweep import run_config
@@ -43,16 +43,28 @@ class Cluster:
 def cluster() -> Iterator[Cluster]:
     env = {**os.environ, "RAY_AUTH_MODE": "disabled", "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}"}
     env.pop("RAY_ADDRESS", None)
-    started = subprocess.run(
-        [RAY, "start", "--head", f"--port={_PORT}", "--node-ip-address=127.0.0.1", "--dashboard-host=127.0.0.1",
-         f"--dashboard-port={_DASHBOARD}", f"--metrics-export-port={_METRICS}", "--include-dashboard=true", "--num-cpus=4", "--disable-usage-stats",
-         "--object-store-memory=500000000"],
-        env=env, capture_output=True, text=True, timeout=180, check=False,
-    )  # fmt: skip
+    options = [
+        f"--port={_PORT}",
+        "--node-ip-address=127.0.0.1",
+        "--dashboard-host=127.0.0.1",
+        f"--dashboard-port={_DASHBOARD}",
+        f"--metrics-export-port={_METRICS}",
+        "--include-dashboard=true",
+        "--num-cpus=4",
+        "--disable-usage-stats",
+        "--object-store-memory=500000000",
+    ]
+    command = [RAY, "start", "--head", *options]
+    started = subprocess.run(command, env=env, capture_output=True, text=True, timeout=180, check=False)
     assert started.returncode == 0, started.stdout + started.stderr
     address = f"127.0.0.1:{_PORT}"
     try:
-        yield Cluster(address, f"http://127.0.0.1:{_DASHBOARD}", f"http://127.0.0.1:{_METRICS}/metrics", {**env, "RAY_ADDRESS": address})
+        yield Cluster(
+            address,
+            f"http://127.0.0.1:{_DASHBOARD}",
+            f"http://127.0.0.1:{_METRICS}/metrics",
+            {**env, "RAY_ADDRESS": address},
+        )
     finally:
         subprocess.run([RAY, "stop", "--force"], env=env, capture_output=True, timeout=120, check=False)
 

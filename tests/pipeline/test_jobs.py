@@ -1,4 +1,4 @@
-"""As a cluster's users do it: `ray job submit`, the job's status, its shards, and the metrics that Prometheus scrapes."""
+"""As a cluster's users do it: `ray job submit`, its status and shards, and the metrics that Prometheus scrapes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ import urllib.request
 from paths import RAY, ROOT
 from pipeline_helpers import keys_of
 
-SWEEP = ["r=1..2", "n=40", "draws=nested", "report=false", "model.scripted.scripted.latency_s=1.5", "cluster.chunks_in_flight=1"]
+SWEEP = [
+    "r=1..2",
+    "n=40",
+    "draws=nested",
+    "report=false",
+    "model.scripted.scripted.latency_s=1",
+    "cluster.chunks_in_flight=1",
+    "store.rows_per_shard=10",
+]
 
 
 def test_ray_job_submit_runs_the_sweep_and_its_metrics_are_exported(cluster, tmp_path):

@@ -105,10 +105,10 @@ def test_another_worker_answers(sweep):
 
 def test_a_control_benchmark_is_run_beside(sweep, tmp_path):
     exam = tmp_path / "exam.jsonl"
-    exam.write_text(
-        "".join(json.dumps({"question": f"What is {i} + {i}?", "choices": [str(2 * i), str(2 * i + 1)], "answer": 0}) + "\n"
-                for i in range(12))
-    )  # fmt: skip
+    rows = [
+        {"question": f"What is {i} + {i}?", "choices": [str(2 * i), str(2 * i + 1)], "answer": 0} for i in range(12)
+    ]
+    exam.write_text("".join(json.dumps(row) + "\n" for row in rows))
     run = sweep("r=1", "n=12", "benchmark=mcq_file", f"benchmark.path={exam}", "control_benchmark=elementary")
     assert run.code == 0, run.out
     rows = rows_of(run.run_dir)

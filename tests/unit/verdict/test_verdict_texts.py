@@ -9,7 +9,7 @@ import pytest
 
 from audit.records import Arm, Outcome
 from audit.synthetic import synthetic_outcomes
-from audit.verdict.texts import holds, measure_texts, normalise, states_answer
+from audit.verdict.texts import gives_answer, holds, measure_texts, normalise, states_answer
 
 CITIES = ["Rome", "Paris", "Oslo", "Bern"]
 
@@ -122,3 +122,12 @@ def test_an_iterator_is_refused() -> None:
 def test_row_order_does_not_matter() -> None:
     rows = _noisy()
     assert measure_texts(rows) == measure_texts(rows[::-1])
+
+
+def test_a_cloze_router_can_name_an_option_only_by_answering():
+    options = ["dog", "cat", "a small horse"]
+    assert gives_answer("Question: What barks? The dog.", "What barks?", options, 0) is True
+    assert gives_answer("Question: What barks? The cat.", "What barks?", options, 0) is False
+    assert gives_answer("Question: What barks?", "What barks?", options, 0) is None
+    # An option's word that the question itself uses says nothing.
+    assert gives_answer("Is a dog an animal?", "Is a dog an animal?", options, 0) is None

@@ -12,15 +12,14 @@ import numpy as np
 
 from audit.records import Arm, Reading, Setting
 from audit.statistics.chance import chance_check, chance_level
-from audit.statistics.mcnemar import mcnemar_exact
+from audit.statistics.contrasts import paired_test
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
-from audit.statistics.values import settings_values, to_values
+from audit.statistics.values import replicates_of, settings_values, to_values
 from audit.verdict.result import MAX_ITEMS, Gate, Status
 from audit.verdict.texts import TextMeasures
 from audit.verdict.thresholds import Thresholds
 
 CLEAN = Setting(Arm.FORWARD_FULL, 1, 0)
-DIRECT = Setting(Arm.DIRECT, 0, 0)
 
 
 def all_gates(
@@ -39,6 +38,10 @@ def all_gates(
     )
 
 
+def _clean_settings(cell: CellOutcomes) -> tuple[Setting, ...]:
+    return replicates_of(cell, Arm.FORWARD_FULL, 1)
+
+
 def above_chance(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
     """Clean and direct accuracy beat the mean of 1/k by the given number of standard errors.
 
@@ -47,9 +50,9 @@ def above_chance(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
     name, source = "above_chance", "mean of 1/k over the questions; conf/verdict: above_chance_standard_errors"
     limit = thresholds.above_chance_standard_errors
     found: dict[str, float] = {}
-    for label, setting in (("clean", CLEAN), ("direct", DIRECT)):
-        if setting in cell.settings:
-            values = to_values(cell.row(setting))
+    for label, settings in (("clean", _clean_settings(cell)), ("direct", replicates_of(cell, Arm.DIRECT, 0))):
+        if settings:
+            values = settings_values(cell, settings)
             answered = ~np.isnan(values)
             if answered.any():
                 check = chance_check(float(values[answered].mean()), cell.n_options[answered], limit)
@@ -227,20 +230,24 @@ def exact_values(cell: CellOutcomes) -> Gate:
 def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: Thresholds) -> Gate:
     """A clean router that loses the question lowers the baseline and manufactures gains.
 
-    Fails when the clean arm loses more than `clean_loss_max` against direct and more than chance explains (exact
-    McNemar at alpha), or when more than `lossy_share_max` of the clean messages drop an option or the stem.
+    Fails when the clean arm (mean of its replicates) loses more than `clean_loss_max` against direct and more than
+    chance explains (exact McNemar, or a sign flip where replicates were averaged, at alpha), or when more than
+    `lossy_share_max` of the clean messages drop an option or the stem.
     number: the loss where that fails or is all there is, else the lossy share.
     """
     name, source = "clean_fidelity", "ours, after song2026 section 4.2; conf/verdict: clean_loss_max, lossy_share_max"
     numbers: dict[str, float | None] = {}
     parts: list[str] = []
     loss_fails = lossy_fails = False
-    if DIRECT in cell.settings and CLEAN in cell.settings:
-        direct, clean = to_values(cell.row(DIRECT)), to_values(cell.row(CLEAN))
+    clean_settings, direct_settings = _clean_settings(cell), replicates_of(cell, Arm.DIRECT, 0)
+    if clean_settings and direct_settings:
+        # All clean replicates: the baseline of the effect is their average, so its loss is too.
+        direct, clean = settings_values(cell, direct_settings), settings_values(cell, clean_settings)
         both = ~np.isnan(direct) & ~np.isnan(clean)
         if both.any():
-            lost, won = int(np.sum(direct[both] > clean[both])), int(np.sum(direct[both] < clean[both]))
-            loss, p = (lost - won) / int(both.sum()), float(mcnemar_exact(lost, won).pvalue)
+            loss = float(np.mean(direct[both] - clean[both]))
+            # A fixed seed: a gate is a function of the data alone (the sign flip draws, McNemar does not).
+            _, p = paired_test(direct, clean, cell.cluster, rng=np.random.default_rng(0))
             numbers |= {"loss": loss, "loss_p": p, "loss_max": thresholds.clean_loss_max}
             loss_fails = loss > thresholds.clean_loss_max and p <= thresholds.alpha
             parts.append(f"clean answers {abs(loss):.3f} {'below' if loss > 0 else 'above'} direct (p={p:.2g})")

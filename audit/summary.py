@@ -13,7 +13,8 @@ from rich.text import Text
 
 from audit.records import Arm, Setting
 from audit.shards.read import load_cells
-from audit.statistics.paired import CellOutcomes, State
+from audit.statistics.paired import CellOutcomes, FloatArray, State
+from audit.statistics.values import replicates_of, settings_values, to_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,31 +28,34 @@ class SummaryRow:
     standard_error: float
     parse_rate: float
     errors: int
-    gain: float | None  # the rest against the clean baseline, over items answered in both; None for the baseline
-    improve: int | None
-    degrade: int | None
+    gain: float | None  # against the clean baseline, over items answered in both; None for the baseline itself
+    improve: float | None  # expected numbers where the baseline is the mean of several replicates
+    degrade: float | None
 
 
 def summarise(cell: CellOutcomes) -> list[SummaryRow]:
-    """One row a setting, in the order direct, forward_full, noisy_rewrite."""
-    clean = Setting(Arm.FORWARD_FULL, 1, 0)
-    baseline = cell.row(clean) if clean in cell.settings else None
+    """One row a setting, in the order direct, forward_full, noisy_rewrite.
+
+    The baseline is the mean of the clean replicates, as everywhere in the statistics.
+    """
+    clean = replicates_of(cell, Arm.FORWARD_FULL, 1)
+    baseline = settings_values(cell, clean) if clean else None
     order = {arm: i for i, arm in enumerate(Arm)}
     settings = sorted(cell.settings, key=lambda s: (order[s.arm], s.routers, s.replicate))
-    return [_row(cell.row(s), s, None if s == clean else baseline) for s in settings]
+    return [_row(cell.row(s), s, None if s in clean else baseline) for s in settings]
 
 
-def _row(state: np.ndarray, setting: Setting, baseline: np.ndarray | None) -> SummaryRow:
-    answered = state >= State.WRONG
+def _row(state: np.ndarray, setting: Setting, baseline: FloatArray | None) -> SummaryRow:
+    values = to_values(state)
     n = int((state != State.ABSENT).sum())
     replied = int(((state != State.ABSENT) & (state != State.ERROR)).sum())
-    k = int(answered.sum())
-    accuracy = float((state == State.CORRECT).sum() / k) if k else math.nan
+    k = int((~np.isnan(values)).sum())
+    accuracy = float(np.nanmean(values)) if k else math.nan
     gain = improve = degrade = None
     if baseline is not None:
-        both = answered & (baseline >= State.WRONG)
-        improve = int((both & (state == State.CORRECT) & (baseline == State.WRONG)).sum())
-        degrade = int((both & (state == State.WRONG) & (baseline == State.CORRECT)).sum())
+        both = ~np.isnan(values) & ~np.isnan(baseline)
+        v, c = values[both], baseline[both]
+        improve, degrade = float(((1 - c) * v).sum()), float((c * (1 - v)).sum())
         gain = (improve - degrade) / int(both.sum()) if both.any() else math.nan
     return SummaryRow(
         setting=setting,
@@ -85,8 +89,8 @@ def print_summary(run_dir: Path, console: Console | None = None) -> None:
                 f"{row.accuracy:.3f}",
                 f"{row.standard_error:.3f}",
                 "" if row.gain is None else f"{row.gain:+.3f}",
-                "" if row.improve is None else str(row.improve),
-                "" if row.degrade is None else str(row.degrade),
+                "" if row.improve is None else f"{row.improve:.3g}",
+                "" if row.degrade is None else f"{row.degrade:.3g}",
                 f"{row.parse_rate:.3f}",
                 str(row.errors),
             )

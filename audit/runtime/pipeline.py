@@ -72,12 +72,12 @@ def run_chunks(
     """Run every chunk; `on_counts` gets each stored shard's counts. Raises the AuditError that stopped it."""
     n_chunks = -(-n_tasks // context.tasks_per_chunk)
     logging.getLogger("ray.data").setLevel(logging.WARNING)  # the display says what happens
+    logging.getLogger("ray.data._internal.progress").setLevel(logging.ERROR)  # that its own bars are off
     settings = DataContext.get_current()
     settings.print_on_execution_start = False
     settings.enable_progress_bars = False
     settings.enable_operator_progress_bars = False
     settings.execution_options.preserve_order = False
-    settings.retried_io_errors = []
     # A stage waits on the engines nearly all the time: threads, and next to no CPU to reserve.
     pool = ActorPoolStrategy(
         size=1,

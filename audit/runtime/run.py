@@ -340,7 +340,7 @@ def _start_ray(config: SweepConfig) -> None:
     if ray.is_initialized():
         return
     cluster = config.cluster
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "WARNING"}
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if cluster.runtime_env:
         options["runtime_env"] = dict(cluster.runtime_env)
     if cluster.address is not None:
@@ -350,4 +350,6 @@ def _start_ray(config: SweepConfig) -> None:
     if "RAY_ADDRESS" in os.environ:
         ray.init(**options)
         return
+    # The backend of a Ray of our own writes its log files; on the terminal it would warn of what Ray Data does itself.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     ray.init(num_cpus=cluster.num_cpus, num_gpus=cluster.num_gpus, include_dashboard=cluster.dashboard, **options)

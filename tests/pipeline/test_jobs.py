@@ -32,7 +32,7 @@ def test_ray_job_submit_runs_the_sweep_and_its_metrics_are_exported(cluster, tmp
     assert done.returncode == 0, done.stdout + done.stderr
 
     metrics, status, deadline = "", "", time.monotonic() + 240
-    while time.monotonic() < deadline and not re.search(r"SUCCEEDED|FAILED|STOPPED", status):
+    while time.monotonic() < deadline and not re.search(r"succeeded|failed|stopped", status, re.IGNORECASE):
         scraped = scrape(cluster.metrics)
         if "audit_questions_done_total" in scraped:
             metrics = scraped

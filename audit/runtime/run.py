@@ -350,6 +350,11 @@ def _start_ray(config: SweepConfig) -> None:
     if "RAY_ADDRESS" in os.environ:
         ray.init(**options)
         return
-    # The backend of a Ray of our own writes its log files; on the terminal it would warn of what Ray Data does itself.
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    ray.init(num_cpus=cluster.num_cpus, num_gpus=cluster.num_gpus, include_dashboard=cluster.dashboard, **options)
+    # "local": without it Ray joins whatever cluster was last started on this machine.
+    ray.init(
+        address="local",
+        num_cpus=cluster.num_cpus,
+        num_gpus=cluster.num_gpus,
+        include_dashboard=cluster.dashboard,
+        **options,
+    )

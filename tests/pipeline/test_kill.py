@@ -35,7 +35,7 @@ def assert_complete(command, run) -> None:
     assert all(after[name] == stamp for name, stamp in before.items() if name not in quarantined)
 
 
-@pytest.mark.parametrize("shards", [0, 1, 5, 12])
+@pytest.mark.parametrize("shards", [0, 2, 12])
 def test_the_driver_is_killed(command, shards):
     run = command(*SWEEP)
     if shards == 0:

@@ -34,6 +34,7 @@ CONF_DIR = next(
     path for path in (Path(__file__).parent.parent / "conf", Path(__file__).parent / "_conf") if path.is_dir()
 )
 ENGINES = ("vllm", "openai", "scripted")
+EXECUTORS = ("mp", "ray")
 
 
 @dataclass
@@ -201,6 +202,8 @@ def validate(config: SweepConfig) -> None:
         _validate_model(config.worker, worker, reading_of(config, worker))
     if config.gate and not config.report:
         raise ConfigError("gate=true needs the verdict, which the report holds: leave report=true.")
+    if config.cluster.chunks_in_flight < 1:
+        raise ConfigError(f"Invalid cluster.chunks_in_flight: {config.cluster.chunks_in_flight}. Expected at least 1.")
     if config.store.format not in ("arrow", "parquet"):
         raise ConfigError(f"Invalid store.format: {config.store.format!r}. Expected arrow or parquet.")
     if config.store.rows_per_shard is not None and config.store.rows_per_shard < 1:
@@ -212,6 +215,10 @@ def _validate_model(name: str, model: ModelConfig, reading: Reading) -> None:
         raise unknown_name(f"engine of model {name}", model.engine, ENGINES)
     if model.option_normalisation not in NORMALISATIONS:
         raise unknown_name(f"option_normalisation of model {name}", model.option_normalisation, NORMALISATIONS)
+    if model.name != name:  # rows, weights and the worker are found by it
+        raise ConfigError(f"Model {name} is named {model.name!r}. Expected model.{name}.name={name}.")
+    if model.executor not in EXECUTORS:
+        raise unknown_name(f"executor of model {name}", model.executor, EXECUTORS)
     if model.engine == "vllm" and not model.path:
         raise ConfigError(f"Model {name} has no path. Expected a hub id such as Qwen/Qwen3-8B or a local folder.")
     if model.engine == "openai":
@@ -222,9 +229,23 @@ def _validate_model(name: str, model: ModelConfig, reading: Reading) -> None:
         ("replicas", model.replicas),
         ("router.max_tokens", model.router.max_tokens),
         ("worker.max_tokens", model.worker.max_tokens),
+        ("max_num_seqs", model.max_num_seqs),
+        ("load_timeout_s", model.load_timeout_s),
     ):
         if value < 1:
             raise ConfigError(f"Invalid {label} of model {name}: {value}. Expected at least 1.")
+    if model.max_restarts < 0:
+        raise ConfigError(f"Invalid max_restarts of model {name}: {model.max_restarts}. Expected 0 or more.")
+    for role, sampling in (("router", model.router), ("worker", model.worker)):
+        if sampling.temperature < 0:
+            raise ConfigError(
+                f"Invalid {role}.temperature of model {name}: {sampling.temperature:g}. Expected 0 (greedy) or more, "
+                "such as 0.7."
+            )
+        if not 0 < sampling.top_p <= 1:
+            raise ConfigError(
+                f"Invalid {role}.top_p of model {name}: {sampling.top_p:g}. Expected a number above 0 and up to 1."
+            )
 
 
 def openai_config(model: ModelConfig) -> OpenAIConfig:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,13 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from audit.config import ModelConfig, openai_config
 from audit.errors import EngineError, EngineLoadError
 from audit.records import Generation, GenerationRequest
+from audit.runtime.engines.log_tail import explain
 from audit.runtime.engines.port import Engine
 from audit.runtime.placement import Placement, plan_placement
 from audit.runtime.weights import Weights, local_path
+
+_GPU_WAIT_NOTED_S = 30.0  # how often a person is told that GPUs are waited for
+_CLOSE_S = 60.0  # for all replicas together
 
 
 @dataclass(frozen=True)
@@ -67,20 +72,22 @@ class EngineActor:
         return await (await self._ready()).run(requests)
 
     async def stats(self) -> dict[str, float]:
-        return (await self._ready()).stats()
+        return {} if self._engine is None else self._engine.stats()  # a restarted one need not load for this
 
     async def close(self) -> None:
         if self._engine is not None:
             await self._engine.close()
 
-    def pid(self) -> int:
-        return os.getpid()
-
     async def _ready(self) -> Engine:
         async with self._starting:
             if self._engine is None:
                 engine = build_engine(self._spec)
-                await engine.start()
+                try:
+                    await engine.start()
+                except EngineLoadError as error:
+                    if self._spec.model.engine != "vllm":
+                        raise
+                    raise EngineLoadError(f"{error}{explain()}") from error
                 self._engine = engine
             return self._engine
 
@@ -93,33 +100,60 @@ class EnginePool:
     actors: list[Any]
     groups: list[PlacementGroup]
 
-    def wait_ready(self, timeout_s: float) -> list[str]:
-        """Engine ids once every replica is loaded. Raises EngineError that says why one is not."""
+    def wait_ready(self, timeout_s: float, note: Callable[[str], None] = print) -> list[str]:
+        """Engine ids once every replica is loaded. Raises EngineError that says why one is not.
+
+        `note` is told while GPUs are waited for: they may be another job's, or an autoscaler's to come.
+        """
+        deadline = time.monotonic() + timeout_s
         try:
-            return list(ray.get([actor.start.remote() for actor in self.actors], timeout=timeout_s))
+            for group in self.groups:
+                while not group.wait(min(_GPU_WAIT_NOTED_S, max(0.0, deadline - time.monotonic()))):
+                    if time.monotonic() >= deadline:
+                        raise EngineLoadError(
+                            f"Model {self.model} got no GPUs within load_timeout_s={timeout_s:g}: {self._gpus_wanted()}"
+                        )
+                    note(f"{self.model}: {self._gpus_wanted()}")
+            return list(
+                ray.get([actor.start.remote() for actor in self.actors], timeout=max(1.0, deadline - time.monotonic()))
+            )
         except ray.exceptions.GetTimeoutError as error:
             raise EngineLoadError(
-                f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). On a cluster, its GPUs may "
-                "be taken: see 'ray status'."
+                f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). What its engine is doing "
+                "stands in the dashboard, or in /tmp/ray/session_latest/logs on its node."
             ) from error
         except ray.exceptions.RayTaskError as error:
             raise as_engine_error(error, self.model) from error
         except ray.exceptions.RayActorError as error:
             raise EngineLoadError(f"Model {self.model}: its engine process died while loading: {error}") from error
+        except ray.exceptions.RayError as error:  # such as a runtime_env that could not be set up
+            raise EngineLoadError(f"Model {self.model}: its engine process did not start: {error}") from error
+
+    def _gpus_wanted(self) -> str:
+        asked = sum(bundle.get("GPU", 0.0) for group in self.groups for bundle in group.bundle_specs)
+        free, there = ray.available_resources().get("GPU", 0.0), ray.cluster_resources().get("GPU", 0.0)
+        return f"waiting for {asked:g} GPUs; the cluster has {there:g}, of which {free:g} are free (see 'ray status')."
 
     def stats(self) -> dict[str, float]:
-        """Counters summed over the replicas."""
+        """Counters summed over the replicas that answer: the rows are stored, so a dead engine fails nothing now."""
         total: dict[str, float] = {}
-        for stats in ray.get([actor.stats.remote() for actor in self.actors]):
-            for name, value in stats.items():
+        for actor in self.actors:
+            try:
+                found = ray.get(actor.stats.remote(), timeout=60)
+            except ray.exceptions.RayError as error:
+                print(f"engine of {self.model} gave no counters: {type(error).__name__}", flush=True)
+                continue
+            for name, value in found.items():
                 total[name] = total.get(name, 0.0) + value
         return total
 
     def close(self) -> None:
-        for actor in self.actors:
+        deadline = time.monotonic() + _CLOSE_S
+        closing = [actor.close.remote() for actor in self.actors]
+        for actor, closed in zip(self.actors, closing, strict=True):
             try:
-                ray.get(actor.close.remote(), timeout=60)
-            except (ray.exceptions.RayError, TimeoutError) as error:
+                ray.get(closed, timeout=max(1.0, deadline - time.monotonic()))
+            except ray.exceptions.RayError as error:
                 print(f"engine of {self.model} did not close cleanly: {type(error).__name__}", flush=True)
             ray.kill(actor)
         for group in self.groups:

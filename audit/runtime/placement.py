@@ -15,10 +15,6 @@ class Placement:
     strategy: str
     actor_gpus: float
 
-    @property
-    def gpus(self) -> float:
-        return sum(bundle.get("GPU", 0.0) for bundle in self.bundles)
-
 
 def plan_placement(
     tensor_parallel_size: int, executor: str, cluster_gpus: float, largest_node_gpus: float
@@ -26,8 +22,9 @@ def plan_placement(
     """The placement of one engine; None where the cluster has no GPU (vLLM's CPU build then serves).
 
     executor `mp`: all GPUs on one node, held by the engine actor, whose vLLM forks one worker a GPU. executor `ray`:
-    one bundle a GPU, packed but allowed to span nodes; vLLM's own Ray workers take them. Raises ConfigError when the
-    model cannot fit.
+    one bundle a GPU, packed but allowed to span nodes; vLLM's own Ray workers take them. No CPU is reserved: vLLM's
+    workers ask Ray for none, and eight replicas on eight CPUs would leave none for the stages, which would wait for
+    ever. Raises ConfigError when the model cannot fit.
     """
     if cluster_gpus == 0:
         return None
@@ -40,5 +37,5 @@ def plan_placement(
                 f"tensor_parallel_size={need} on one node needs {need} GPUs; the largest node has "
                 f"{largest_node_gpus:g}. Use executor=ray to span nodes."
             )
-        return Placement(({"GPU": float(need), "CPU": 1.0},), "STRICT_PACK", float(need))
-    return Placement(tuple({"GPU": 1.0, "CPU": 1.0} for _ in range(need)), "PACK", 0.0)
+        return Placement(({"GPU": float(need)},), "STRICT_PACK", float(need))
+    return Placement(tuple({"GPU": 1.0} for _ in range(need)), "PACK", 0.0)

@@ -57,6 +57,13 @@ def test_several_models_in_one_job():
         (["gate=true", "report=false"], "gate=true needs the verdict"),
         (["model.smollm2_135m.engine=vlm"], "Did you mean 'vllm'?"),
         (["model.smollm2_135m.replicas=0"], "Invalid replicas"),
+        (["model.smollm2_135m.executor=rey"], "Did you mean 'ray'?"),
+        (["model.smollm2_135m.name=other"], "model.smollm2_135m.name=smollm2_135m"),
+        (["model.smollm2_135m.max_restarts=-1"], "Invalid max_restarts"),
+        (["model.smollm2_135m.load_timeout_s=0"], "Invalid load_timeout_s"),
+        (["model.smollm2_135m.router.temperature=-0.1"], "Invalid router.temperature"),
+        (["model.smollm2_135m.worker.top_p=0"], "Invalid worker.top_p"),
+        (["cluster.chunks_in_flight=0"], "Invalid cluster.chunks_in_flight"),
     ],
 )
 def test_a_wrong_value_is_refused_before_anything_starts(overrides, words):

@@ -96,15 +96,15 @@ def sensitivity_slope(
     return SlopeResult(interval.estimate, interval, sentence)
 
 
-def h1_any_excess(tests: Mapping[str, MaxStatResult], alpha: float = ALPHA) -> HypothesisResult:
+def h1_any_excess(tests: Mapping[str, MaxStatResult | float], alpha: float = ALPHA) -> HypothesisResult:
     """H1: does any model exceed its clean baseline at any r, after correction?
 
-    tests: family-wise max-statistic test of each model; Holm over the models. The p-value is the smallest adjusted p,
-    the effect the number of models with adjusted p <= alpha.
+    tests: family-wise max-statistic test (or its p) of each model; Holm over the models. The p-value is the smallest
+    adjusted p, the effect the number of models with adjusted p <= alpha.
     """
     if not tests:
         raise DataError("H1 needs the max-statistic test of at least one model.")
-    adjusted = holm([t.pvalue for t in tests.values()])
+    adjusted = holm([t.pvalue if isinstance(t, MaxStatResult) else t for t in tests.values()])
     found = [name for name, p in zip(tests, adjusted, strict=True) if p <= alpha]
     p = float(adjusted.min())
     if found:

@@ -25,9 +25,9 @@ class NoiseFloor:
 
     comparisons: ordered pairs of replicates. settings_rejected: of these, one-sided tests with p <= alpha.
     violations: of these, gains > 0 (the paper's rule). families: max-statistic tests, each replicate once the baseline
-    of the others. sd_difference: root mean square gain between two replicates (accuracy 0-1), whose expectation is 0.
-    flipped: mean share of items whose outcome changed. Pairs share replicates, so the rates have fewer degrees of
-    freedom than `comparisons` suggests.
+    of the others. mean_absolute_gain: mean |gain| over pairs (accuracy 0-1). sd_difference: root mean square gain
+    between two replicates (accuracy 0-1), whose expectation is 0. flipped: mean share of items whose outcome changed.
+    Pairs share replicates, so the rates have fewer degrees of freedom than `comparisons` suggests.
     """
 
     replicates: int
@@ -43,6 +43,7 @@ class NoiseFloor:
     flipped: float
     alpha: float
     sentence: str
+    mean_absolute_gain: float = float("nan")
 
 
 def noise_floor(
@@ -80,6 +81,10 @@ def noise_floor_values(
         others = np.delete(clean, base, axis=0)
         result = max_statistic_permutation(clean[base], others, cluster, n_permutations=n_permutations, rng=rng)
         families += result.pvalue <= alpha
+    if np.isnan(differences).all():
+        nan = float("nan")
+        text = f"Noise floor not measured: no question is answered in two of the {c} replicates of the clean arm."
+        return NoiseFloor(c, 0, 0, nan, 0, nan, 0, 0, nan, nan, nan, alpha, text)
     sd = float(np.sqrt(np.nanmean(differences**2)))
     text = (
         f"Clean against clean ({c} replicates): {rejected} of {len(pairs)} comparisons rejected at {alpha:.0%}, "
@@ -100,4 +105,5 @@ def noise_floor_values(
         flipped=float(np.nanmean(flips)),
         alpha=alpha,
         sentence=text,
+        mean_absolute_gain=float(np.nanmean(np.abs(differences))),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,7 @@ from audit.statistics.multiplicity import holm
 from audit.statistics.noise_floor import noise_floor
 from audit.statistics.paired import BoolArray, CellOutcomes, State, pair_outcomes
 from audit.statistics.paper import model_summary, router_summary, setting_rows
-from audit.statistics.resampling import max_statistic_permutation
-from audit.statistics.values import replicates_of, sweep_of
+from audit.statistics.values import Sweep, replicates_of, router_counts, sweep_of
 from audit.synthetic import outcome_columns
 from audit.verdict import words
 from audit.verdict.calibrated import nearest
@@ -89,7 +88,9 @@ def analyse(
     thresholds = thresholds or Thresholds()
     cells = pair_outcomes(columns)
     measures = measure_texts(texts) if texts is not None else {}
-    measured = [_measure(c, measures.get((c.model, c.benchmark)), thresholds, seed, n_resamples) for c in cells]
+    measured = [
+        _measure(c, measures.get((c.model, c.benchmark)), thresholds, seed, n_resamples, len(cells)) for c in cells
+    ]
     adjusted = _over_panel(measured)
     answers = _answers(columns, cells)
     verdicts: list[CellVerdict] = []
@@ -102,7 +103,7 @@ def analyse(
         tests += self_test(m.cell, thresholds, rng=rng, answers=answers.get(key), texts=m.texts, rows=texts)
     smallest = min(verdicts, key=lambda v: v.n_questions, default=None)
     sweeps = [sweep_of(m.cell) for m in measured if m.evidence is not None]
-    rows = [row for s in sweeps for row in setting_rows(s)]
+    rows = [row for s in sweeps for row in setting_rows(_answered(s))]
     return RunVerdict(
         seed=seed,
         n_resamples=n_resamples,
@@ -114,7 +115,7 @@ def analyse(
             "router_summary": [asdict(r) for r in router_summary(rows)] if rows else [],
             "cells": [asdict(r) for r in rows],
         },
-        hypotheses=_hypotheses(measured, seed, n_resamples),
+        hypotheses=_hypotheses(measured, thresholds.alpha, seed, n_resamples),
         calibration=smallest.calibration if smallest else None,
         self_test=tuple(tests),
     )
@@ -129,16 +130,25 @@ def analyse_outcomes(outcomes: Sequence[Outcome], **options: Any) -> RunVerdict:
 
 
 def _measure(
-    cell: CellOutcomes, texts: TextMeasures | None, thresholds: Thresholds, seed: int, n_resamples: int
+    cell: CellOutcomes, texts: TextMeasures | None, thresholds: Thresholds, seed: int, n_resamples: int, panel: int
 ) -> _Measured:
     keep: BoolArray | None = None
+    by_routers: BoolArray | None = None
     if texts is not None and texts.leaks:
         leaking = {question for _, _, question in texts.leaks}
         keep = np.array([q not in leaking for q in cell.question_ids])
+        at = {(routers, question) for routers, _, question in texts.leaks}
+        counts = router_counts(cell, Arm.NOISY_REWRITE)
+        by_routers = np.array([[(r, q) not in at for q in cell.question_ids] for r in counts], dtype=bool)
     evidence, why = None, ""
     try:
         evidence = measure(
-            cell, thresholds, rng=_rng(seed, cell, "evidence"), n_resamples=n_resamples, without_leak=keep
+            cell,
+            thresholds,
+            rng=_rng(seed, cell, "evidence"),
+            n_resamples=n_resamples,
+            without_leak=by_routers,
+            panel=panel,
         )
     except DataError as error:  # an arm was not run or has no answer: the verdict is withheld and says so
         why = str(error)
@@ -289,19 +299,24 @@ def _contrasts(m: _Measured, seed: int, n_resamples: int, control: CellOutcomes 
             text = f"noisy - clean, unreadable replies counted as {reading}, mean over r"
             single(f"noisy_vs_clean_unparsed_{reading}", text, noisy, clean, unparsed=reading)
     if control is not None:
-        did = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples)
-        out.append(
-            Contrast(
-                name="difference_in_differences",
-                label=f"gain on {cell.benchmark} - gain on {control.benchmark}, mean over r",
-                routers=None,
-                n=did.first.n,
-                estimate=did.difference,
-                ci_low=did.interval.low,
-                ci_high=did.interval.high,
-                p=did.pvalue,
+        text = f"gain on {cell.benchmark} - gain on {control.benchmark}, mean over r"
+        try:
+            did = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples)
+        except DataError as error:  # the control benchmark has no clean or no noisy answers
+            out.append(Contrast("difference_in_differences", text, None, 0, None, None, None, None, note=str(error)))
+        else:
+            out.append(
+                Contrast(
+                    name="difference_in_differences",
+                    label=text,
+                    routers=None,
+                    n=did.first.n,
+                    estimate=did.difference,
+                    ci_low=did.interval.low,
+                    ci_high=did.interval.high,
+                    p=did.pvalue,
+                )
             )
-        )
     return tuple(out)
 
 
@@ -360,30 +375,26 @@ def _whole(value: float) -> int | None:
 def _noise_floor(cell: CellOutcomes, seed: int, n_resamples: int, thresholds: Thresholds) -> NoiseFloor:
     floor = noise_floor(cell, rng=_rng(seed, cell, "noise"), alpha=thresholds.alpha, n_permutations=n_resamples)
     return NoiseFloor(
-        available=floor.replicates >= 2,
+        available=floor.comparisons > 0,
         replicates=floor.replicates,
         comparisons=floor.comparisons,
         rejection_rate=floor.rejection_rate,
         violation_rate=floor.violation_rate,
-        mean_absolute_gain=floor.sd_difference,
+        mean_absolute_gain=floor.mean_absolute_gain,
         sentence=floor.sentence,
     )
 
 
-def _hypotheses(measured: Sequence[_Measured], seed: int, n_resamples: int) -> tuple[Hypothesis, ...]:
+def _hypotheses(measured: Sequence[_Measured], alpha: float, seed: int, n_resamples: int) -> tuple[Hypothesis, ...]:
     sweeps = [sweep_of(m.cell) for m in measured if m.evidence is not None]
     rng = np.random.default_rng([seed, 1])
     out = []
-    tests = {
-        f"{s.model} on {s.benchmark}": max_statistic_permutation(
-            s.clean, s.noisy, s.cluster, n_permutations=n_resamples, rng=np.random.default_rng([seed, k])
-        )
-        for k, s in enumerate(sweeps)
-    }
+    # H1 is about the very p-values that the verdicts rest on: other random draws could contradict them near alpha.
+    tests = {f"{m.cell.model} on {m.cell.benchmark}": m.evidence.clean.family_p for m in measured if m.evidence}
     for name, compute in (
-        ("H1", lambda: h1_any_excess(tests)),
-        ("H2", lambda: h2_heterogeneity(sweeps)),
-        ("H3", lambda: h3_direction(sweeps, rng=rng, n_permutations=n_resamples)),
+        ("H1", lambda: h1_any_excess(tests, alpha)),
+        ("H2", lambda: h2_heterogeneity(sweeps, alpha)),
+        ("H3", lambda: h3_direction(sweeps, rng=rng, n_permutations=n_resamples, alpha=alpha)),
     ):
         try:
             found = compute()
@@ -392,6 +403,13 @@ def _hypotheses(measured: Sequence[_Measured], seed: int, n_resamples: int) -> t
         else:
             out.append(Hypothesis(name, found.pvalue, found.effect, found.sentence))
     return tuple(out)
+
+
+def _answered(sweep: Sweep) -> Sweep:
+    """The sweep without the router counts that have not one answered pair: no gain, and no row in the tables."""
+    there = np.any(~np.isnan(sweep.noisy - sweep.clean), axis=1)
+    routers = tuple(r for r, keep in zip(sweep.routers, there, strict=True) if keep)
+    return replace(sweep, routers=routers, noisy=sweep.noisy[there])
 
 
 def _answers(columns: Mapping[str, Sequence[Any]], cells: Sequence[CellOutcomes]) -> dict[tuple[str, str], Answers]:

@@ -36,14 +36,15 @@ def sentence(entry: Mapping[str, Any]) -> str:
     d, r = entry["design"], entry["rates"]
     text = (
         f"Nearest calibrated design: {d['n']} questions, {d['routers']} router counts, {d['draws']} draws. Of clean "
-        f"models, this procedure calls {_rate(r, 'excess_fpr')} an excess; the paper's rule convicts "
+        f"models, this procedure calls {_rate(r, 'excess_fpr')} an excess with direct and the ensemble control run, "
+        f"and {_rate(r, 'excess_no_controls_fpr')} without either; the paper's rule convicts "
         f"{_rate(r, 'paper_model_fpr')}."
     )
     found = ((name.removeprefix("power_"), value) for name, value in r.items() if name.startswith("power_"))
     powers = sorted((float(gain), value) for gain, value in found if not gain.endswith("_se"))
     if powers:
         shown = ", ".join(f"{100 * gain:g} points in {value:.0%}" for gain, value in powers if value is not None)
-        text += f" It finds a true excess of {shown} of models."
+        text += f" With both controls, it finds a true excess of {shown} of models."
     if r.get("coverage_mean") is not None:
         held = f"{r['coverage_gain']:.1%} (per r) and {r['coverage_mean']:.1%} (mean over r)"
         text += f" Its 95 % intervals held the truth in {held}."

@@ -50,8 +50,8 @@ def decide(
     reasons = [f"No router count beats the clean baseline after correction (p={overall:.2g})."]
     if over_clean:
         reasons = [
-            f"Noisy beats the clean router with r={_join(over_clean)} but not the original question: the clean router "
-            "loses part of it, and the gain only wins that back."
+            f"Noisy beats the clean router with r={_join(over_clean)} but not the original question: it may only win "
+            "back what the clean router loses."
         ]
     mean = evidence.clean.mean
     if mean.high < 0 and mean.estimate <= -thresholds.brittle_drop_min:
@@ -73,7 +73,11 @@ def decide(
     limit = evidence.largest_compatible
     return Decision(
         Verdict.NO_EXCESS,
-        (*reasons, f"The largest excess still compatible with the data is {limit:.3f} (95 %, over all r together)."),
+        (
+            *reasons,
+            f"The largest excess still compatible with the data is {limit:.3f} (95 %, over all r together).",
+            "Memory that helps intact and damaged questions alike makes no excess and is not excluded.",
+        ),
         (),
     )
 
@@ -83,6 +87,10 @@ def _excess(
 ) -> Decision:
     alpha = thresholds.alpha
     leaks = [g for g in gates if g.name == "answer_leak" and g.status == Status.FAIL]
+    # Few leaks pass the gate, and at a high r a few in a hundred messages are many questions: so they are looked at
+    # whenever there are any.
+    if evidence.without_leak is not None:
+        leaks = [g for g in gates if g.name == "answer_leak"]
     if leaks and not (evidence.without_leak and _beats(evidence.without_leak, alpha / factor) & routers):
         return _withheld(leaks, "The excess is gone without the questions whose messages state the answer.")
     against = "the clean baseline and the original question" if evidence.direct else "the clean baseline"
@@ -90,11 +98,15 @@ def _excess(
     if leaks:
         reasons.append("It is still there without the questions whose messages state the answer.")
     if evidence.ensemble is None:
-        reasons.append("It was not compared with as many routers that delete nothing.")
+        if routers - {1}:
+            reasons.append("It was not compared with as many routers that delete nothing.")
+        else:
+            reasons.append("With one router, the clean baseline is the router that deletes nothing.")
     else:
         beyond = routers & _beats(evidence.ensemble, alpha)
+        untested = routers - frozenset(evidence.ensemble.routers)
         mean = evidence.ensemble.mean
-        if not beyond:
+        if not beyond and not untested:
             return Decision(
                 Verdict.EXCESS_EXPLAINED,
                 (
@@ -105,8 +117,12 @@ def _excess(
                 ("Read the gain as an effect of repetition and compute; more questions narrow that interval.",),
                 tuple(sorted(routers)),
             )
-        routers = beyond
-        reasons.append(f"It also beats as many routers that delete nothing, with r={_join(beyond)}.")
+        if beyond:
+            routers = beyond
+            reasons.append(f"It also beats as many routers that delete nothing, with r={_join(beyond)}.")
+        else:  # a control that was not run explains nothing away
+            routers = untested
+            reasons.append(f"With r={_join(untested)}, it was not compared with as many routers that delete nothing.")
     return Decision(
         Verdict.EXCESS,
         tuple(reasons),

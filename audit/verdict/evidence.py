@@ -6,7 +6,7 @@ control at the same r. Each gives one family-wise p and step-down adjusted p per
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,8 +54,8 @@ class Comparison:
 class Evidence:
     """Everything that `decide` looks at, apart from the gates. A comparison is None where its control was not run.
 
-    without_leak: against clean, over the questions of which no noisy message states the answer; None when there are no
-    leaks or nothing is left. mde: smallest detectable gain (NaN: none). Accuracies are 0-1.
+    without_leak: against clean, each r without the questions of which a noisy message at that r states the answer; None
+    when there are no leaks or nothing is left. mde: smallest detectable gain (NaN: none). Accuracies are 0-1.
     """
 
     clean: Comparison
@@ -84,11 +84,14 @@ def measure(
     without_leak: BoolArray | None = None,
     mde: float | None = None,
     intervals: bool = True,
+    panel: int = 1,
 ) -> Evidence:
     """All comparisons of one cell.
 
-    without_leak: (n,) true for questions without an answer leak. mde: given by a caller that knows it (calibration),
-    else computed from the observed discordance. intervals=False skips every bootstrap (their limits are then NaN).
+    without_leak: (n,), or (R, n) for each router count, true for questions without an answer leak. panel: cells over
+    which the verdict is corrected; the detectable gain is that of the corrected test. mde: given by a caller that knows
+    it (calibration), else computed from the observed discordance. intervals=False skips every bootstrap (their limits
+    are then NaN).
     Raises DataError when the clean or the noisy arm was not run or shares no answered question.
     """
     sweep = sweep_of(cell)
@@ -104,8 +107,8 @@ def measure(
     if any(r > 1 for r in shared):
         control = np.stack([settings_values(cell, replicates_of(cell, Arm.FORWARD_FULL, r)) for r in shared])
         ensemble = _if_paired(sweep, control, shared, settings)
-    if without_leak is not None and 0 < int(without_leak.sum()) < cell.n:
-        kept = sweep.items(without_leak)
+    if without_leak is not None and not np.all(without_leak):
+        kept = replace(sweep, noisy=np.where(without_leak, sweep.noisy, np.nan))
         leakless = _if_paired(kept, kept.clean[None], sweep.routers, settings)
     discordance = discordance_of(sweep.clean, sweep.noisy)
     return Evidence(
@@ -117,19 +120,20 @@ def measure(
         direct_accuracy=direct_accuracy,
         chance=chance_level(cell.n_options),
         discordance=discordance,
-        mde=detectable_gain(sweep, discordance, thresholds) if mde is None else mde,
+        mde=detectable_gain(sweep, discordance, thresholds, panel) if mde is None else mde,
     )
 
 
-def detectable_gain(sweep: Sweep, discordance: float, thresholds: Thresholds) -> float:
-    """Minimum detectable gain of this sweep, each r tested at alpha / R (a bound for the max-statistic test).
+def detectable_gain(sweep: Sweep, discordance: float, thresholds: Thresholds, panel: int = 1) -> float:
+    """Minimum detectable gain of this sweep, each r tested at alpha / (R x panel): a bound for the max-statistic test
+    and Holm over the cells of a panel. It is the gain against the clean baseline alone, at one r.
 
     With clusters, n is divided by the design effect of the observed differences, so that 100 questions on five passages
-    do not pass for 100 independent ones.
+    do not pass for 100 independent ones; with so few clusters that no flip of signs can reject, no gain is detectable.
     """
     difference = sweep.noisy - sweep.clean
     n = int(np.median(np.sum(~np.isnan(difference), axis=1)))
-    if n < 1:
+    if n < 1 or not can_reject(np.unique(sweep.cluster).size, thresholds.alpha / panel):
         return float("nan")
     if np.unique(sweep.cluster).size < sweep.n:
         d = np.nan_to_num(average(difference))
@@ -138,8 +142,13 @@ def detectable_gain(sweep: Sweep, discordance: float, thresholds: Thresholds) ->
         effect = float(np.sum(summed**2) / np.sum(d**2)) if np.any(d) else 1.0
         n = max(int(n / max(effect, 1.0)), 1)
     return minimum_detectable_gain(
-        n, discordance, alpha=thresholds.alpha, n_tests=len(sweep.routers), power=thresholds.power
+        n, discordance, alpha=thresholds.alpha, n_tests=len(sweep.routers) * panel, power=thresholds.power
     )
+
+
+def can_reject(clusters: int, alpha: float) -> bool:
+    """Whether flipping the signs of so many clusters can give p <= alpha at all: the smallest p is 2^-clusters."""
+    return bool(2.0**-clusters <= alpha)
 
 
 def compare(
@@ -156,6 +165,9 @@ def compare(
 
     The routines below take one shared baseline. A baseline of its own for each r is the same problem in the
     differences: 1/2 + d/2 against 1/2 has half the difference, the same p, and half the interval.
+
+    Fewer than five clusters (one subject, say) get the limits -1 and 1: resampling them shows no spread to speak of,
+    and the zero width of a single one would clear any model.
     """
     d = noisy - base
     n = np.sum(~np.isnan(d), axis=1).astype(np.int64)
@@ -169,12 +181,17 @@ def compare(
     pointwise: tuple[Interval, ...] = (nothing,) * len(routers)
     mean = Interval(float(np.nanmean(gain)), float("nan"), float("nan"), CONFIDENCE, "bca", float("nan"))
     low = high = np.full(len(routers), np.nan)
-    if intervals:
+    enough = can_reject(np.unique(cluster[np.any(~np.isnan(d), axis=0)]).size, 1 - CONFIDENCE)
+    if intervals and enough:
         draws = bootstrap_sweep(half, half + d / 2, cluster, routers=routers, n_resamples=n_resamples, rng=rng)
         pointwise = tuple(_doubled(i) for i in draws.gain.intervals(CONFIDENCE))
         mean = _doubled(draws.mean_gain.intervals(CONFIDENCE)[0])
         low, high = simultaneous(draws.gain)
         low, high = 2 * low, 2 * high
+    elif intervals:
+        pointwise = tuple(Interval(float(g), -1.0, 1.0, CONFIDENCE, "bca", float("nan")) for g in gain)
+        mean = Interval(mean.estimate, -1.0, 1.0, CONFIDENCE, "bca", float("nan"))
+        low, high = np.full(len(routers), -1.0), np.full(len(routers), 1.0)
     a, b = np.nan_to_num(noisy), np.nan_to_num(np.broadcast_to(base, noisy.shape))
     both = ~np.isnan(d)
     return Comparison(
@@ -199,8 +216,10 @@ def simultaneous(gain: Resamples, confidence: float = CONFIDENCE) -> tuple[Float
     c is the quantile over resamples of the largest |resample - estimate| / se (a bootstrap max-t interval; Romano &
     Wolf 2005, Econometrica 73). A gain whose resamples never move has limits equal to its estimate.
     """
+    there = np.sum(np.isfinite(gain.draws), axis=0) > 1  # not so for an r without one answered pair
+    se = np.full(gain.estimate.size, np.nan)
+    se[there] = np.nanstd(gain.draws[:, there], axis=0, ddof=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        se = np.nanstd(gain.draws, axis=0, ddof=1)
         t = np.abs(gain.draws - gain.estimate) / np.where(se > 0, se, np.nan)
     finite = np.where(np.isnan(t), -np.inf, t).max(axis=1)
     moved = finite[np.isfinite(finite)]

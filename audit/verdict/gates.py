@@ -80,27 +80,31 @@ def above_chance(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
 
 
 def parseability(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
-    """Share of rows with a readable answer, the lowest over the arms. Truncated and failed rows are counted apart."""
+    """Share of rows with a readable answer, the lowest over the settings (an arm at one r, one replicate).
+
+    By setting, because one unreadable r of nine hides in its arm's average, while its gain is computed from what is
+    left. Truncated and failed rows are counted apart.
+    """
     name, limit = "parseability", thresholds.answered_share_min
     numbers: dict[str, float | None] = {}
-    shares: dict[str, float] = {}
+    shares = {s: float(np.mean(cell.row(s) >= State.WRONG)) for s in cell.settings}
     for arm in Arm:
         state = _states(cell, arm)
         if state is None:
             continue
         present = max(int(np.sum(state != State.ABSENT)), 1)
-        shares[arm.value] = float(np.sum(state >= State.WRONG)) / state.size
-        for label, kind in (("unparsed", State.UNPARSED), ("truncated", State.TRUNCATED), ("error", State.ERROR)):
-            numbers[f"{arm.value}_{label}"] = float(np.sum(state == kind)) / present
+        for word, kind in (("unparsed", State.UNPARSED), ("truncated", State.TRUNCATED), ("error", State.ERROR)):
+            numbers[f"{arm.value}_{word}"] = float(np.sum(state == kind)) / present
         numbers[f"{arm.value}_absent"] = float(np.mean(state == State.ABSENT))
-        numbers[f"{arm.value}_answered"] = shares[arm.value]
-    worst = min(shares, key=lambda a: shares[a])
-    state = _states(cell, Arm(worst))
-    assert state is not None  # noqa: S101 - the arm was found above
-    behind = _behind(cell, np.any(state < State.WRONG, axis=0))
+        numbers[f"{arm.value}_answered"] = float(np.mean(state >= State.WRONG))
+    worst = min(shares, key=lambda s: shares[s])
+    behind = _behind(cell, cell.row(worst) < State.WRONG)
     passed = shares[worst] >= limit
     trivial = cell.reading != Reading.LETTER
-    detail = f"{shares[worst]:.1%} of the rows of {worst} have a readable answer, the lowest of {len(shares)} arms."
+    detail = (
+        f"{shares[worst]:.1%} of the rows of {label(worst)} have a readable answer, the lowest of {len(shares)} "
+        "settings."
+    )
     if trivial:
         detail += f" Answers were read by {cell.reading}, which finds one but for exact ties and failed rows."
     return Gate(
@@ -366,7 +370,8 @@ def enough_data(mde: float | None, thresholds: Thresholds) -> Gate:
         + f"; the gain of interest is {limit:.3f}.",
         advice=""
         if passed
-        else "Ask more questions (audit.plan says how many detect the gain of interest) or fewer router counts.",
+        else "Ask more questions (audit.plan says how many detect the gain of interest), from more subjects or "
+        "passages where they are grouped, or fewer router counts.",
         withholds=False,
     )
 

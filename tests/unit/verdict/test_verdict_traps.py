@@ -1,0 +1,184 @@
+"""Ways in which a verdict could say more than the answers carry; each was once open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audit.records import Arm, Outcome, Setting
+from audit.statistics.noise_floor import noise_floor_values
+from audit.statistics.paired import CellOutcomes, State
+from audit.synthetic import outcome_columns, synthetic_outcomes
+from audit.verdict.analysis import analyse
+from audit.verdict.calibrated import nearest
+from audit.verdict.decide import decide
+from audit.verdict.evidence import Evidence, measure
+from audit.verdict.gates import answer_leak, parseability
+from audit.verdict.result import CellVerdict, Status, Verdict
+from audit.verdict.texts import TextMeasures
+from audit.verdict.thresholds import Thresholds
+from audit.verdict.words import headline
+
+RESAMPLES = 499
+DIRECT, CLEAN = Setting(Arm.DIRECT, 0), Setting(Arm.FORWARD_FULL, 1)
+
+
+def noisy(r: int) -> Setting:
+    return Setting(Arm.NOISY_REWRITE, r)
+
+
+def right(n: int, *spans: tuple[int, int]) -> list[int]:
+    """n answers, right in the spans [from, to)."""
+    return [int(any(a <= i < b for a, b in spans)) for i in range(n)]
+
+
+def cell_of(states: dict[Setting, list[int]]) -> CellOutcomes:
+    settings = tuple(sorted(states))
+    n = len(states[settings[0]])
+    return CellOutcomes(
+        "m", "b", "independent", "letter", tuple(f"{i:04d}" for i in range(n)), np.arange(n), np.full(n, 4), settings,
+        np.array([states[s] for s in settings], dtype=np.int8),
+    )  # fmt: skip
+
+
+def measured(cell: CellOutcomes, **options: Any) -> Evidence:
+    return measure(cell, Thresholds(), rng=np.random.default_rng(0), n_resamples=RESAMPLES, **options)
+
+
+def judged(outcomes: list[Outcome], **options: Any) -> tuple[CellVerdict, ...]:
+    return analyse(outcome_columns(outcomes), n_resamples=RESAMPLES, **options).cells
+
+
+def rows(n: int, routers: tuple[int, ...] = (1, 2, 3), seed: int = 3, **options: Any) -> list[Outcome]:
+    return synthetic_outcomes(n, routers, rng=np.random.default_rng(seed), **options)
+
+
+def test_a_control_that_was_not_run_at_the_r_of_the_excess_explains_nothing_away() -> None:
+    # 40 of 200 questions improve with r=3, none changes with r=2; as many clean routers were run for r=2 only.
+    base = right(200, (0, 120))
+    states = {CLEAN: base, DIRECT: base, noisy(2): right(200, (5, 125)), noisy(3): right(200, (0, 160))}
+    cell = cell_of({**states, Setting(Arm.FORWARD_FULL, 2): right(200, (3, 123))})
+    found = decide(measured(cell), (), Thresholds())
+    assert found.verdict == Verdict.EXCESS and found.routers == (3,)
+    assert "With r=3, it was not compared" in " ".join(found.reasons)
+    # Run at r=3 too, and with the same answers, it does explain the gain.
+    full = cell_of({**states, Setting(Arm.FORWARD_FULL, 2): base, Setting(Arm.FORWARD_FULL, 3): states[noisy(3)]})
+    assert decide(measured(full), (), Thresholds()).verdict == Verdict.EXCESS_EXPLAINED
+
+
+def test_with_one_router_the_clean_baseline_is_the_ensemble_control() -> None:
+    base = right(200, (0, 120))
+    found = decide(measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): right(200, (0, 160))})), (), Thresholds())
+    assert found.verdict == Verdict.EXCESS and "not compared" not in " ".join(found.reasons)
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_a_few_clusters_clear_nobody(groups: int) -> None:
+    # MMLU's clusters are its subjects. With four, the smallest p of a flip of signs is 2^-4 = 0.0625: no gain, however
+    # large, can be found. With one, every resample is the sample itself.
+    cell = judged(rows(1600, gain=0.1, group_size=1600 // groups))[0]
+    assert cell.p_value is not None and cell.p_value > 0.05
+    assert cell.verdict == Verdict.UNDERPOWERED and not np.isfinite(cell.mde or np.nan)
+    assert cell.largest_compatible_excess == 1 and cell.credibility_category == "low"
+    assert judged(rows(1600, gain=0.1, group_size=8))[0].verdict == Verdict.EXCESS
+
+
+def test_one_unreadable_router_count_does_not_hide_in_its_arms_average() -> None:
+    # 40 of 100 answers at r=9 are unreadable: 4.4 % of the nine noisy settings together, and 40 % of the one.
+    base = right(100, (0, 70))
+    states = {CLEAN: base, **{noisy(r): list(base) for r in range(1, 10)}}
+    states[noisy(9)] = base[:60] + [int(State.UNPARSED)] * 40
+    gate = parseability(cell_of(states), Thresholds())
+    assert gate.status == Status.FAIL and gate.number == pytest.approx(0.6)
+    assert "r=9" in gate.detail and gate.item_count == 40
+    assert gate.numbers["noisy_rewrite_answered"] == pytest.approx(860 / 900)
+
+
+def test_a_router_count_without_one_readable_answer_is_withheld_and_reported() -> None:
+    broken = [
+        replace(o, answer=None, correct=None, parsed=False) if o.arm == Arm.NOISY_REWRITE and o.routers == 2 else o
+        for o in rows(100)
+    ]
+    verdict = analyse(outcome_columns(broken), n_resamples=RESAMPLES)
+    assert verdict.cells[0].verdict == Verdict.WITHHELD
+    assert [row["routers"] for row in verdict.paper["cells"]] == [1, 3]
+    assert verdict.to_json()
+
+
+def test_the_detectable_gain_is_that_of_the_test_corrected_over_the_panel() -> None:
+    alone = judged(rows(400))[0]
+    panel = judged(rows(400) + [o for k in range(5) for o in rows(400, seed=10 + k, model=f"other-{k}")])
+    mine = next(c for c in panel if c.model == "synthetic")
+    assert alone.mde is not None and mine.mde is not None and mine.mde > 1.1 * alone.mde
+
+
+def test_an_excess_made_of_leaks_is_withheld_even_where_the_leaks_pass_their_gate() -> None:
+    # r=9: 30 of 400 questions have one leaking message each, 30 of 4000 messages = 0.8 %. They alone gain.
+    n = 400
+    base = right(n, (0, 200))
+    gained = right(n, (0, 230))
+    cell = cell_of({CLEAN: base, DIRECT: base, noisy(1): base, noisy(9): gained})
+    texts = TextMeasures(messages=4000, messages_noisy=4000, leaking=30, leaking_noisy=30)
+    gate = answer_leak(texts, Thresholds())
+    assert gate.status == Status.PASS
+    free = np.ones((2, n), dtype=bool)
+    free[1, 200:230] = False
+    assert decide(measured(cell), (gate,), Thresholds()).verdict == Verdict.EXCESS
+    found = decide(measured(cell, without_leak=free), (gate,), Thresholds())
+    assert found.verdict == Verdict.WITHHELD and "gone without the questions" in found.reasons[0]
+    # Leaks at another r do not take the questions away from this one.
+    assert decide(measured(cell, without_leak=free[::-1]), (gate,), Thresholds()).verdict == Verdict.EXCESS
+
+
+def test_the_headline_quotes_a_router_count_that_passed_every_comparison() -> None:
+    # r=2 gains most against clean (0.20) but not beyond as many clean routers; r=3 gains 0.15 and does.
+    n = 200
+    base = right(n, (0, 100))
+    states = {CLEAN: base, DIRECT: base, noisy(2): right(n, (0, 140)), noisy(3): right(n, (0, 130))}
+    states |= {Setting(Arm.FORWARD_FULL, 2): right(n, (0, 140)), Setting(Arm.FORWARD_FULL, 3): base}
+    evidence = measured(cell_of(states))
+    found = decide(evidence, (), Thresholds())
+    assert found.verdict == Verdict.EXCESS and found.routers == (3,)
+    text = headline("m", "b", found, evidence, ())
+    assert "15.0 points" in text and "with 3 routers" in text
+
+
+def test_no_excess_does_not_claim_that_the_score_is_free_of_memory() -> None:
+    cell = judged(rows(1200))[0]
+    assert cell.verdict == Verdict.NO_EXCESS
+    assert "would not be seen" in cell.headline and "not excluded" in " ".join(cell.reasons)
+
+
+def test_h1_is_the_p_value_that_the_verdicts_rest_on() -> None:
+    verdict = analyse(outcome_columns(rows(100) + rows(100, seed=4, model="other")), n_resamples=RESAMPLES)
+    h1 = next(h for h in verdict.hypotheses if h.name == "H1")
+    assert h1.pvalue == min(c.p_adjusted for c in verdict.cells if c.p_adjusted is not None)
+
+
+def test_the_printed_error_rate_says_which_controls_it_is_for() -> None:
+    rates = {"excess_fpr": 0.005, "excess_no_controls_fpr": 0.047, "paper_model_fpr": 0.8}
+    design = {"n": 100, "routers": 3, "draws": "nested", "discordance": 0.2}
+    found = nearest({"designs": [{"design": design, "rates": rates}]}, n=100, routers=3, draws="nested")
+    assert found is not None
+    assert "0.5% an excess with direct and the ensemble control run, and 4.7% without either" in found.sentence
+
+
+def test_the_mean_absolute_gain_of_the_noise_floor_is_one() -> None:
+    # Accuracies 0.5, 0.7, 0.6 over ten questions: gaps 0.2, 0.1, 0.1, each once with either sign; mean 0.4 / 3.
+    clean = np.array([right(10, (0, k)) for k in (5, 7, 6)], dtype=float)
+    floor = noise_floor_values(clean, rng=np.random.default_rng(0), n_permutations=99)
+    assert floor.mean_absolute_gain == pytest.approx(0.4 / 3)
+    assert floor.sd_difference == pytest.approx(np.sqrt(0.06 / 3))
+    unread = noise_floor_values(np.full((2, 10), np.nan), rng=np.random.default_rng(0), n_permutations=99)
+    assert unread.comparisons == 0 and "not measured" in unread.sentence
+
+
+def test_a_control_benchmark_without_noisy_answers_is_noted_and_does_not_stop_the_report() -> None:
+    fresh = [o for o in rows(60, benchmark="fresh") if o.arm != Arm.NOISY_REWRITE]
+    cells = judged(rows(60) + fresh, control_benchmark="fresh")
+    mine = next(c for c in cells if c.benchmark == "synthetic")
+    did = next(c for c in mine.contrasts if c.name == "difference_in_differences")
+    assert did.estimate is None and did.note

@@ -6,6 +6,7 @@ The driver holds task numbers (8 bytes each) and counts. Questions are read from
 from __future__ import annotations
 
 import dataclasses
+import io
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -16,14 +17,20 @@ import pyarrow as pa
 import ray
 from numpy.typing import NDArray
 from ray.data import ActorPoolStrategy, DataContext
+from ray.data._internal.datasource.range_datasource import RangeDatasource
+from ray.data.exceptions import ExecutionTimeoutError
 
 from audit.design import Design
 from audit.errors import AuditError, EngineError
 from audit.runtime.stages import AnswerStage, RouteStage, StageContext, StoreStage
+from audit.shards.files import make_folder, write_file
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.questions import QuestionFile
 
 _MAX_TASKS_PER_CHUNK = 256
+# Ray Data ends an execution in which nothing moved for 30 minutes; a large model that loads again after its process
+# died, or a slow endpoint's first chunk, may take longer.
+_NO_PROGRESS_S = 6 * 3600.0
 _CHUNKS_WANTED = 64  # enough to overlap and to lose little to a kill; more only cost overhead
 
 
@@ -78,6 +85,7 @@ def run_chunks(
     settings.enable_progress_bars = False
     settings.enable_operator_progress_bars = False
     settings.execution_options.preserve_order = False
+    settings.execution_no_progress_timeout_s = _NO_PROGRESS_S
     # A stage waits on the engines nearly all the time: threads, and next to no CPU to reserve.
     pool = ActorPoolStrategy(
         size=1,
@@ -85,9 +93,12 @@ def run_chunks(
         max_concurrent_calls_per_actor=chunks_in_flight,
         enable_true_multi_threading=True,
     )
+    # As ray.data.range, whose read tasks would ask for a whole CPU: where there is one CPU, of which the stages hold a
+    # part, none would ever start.
+    chunks = RangeDatasource(n=n_chunks, block_format="arrow", column_name="id")
     light = {"num_cpus": 0.1, "batch_format": "pyarrow", "batch_size": None}
     stored = (
-        ray.data.range(n_chunks, override_num_blocks=n_chunks)
+        ray.data.read_datasource(chunks, num_cpus=0.1, override_num_blocks=n_chunks)
         .map_batches(RouteStage, fn_constructor_args=(context,), compute=pool, **light)
         .map_batches(AnswerStage, fn_constructor_args=(context,), compute=pool, **light)
         .map_batches(StoreStage, fn_constructor_args=(context,), compute=ActorPoolStrategy(size=1), **light)
@@ -95,6 +106,11 @@ def run_chunks(
     try:
         for counts in stored.iter_batches(batch_size=None, batch_format="pyarrow"):
             on_counts(counts)
+    except ExecutionTimeoutError as error:
+        raise EngineError(
+            f"Nothing moved for {_NO_PROGRESS_S / 3600:g} hours, so the run was stopped. 'ray status' shows whether "
+            "something waits for resources. Type the same command again: it goes on where this one stopped."
+        ) from error
     except ray.exceptions.RayError as error:
         raise _audit_error(error) from error
 
@@ -119,10 +135,11 @@ def _audit_error(error: BaseException) -> AuditError:
 
 def write_task_list(run_dir: Path, model: str, attempt: str, tasks: NDArray[np.int64]) -> Path:
     """The tasks still to do, where the stages can map them into memory."""
-    folder = run_dir / "tasks"
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{model}-{attempt}.npy"
-    np.save(path, tasks)
+    path = run_dir / "tasks" / f"{model}-{attempt}.npy"
+    make_folder(path.parent)
+    buffer = io.BytesIO()
+    np.save(buffer, tasks)
+    write_file(path, buffer.getbuffer())  # ShardError when the disk is full
     return path
 
 

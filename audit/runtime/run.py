@@ -20,6 +20,7 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.sample import Sample, draw_sample, sampled_questions
 from audit.config import (
+    ClusterConfig,
     ModelConfig,
     SweepConfig,
     design_of,
@@ -122,7 +123,6 @@ def resolve_run(config: SweepConfig) -> ResolvedRun:
     identity = fingerprint(
         plain,
         prompts={name: protocol.sha256 for name, protocol in protocols.items()},
-        revisions={name: _revision(model, weights.get(name)) for name, model in config.model.items()},
         benchmarks={s.benchmark.name: s.benchmark.revision for s in samples},
     )
     path = Path(config.run_dir) if config.run_dir else default_run_dir(config, identity)
@@ -137,12 +137,12 @@ def run_sweep(config: SweepConfig, display: Display) -> SweepResult:
         raise EngineError(
             "No model can be run.\n" + "\n".join(f"  {name}: {why}" for name, why in resolved.failed.items())
         )
-    with open_run_dir(resolved.path, resolved.identity, resolved.plain) as run_dir:
+    facts = {name: _facts(config, name, resolved.weights) for name in config.model}
+    with open_run_dir(resolved.path, resolved.identity, resolved.plain, facts) as run_dir:
         if not (run_dir.path / QUESTIONS).is_file():
             write_questions(run_dir.path, (q for s in resolved.samples for q in s.questions()))
         run_dir.update(
             prompt_hashes={name: protocol.sha256 for name, protocol in resolved.protocols.items()},
-            models={name: _facts(config, name, resolved.weights) for name in config.model},
             benchmark={s.benchmark.name: _benchmark_facts(s) for s in resolved.samples},
             sampled_ids={s.benchmark.name: list(s.sample.ids) for s in resolved.samples},
             models_failed=resolved.failed,
@@ -150,6 +150,11 @@ def run_sweep(config: SweepConfig, display: Display) -> SweepResult:
         for one in resolved.samples:
             for warning in one.benchmark.warnings:
                 display.note(f"{one.benchmark.name}: {warning}")
+        if not resolved.path.is_absolute() and "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
+            display.note(
+                f"run_dir {resolved.path} is relative: in a Ray job it lies in the job's working directory, which Ray "
+                "may delete, and other nodes do not see it. Give run_dir=/shared/folder/name."
+            )
         result = SweepResult(run_dir.path, 0, dict(resolved.failed))
         questions = QuestionFile(run_dir.path)
         try:
@@ -209,15 +214,15 @@ def _run_model(
     pools: list[EnginePool] = []
     started = time.monotonic()
     try:
-        router_pool = start_pool(model, weights[name], str(questions.path))
+        router_pool = start_pool(model, weights[name], str(questions.path.resolve()))
         pools.append(router_pool)
         worker_pool = router_pool
         if answering is not model:
-            worker_pool = start_pool(answering, weights[answering.name], str(questions.path))
+            worker_pool = start_pool(answering, weights[answering.name], str(questions.path.resolve()))
             pools.append(worker_pool)
         with display.loading(name):
             for pool in pools:
-                pool.wait_ready(model.load_timeout_s)
+                pool.wait_ready(model.load_timeout_s, display.stage)
         load_s = time.monotonic() - started
         size = tasks_per_chunk(len(tasks), len(design.settings) / len(design.sets), config.store.rows_per_shard)
         context = StageContext(
@@ -281,10 +286,8 @@ def _resolve_all(config: SweepConfig) -> tuple[dict[str, Weights | None], dict[s
     """Every vLLM model's weights by name; those that cannot be resolved are reported, the others go on."""
     weights: dict[str, Weights | None] = {}
     failed: dict[str, str] = {}
-    wanted = dict(config.model)
     for name, model in config.model.items():
         answering = worker_of(config, model)
-        wanted.setdefault(answering.name, answering)
         try:
             for one in (model, answering):
                 if one.name not in weights:
@@ -305,13 +308,18 @@ def _revision(model: ModelConfig, weights: Weights | None) -> str:
 def _facts(config: SweepConfig, name: str, weights: dict[str, Weights | None]) -> dict[str, Any]:
     model = config.model[name]
     answering = worker_of(config, model)
+
+    def known(one: ModelConfig) -> str | None:
+        unresolved = one.engine == "vllm" and weights.get(one.name) is None
+        return None if unresolved else _revision(one, weights.get(one.name))
+
     return {
-        "revision": _revision(model, weights.get(name)),
+        "revision": known(model),
         "engine": model.engine,
         "path": model.path,
         "reading": str(reading_of(config, answering)),
         "worker": answering.name,
-        "worker_revision": _revision(answering, weights.get(answering.name)),
+        "worker_revision": known(answering),
     }
 
 
@@ -339,7 +347,18 @@ def _rows_by_arm(tasks: np.ndarray, design: Design) -> dict[Arm, int]:
 def _start_ray(config: SweepConfig) -> None:
     if ray.is_initialized():
         return
-    cluster = config.cluster
+    try:
+        _init_ray(config.cluster)
+    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+        address = config.cluster.address or os.environ.get("RAY_ADDRESS") or "a Ray of its own"
+        raise ConfigError(
+            f"Ray could not be reached or started ({address}): {type(error).__name__}: {error}\nExpected cluster=local "
+            "without RAY_ADDRESS to start Ray here, cluster=ray_address on a node of a running cluster, or "
+            "'ray job submit' from outside (jobs/README.md)."
+        ) from error
+
+
+def _init_ray(cluster: ClusterConfig) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if cluster.runtime_env:
         options["runtime_env"] = dict(cluster.runtime_env)
@@ -347,7 +366,7 @@ def _start_ray(config: SweepConfig) -> None:
         ray.init(address=cluster.address, **options)
         return
     # Inside `ray job submit` an address is set in the environment, and ray.init takes it.
-    if "RAY_ADDRESS" in os.environ:
+    if os.environ.get("RAY_ADDRESS"):
         ray.init(**options)
         return
     # "local": without it Ray joins whatever cluster was last started on this machine.

@@ -150,6 +150,30 @@ def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def merge_models(
+    run_dir: Path, known: Mapping[str, Mapping[str, Any]], found: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """The facts of each model for the manifest: those found now, and what an earlier start knew where now is null.
+
+    Revisions are no part of the fingerprint, because a model of a panel that could not be resolved (gated, hub down)
+    has none, and its next start must find the same directory. So they are compared here: ConfigError when a model's
+    weights, or those of the model that answers, changed since the rows that are there.
+    """
+    merged: dict[str, dict[str, Any]] = {}
+    for name, facts in found.items():
+        before = known.get(name, {})
+        for key in ("revision", "worker_revision"):
+            old, new = before.get(key), facts.get(key)
+            if old is not None and new is not None and old != new:
+                raise ConfigError(
+                    f"{run_dir} holds rows of model {name} at {key} {old}; now it is {new}, and rows of two must not "
+                    f"be mixed. Choose another directory, such as run_dir={run_dir}_2, or pin the one it was started "
+                    f"with, such as model.{name}.revision=<commit>."
+                )
+        merged[name] = {**facts, **{k: v for k, v in before.items() if facts.get(k) is None}}
+    return merged
+
+
 # --- the door ---------------------------------------------------------------------------------------------------------
 
 
@@ -185,9 +209,15 @@ class RunDir:
         self.close()
 
 
-def open_run_dir(run_dir: Path | str, fingerprint: str, config: Mapping[str, Any]) -> RunDir:
+def open_run_dir(
+    run_dir: Path | str,
+    fingerprint: str,
+    config: Mapping[str, Any],
+    models: Mapping[str, Mapping[str, Any]] | None = None,
+) -> RunDir:
     """Create a run directory or resume it: lock it, check that it belongs to this config, start a new attempt.
 
+    models: {name: facts} for the manifest (`merge_models`).
     Raises ConfigError when the directory belongs to another config (it shows which keys differ) or cannot be written,
     ShardError when another live driver uses it.
     """
@@ -207,6 +237,7 @@ def open_run_dir(run_dir: Path | str, fingerprint: str, config: Mapping[str, Any
             manifest = replace(manifest, attempts=manifest.attempts + 1, status="running", ended=None)
         manifest = replace(
             manifest,
+            models=merge_models(path, manifest.models, models) if models else manifest.models,
             packages=package_versions(),
             python=platform.python_version(),
             platform=platform.platform(),

@@ -17,7 +17,7 @@ from shard_rows import in_child, row, write
 from audit.errors import ConfigError, ShardError
 from audit.records import Arm
 from audit.shards.attempt import current_attempt
-from audit.shards.manifest import Manifest, fingerprint, open_run_dir, plain
+from audit.shards.manifest import Manifest, fingerprint, merge_models, open_run_dir, plain
 from audit.shards.read import scan_run
 from audit.shards.redact import redact
 
@@ -300,3 +300,26 @@ def test_one_process_cannot_open_a_run_twice_but_can_after_closing(tmp_path: Pat
     (tmp_path / ".lock").write_text('{"pid": 1, "ho')  # half written by a driver that died at that moment
     with open_run_dir(tmp_path, "f", {}) as run:
         assert replace(run.manifest).attempts == 3
+
+
+def test_a_model_that_could_not_be_resolved_keeps_the_directory_and_what_was_known(tmp_path):
+    first = merge_models(tmp_path, {}, {"a": {"revision": "c1"}, "b": {"revision": None}})
+    assert first == {"a": {"revision": "c1"}, "b": {"revision": None}}
+    second = merge_models(tmp_path, first, {"a": {"revision": None}, "b": {"revision": "c2"}})  # the hub is down for a
+    assert second == {"a": {"revision": "c1"}, "b": {"revision": "c2"}}
+
+
+@pytest.mark.parametrize("key", ["revision", "worker_revision"])
+def test_rows_of_two_revisions_are_not_mixed(tmp_path, key):
+    with pytest.raises(ConfigError, match=f"model a at {key} c1; now it is c2"):
+        merge_models(tmp_path, {"a": {key: "c1"}}, {"a": {key: "c2"}})
+
+
+def test_a_start_with_other_weights_is_refused_and_leaves_the_manifest_alone(tmp_path):
+    with open_run_dir(tmp_path, "f", CONFIG, {"m": {"revision": "c1"}}) as run:
+        run.update(status="finished")
+    before = (tmp_path / "manifest.json").read_bytes()
+    with pytest.raises(ConfigError, match="now it is c2"):
+        open_run_dir(tmp_path, "f", CONFIG, {"m": {"revision": "c2"}})
+    assert (tmp_path / "manifest.json").read_bytes() == before
+    open_run_dir(tmp_path, "f", CONFIG, {"m": {"revision": "c1"}}).close()  # the lock was given back

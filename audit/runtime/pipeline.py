@@ -27,18 +27,21 @@ from audit.shards.files import make_folder, write_file
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.questions import QuestionFile
 
-_MAX_TASKS_PER_CHUNK = 256
+# A real engine serves first come, first served: small chunks reach the disk while later ones wait, so a kill loses
+# little. The scripted engine answers at once, and there only the overhead of a chunk counts.
+MAX_TASKS_PER_CHUNK = 32
+MAX_TASKS_PER_CHUNK_SCRIPTED = 256
 # Ray Data ends an execution in which nothing moved for 30 minutes; a large model that loads again after its process
 # died, or a slow endpoint's first chunk, may take longer.
 _NO_PROGRESS_S = 6 * 3600.0
 _CHUNKS_WANTED = 64  # enough to overlap and to lose little to a kill; more only cost overhead
 
 
-def tasks_per_chunk(tasks: int, settings_per_task: float, rows_per_shard: int | None) -> int:
-    """How many tasks share a shard."""
+def tasks_per_chunk(tasks: int, settings_per_task: float, rows_per_shard: int | None, most: int) -> int:
+    """How many tasks share a shard: enough shards to overlap, at most `most` tasks each."""
     if rows_per_shard is not None:
         return max(1, int(rows_per_shard / settings_per_task))
-    return max(1, min(_MAX_TASKS_PER_CHUNK, -(-tasks // _CHUNKS_WANTED)))
+    return max(1, min(most, -(-tasks // _CHUNKS_WANTED)))
 
 
 def missing_tasks(done: KeySet, model: str, design: Design, questions: QuestionFile) -> NDArray[np.int64]:

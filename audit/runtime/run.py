@@ -38,6 +38,8 @@ from audit.records import Arm, Protocol, Question
 from audit.runtime.actors import EnginePool, start_pool
 from audit.runtime.metrics import AuditMetrics
 from audit.runtime.pipeline import (
+    MAX_TASKS_PER_CHUNK,
+    MAX_TASKS_PER_CHUNK_SCRIPTED,
     expected_keys,
     missing_tasks,
     run_chunks,
@@ -224,7 +226,12 @@ def _run_model(
             for pool in pools:
                 pool.wait_ready(model.load_timeout_s, display.stage)
         load_s = time.monotonic() - started
-        size = tasks_per_chunk(len(tasks), len(design.settings) / len(design.sets), config.store.rows_per_shard)
+        size = tasks_per_chunk(
+            len(tasks),
+            len(design.settings) / len(design.sets),
+            config.store.rows_per_shard,
+            MAX_TASKS_PER_CHUNK_SCRIPTED if model.engine == "scripted" else MAX_TASKS_PER_CHUNK,
+        )
         context = StageContext(
             run_dir=str(run_dir.path.resolve()),
             questions_path=str(questions.path.resolve()),
@@ -369,6 +376,8 @@ def _init_ray(cluster: ClusterConfig) -> None:
     if os.environ.get("RAY_ADDRESS"):
         ray.init(**options)
         return
+    # An engine's own child processes (vLLM's EngineCore) end with its actor, also after a kill -9.
+    os.environ.setdefault("RAY_process_group_cleanup_enabled", "1")
     # "local": without it Ray joins whatever cluster was last started on this machine.
     ray.init(
         address="local",

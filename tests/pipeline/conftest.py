@@ -39,8 +39,8 @@ class Cluster:
     env: dict[str, str] = field(default_factory=dict)
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
+@pytest.fixture(scope="package")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     env = {**os.environ, "RAY_AUTH_MODE": "disabled", "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}"}
     env.pop("RAY_ADDRESS", None)
     options = [
@@ -54,19 +54,35 @@ def cluster() -> Iterator[Cluster]:
         "--disable-usage-stats",
         "--object-store-memory=500000000",
     ]
-    command = [RAY, "start", "--head", *options]
-    started = subprocess.run(command, env=env, capture_output=True, text=True, timeout=180, check=False)
-    assert started.returncode == 0, started.stdout + started.stderr
-    address = f"127.0.0.1:{_PORT}"
-    try:
-        yield Cluster(
+    # In a session of its own, and ended as one: `ray stop` would end every Ray of this machine.
+    with (tmp_path_factory.mktemp("ray") / "head.log").open("w+") as log:
+        command = [RAY, "start", "--head", "--block", *options]
+        head = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
+        address = f"127.0.0.1:{_PORT}"
+        found = Cluster(
             address,
             f"http://127.0.0.1:{_DASHBOARD}",
             f"http://127.0.0.1:{_METRICS}/metrics",
             {**env, "RAY_ADDRESS": address},
         )
-    finally:
-        subprocess.run([RAY, "stop", "--force"], env=env, capture_output=True, timeout=120, check=False)
+        try:
+            _wait_for(found, head, Path(log.name))
+            yield found
+        finally:
+            os.killpg(head.pid, signal.SIGTERM)
+            try:
+                head.wait(60)
+            except subprocess.TimeoutExpired:
+                os.killpg(head.pid, signal.SIGKILL)
+
+
+def _wait_for(cluster: Cluster, head: subprocess.Popen[bytes], log: Path) -> None:
+    """Until the head node answers and its dashboard takes jobs."""
+    asked = [RAY, "job", "list", "--address", cluster.dashboard]
+    deadline = time.monotonic() + 180
+    while subprocess.run(asked, env=cluster.env, capture_output=True, check=False).returncode != 0:
+        assert head.poll() is None and time.monotonic() < deadline, log.read_text()
+        time.sleep(1)
 
 
 @dataclass
@@ -102,7 +118,7 @@ class Finished:
     run_dir: Path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def driver(cluster: Cluster) -> Iterator[None]:
     """This process as a driver of the cluster; a sweep finds Ray initialised and uses it."""
     import ray

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pyarrow.dataset as ds
+import pytest
 from pipeline_helpers import keys_of, rows_of
 
 from audit.shards.schema import SCHEMA
@@ -83,9 +84,22 @@ def test_replicas_share_the_work_by_question(sweep):
     assert kept / len(rows) > 0.9  # question affinity: the prefix cache is on that replica
 
 
-def test_a_model_that_fails_to_load_is_named_and_the_others_finish(sweep, tmp_path):
-    broken = "+model.broken={name: broken, engine: scripted, scripted: {fail_to_load: true}}"
-    run = sweep("r=1", "n=10", broken)
+@pytest.fixture
+def own_model(tmp_path):
+    """Model configurations of one's own, beside the shipped ones: conf/model/<name>.yaml on Hydra's search path."""
+
+    def write(name: str, body: str) -> str:
+        folder = tmp_path / "conf" / "model"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.yaml").write_text(f"# @package model.{name}\nname: {name}\nengine: scripted\n{body}\n")
+        return f"hydra.searchpath=[file://{tmp_path / 'conf'}]"
+
+    return write
+
+
+def test_a_model_that_fails_to_load_is_named_and_the_others_finish(sweep, own_model):
+    path = own_model("broken", "scripted: {fail_to_load: true}")
+    run = sweep("r=1", "n=10", path, model="[broken,scripted]")
     assert run.code == 1
     assert "model broken failed" in run.out and "fail_to_load" in run.out
     assert {row["model"] for row in rows_of(run.run_dir)} == {"scripted"}
@@ -94,9 +108,9 @@ def test_a_model_that_fails_to_load_is_named_and_the_others_finish(sweep, tmp_pa
     assert "fail_to_load" in manifest["models_failed"]["broken"]
 
 
-def test_another_worker_answers(sweep):
-    other = "+model.other={name: other, engine: scripted, worker: {max_tokens: 8}}"
-    run = sweep("r=1", "n=6", other, "worker=other")
+def test_another_worker_answers(sweep, own_model):
+    path = own_model("other", "worker: {max_tokens: 8}")
+    run = sweep("r=1", "n=6", path, "worker=other", model="[scripted,other]")
     assert run.code == 0, run.out
     routed = [r for r in rows_of(run.run_dir) if r["model"] == "scripted" and r["arm"] != "direct"]
     assert routed

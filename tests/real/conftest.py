@@ -39,9 +39,11 @@ def run_requests(
 
     from audit.runtime.actors import start_pool
 
+    if ray.is_initialized():  # by the pipeline's tests, as a driver of their cluster
+        ray.shutdown()
     before = os.environ.get("RAY_AUTH_MODE")
     os.environ["RAY_AUTH_MODE"] = "disabled"
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="WARNING")
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="WARNING")
     model = load_model_config("smollm2_135m")
     pool = start_pool(model, resolve_weights(model), questions_path="")
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.calibrate import Design, Effort, calibrate, load_calibration, main, markdown, simulate
+from audit.calibrate import SHIPPED, Design, Effort, calibrate, load_calibration, main, markdown, simulate
 from audit.records import Arm, Setting
 from audit.verdict.calibrated import nearest
 
@@ -63,7 +63,7 @@ def test_nested_draws_are_correlated_over_r_and_independent_ones_are_not() -> No
 def test_the_shipped_table_meets_the_targets() -> None:
     table = load_calibration()
     assert table is not None
-    assert len(table["designs"]) == 16
+    assert [Design(**e["design"]) for e in table["designs"]] == list(SHIPPED)
     for entry in table["designs"]:
         d, r = entry["design"], entry["rates"]
         for name in ("excess_fpr", "excess_no_controls_fpr"):
@@ -72,9 +72,13 @@ def test_the_shipped_table_meets_the_targets() -> None:
             assert 0.93 - 2 * r[f"{name}_se"] <= r[name] <= 0.97 + 2 * r[f"{name}_se"], (d, name)
         if d["n"] == 1000:
             assert r["power_0.1"] >= 0.9, d
-        printed = nearest(table, n=d["n"], routers=d["routers"], draws=d["draws"])
+        runs = d["clean_replicates"]
+        printed = nearest(table, n=d["n"], routers=d["routers"], draws=d["draws"], clean_replicates=runs)
         assert printed is not None and printed.design == d
         assert f"{r['excess_fpr']:.1%}" in printed.sentence and "10 points in" in printed.sentence
+        if runs == 3:  # any number of several replicates is nearer to three than to one
+            several = nearest(table, n=d["n"] + 20, routers=d["routers"], draws=d["draws"], clean_replicates=2)
+            assert several is not None and several.design == d and "3 clean replicates" in several.sentence
     documented = (Path(__file__).resolve().parents[2] / "docs" / "calibration.md").read_text(encoding="utf-8")
     assert markdown(table) in documented
 

@@ -36,7 +36,7 @@ from audit.statistics.power import discordance_of
 from audit.statistics.values import replicates_of, settings_values, sweep_of
 from audit.synthetic import beta_shape, draw_difficulties, draw_latent, shift
 from audit.verdict.decide import decide
-from audit.verdict.evidence import compare, measure
+from audit.verdict.evidence import compare, drawn_pair, measure
 from audit.verdict.result import Verdict, rounded
 from audit.verdict.thresholds import Thresholds
 
@@ -59,7 +59,10 @@ class Design:
 
 
 # The designs that ship: `verdict.calibrated.nearest` picks from them.
-SHIPPED = tuple(Design(n, r, d) for n in (100, 200, 500, 1000) for r in (3, 9) for d in ("independent", "nested"))
+SHIPPED = (
+    *(Design(n, r, d) for n in (100, 200, 500, 1000) for r in (3, 9) for d in ("independent", "nested")),
+    *(Design(n, r, "nested", clean_replicates=3) for n in (100, 200) for r in (3, 9)),
+)
 
 
 @dataclass(frozen=True)
@@ -119,11 +122,13 @@ def judge(design: Design, gain: float, effort: Effort, thresholds: Thresholds, r
     first = settings_values(cell, replicates_of(cell, Arm.FORWARD_FULL, 1)[:1])  # the paper has one clean run
     change = sweep.noisy - first
     single = mcnemar_exact((change > 0).sum(axis=1), (change < 0).sum(axis=1)).pvalue
+    noisy, base = drawn_pair(cell, sweep.routers, rng)
     clean = compare(
         sweep.noisy,
         sweep.clean[None],
         sweep.routers,
         sweep.cluster,
+        tested=noisy - base,
         rng=rng,
         n_resamples=effort.permutations,
         intervals=False,
@@ -242,14 +247,14 @@ def markdown(table: Mapping[str, Any]) -> str:
     """The table of the documentation: one row a design."""
     entries = table["designs"]
     gains = sorted({k for e in entries for k in e["rates"] if k.startswith("power_") and not k.endswith("_se")})
-    head = ["n", "r", "draws", "paper: settings", "paper: models", "excess, no controls", "excess", *gains]
-    head += ["coverage: gain", "mean", "all r together"]
+    head = ["n", "r", "draws", "clean runs", "paper: settings", "paper: models", "excess, no controls", "excess"]
+    head += [*gains, "coverage: gain", "mean", "all r together"]
     columns = ["paper_setting_fpr", "paper_model_fpr", "excess_no_controls_fpr", "excess_fpr", *gains]
     columns += ["coverage_gain", "coverage_mean", "coverage_simultaneous"]
     lines = [" | ".join(head), " | ".join(["---"] * len(head))]
     for e in entries:
         d, r = e["design"], e["rates"]
-        cells = [str(d["n"]), f"1..{d['routers']}", d["draws"]]
+        cells = [str(d["n"]), f"1..{d['routers']}", d["draws"], str(d["clean_replicates"])]
         cells += [f"{100 * r[c]:.1f} ± {100 * r[c + '_se']:.1f}" if r.get(c) is not None else "-" for c in columns]
         lines.append(" | ".join(cells))
     return "\n".join(f"| {line} |" for line in lines) + "\n"

@@ -83,6 +83,35 @@ def settings_values(cell: CellOutcomes, settings: Sequence[Setting], unparsed: U
     return average(to_values(np.stack([cell.row(s) for s in settings]), unparsed))
 
 
+def drawn_values(cell: CellOutcomes, arm: Arm, routers: Sequence[int], rng: np.random.Generator) -> FloatArray:
+    """Values (R, n) in {0, 1, NaN}: per question one answered replicate of `arm` at each of R router counts, at random.
+
+    For tests. Under no effect, one noisy run and one clean run of a question can be swapped, and flipping the sign of
+    their difference is fair. The mean of several clean runs cannot be swapped with one run: a model that is right 90 %
+    of the time mostly gives a small gain (1 minus a mean) and rarely a large loss, and flips of such skewed differences
+    reject too often. Estimates and intervals use the mean (`settings_values`), which is the more precise.
+
+    Each question gets one random order of its replicates, and every r takes the first of that order which answered: the
+    same replicate at all r where it can be, so that answers that go together stay together. With one replicate nothing
+    is drawn and `rng` is not used. Raises DataError when a router count was not run.
+    """
+    runs = [replicates_of(cell, arm, r) for r in routers]
+    if not runs or not all(runs):
+        raise DataError(f"{cell.model} on {cell.benchmark}: {arm} was not run at every r of {list(routers)}.")
+    numbers = sorted({s.replicate for settings in runs for s in settings})
+    if len(numbers) == 1:
+        return to_values(np.stack([cell.row(s) for (s,) in runs]))
+    values = np.full((len(runs), len(numbers), cell.n), np.nan)
+    for k, settings in enumerate(runs):
+        for s in settings:
+            values[k, numbers.index(s.replicate)] = to_values(cell.row(s))
+    order = rng.permuted(np.tile(np.arange(len(numbers))[:, None], cell.n), axis=0)
+    values = np.take_along_axis(values, order[None], axis=1)
+    first = np.argmax(~np.isnan(values), axis=1)  # 0 where none answered: NaN, as it should be
+    drawn: FloatArray = np.take_along_axis(values, first[:, None], axis=1)[:, 0]
+    return drawn
+
+
 def replicates_of(cell: CellOutcomes, arm: Arm, routers: int) -> tuple[Setting, ...]:
     """The settings that repeat one arm and router count, by replicate; empty when it was not run."""
     return tuple(s for s in cell.settings if s.arm == arm and s.routers == routers)

@@ -193,6 +193,7 @@ def _cell_verdict(
         routers=len(noisy),
         draws=cell.draws,
         discordance=evidence.discordance if evidence else None,
+        clean_replicates=len(replicates_of(cell, Arm.FORWARD_FULL, 1)),
     )
     return CellVerdict(
         model=cell.model,

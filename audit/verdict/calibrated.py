@@ -10,9 +10,16 @@ from audit.verdict.result import Calibration
 
 
 def nearest(
-    table: Mapping[str, Any] | None, *, n: int, routers: int, draws: str, discordance: float | None = None
+    table: Mapping[str, Any] | None,
+    *,
+    n: int,
+    routers: int,
+    draws: str,
+    discordance: float | None = None,
+    clean_replicates: int = 1,
 ) -> Calibration | None:
-    """The design with the smallest distance |log n| + |log R| + |log discordance| / 2, +1 for the other kind of draws.
+    """The design with the smallest distance |log n| + |log R| + |log discordance| / 2, +1 for the other kind of draws
+    and +1 where one of the two has one clean replicate and the other has several.
 
     table: {"designs": [{"design": {...}, "rates": {...}}]}. None where there is no table.
     """
@@ -23,6 +30,7 @@ def nearest(
     def distance(entry: Mapping[str, Any]) -> float:
         d = entry["design"]
         far = abs(log(max(n, 1) / d["n"])) + abs(log(max(routers, 1) / d["routers"])) + (d["draws"] != draws)
+        far += (d.get("clean_replicates", 1) > 1) != (clean_replicates > 1)
         if discordance:
             far += 0.5 * abs(log(discordance / d["discordance"]))
         return float(far)
@@ -34,9 +42,11 @@ def nearest(
 def sentence(entry: Mapping[str, Any]) -> str:
     """The rates of one design in words."""
     d, r = entry["design"], entry["rates"]
+    runs = d.get("clean_replicates", 1)
     text = (
-        f"Nearest calibrated design: {d['n']} questions, {d['routers']} router counts, {d['draws']} draws. Of clean "
-        f"models, this procedure calls {_rate(r, 'excess_fpr')} an excess with direct and the ensemble control run, "
+        f"Nearest calibrated design: {d['n']} questions, {d['routers']} router counts, {d['draws']} draws, "
+        f"{runs} clean {'replicate' if runs == 1 else 'replicates'}. Of clean models, "
+        f"this procedure calls {_rate(r, 'excess_fpr')} an excess with direct and the ensemble control run, "
         f"and {_rate(r, 'excess_no_controls_fpr')} without either; the paper's rule convicts "
         f"{_rate(r, 'paper_model_fpr')}."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,11 @@ from audit.verdict.evidence import Comparison, Evidence
 from audit.verdict.gates import failed
 from audit.verdict.result import Gate, Status, Verdict
 from audit.verdict.thresholds import Thresholds
+
+ONE_DRAWN = (
+    "Several replicates were run: each p-value uses one of them, drawn at random per question; gains and intervals use "
+    "all of them."
+)
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,16 @@ class Decision:
 
 
 def decide(
+    evidence: Evidence, gates: Sequence[Gate], thresholds: Thresholds, p_adjusted: float | None = None
+) -> Decision:
+    """`_decide`, and a sentence on the replicates where several were run and the verdict rests on p-values."""
+    decision = _decide(evidence, gates, thresholds, p_adjusted)
+    if evidence.one_drawn and decision.verdict != Verdict.WITHHELD:
+        return replace(decision, reasons=(*decision.reasons, ONE_DRAWN))
+    return decision
+
+
+def _decide(
     evidence: Evidence, gates: Sequence[Gate], thresholds: Thresholds, p_adjusted: float | None = None
 ) -> Decision:
     """The first that applies: withheld, excess, excess explained by ensembling, brittle, underpowered, no excess.

@@ -2,6 +2,9 @@
 
 Three comparisons, each over all r at once: noisy against the clean baseline, against `direct`, and against the ensemble
 control at the same r. Each gives one family-wise p and step-down adjusted p per r (max-statistic sign flips).
+
+Where a setting was run with several replicates, estimates and intervals use their mean, and p-values one replicate
+drawn per question (`values.drawn_values` says why). The noisy draw is the same in all comparisons of a cell.
 """
 
 from __future__ import annotations
@@ -16,10 +19,11 @@ from audit.statistics.chance import chance_level
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray
 from audit.statistics.power import discordance_of, minimum_detectable_gain
 from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, max_statistic_permutation
-from audit.statistics.values import Sweep, average, replicates_of, settings_values, sweep_of
+from audit.statistics.values import Sweep, average, drawn_values, replicates_of, settings_values, sweep_of
 from audit.verdict.thresholds import Thresholds
 
 CONFIDENCE = 0.95
+COMPARED = (Arm.NOISY_REWRITE, Arm.FORWARD_FULL, Arm.DIRECT)
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Comparison:
     gain, pvalues, adjusted, low, high: (R,). low and high are simultaneous: they hold for all r together with 95 %.
     pointwise: one BCa interval a router count. mean: the gain averaged over r, with its interval. family_p: one p for
     "any r". improve, degrade: (R,) counts, fractions where replicates were averaged. n: (R,) pairs with both answers.
+    With several replicates, gain and limits use all of them, the p-values one drawn per question.
     """
 
     routers: tuple[int, ...]
@@ -56,6 +61,7 @@ class Evidence:
 
     without_leak: against clean, each r without the questions of which a noisy message at that r states the answer; None
     when there are no leaks or nothing is left. mde: smallest detectable gain (NaN: none). Accuracies are 0-1.
+    one_drawn: several replicates were run of a setting, so that the p-values use one drawn per question.
     """
 
     clean: Comparison
@@ -67,6 +73,7 @@ class Evidence:
     chance: float
     discordance: float
     mde: float
+    one_drawn: bool = False
 
     @property
     def largest_compatible(self) -> float:
@@ -96,20 +103,31 @@ def measure(
     """
     sweep = sweep_of(cell)
     settings = {"rng": rng, "n_resamples": n_resamples, "intervals": intervals}
-    clean = compare(sweep.noisy, sweep.clean[None], sweep.routers, sweep.cluster, **settings)  # type: ignore[arg-type]
+    noisy, base = drawn_pair(cell, sweep.routers, rng)
+    clean = compare(
+        sweep.noisy,
+        sweep.clean[None],
+        sweep.routers,
+        sweep.cluster,
+        tested=noisy - base,
+        **settings,  # type: ignore[arg-type]
+    )
     direct = ensemble = leakless = None
     direct_accuracy = None
     if replicates_of(cell, Arm.DIRECT, 0):
-        base = settings_values(cell, replicates_of(cell, Arm.DIRECT, 0))
-        direct_accuracy = float(np.nanmean(base)) if np.any(~np.isnan(base)) else None
-        direct = _if_paired(sweep, base[None], sweep.routers, settings)
+        values = settings_values(cell, replicates_of(cell, Arm.DIRECT, 0))
+        direct_accuracy = float(np.nanmean(values)) if np.any(~np.isnan(values)) else None
+        tested = noisy - drawn_values(cell, Arm.DIRECT, (0,), rng)
+        direct = _if_paired(sweep, values[None], sweep.routers, tested, settings)
     shared = tuple(r for r in sweep.routers if replicates_of(cell, Arm.FORWARD_FULL, r))
     if any(r > 1 for r in shared):
         control = np.stack([settings_values(cell, replicates_of(cell, Arm.FORWARD_FULL, r)) for r in shared])
-        ensemble = _if_paired(sweep, control, shared, settings)
+        tested = noisy[[sweep.routers.index(r) for r in shared]] - drawn_values(cell, Arm.FORWARD_FULL, shared, rng)
+        ensemble = _if_paired(sweep, control, shared, tested, settings)
     if without_leak is not None and not np.all(without_leak):
         kept = replace(sweep, noisy=np.where(without_leak, sweep.noisy, np.nan))
-        leakless = _if_paired(kept, kept.clean[None], sweep.routers, settings)
+        tested = np.where(without_leak, noisy - base, np.nan)
+        leakless = _if_paired(kept, kept.clean[None], sweep.routers, tested, settings)
     discordance = discordance_of(sweep.clean, sweep.noisy)
     return Evidence(
         clean=clean,
@@ -121,7 +139,14 @@ def measure(
         chance=chance_level(cell.n_options),
         discordance=discordance,
         mde=detectable_gain(sweep, discordance, thresholds, panel) if mde is None else mde,
+        one_drawn=any(len(replicates_of(cell, s.arm, s.routers)) > 1 for s in cell.settings if s.arm in COMPARED),
     )
+
+
+def drawn_pair(cell: CellOutcomes, routers: tuple[int, ...], rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Noisy (R, n) and clean (1, n), one replicate drawn per question: what the p-values look at."""
+    noisy = drawn_values(cell, Arm.NOISY_REWRITE, routers, rng)
+    return noisy, drawn_values(cell, Arm.FORWARD_FULL, (1,), rng)
 
 
 def detectable_gain(sweep: Sweep, discordance: float, thresholds: Thresholds, panel: int = 1) -> float:
@@ -160,8 +185,12 @@ def compare(
     rng: np.random.Generator,
     n_resamples: int,
     intervals: bool = True,
+    tested: FloatArray | None = None,
 ) -> Comparison:
     """Noisy (R, n) minus base (R, n) or (1, n), values in [0, 1] or NaN, paired by question.
+
+    tested: (R, n) differences that the p-values look at, -1, 0, 1 or NaN; those of noisy and base where None, which is
+    right for one replicate of each. Means of replicates need `drawn_values`.
 
     The routines below take one shared baseline. A baseline of its own for each r is the same problem in the
     differences: 1/2 + d/2 against 1/2 has half the difference, the same p, and half the interval.
@@ -174,7 +203,8 @@ def compare(
     if not n.any():
         raise DataError("Not one question has an answer in both arms: nothing can be compared.")
     half = np.full(d.shape[1], 0.5)
-    test = max_statistic_permutation(half, half + d / 2, cluster, n_permutations=n_resamples, rng=rng)
+    signs = half + (d if tested is None else tested) / 2
+    test = max_statistic_permutation(half, signs, cluster, n_permutations=n_resamples, rng=rng)
     with np.errstate(invalid="ignore"):
         gain = np.nansum(d, axis=1) / np.where(n > 0, n, np.nan)
     nothing = Interval(float("nan"), float("nan"), float("nan"), CONFIDENCE, "bca", float("nan"))
@@ -228,12 +258,12 @@ def simultaneous(gain: Resamples, confidence: float = CONFIDENCE) -> tuple[Float
 
 
 def _if_paired(
-    sweep: Sweep, base: FloatArray, routers: tuple[int, ...], settings: dict[str, object]
+    sweep: Sweep, base: FloatArray, routers: tuple[int, ...], tested: FloatArray, settings: dict[str, object]
 ) -> Comparison | None:
     noisy = sweep.noisy[[sweep.routers.index(r) for r in routers]]
     if not np.any(~np.isnan(noisy - base)):
         return None
-    return compare(noisy, base, routers, sweep.cluster, **settings)  # type: ignore[arg-type]
+    return compare(noisy, base, routers, sweep.cluster, tested=tested, **settings)  # type: ignore[arg-type]
 
 
 def _doubled(i: Interval) -> Interval:

@@ -77,7 +77,7 @@ class Setting:
     replicate: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: pickled between processes by the million, and that is quicker from a __dict__
 class GenerationRequest:
     """One call to an engine: a user message, and either generate or score.
 
@@ -99,7 +99,7 @@ class GenerationRequest:
     letters: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Generation:
     """What an engine returned. `error` set means no answer at all: the other fields then say nothing.
 

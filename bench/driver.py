@@ -28,7 +28,7 @@ def measure(overrides: list[str]) -> dict[str, float]:
     manifest = Manifest.load(result.run_dir)
     design = design_of(config)
     calls = design.worker_calls + sum(s.n_messages for s in design.sets if s.arm != Arm.DIRECT)
-    questions = sum(len(ids) for ids in manifest.sampled_ids.values())
+    questions = sum(facts["n"] for facts in manifest.benchmark.values())
     return {
         "rows": float(result.rows),
         "calls": float(calls * questions * len(config.model)),

@@ -6,6 +6,7 @@ the next thing starts.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -55,8 +56,9 @@ from audit.shards.cost import run_cost
 from audit.shards.manifest import RunDir, fingerprint, open_run_dir
 from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
 from audit.shards.read import drop_rows, scan_run
-from audit.shards.shard_file import file_sha256
 from audit.shards.verify import verify_run
+
+_IDS_IN_MANIFEST = 10_000  # of a larger sample the manifest has the hash; questions.arrow has the ids of any
 
 
 @dataclass
@@ -146,7 +148,9 @@ def run_sweep(config: SweepConfig, display: Display) -> SweepResult:
         run_dir.update(
             prompt_hashes={name: protocol.sha256 for name, protocol in resolved.protocols.items()},
             benchmark={s.benchmark.name: _benchmark_facts(s) for s in resolved.samples},
-            sampled_ids={s.benchmark.name: list(s.sample.ids) for s in resolved.samples},
+            sampled_ids={
+                s.benchmark.name: list(s.sample.ids) for s in resolved.samples if s.sample.n <= _IDS_IN_MANIFEST
+            },
             models_failed=resolved.failed,
         )
         for one in resolved.samples:
@@ -277,7 +281,7 @@ def _finish(resolved: ResolvedRun, questions: QuestionFile, run_dir: RunDir, res
         status="failed" if result.failed else "finished",
         ended=now(),
         models_failed=result.failed,
-        shards=[{"file": s.path.name, "rows": s.rows, "sha256": file_sha256(s.path)} for s in report.shards],
+        shards=[shard.record() for shard in report.shards],
         cost=run_cost(run_dir.path) if report.rows else {},
     )
     if not result.failed:
@@ -335,6 +339,7 @@ def _benchmark_facts(one: BenchmarkSample) -> dict[str, Any]:
     return {
         "revision": one.benchmark.revision,
         "n": sample.n,
+        "ids_sha256": hashlib.sha256("\n".join(sample.ids).encode()).hexdigest(),  # the ids: questions.arrow
         "n_total": sample.n_total,
         "chance": sample.chance,
         "duplicates": sample.duplicates,

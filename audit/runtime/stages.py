@@ -17,6 +17,7 @@ import pyarrow as pa
 import ray
 
 from audit.design import Design, RouterSet
+from audit.errors import EngineError
 from audit.prompting.prompts import direct_prompt, letters_of, router_prompt, worker_prompt
 from audit.prompting.seeds import request_seed
 from audit.prompting.templates import shows_options
@@ -105,6 +106,9 @@ class _EngineCaller:
             for indices, reference in pending:
                 for i, reply in zip(indices, ray.get(reference), strict=True):
                     replies[i] = reply
+        except ray.exceptions.RaySystemError as error:
+            # Ray Data would try this again for ever; a reply that cannot be read will not be readable then.
+            raise EngineError(f"A reply of the engine could not be read: {error}") from error
         finally:
             for replica, indices in shares.items():
                 self._balancer.give_back(replica, len(indices))

@@ -15,7 +15,12 @@ def run_driver(overrides: list[str], timeout_s: float = 3000) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
-    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return json_line(done.stdout)
+
+
+def json_line(out: str) -> dict[str, Any]:
+    """The last line of JSON in what a process printed: engines say a word or two when they shut down."""
+    result: dict[str, Any] = json.loads(next(line for line in reversed(out.splitlines()) if line.startswith("{")))
     return result
 
 

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.common import run_driver
+from bench.common import json_line, run_driver
 
 TARGET_EFFICIENCY, TARGET_FEWER_TOKENS = 0.90, 3.0
 
@@ -30,7 +30,7 @@ def efficiency(n: int, routers: str) -> dict[str, Any]:
         done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)
         if done.returncode != 0:
             raise RuntimeError(done.stderr[-4000:])
-        raw = json.loads(done.stdout.strip().splitlines()[-1])
+        raw = json_line(done.stdout)
     return {
         "questions": n,
         "routers": routers,

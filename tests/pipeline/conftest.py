@@ -36,6 +36,7 @@ class Cluster:
     address: str
     dashboard: str
     metrics: str
+    pid: int
     env: dict[str, str] = field(default_factory=dict)
 
 
@@ -63,6 +64,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             address,
             f"http://127.0.0.1:{_DASHBOARD}",
             f"http://127.0.0.1:{_METRICS}/metrics",
+            head.pid,
             {**env, "RAY_ADDRESS": address},
         )
         try:

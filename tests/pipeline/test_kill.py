@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 
+import psutil
 import pytest
 from pipeline_helpers import keys_of
 
@@ -15,10 +15,16 @@ SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "store.rows_
 ROWS = 60 * 7
 
 
-def pids(pattern: str) -> list[int]:
-    """Processes whose command line starts like a Ray worker's: ray::<class>."""
-    listed = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout
-    return [int(line.split()[0]) for line in listed.splitlines() if pattern in line and "ps -eo" not in line]
+def pids(cluster, pattern: str) -> list[int]:
+    """Workers of this cluster (and of no other Ray on the machine) whose title has the pattern: ray::<class>."""
+    found = []
+    for process in psutil.Process(cluster.pid).children(recursive=True):
+        try:
+            if pattern in " ".join(process.cmdline()):
+                found.append(process.pid)
+        except psutil.NoSuchProcess:
+            continue
+    return found
 
 
 def assert_complete(command, run) -> None:
@@ -47,10 +53,10 @@ def test_the_driver_is_killed(command, shards):
 
 
 @pytest.mark.parametrize("stage", ["RouteStage", "AnswerStage", "StoreStage"])
-def test_a_ray_worker_is_killed(command, stage):
+def test_a_ray_worker_is_killed(cluster, command, stage):
     run = command(*SWEEP)
     run.wait_for_shards(3)
-    victims = pids(f"MapWorker(MapBatches({stage}))")
+    victims = pids(cluster, f"MapBatches({stage})")
     assert victims, "no such Ray worker: the test would prove nothing"
     for pid in victims:
         os.kill(pid, signal.SIGKILL)
@@ -58,11 +64,11 @@ def test_a_ray_worker_is_killed(command, stage):
     assert_complete(command, run)
 
 
-def test_the_engine_is_killed_twice(command):
+def test_the_engine_is_killed_twice(cluster, command):
     run = command(*SWEEP)
     for shards in (2, 8):
         run.wait_for_shards(shards)
-        victims = pids("ray::EngineActor")
+        victims = pids(cluster, "ray::EngineActor")
         assert victims or run.process.poll() is not None
         for pid in victims:
             os.kill(pid, signal.SIGKILL)

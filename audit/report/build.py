@@ -21,9 +21,10 @@ from matplotlib.figure import Figure
 
 from audit.calibrate import load_calibration
 from audit.errors import DataError
-from audit.report import figures as draw
-from audit.report import tables
+from audit.report import paper_figures, tables
 from audit.report.accuracy import breadths, labels, model_scores, paper_rows, router_points, setting_accuracies
+from audit.report.canvas import inline_svg, png_bytes, svg_text
+from audit.report.credibility_chart import Standing, score_and_credibility
 from audit.report.drill import COLUMNS, MAX_TEXT_BYTES, pack
 from audit.report.page import RunFacts, render
 from audit.report.rows import ShardRows
@@ -109,7 +110,7 @@ def write_report(
     accuracies = [a for cell in cells for a in setting_accuracies(cell)]
     drawn = _figures(cells, verdict, names)
     inline = {
-        name: draw.inline_svg(svg, name.split("_")[0], str(escape(name.replace("_", " "))))
+        name: inline_svg(svg, name.split("_")[0], str(escape(name.replace("_", " "))))
         for name, (svg, _) in drawn.items()
     }
     table, total = _outcomes(dirs, seed, max_rows)
@@ -260,19 +261,19 @@ def _figures(
         measured = model.direct or model.clean
         if c.score is not None and measured is not None:
             standings.append(
-                draw.Standing(
+                Standing(
                     names[c.model, c.benchmark], c.score, measured.low, measured.high, c.credibility, c.verdict.value
                 )
             )
     if standings:
-        out["score_credibility"] = draw.score_and_credibility(standings)
+        out["score_credibility"] = score_and_credibility(standings)
     if rows:
         by_router = router_points(rows)
-        out["figure2_violation_pattern"] = draw.violation_pattern(by_router)
-        out["figure3_noisy_against_clean"] = draw.small_multiples([m for m in scores.values() if m.noisy])
-        out["figure4_transitions"] = draw.transitions(by_router)
-        out["figure5_violation_breadth"] = draw.breadth(breadths(rows, names))
-    return {name: (draw.svg_text(figure), draw.png_bytes(figure)) for name, figure in out.items()}
+        out["figure2_violation_pattern"] = paper_figures.violation_pattern(by_router)
+        out["figure3_noisy_against_clean"] = paper_figures.small_multiples([m for m in scores.values() if m.noisy])
+        out["figure4_transitions"] = paper_figures.transitions(by_router)
+        out["figure5_violation_breadth"] = paper_figures.breadth(breadths(rows, names))
+    return {name: (svg_text(figure), png_bytes(figure)) for name, figure in out.items()}
 
 
 def _write(path: Path, data: bytes) -> Path:

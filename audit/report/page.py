@@ -161,7 +161,7 @@ def render(
     facts: Sequence[RunFacts],
     shards: str,
 ) -> str:
-    """The page. figures: name -> <svg> element made by `figures.inline_svg`. total_rows: outcomes in the shards."""
+    """The page. figures: name -> <svg> element made by `canvas.inline_svg`. total_rows: outcomes in the shards."""
     folder = files("audit.report")
     css = (folder / "page.css").read_text(encoding="utf-8")
     js = (folder / "page.js").read_text(encoding="utf-8")

@@ -8,7 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from audit.report import figures as f
+from audit.report import canvas
+from audit.report import credibility_chart as chart
+from audit.report import paper_figures as f
 
 
 def _scores(k: int) -> list[f.ModelScores]:
@@ -25,12 +27,12 @@ def _scores(k: int) -> list[f.ModelScores]:
     ]
 
 
-def _standings(k: int) -> list[f.Standing]:
-    kinds = list(f.VERDICT_MARKS)
+def _standings(k: int) -> list[chart.Standing]:
+    kinds = list(chart.VERDICT_MARKS)
     out = []
     for i in range(k):
         kind = kinds[i % 6]
-        out.append(f.Standing(f"m{i}", 0.5, 0.4, 0.6, None if kind == "withheld" else (i % 5) / 5, kind))
+        out.append(chart.Standing(f"m{i}", 0.5, 0.4, 0.6, None if kind == "withheld" else (i % 5) / 5, kind))
     return out
 
 
@@ -44,16 +46,16 @@ def test_every_figure_is_the_same_twice_and_is_xml(k: int) -> None:
         lambda: f.small_multiples(_scores(k)),
         lambda: f.transitions(POINTS),
         lambda: f.breadth([f.Breadth(f"m{i}", i % 10, 9) for i in range(k)]),
-        lambda: f.score_and_credibility(_standings(k)),
+        lambda: chart.score_and_credibility(_standings(k)),
     ):
-        first, second = f.svg_text(make()), f.svg_text(make())
+        first, second = canvas.svg_text(make()), canvas.svg_text(make())
         assert first == second
         ElementTree.fromstring(first.encode())
         assert "dc:date" not in first
 
 
 def test_png_is_the_same_twice() -> None:
-    first, second = (f.png_bytes(f.transitions(POINTS), 60) for _ in range(2))
+    first, second = (canvas.png_bytes(f.transitions(POINTS), 60) for _ in range(2))
     assert first == second
     assert first.startswith(b"\x89PNG")
 
@@ -61,7 +63,7 @@ def test_png_is_the_same_twice() -> None:
 def test_inline_svg_has_no_style_comment_or_foreign_id() -> None:
     """The page's policy blocks style attributes, and two figures on one page must not share an id."""
     hostile = 'x--><script>alert(1)</script> style="fill: red" $\\frac{1}{2}$ \n'
-    svg = f.inline_svg(f.svg_text(f.breadth([f.Breadth(hostile, 3, 9)])), "fig9", "a label")
+    svg = canvas.inline_svg(canvas.svg_text(f.breadth([f.Breadth(hostile, 3, 9)])), "fig9", "a label")
     assert "style=" not in svg
     assert "<!--" not in svg
     assert "<script" not in svg
@@ -74,15 +76,15 @@ def test_inline_svg_has_no_style_comment_or_foreign_id() -> None:
 
 
 def test_plain_draws_names_as_they_are() -> None:
-    assert f.plain("a$b$") == r"a\$b\$"
-    assert "\n" not in f.plain("two\nlines")
-    assert len(f.plain("x" * 200)) == 34
-    assert f.plain("a漢b") == "a□b"
+    assert canvas.plain("a$b$") == r"a\$b\$"
+    assert "\n" not in canvas.plain("two\nlines")
+    assert len(canvas.plain("x" * 200)) == 34
+    assert canvas.plain("a漢b") == "a□b"
 
 
 def test_numbers_in_the_chart_never_meet() -> None:
     """Thirty models with one score and five credibilities: every number finds a place of its own."""
-    figure = f.score_and_credibility(_standings(30))
+    figure = chart.score_and_credibility(_standings(30))
     axes = figure.axes[0]
     figure.canvas.draw()
     places = []
@@ -96,4 +98,4 @@ def test_numbers_in_the_chart_never_meet() -> None:
 
 def test_an_unknown_verdict_is_named() -> None:
     with pytest.raises(ValueError, match="perhaps"):
-        f.score_and_credibility([f.Standing("m", 0.5, 0.4, 0.6, 0.9, "perhaps")])
+        chart.score_and_credibility([chart.Standing("m", 0.5, 0.4, 0.6, 0.9, "perhaps")])

@@ -1,0 +1,117 @@
+"""What every figure shares: colours, style, names as they can be drawn, and the way from a figure to bytes.
+
+`svg_text` and `png_bytes` give the same bytes every time (fixed id salt, no date; matplotlib without pyplot).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
+
+# Okabe and Ito (2008), "Color Universal Design".
+ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
+INK, MUTED, GRID, PAPER = "#1b1f24", "#626a73", "#d8dce1", "#fefefe"
+
+RC = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "svg.hashsalt": "benchmark-audit",
+    "svg.fonttype": "path",  # glyphs as outlines: the same layout on every machine
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "axes.grid": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "savefig.facecolor": "none",
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+}
+
+
+def styled(draw: Callable[[], Figure]) -> Figure:
+    with matplotlib.rc_context(RC):
+        return draw()
+
+
+def plain(text: str, limit: int = 34) -> str:
+    """A name as matplotlib can draw it: one line, no mathtext, only glyphs of the font, shortened in the middle."""
+    with matplotlib.rc_context(RC):
+        font = get_font(findfont("DejaVu Sans"))
+    shown = "".join(c if c.isprintable() and font.get_char_index(ord(c)) else "\N{WHITE SQUARE}" for c in text)
+    if len(shown) > limit:
+        keep = limit - 1
+        shown = shown[: keep - keep // 2] + "…" + shown[-(keep // 2) :]
+    return shown.replace("$", r"\$")
+
+
+def svg_text(figure: Figure) -> str:
+    """The figure as an SVG document, the same bytes for the same figure."""
+    buffer = io.StringIO()
+    with matplotlib.rc_context(RC):
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=nothing)
+    return re.sub(r"[ \t]+\n", "\n", buffer.getvalue())
+
+
+def png_bytes(figure: Figure, dpi: int = 160) -> bytes:
+    """The figure as a PNG on white."""
+    buffer = io.BytesIO()
+    with matplotlib.rc_context({**RC, "savefig.facecolor": "white", "figure.facecolor": "white"}):
+        figure.set_facecolor("white")
+        figure.set_dpi(dpi)
+        FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
+        figure.set_facecolor("none")
+    return buffer.getvalue()
+
+
+_STYLE_SPLIT = re.compile(r"\s*;\s*")
+
+
+def inline_svg(document: str, prefix: str, label: str) -> str:
+    """An SVG document as an element for the page: no inline styles (the page's policy forbids them), own ids, a name.
+
+    Style attributes become presentation attributes, which mean the same and which the page's style sheet can override
+    in the dark. `label` must already be escaped for an attribute.
+    """
+    body = re.sub(r"<!--.*?-->", "", document, flags=re.DOTALL)  # comments hold names of models
+    body = body[body.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = re.sub(r"<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r'\bstyle="([^"]*)"', lambda m: _attributes(m[1]), body)
+    body = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', body)
+    body = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', body)
+    body = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", body)
+    size = re.search(r'<svg[^>]*viewBox="0 0 ([\d.]+) ([\d.]+)"', body)
+    if size is None:
+        raise ValueError("No viewBox in the SVG document; expected one written by svg_text.")
+    width, height = float(size[1]), float(size[2])
+    opening = (
+        f'<svg class="fig" role="img" aria-label="{label}" viewBox="0 0 {size[1]} {size[2]}" '
+        f'width="{width * 1.25:.0f}" height="{height * 1.25:.0f}" stroke-linejoin="round" stroke-linecap="butt" '
+        'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
+    )
+    return re.sub(r"\n\s*", "\n", opening + body[body.index(">") + 1 :].strip())
+
+
+def _attributes(style: str) -> str:
+    pairs = (part.split(":", 1) for part in _STYLE_SPLIT.split(style) if ":" in part)
+    return " ".join(f'{name.strip()}="{value.strip()}"' for name, value in pairs)

@@ -1,0 +1,232 @@
+"""Figures 2-5 of song2026: plain numbers in, `Figure` out. Sizes are in inches, accuracies in 0-1.
+
+Colours are Okabe and Ito's, which colour-blind readers can tell apart, and every series has a marker of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from audit.report.canvas import BLUE, GREEN, INK, MUTED, PAPER, SKY, VERMILLION, plain, styled
+
+
+@dataclass(frozen=True)
+class RouterPoint:
+    """One number of routers over the panel: a row of the paper's Table 3. `models` were measured at this r."""
+
+    routers: int
+    models: int
+    violating: int
+    mean_positive_excess: float
+    improve: float  # whole, or expected counts where replicates were averaged
+    degrade: float
+
+
+@dataclass(frozen=True)
+class Score:
+    """An accuracy with its interval under one number of routers."""
+
+    routers: int
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ModelScores:
+    """One cell's accuracies: noisy against the clean line, with the two controls where they were run."""
+
+    label: str
+    clean: Score | None
+    noisy: tuple[Score, ...]
+    ensemble: tuple[Score, ...] = ()
+    direct: Score | None = None
+    chance: float | None = None
+
+
+@dataclass(frozen=True)
+class Breadth:
+    """How many of a model's noisy settings beat its clean baseline."""
+
+    label: str
+    violations: int
+    settings: int
+
+
+def violation_pattern(points: Sequence[RouterPoint]) -> Figure:
+    """Figure 2: how many models beat their clean baseline at each r, and by how much on average when they do."""
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(8.6, 3.1), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        r = [p.routers for p in points]
+        left.bar(r, [p.violating for p in points], color=BLUE, width=0.62)
+        total = max(p.models for p in points)
+        for p in points:
+            left.annotate(
+                f"{p.violating}/{p.models}", (p.routers, p.violating), (0, 2), textcoords="offset points",
+                ha="center", va="bottom", fontsize=8,
+            )  # fmt: skip
+        left.set_ylim(0, total * 1.12 + 0.2)
+        left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        left.set(title="Models above their clean baseline", ylabel="Models")
+        excess = [100 * p.mean_positive_excess for p in points]
+        right.plot(r, excess, color=VERMILLION, marker="D", markersize=5, linewidth=1.6)
+        right.set_ylim(0, max([*(e for e in excess if math.isfinite(e)), 1.0]) * 1.15)
+        right.set(title="Mean positive excess of those models", ylabel="Percentage points")
+        for axes in (left, right):
+            _router_axis(axes, r)
+        return figure
+
+    return styled(draw)
+
+
+def small_multiples(models: Sequence[ModelScores]) -> Figure:
+    """Figure 3: each model's noisy accuracies, with intervals, against its clean line and the two controls."""
+
+    def draw() -> Figure:
+        n = len(models)
+        columns = min(n, 4) if n != 3 else 3
+        rows = math.ceil(n / columns)
+        width = {1: 6.4, 2: 8.6, 3: 9.4}.get(columns, 10.4)
+        height = 3.4 if n == 1 else 2.05 * rows + 0.55
+        figure = Figure(figsize=(width, height), layout="constrained")
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        every_r = sorted({s.routers for m in models for s in (*m.noisy, *m.ensemble)}) or [1]
+        for axes, model in zip(grid.flat, models, strict=False):
+            _one_model(axes, model)
+            axes.set_title(plain(model.label, 30 if columns > 2 else 60))
+            _router_axis(axes, every_r, label=False)
+        for index, axes in enumerate(grid.flat):
+            if index >= n:
+                axes.set_visible(False)
+            if index + columns >= n and index < n:  # the lowest axes of each column carries the tick labels
+                axes.tick_params(labelbottom=True)
+        grid[0, 0].set_ylim(*_score_limits(models))
+        grid[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f} %"))
+        figure.supxlabel("Router messages (r)", fontsize=9, color=INK)
+        figure.supylabel("Accuracy", fontsize=9, color=INK)
+        handles: dict[str, Any] = {}
+        for axes in grid.flat:
+            handles |= {str(label): h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+        figure.legend(
+            list(handles.values()), list(handles), loc="outside upper left", ncols=3 if n == 1 else 5, fontsize=8.5
+        )
+        return figure
+
+    return styled(draw)
+
+
+def transitions(points: Sequence[RouterPoint]) -> Figure:
+    """Figure 4: questions that turned right (improve) and wrong (degrade) under noise, over r, and their balance."""
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(8.6, 3.1), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        r = [p.routers for p in points]
+        left.plot(
+            r, [p.improve for p in points], color=GREEN, marker="o", linewidth=1.6, label="improve: wrong → right"
+        )
+        left.plot(
+            r, [p.degrade for p in points], color=VERMILLION, marker="s", linestyle="--", linewidth=1.6,
+            label="degrade: right → wrong",
+        )  # fmt: skip
+        top = max([*(p.improve for p in points), *(p.degrade for p in points), 1])
+        left.set_ylim(0, top * 1.32)
+        left.set(title="Questions that changed, all models together", ylabel="Questions")
+        left.legend(loc="upper left", fontsize=8.5, ncols=1)
+        net = [p.improve - p.degrade for p in points]
+        bars = right.bar(r, net, width=0.62, color=[GREEN if v >= 0 else VERMILLION for v in net])
+        for bar, value in zip(bars, net, strict=True):
+            if value < 0:
+                bar.set_hatch("///")
+                bar.set_edgecolor(PAPER)
+            right.annotate(
+                f"{value:+.3g}" if value else "0", (bar.get_x() + bar.get_width() / 2, value),
+                (0, 2 if value >= 0 else -2), textcoords="offset points", ha="center",
+                va="bottom" if value >= 0 else "top", fontsize=8,
+            )  # fmt: skip
+        span = max([abs(v) for v in net] + [1])
+        right.set_ylim(-span * 1.25 if min(net) < 0 else 0, span * 1.25 if max(net) > 0 else span * 0.25)
+        right.axhline(0, color=MUTED, linewidth=0.8)
+        right.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        right.set(title="Net: improve minus degrade", ylabel="Questions")
+        for axes in (left, right):
+            _router_axis(axes, r)
+        return figure
+
+    return styled(draw)
+
+
+def breadth(bars: Sequence[Breadth]) -> Figure:
+    """Figure 5: the share of each model's noisy settings above its clean baseline (the paper's violation breadth)."""
+
+    def draw() -> Figure:
+        ranked = sorted(bars, key=lambda b: (-b.violations / max(b.settings, 1), b.label))
+        figure = Figure(figsize=(8.6, 0.9 + 0.27 * len(ranked)), layout="constrained")
+        axes = figure.subplots()
+        rate = [100 * b.violations / max(b.settings, 1) for b in ranked]
+        y = range(len(ranked))
+        axes.barh(y, rate, color=BLUE, height=0.62)
+        for i, b in enumerate(ranked):
+            axes.annotate(
+                f"{b.violations}/{b.settings}", (rate[i], i), (4, 0), textcoords="offset points", va="center",
+                fontsize=8,
+            )  # fmt: skip
+        axes.set_yticks(list(y), [plain(b.label) for b in ranked])
+        axes.set_ylim(len(ranked) - 0.4, -0.6)
+        axes.set_xlim(0, 112)
+        axes.set_xticks([0, 25, 50, 75, 100], ["0 %", "25 %", "50 %", "75 %", "100 %"])
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel("Noisy settings above the clean baseline (not a test: a clean model shows about half)")
+        return figure
+
+    return styled(draw)
+
+
+def _router_axis(axes: Axes, routers: Sequence[int], *, label: bool = True) -> None:
+    shown = list(routers) if len(routers) <= 12 else list(routers)[:: math.ceil(len(routers) / 12)]
+    axes.set_xticks(shown, [str(r) for r in shown])
+    axes.set_xlim(min(routers) - 0.6, max(routers) + 0.6)
+    axes.grid(visible=False, axis="x")
+    if label:
+        axes.set_xlabel("Router messages (r)")
+
+
+def _one_model(axes: Axes, model: ModelScores) -> None:
+    if model.clean is not None:
+        axes.axhspan(model.clean.low, model.clean.high, color=BLUE, alpha=0.13, linewidth=0)
+        axes.axhline(model.clean.value, color=BLUE, linewidth=1.5, label="clean baseline, 95 % interval")
+    if model.direct is not None:
+        axes.axhline(model.direct.value, color=INK, linewidth=1.1, linestyle=":", label="direct (no router)")
+    if model.chance is not None:
+        axes.axhline(model.chance, color=MUTED, linewidth=0.9, linestyle=(0, (5, 4)), label="chance")
+    if model.ensemble:
+        _points(axes, model.ensemble, SKY, "s", "ensemble control", 0.14)
+    if model.noisy:
+        _points(axes, model.noisy, VERMILLION, "o", "noisy", -0.14 if model.ensemble else 0.0)
+
+
+def _points(axes: Axes, scores: Sequence[Score], colour: str, marker: str, label: str, shift: float) -> None:
+    axes.errorbar(
+        [s.routers + shift for s in scores],
+        [s.value for s in scores],
+        yerr=[[max(s.value - s.low, 0.0) for s in scores], [max(s.high - s.value, 0.0) for s in scores]],
+        fmt=marker, color=colour, markersize=3.8, elinewidth=1.0, capsize=1.6, label=label,
+    )  # fmt: skip
+
+
+def _score_limits(models: Sequence[ModelScores]) -> tuple[float, float]:
+    values = [v for m in models for s in (m.clean, m.direct, *m.noisy, *m.ensemble) if s for v in (s.low, s.high)]
+    values += [m.chance for m in models if m.chance is not None]
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    pad = max(0.05 * (high - low), 0.02)
+    return max(low - pad, -0.02), min(high + pad, 1.02)

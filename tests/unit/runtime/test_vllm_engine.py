@@ -1,0 +1,198 @@
+"""The vLLM adapter without vLLM: what it does with a refused request and a dead engine, and the arguments it gives."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from audit.config import ModelConfig
+from audit.errors import EngineError
+from audit.records import Arm, FinishReason, Generation, GenerationRequest, Role
+from audit.runtime.engines.vllm_engine import VllmEngine, engine_args, engine_environment, is_cpu_build
+
+
+def _vllm_exceptions() -> ModuleType:
+    """vLLM's own exception classes; the file is loaded alone, because importing the package takes seconds."""
+    package = importlib.util.find_spec("vllm")
+    if package is None or package.origin is None:
+        pytest.skip("vllm is not installed", allow_module_level=True)
+    spec = importlib.util.spec_from_file_location("vllm_exceptions", Path(package.origin).parent / "exceptions.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+REAL = _vllm_exceptions()
+
+
+class EngineGenerateError(REAL.VLLMServerError):  # type: ignore[name-defined, misc]  # as in vllm.v1.engine.exceptions
+    pass
+
+
+class EngineDeadError(REAL.VLLMServerError):  # type: ignore[name-defined, misc]
+    pass
+
+
+class FakeLLM:
+    """Replies with the number of prompt tokens; raises `error` for prompts that hold token 0, as AsyncLLM.generate
+    raises it (a ValueError is wrapped). `errored` afterwards where the engine died."""
+
+    def __init__(self, error: Exception | None = None, dies: bool = False) -> None:
+        self.model_config = SimpleNamespace(max_model_len=100)
+        self.errored = False
+        self._error = error
+        self._dies = dies
+
+    def get_tokenizer(self) -> FakeLLM:
+        return self
+
+    def apply_chat_template(self, messages: list[dict[str, str]], **_: Any) -> list[int]:
+        return [0 if character == "0" else 1 for character in messages[0]["content"]]
+
+    def encode(self, text: str, **_: Any) -> list[int]:
+        return [0 if character == "0" else 2 for character in text]
+
+    async def generate(self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str) -> Any:
+        await asyncio.sleep(0)
+        ids = prompt["prompt_token_ids"]
+        if self._error is not None and 0 in ids:
+            self.errored = self._dies
+            if isinstance(self._error, REAL.VLLMError):
+                raise self._error
+            raise EngineGenerateError from self._error
+        wanted = params.get("logprob_token_ids", [])
+        completion = SimpleNamespace(
+            text=str(len(ids)),
+            finish_reason="stop",
+            token_ids=[1],
+            logprobs=[{token: SimpleNamespace(logprob=-1.0) for token in wanted}],
+        )
+        yield SimpleNamespace(outputs=[completion], num_cached_tokens=0)
+
+
+def ask(llm: FakeLLM, *requests: GenerationRequest) -> list[Generation]:
+    engine = VllmEngine(ModelConfig(name="m"), "path", None, "m/0", on_gpu=False)
+    engine.serve(llm, dict)
+    return asyncio.run(engine.run(requests))
+
+
+def request(prompt: str, *continuations: str) -> GenerationRequest:
+    return GenerationRequest(
+        prompt=prompt, question_id="q", role=Role.WORKER, arm=Arm.DIRECT, routers=0, seed=1, max_tokens=8,
+        continuations=continuations,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        REAL.VLLMValidationError("Token id 7 is out of vocabulary", parameter="prompt", value=7),
+        ValueError("Token id 7 is out of vocabulary"),
+    ],
+)
+def test_a_refused_request_is_an_error_and_the_others_are_answered(error):
+    before, refused, after = ask(FakeLLM(error), request("11"), request("10"), request("111"))
+    assert (before.text, after.text) == ("2", "3")
+    assert before.error is None and after.error is None
+    assert refused.finish_reason == FinishReason.ERROR
+    assert refused.error is not None and refused.error.startswith("vLLM refused the request: Token id 7 is out")
+
+
+def test_a_refused_option_fails_its_question_alone():
+    refused, scored = ask(
+        FakeLLM(REAL.VLLMValidationError("out of vocabulary")), request("1", "a", "00"), request("1", "a", "bb")
+    )
+    assert refused.error == "vLLM refused the request: out of vocabulary"
+    # one token of -1 and two of -1
+    assert scored.option_logprobs == (-1.0, -2.0) and scored.error is None
+
+
+def test_a_request_that_has_no_room_is_an_error_row():
+    (reply,) = ask(FakeLLM(), request("1" * 93))
+    assert reply.error == "prompt too long: 93 tokens and 8 to generate, but m holds 100 (max_model_len)"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (EngineDeadError("EngineCore encountered an issue"), "EngineDeadError: EngineCore encountered an issue"),
+        (RuntimeError("out of memory"), "RuntimeError: out of memory"),
+        (AssertionError("internal"), "AssertionError: internal"),
+        (REAL.QueueOverflowError(), "QueueOverflowError: The engine is currently busy"),
+    ],
+)
+def test_what_is_not_the_requests_fault_raises(error, words):
+    with pytest.raises(EngineError, match=f"m/0 failed: {words}"):
+        ask(FakeLLM(error), request("11"), request("10"))
+
+
+@pytest.mark.parametrize("error", [ValueError("lost"), REAL.VLLMValidationError("lost"), EngineDeadError("lost")])
+def test_a_dead_engine_raises_whatever_the_error(error):
+    # The output loop's own error, a ValueError say, reaches every request that waits.
+    with pytest.raises(EngineError, match="m/0 died: lost"):
+        ask(FakeLLM(error, dies=True), request("10"))
+
+
+def test_a_parameter_that_vllm_refuses_is_an_error_row():
+    def refuse(**_: Any) -> None:
+        raise REAL.VLLMValidationError("top_p must be in (0, 1]", parameter="top_p", value=2)
+
+    engine = VllmEngine(ModelConfig(name="m"), "path", None, "m/0", on_gpu=False)
+    engine.serve(FakeLLM(), refuse)
+    (reply,) = asyncio.run(engine.run([request("11")]))
+    assert reply.error == "vLLM refused the request: top_p must be in (0, 1] (parameter=top_p, value=2)"
+
+
+def test_a_refusal_does_not_store_the_whole_prompt():
+    (reply,) = ask(FakeLLM(REAL.VLLMValidationError("bad", value=[1] * 5000)), request("10"))
+    assert reply.error is not None and len(reply.error) == 500
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_gpu", [True, False])
+def test_chunked_prefill_is_off_for_the_cpu_build_wherever_it_runs(on_gpu):
+    args = engine_args(ModelConfig(name="m", max_model_len=16384), "p", None, on_gpu, cpu_build=True)
+    assert args["enable_chunked_prefill"] is False
+    assert args["max_num_batched_tokens"] == 16384
+    environment = engine_environment(ModelConfig(name="m"), on_gpu, n_cpus=2, cpu_build=True)
+    assert environment["VLLM_CPU_KVCACHE_SPACE"] == "2"
+
+
+@pytest.mark.parametrize("on_gpu", [True, False])
+def test_other_builds_prefill_as_vllm_chooses(on_gpu):
+    args = engine_args(ModelConfig(name="m"), "p", None, on_gpu, cpu_build=False)
+    assert not {"enable_chunked_prefill", "max_num_batched_tokens"} & set(args)
+
+
+def test_a_gpu_build_on_gpus_gets_no_cpu_settings():
+    environment = engine_environment(ModelConfig(name="m"), on_gpu=True, n_cpus=2, cpu_build=False)
+    assert set(environment) == {"VLLM_NO_USAGE_STATS", "VLLM_LOGGING_LEVEL"}
+
+
+@pytest.mark.parametrize(
+    ("installed", "cpu"),
+    [
+        ({"vllm": "0.32.0"}, False),
+        ({"vllm": "0.32.0+cu130"}, False),
+        ({"vllm": "0.32.0+cpu"}, True),
+        ({"vllm-cpu": "0.32.0"}, True),
+        ({"vllm": "0.32.0", "vllm-cpu": "0.32.0"}, False),  # ray[llm] brings a CUDA build over the CPU one
+        ({}, False),
+    ],
+)
+def test_the_build_is_read_from_the_installed_package(installed, cpu):
+    def version(package: str) -> str:
+        if package not in installed:
+            raise metadata.PackageNotFoundError(package)
+        return installed[package]
+
+    assert is_cpu_build(version) is cpu

@@ -12,30 +12,13 @@ import pyarrow.compute as pc
 
 from audit.records import Arm
 from audit.shards.read import iter_columns, open_dataset
+from audit.verdict.self_test import Row
 
 _COLUMNS = (
     "model", "benchmark", "question_id", "arm", "routers", "replicate", "question", "options", "router_messages",
     "worker_prompt", "gold", "options_shown",
 )  # fmt: skip
 _ARMS = {arm.value: arm for arm in Arm}
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The part of an Outcome that holds texts (`verdict.texts.TextRow`)."""
-
-    model: str
-    benchmark: str
-    question_id: str
-    arm: Arm
-    routers: int
-    replicate: int
-    question: str
-    options: tuple[str, ...]
-    router_messages: tuple[str, ...]
-    worker_prompt: str
-    gold: int
-    options_shown: bool
 
 
 @dataclass(frozen=True)

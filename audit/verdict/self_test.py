@@ -20,6 +20,26 @@ from audit.verdict.texts import TextMeasures, TextRow, measure_texts
 from audit.verdict.thresholds import Thresholds
 
 MAX_TEXT_QUESTIONS = 200  # the text fault is shown on at most this many questions
+GUESSERS = 500  # guessed baselines that the gate against guessing must stop
+GUESSERS_PASSED_MAX = 0.10  # share of them that it may let through; two standard errors promise 0.023
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The part of an Outcome that holds texts: the plainest `verdict.texts.TextRow`."""
+
+    model: str
+    benchmark: str
+    question_id: str
+    arm: Arm
+    routers: int
+    replicate: int
+    question: str
+    options: tuple[str, ...]
+    router_messages: tuple[str, ...]
+    worker_prompt: str
+    gold: int
+    options_shown: bool
 
 
 @dataclass(frozen=True)
@@ -74,14 +94,7 @@ def self_test(
     after = None if note else gates.pairing(replace(cell, state=broken), thresholds)
     results.append(_result(cell, "question ids of the noisy arm shuffled", before, after, note))
 
-    results.append(
-        _result(
-            cell,
-            "clean baseline replaced by guesses",
-            chance_before,
-            gates.above_chance(_baseline_at_chance(cell, rng), thresholds),
-        )
-    )
+    results.append(_baseline_guessed(cell, thresholds, chance_before, rng))
     return tuple(results)
 
 
@@ -91,15 +104,38 @@ def _labels_shifted(cell: CellOutcomes, answers: Answers) -> CellOutcomes:
     return replace(cell, state=np.where(cell.state >= State.WRONG, right, cell.state))
 
 
-def _baseline_at_chance(cell: CellOutcomes, rng: np.random.Generator) -> CellOutcomes:
-    """Exactly as many right answers as guessing is expected to give, on random questions."""
-    state = cell.state.copy()
-    right = round(float(np.sum(1 / cell.n_options)))
-    for k, setting in enumerate(cell.settings):
-        if setting.arm == Arm.FORWARD_FULL and setting.routers == 1:
-            state[k] = State.WRONG
-            state[k, rng.permutation(cell.n)[:right]] = State.CORRECT
-    return replace(cell, state=state)
+def _baseline_guessed(cell: CellOutcomes, thresholds: Thresholds, before: Gate, rng: np.random.Generator) -> SelfTest:
+    """The clean baseline of many guessers: question i is right with probability 1/k_i, anew in every run.
+
+    A gate at two standard errors lets guessers through by luck: 2.3 % in the limit, up to 3.7 % of those with 100
+    questions or more and 4.8 % of those with 30 to 99 (exact binomial, two to ten options, one clean run; fewer where
+    the gate sees the mean of several runs). A single guesser would therefore be "missed" in one of 20 to 44 sound
+    cells, and one with exactly the expected number of right answers could hardly be missed by any gate. So GUESSERS
+    are drawn and counted: caught means that at most GUESSERS_PASSED_MAX of them pass. A gate that lets 4.8 % through
+    is called missed less than once in 100,000 cells; one at a single standard error (16 %) nearly always.
+    """
+    fault = "clean baseline replaced by guesses"
+    if before.status != Status.PASS:
+        return _result(cell, fault, before, None)
+    seen = [k for k, s in enumerate(cell.settings) if s.routers <= 1 and s.arm in (Arm.DIRECT, Arm.FORWARD_FULL)]
+    clean = [cell.settings[k].arm == Arm.FORWARD_FULL for k in seen]
+    part = replace(cell, settings=tuple(cell.settings[k] for k in seen), state=cell.state[seen])  # what the gate reads
+    passed, numbers = 0, []
+    for _ in range(GUESSERS):
+        state = part.state.copy()
+        state[clean] = np.where(rng.random((sum(clean), cell.n)) < 1 / cell.n_options, State.CORRECT, State.WRONG)
+        gate = gates.above_chance(replace(part, state=state), thresholds)
+        passed += gate.status != Status.FAIL
+        numbers.append(gate.number if gate.number is not None else float("nan"))
+    caught = passed <= GUESSERS_PASSED_MAX * GUESSERS
+    detail = (
+        f"The gate stopped {GUESSERS - passed} of {GUESSERS} guessers ({1 - GUESSERS_PASSED_MAX:.0%} needed: some pass "
+        f"by luck). Its number went from {before.number or 0.0:.3g} to {np.mean(numbers):.2f} on average (threshold "
+        f"{thresholds.above_chance_standard_errors:g})."
+    )
+    return SelfTest(
+        cell.model, cell.benchmark, fault, before.name, "caught" if caught else "missed", bool(caught), detail
+    )
 
 
 def _noisy_checked(cell: CellOutcomes, thresholds: Thresholds) -> bool:
@@ -122,24 +158,6 @@ def _noisy_is_clean(
 
 
 @dataclass(frozen=True)
-class _Row:
-    """A text row with another worker prompt."""
-
-    model: str
-    benchmark: str
-    question_id: str
-    arm: Arm
-    routers: int
-    replicate: int
-    question: str
-    options: tuple[str, ...]
-    router_messages: tuple[str, ...]
-    worker_prompt: str
-    gold: int
-    options_shown: bool
-
-
-@dataclass(frozen=True)
 class _CleanSent:
     """The rows of some questions, in which the worker was sent the clean prompt although the routers wrote noise."""
 
@@ -148,7 +166,7 @@ class _CleanSent:
     benchmark: str
     ids: frozenset[str]
 
-    def __iter__(self) -> Iterator[_Row]:
+    def __iter__(self) -> Iterator[Row]:
         # Shards can be asked for one cell; walking all rows for every cell would grow with the square of the panel.
         ask = getattr(self.rows, "of_cell", None)
         rows: Iterable[TextRow] = ask(self.model, self.benchmark, self.ids) if ask is not None else self.rows
@@ -162,7 +180,7 @@ class _CleanSent:
         }
         for r in mine:
             noisy = r.arm == Arm.NOISY_REWRITE
-            yield _Row(
+            yield Row(
                 r.model,
                 r.benchmark,
                 r.question_id,

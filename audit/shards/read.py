@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from audit.errors import ConfigError, ShardError
 from audit.records import Draws, Outcome
+from audit.shards.cells import CELL_COLUMNS, N_OPTIONS, pair_batches
 from audit.shards.convert import table_to_outcomes
 from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error
 from audit.shards.keys import Digests, KeySet, digests_of_table
@@ -33,15 +34,10 @@ from audit.shards.shard_file import (
     shard_paths,
 )
 from audit.shards.write import keep_rows
-from audit.statistics.paired import CellOutcomes, pair_outcomes
+from audit.statistics.paired import CellOutcomes
 
 RunDirs = Path | str | Sequence[Path | str]
 
-N_OPTIONS = "n_options"  # a column that readers may ask for: how many options the row's question has
-_CELL_COLUMNS = (
-    *("model", "benchmark", "draws", "reading", "question_id", "group", N_OPTIONS, "arm", "routers", "replicate"),
-    *("correct", "parsed", "finish_reason", "error"),
-)
 # Long texts differ from row to row; every other string column has few values, which its rows then share in memory.
 _TEXTS = {"question", "worker_prompt", "response"}
 
@@ -262,7 +258,7 @@ def load_cells(run_dirs: RunDirs) -> list[CellOutcomes]:
 
     Raises ShardError when a run has no shards, DataError when two runs hold the same key.
     """
-    return pair_outcomes(read_columns(run_dirs, _CELL_COLUMNS))
+    return pair_batches(iter_columns(run_dirs, CELL_COLUMNS))
 
 
 def iter_outcomes(run_dirs: RunDirs) -> Iterator[Outcome]:

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shard_rows import row
+
+from audit.errors import DataError
+from audit.records import Arm, Draws, Outcome, Reading, Setting
+from audit.shards.cells import CELL_COLUMNS, N_OPTIONS, pair_batches
+from audit.shards.convert import outcomes_to_table
+from audit.statistics.paired import CellOutcomes, State, pair_outcomes
+from audit.synthetic import Faults, synthetic_outcomes
+
+
+def batches(outcomes: Sequence[Outcome], size: int = 1024) -> list[pa.RecordBatch]:
+    table = outcomes_to_table(list(outcomes))
+    columns = [pc.list_value_length(table["options"]) if n == N_OPTIONS else table[n] for n in CELL_COLUMNS]
+    return list(pa.table(columns, names=list(CELL_COLUMNS)).to_batches(max_chunksize=size))
+
+
+def lists(outcomes: Sequence[Outcome]) -> dict[str, list[Any]]:
+    found = batches(outcomes)
+    return {name: [value for batch in found for value in batch[name].to_pylist()] for name in CELL_COLUMNS}
+
+
+def plain(cell: CellOutcomes) -> dict[str, Any]:
+    arrays = {name: getattr(cell, name).tolist() for name in ("cluster", "n_options", "state")}
+    kinds = {name: getattr(cell, name).dtype for name in arrays}
+    texts = {n: getattr(cell, n) for n in ("model", "benchmark", "draws", "reading", "question_ids", "settings")}
+    return {**texts, **arrays, "kinds": kinds}
+
+
+def same_as_lists(outcomes: Sequence[Outcome], size: int = 1024) -> None:
+    found = pair_batches(batches(outcomes, size))
+    expected = pair_outcomes(lists(outcomes))
+    assert [plain(cell) for cell in found] == [plain(cell) for cell in expected]
+
+
+OPTIONS = ("a", "b", "c", "d")
+# Of ids and groups the order as text is not that of their numbers, nor that in which rows come.
+ROWS = st.builds(
+    lambda q, arm, routers, replicate, cell, fate: row(
+        q,
+        0 if arm is Arm.DIRECT else routers,
+        arm,
+        model=cell[0],
+        replicate=replicate,
+        benchmark=cell[1],
+        group=f"g{q % 4 + 8}",
+        options=OPTIONS[: 2 + q % 3],
+        reading=Reading.LETTER if cell[0] == "m" else Reading.LETTER_LOGPROB,
+        correct={"right": True, "wrong": False}.get(fate),
+        parsed=fate in ("right", "wrong"),
+        finish_reason="length" if fate == "cut off" else "stop",
+        error="no reply" if fate == "error" else None,
+    ),
+    st.integers(0, 14),
+    st.sampled_from(list(Arm)),
+    st.integers(1, 12),
+    st.integers(0, 2),
+    st.sampled_from([("m", "b"), ("m", "a"), ("l", "b")]),
+    st.sampled_from(["right", "wrong", "unparsed", "cut off", "error"]),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(outcomes=st.lists(ROWS, min_size=1, max_size=60, unique_by=lambda r: r.key), size=st.sampled_from([1, 7, 1024]))
+def test_batches_and_lists_make_the_same_cells(outcomes: list[Outcome], size: int) -> None:
+    same_as_lists(outcomes, size)
+
+
+def test_more_rows_than_are_turned_into_numbers_at_once() -> None:
+    rng = np.random.default_rng(3)
+    outcomes = synthetic_outcomes(900, rng=rng, faults=Faults(unparsed=0.1, truncated=0.1, errors=0.1), group_size=4)
+    assert len(outcomes) == 18_000  # 20 settings
+    same_as_lists(outcomes)
+
+
+def test_nothing_makes_no_cell() -> None:
+    assert pair_batches([]) == []
+    assert pair_batches(batches([row()])[:0]) == []
+    assert pair_batches([batches([row()])[0].slice(0, 0)]) == []
+
+
+def test_states_are_those_of_the_rows() -> None:
+    fates = [
+        row(0, correct=True),
+        row(1, correct=False),
+        row(2, correct=None, parsed=False),
+        row(3, correct=None, parsed=False, finish_reason="length"),
+        row(4, correct=None, parsed=False, finish_reason="error", error="prompt too long"),
+        row(5, 2, correct=True),
+    ]
+    (cell,) = pair_batches(batches(fates))
+    s = State
+    assert cell.settings == (Setting(Arm.NOISY_REWRITE, 1), Setting(Arm.NOISY_REWRITE, 2))
+    assert cell.state.tolist() == [
+        [s.CORRECT, s.WRONG, s.UNPARSED, s.TRUNCATED, s.ERROR, s.ABSENT],
+        [s.ABSENT] * 5 + [s.CORRECT],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (row(3, 1), "Two rows for m, b, q3, Setting.*routers=1, replicate=0.*every key must occur once"),
+        (row(3, 2, group="other"), r"Question 'q3' of b has two groups or option counts: \('g0', 4\), \('other', 4\)"),
+        (
+            row(3, 2, options=("a", "b")),
+            r"Question 'q3' of b has two groups or option counts: \('g0', 4\), \('g0', 2\)",
+        ),
+        (row(3, 2, draws=Draws.NESTED), r"Rows of m mix draws: \['independent', 'nested'\]"),
+        (row(3, 2, reading=Reading.OPTION_TEXT), r"Rows of m mix reading: \['letter', 'option_text'\]"),
+    ],
+)
+def test_rows_that_cannot_be_paired_are_refused_as_lists_are(second: Outcome, words: str) -> None:
+    outcomes = [row(1), row(3), second]
+    with pytest.raises(DataError, match=words):
+        pair_batches(batches(outcomes))
+    with pytest.raises(DataError, match=words):
+        pair_outcomes(lists(outcomes))

@@ -97,39 +97,87 @@ def _folder_sha256(model: ModelConfig, folder: Path) -> str:
 
 
 def _hub_commit(model: ModelConfig) -> str:
-    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub import HfApi, get_token, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    try:
+        info = HfApi().model_info(model.path, revision=model.revision, timeout=30)
+    # The HTTP client's own errors, and OSError; a token that is not ASCII is a UnicodeError.
+    except (OfflineModeIsEnabled, HFValidationError, UnicodeError, *HfHubHTTPError.__bases__) as error:
+        refused = hub_refusal(model, error, has_token=get_token() is not None)
+        if refused is not None:
+            raise refused from error
+        try:
+            snapshot = snapshot_download(model.path, revision=model.revision, local_files_only=True)
+        except (LocalEntryNotFoundError, OSError):
+            raise hub_unreachable(model, error) from error
+        return Path(snapshot).name
+    if info.sha is None or not _COMMIT.match(info.sha):
+        raise EngineLoadError(f"{_label(model)}: the hub gave no commit hash.")
+    return str(info.sha)
+
+
+def hub_refusal(model: ModelConfig, error: Exception, has_token: bool) -> EngineLoadError | None:
+    """The hub answered and said no, with what to do about it; None where it gave no answer, or asked to try later.
+
+    A cached copy must not hide a refusal, such as a licence that was withdrawn. Nothing is quoted from the request or
+    the answer: the request carries the token.
+    """
     from huggingface_hub.errors import (
+        DisabledRepoError,
         GatedRepoError,
-        HfHubHTTPError,
         HFValidationError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
 
-    label = f"Model {model.name} ({model.path})"
-    try:
-        info = HfApi().model_info(model.path, revision=model.revision, timeout=30)
-    except GatedRepoError as error:
-        raise EngineLoadError(
-            f"{label} is gated. Accept its licence on the hub, then set HF_TOKEN in the environment."
-        ) from error
-    except RevisionNotFoundError as error:
-        raise EngineLoadError(f"{label} has no revision {model.revision!r} on the hub.") from error
-    except (RepositoryNotFoundError, HFValidationError) as error:
-        raise EngineLoadError(
-            f"{label} is not on the hub, or it is private and HF_TOKEN is not set. Give path=<hub id or local folder>."
-        ) from error
-    except (OfflineModeIsEnabled, *HfHubHTTPError.__bases__) as error:  # the HTTP client's own errors, and OSError
-        try:
-            snapshot = snapshot_download(model.path, revision=model.revision, local_files_only=True)
-        except (LocalEntryNotFoundError, OSError):
-            raise EngineLoadError(
-                f"{label}: the hub could not be reached and no copy is in the local cache ({type(error).__name__}). "
-                "Give path=<local folder>, or run where the hub is reachable."
-            ) from error
-        return Path(snapshot).name
-    if info.sha is None or not _COMMIT.match(info.sha):
-        raise EngineLoadError(f"{label}: the hub gave no commit hash.")
-    return str(info.sha)
+    status = _http_status(error)
+    if isinstance(error, GatedRepoError):
+        grant = "with the account of that token" if has_token else "then set HF_TOKEN in the environment"
+        what = f" is gated. Accept its licence at https://huggingface.co/{model.path}, {grant}."
+    elif isinstance(error, RevisionNotFoundError):
+        what = f" has no revision {model.revision!r} on the hub. Give a commit, tag or branch, or revision=null."
+    elif isinstance(error, HFValidationError):
+        what = " is neither a folder nor a hub id. Expected path=<owner>/<name>, such as Qwen/Qwen3-8B."
+    elif isinstance(error, RepositoryNotFoundError) or status == 404:
+        hidden = "the access token may not read it" if has_token else "HF_TOKEN is not set"
+        what = (
+            f" is not on the hub, or it is private and {hidden}. Check the spelling, or give path=<hub id or local "
+            "folder>."
+        )
+    elif status == 401 or isinstance(error, UnicodeError):
+        what = (
+            ": the hub does not accept the access token. Set HF_TOKEN to a valid one, or, for a public model, unset it "
+            "and log out (hf auth logout)."
+        )
+    elif isinstance(error, DisabledRepoError):
+        what = " was disabled on the hub. Choose another model, or give path=<local folder>."
+    elif status == 403:
+        what = (
+            ": the hub forbids reading it (403). Give the token the permission to read it; a fine-grained token needs "
+            "the one for public gated repositories."
+        )
+    elif status is not None and 400 <= status < 500 and status not in (408, 429):
+        what = f": the hub refused the request (HTTP {status}). Give path=<local folder>, or check HF_ENDPOINT."
+    else:
+        return None
+    return EngineLoadError(f"{_label(model)}{what}")
+
+
+def hub_unreachable(model: ModelConfig, error: Exception) -> EngineLoadError:
+    """No answer from the hub, and no copy of the model here."""
+    status = _http_status(error)
+    why = type(error).__name__ if status is None else f"HTTP {status}"
+    return EngineLoadError(
+        f"{_label(model)}: the hub could not be reached and no copy is in the local cache ({why}). "
+        "Give path=<local folder>, or run where the hub is reachable."
+    )
+
+
+def _http_status(error: Exception) -> int | None:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return None if status is None else int(status)
+
+
+def _label(model: ModelConfig) -> str:
+    return f"Model {model.name} ({model.path})"

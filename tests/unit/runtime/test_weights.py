@@ -1,0 +1,176 @@
+"""What the hub's refusals become: errors of the hub's client, made by it from answers as the hub gives them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
+from huggingface_hub.utils import hf_raise_for_status
+
+from audit.config import ModelConfig
+from audit.runtime.weights import hub_refusal, hub_unreachable
+
+SECRET = "hf_abcdefghijklmnopqrstuvwxyz0123"
+URL = "https://huggingface.co/api/models/owner/name"
+MODEL = ModelConfig(name="m", path="owner/name", revision="v1")
+INVALID_TOKEN = {"X-Error-Message": "Invalid credentials in Authorization header"}
+client: Any = importlib.import_module(HfHubHTTPError.__bases__[0].__module__.split(".")[0])  # httpx or httpx2
+
+
+def answer(status: int, headers: dict[str, str] | None = None) -> HfHubHTTPError:
+    """The client's error for this answer to a request that carried a token."""
+    request = client.Request("GET", URL, headers={"Authorization": f"Bearer {SECRET}"})
+    try:
+        hf_raise_for_status(client.Response(status, headers=headers or {}, request=request))
+    except HfHubHTTPError as error:
+        return error
+    raise AssertionError(f"{status} is no error")
+
+
+def said(error: Exception, has_token: bool = True) -> str | None:
+    refused = hub_refusal(MODEL, error, has_token)
+    return None if refused is None else str(refused)
+
+
+@pytest.mark.parametrize(
+    ("error", "has_token", "words"),
+    [
+        (answer(401, INVALID_TOKEN), True, ": the hub does not accept the access token. Set HF_TOKEN to a valid one"),
+        (UnicodeEncodeError("ascii", SECRET, 0, 1, "x"), True, ": the hub does not accept the access token"),
+        (answer(403, {"X-Error-Code": "GatedRepo"}), True, " is gated. Accept its licence at https://huggingface.co/"),
+        (answer(401, {"X-Error-Code": "GatedRepo"}), False, "owner/name, then set HF_TOKEN in the environment."),
+        (answer(403), True, ": the hub forbids reading it (403). Give the token the permission"),
+        (answer(403, {"X-Error-Message": "Access to this resource is disabled."}), True, " was disabled on the hub"),
+        (answer(404, {"X-Error-Code": "RepoNotFound"}), True, "is private and the access token may not read it."),
+        (answer(404, {"X-Error-Code": "RepoNotFound"}), False, " is not on the hub, or it is private and HF_TOKEN is"),
+        (answer(401), False, " is not on the hub, or it is private and HF_TOKEN is not set."),
+        (answer(404), True, " is not on the hub"),  # a mirror that sends no error code
+        (answer(404, {"X-Error-Code": "RevisionNotFound"}), True, " has no revision 'v1' on the hub."),
+        (HFValidationError("Repo id must be in the form ..."), True, " is neither a folder nor a hub id."),
+        (answer(400), True, ": the hub refused the request (HTTP 400)."),
+    ],
+)
+def test_a_refusal_says_what_to_do(error, has_token, words):
+    text = said(error, has_token)
+    assert text is not None and text.startswith("Model m (owner/name)")
+    assert words in text
+    assert SECRET not in text
+
+
+def test_the_four_common_failures_read_differently():
+    refused = {
+        said(error)
+        for error in (answer(401, INVALID_TOKEN), answer(403, {"X-Error-Code": "GatedRepo"}), answer(404), answer(403))
+    }
+    assert None not in refused and len(refused) == 4
+
+
+def test_the_answers_are_the_clients_own_classes():
+    assert type(answer(401, INVALID_TOKEN)) is HfHubHTTPError
+    assert type(answer(403, {"X-Error-Code": "GatedRepo"})) is GatedRepoError
+    assert type(answer(404, {"X-Error-Code": "RepoNotFound"})) is RepositoryNotFoundError
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (client.ConnectError(f"refused {SECRET}"), "(ConnectError)"),
+        (client.ReadTimeout("slow"), "(ReadTimeout)"),
+        (answer(503), "(HTTP 503)"),
+        (answer(429), "(HTTP 429)"),
+    ],
+)
+def test_a_hub_that_does_not_answer_is_no_refusal(error, why):
+    assert said(error) is None
+    text = str(hub_unreachable(MODEL, error))
+    assert "the hub could not be reached and no copy is in the local cache" in text and why in text
+    assert SECRET not in text
+
+
+# --- the whole path, against a local server; in a process of its own, because HF_ENDPOINT is read at import ----------
+
+RESOLVE = """
+import sys
+from audit.config import ModelConfig
+from audit.errors import EngineLoadError
+from audit.runtime.weights import resolve_weights
+try:
+    print(resolve_weights(ModelConfig(name="m", path=sys.argv[1])).revision)
+except EngineLoadError as error:
+    print(error)
+"""
+COMMIT = "c" * 40
+
+
+class Hub(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        bearer = self.headers.get("Authorization")
+        if bearer not in (None, f"Bearer {SECRET}"):
+            return self.reply(401, INVALID_TOKEN, {"error": f"Invalid credentials: {bearer}"})
+        if self.path.startswith("/api/models/owner/public"):
+            return self.reply(200, {}, {"id": "owner/public", "sha": COMMIT, "siblings": [], "tags": []})
+        if self.path.startswith("/api/models/owner/gated"):
+            return self.reply(403, {"X-Error-Code": "GatedRepo"}, {})
+        return self.reply(404, {"X-Error-Code": "RepoNotFound"}, {})
+
+    def reply(self, status: int, headers: dict[str, str], body: dict[str, Any]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Type": "application/json"}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def resolve(path: str, endpoint: str, home: Path, token: str | None) -> str:
+    env = {name: value for name, value in os.environ.items() if not name.upper().endswith("_PROXY")}
+    env = {**env, "HF_ENDPOINT": endpoint, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0"}
+    env.pop("HF_TOKEN", None)
+    if token is not None:
+        env["HF_TOKEN"] = token
+    done = subprocess.run(
+        [sys.executable, "-c", RESOLVE, path], capture_output=True, text=True, timeout=120, check=True, env=env
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("path", "token", "words"),
+    [
+        ("owner/public", None, COMMIT),
+        ("owner/public", "hf_thisTokenWasRevoked00", "the hub does not accept the access token"),
+        ("owner/public", "hf_\u2019thisTokenHasAQuote", "the hub does not accept the access token"),
+        ("owner/gated", SECRET, "is gated"),
+        ("owner/missing", SECRET, "is not on the hub"),
+    ],
+)
+def test_resolving_against_a_hub(path, token, words, endpoint, tmp_path):
+    text = resolve(path, endpoint, tmp_path, token)
+    assert words in text
+    assert token is None or token not in text
+
+
+def test_resolving_without_a_hub(tmp_path):
+    text = resolve("owner/public", "http://127.0.0.1:9", tmp_path, SECRET)  # the discard port: nothing listens
+    assert "the hub could not be reached" in text and SECRET not in text

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from audit.records import Arm
+from audit.report.columns import shared_values
 from audit.statistics.paired import State
 
 MAX_TEXT_BYTES = 60_000_000  # of distinct texts on the page; beyond it texts are left out question by question
@@ -97,15 +99,14 @@ def pack(table: pa.Table, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     Where the distinct texts are larger than `max_text_bytes`, whole questions lose theirs, in an order drawn from
     `seed` and the question's id: every model and setting keeps the texts of the same questions.
     """
-    order = [(name, "ascending") for name in ("benchmark", "question_id", "model", "arm", "routers", "replicate")]
-    rows = table.select([c for c in COLUMNS if c in table.column_names]).sort_by(order)
-    col = {name: rows.column(name).to_pylist() for name in rows.column_names}
-    n = rows.num_rows
+    col = _columns(table)
+    n = table.num_rows
     state = [_STATE_CODE[_state(col, i)] for i in range(n)]
     kept = _questions_with_text(col, n, seed, max_text_bytes)
 
     texts = _Texts()
-    models, benchmarks, facts = _Texts(), _Texts(), _Texts()
+    models, benchmarks = _Texts(), _Texts()
+    facts: dict[tuple[Any, ...], int] = {}
     questions: dict[tuple[Any, ...], int] = {}
     packed_questions: list[list[Any]] = []
     refs: list[int] = []
@@ -130,26 +131,22 @@ def pack(table: pa.Table, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
             )
         question_of[i] = questions[key]
         if has_text:
-            messages = [m or "" for m in col["router_messages"][i] or []]
+            messages = col["router_messages"][i]
             counts[i] = len(messages)
             refs.extend(texts.add(m) for m in messages)
             refs.append(texts.add(col["response"][i] or ""))
             refs.append(texts.add(col["error"][i] or ""))
-            refs.extend(texts.add(piece) for piece in pieces(col["worker_prompt"][i] or "", messages))
+            refs.extend(texts.add(piece) for piece in col["pieces"][i])
             scores = col["option_logprobs"][i]
             if scores:
                 logprobs[i] = [None if s is None or not np.isfinite(s) else round(s, 3) for s in scores]
         offset[i + 1] = len(refs)
     chunks, starts = texts.chunks()
-    fact_codes = [
-        facts.add(
-            json.dumps(
-                [col["answer_form"][i], col["finish_reason"][i], col["model_revision"][i],
-                 _tally(col["router_finish_reasons"][i])]
-            )
-        )
-        for i in range(n)
-    ]  # fmt: skip
+    fact_codes = []
+    for i in range(n):
+        tally = _tally(col["router_finish_reasons"][i])
+        fact = (col["answer_form"][i], col["finish_reason"][i], col["model_revision"][i], tally)
+        fact_codes.append(facts.setdefault(fact, len(facts)))
     model_codes = [models.add(m) for m in col["model"]]
     head = {
         "rows": n,
@@ -159,7 +156,7 @@ def pack(table: pa.Table, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
         "states": list(STATES),
         "transitions": list(TRANSITIONS),
         "questions": packed_questions,
-        "facts": [json.loads(f) for f in facts.index],
+        "facts": [list(fact) for fact in facts],
         "starts": starts,
         "logprobs": [list(logprobs), list(logprobs.values())],
         "columns": {
@@ -179,6 +176,26 @@ def pack(table: pa.Table, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     }
     with_text = int(np.count_nonzero(np.diff(offset)))
     return DrillDown(head, chunks, rows=n, rows_with_text=with_text, text_bytes=texts.total())
+
+
+def _columns(table: pa.Table) -> dict[str, list[Any]]:
+    """The columns as lists, in canonical order of the rows. Equal texts are one object.
+
+    `pieces` stands in for `worker_prompt`: it is cut batch by batch, as all prompts whole would fill the memory.
+    """
+    names = [name for name in COLUMNS if name in table.column_names and name != "worker_prompt"]
+    shared: dict[str, str] = {}
+    col: dict[str, list[Any]] = {name: [] for name in (*names, "pieces")}
+    for batch in table.to_batches(max_chunksize=1 << 12):
+        for name in names:
+            col[name] += shared_values(batch.column(name), shared)
+        messages = [[m or "" for m in sent or []] for sent in col["router_messages"][len(col["pieces"]) :]]
+        col["router_messages"][len(col["pieces"]) :] = messages
+        for prompt, sent in zip(batch.column("worker_prompt").to_pylist(), messages, strict=True):
+            col["pieces"].append([shared.setdefault(piece, piece) for piece in pieces(prompt or "", sent)])
+    keys = ("benchmark", "question_id", "model", "arm", "routers", "replicate")
+    order = pc.sort_indices(table.select(keys), [(key, "ascending") for key in keys]).to_pylist()
+    return {name: [values[i] for i in order] for name, values in col.items()}
 
 
 def pieces(prompt: str, messages: Sequence[str]) -> list[str]:
@@ -209,9 +226,8 @@ def _questions_with_text(col: dict[str, list[Any]], n: int, seed: int, limit: in
     seen: dict[tuple[str, str], set[str]] = {}
     for i in range(n):
         own = seen.setdefault((col["benchmark"][i], col["question_id"][i]), set())
-        messages = [m or "" for m in col["router_messages"][i] or []]
-        own.update((col["question"][i], col["response"][i] or ""), col["options"][i], messages)
-        own.update(pieces(col["worker_prompt"][i] or "", messages))
+        own.update((col["question"][i], col["response"][i] or ""), col["options"][i])
+        own.update(col["router_messages"][i], col["pieces"][i])
     sizes = {key: sum(len(text.encode()) for text in own) for key, own in seen.items()}
     if sum(sizes.values()) <= limit:
         return set(sizes)

@@ -10,8 +10,8 @@ from scipy.stats import norm
 from audit.records import Arm, Setting
 from audit.report.paper_figures import Breadth, ModelScores, RouterPoint, Score
 from audit.statistics.paired import CellOutcomes, FloatArray, IntArray, State
-from audit.statistics.paper import SettingRow, model_summary, router_summary, setting_rows
-from audit.statistics.values import replicates_of, router_counts, settings_values, sweep_of, to_values
+from audit.statistics.paper import SettingRow, model_summary, router_summary
+from audit.statistics.values import replicates_of, router_counts, settings_values, to_values
 
 CONFIDENCE = 0.95
 
@@ -95,27 +95,11 @@ def labels(cells: list[CellOutcomes]) -> dict[tuple[str, str], str]:
     return {(c.model, c.benchmark): f"{c.model} · {c.benchmark}" if several else c.model for c in cells}
 
 
-def paper_rows(cells: list[CellOutcomes]) -> list[SettingRow]:
-    """The paper's Table 2 over all cells that have a clean baseline and a noisy arm."""
-    rows: list[SettingRow] = []
-    for cell in cells:
-        if replicates_of(cell, Arm.FORWARD_FULL, 1) and cell.settings_of(Arm.NOISY_REWRITE):
-            sweep = sweep_of(cell)
-            answered = [k for k, y in enumerate(sweep.noisy) if bool(np.any(~np.isnan(sweep.clean) & ~np.isnan(y)))]
-            if answered:  # a setting in which nothing at all was answered has no gain, and no row
-                kept = type(sweep)(
-                    sweep.model, sweep.benchmark, tuple(sweep.routers[k] for k in answered), sweep.question_ids,
-                    sweep.clean, sweep.noisy[answered], sweep.cluster, sweep.n_options,
-                )  # fmt: skip
-                rows += setting_rows(kept)
-    return rows
-
-
-def model_scores(cell: CellOutcomes, label: str) -> ModelScores:
-    """Replicates averaged, with intervals, for the small multiples."""
+def model_scores(cell: CellOutcomes, label: str, *, first_only: bool = False) -> ModelScores:
+    """Accuracies with intervals: replicates averaged, or the first replicate of each setting (`first_only`)."""
 
     def score(arm: Arm, routers: int) -> Score | None:
-        settings = replicates_of(cell, arm, routers)
+        settings = replicates_of(cell, arm, routers)[: 1 if first_only else None]
         found = interval(settings_values(cell, settings), cell.cluster) if settings else None
         return Score(routers, *found) if found else None
 

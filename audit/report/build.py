@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from audit.calibrate import load_calibration
 from audit.errors import DataError
 from audit.report import paper_figures, tables
-from audit.report.accuracy import breadths, labels, model_scores, paper_rows, router_points, setting_accuracies
+from audit.report.accuracy import breadths, labels, model_scores, router_points, setting_accuracies
 from audit.report.canvas import inline_svg, png_bytes, svg_text
 from audit.report.credibility_chart import Standing, score_and_credibility
 from audit.report.drill import COLUMNS, MAX_TEXT_BYTES, pack
@@ -31,6 +31,7 @@ from audit.report.rows import ShardRows
 from audit.shards.files import make_folder, write_file
 from audit.shards.read import iter_columns, read_columns
 from audit.statistics.paired import CellOutcomes, pair_outcomes
+from audit.statistics.paper import SettingRow
 from audit.verdict.analysis import N_RESAMPLES, analyse
 from audit.verdict.result import RunVerdict
 from audit.verdict.thresholds import Thresholds
@@ -106,9 +107,9 @@ def write_report(
     """Write figures, tables, page and verdict.json of a verdict that was already reached over `cells` of the runs."""
     dirs = run_dirs
     names = labels(cells)
-    rows = paper_rows(cells)
+    rows = [SettingRow(**row) for row in verdict.paper["cells"]]  # the verdict's own: nothing is computed twice
     accuracies = [a for cell in cells for a in setting_accuracies(cell)]
-    drawn = _figures(cells, verdict, names)
+    drawn = _figures(cells, verdict, rows, names)
     inline = {
         name: inline_svg(svg, name.split("_")[0], str(escape(name.replace("_", " "))))
         for name, (svg, _) in drawn.items()
@@ -120,6 +121,7 @@ def write_report(
         accuracies=accuracies,
         paper_rows=rows,
         names=names,
+        replicated=any(s.replicate > 0 for c in cells for s in c.settings),
         clustered=any(len(set(c.cluster.tolist())) < c.n for c in cells),
         drill=pack(table, seed=seed, max_text_bytes=max_text_bytes),
         total_rows=total,
@@ -249,11 +251,14 @@ def _outcomes(run_dirs: Sequence[Path], seed: int, max_rows: int) -> tuple[pa.Ta
 
 
 def _figures(
-    cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[str, str], str]
+    cells: list[CellOutcomes], verdict: RunVerdict, rows: list[SettingRow], names: dict[tuple[str, str], str]
 ) -> dict[str, tuple[str, bytes]]:
-    """name -> (svg, png) of every figure that these cells can carry."""
+    """name -> (svg, png) of every figure that these cells can carry.
+
+    The paper's figures show the paper's design: one run of each setting. The score's interval is over all replicates,
+    as the score is.
+    """
     out: dict[str, Figure] = {}
-    rows = paper_rows(cells)
     standings = []
     scores = {key: model_scores(c, names[key]) for c in cells if (key := (c.model, c.benchmark))}
     for c in verdict.cells:
@@ -269,8 +274,9 @@ def _figures(
         out["score_credibility"] = score_and_credibility(standings)
     if rows:
         by_router = router_points(rows)
+        first = [model_scores(c, names[c.model, c.benchmark], first_only=True) for c in cells]
         out["figure2_violation_pattern"] = paper_figures.violation_pattern(by_router)
-        out["figure3_noisy_against_clean"] = paper_figures.small_multiples([m for m in scores.values() if m.noisy])
+        out["figure3_noisy_against_clean"] = paper_figures.small_multiples([m for m in first if m.noisy])
         out["figure4_transitions"] = paper_figures.transitions(by_router)
         out["figure5_violation_breadth"] = paper_figures.breadth(breadths(rows, names))
     return {name: (svg_text(figure), png_bytes(figure)) for name, figure in out.items()}

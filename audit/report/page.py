@@ -71,6 +71,8 @@ ARMS = {
     "noisy_rewrite": "noisy (noisy_rewrite)",
 }
 DASH = "–"
+# Beside the paper's tables and figures where a setting was run more than once; the page counts runs from 1.
+ONE_RUN = " Replicate 0 of each arm (run 1), as the paper has one run; the verdict uses every replicate."
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def number(value: Any) -> str:
 
 
 def count(value: float | None) -> str:
-    """Whole numbers with separators; fractions (averaged replicates) with one decimal."""
+    """Whole numbers with separators; fractions (expected numbers over replicates) with one decimal."""
     if value is None:
         return DASH
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
@@ -155,13 +157,17 @@ def render(
     accuracies: Sequence[SettingAccuracy],
     paper_rows: Sequence[SettingRow],
     names: Mapping[tuple[str, str], str],
+    replicated: bool,
     clustered: bool,
     drill: DrillDown,
     total_rows: int,
     facts: Sequence[RunFacts],
     shards: str,
 ) -> str:
-    """The page. figures: name -> <svg> element made by `canvas.inline_svg`. total_rows: outcomes in the shards."""
+    """The page. figures: name -> <svg> element made by `canvas.inline_svg`. total_rows: outcomes in the shards.
+
+    replicated: some setting was run more than once, so the page says that the paper's numbers are of the first run.
+    """
     folder = files("audit.report")
     css = (folder / "page.css").read_text(encoding="utf-8")
     js = (folder / "page.js").read_text(encoding="utf-8")
@@ -188,6 +194,7 @@ def render(
         todo=_todo(run.cells, names),
         figures=_WithDefault(figures),
         accuracies=accuracies,
+        one_run=ONE_RUN if replicated else "",
         clustered=clustered,
         table1=[(s, settings_of[s.model, s.benchmark]) for s in model_summary(paper_rows)],
         table2=paper_rows,

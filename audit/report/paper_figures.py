@@ -25,7 +25,7 @@ class RouterPoint:
     models: int
     violating: int
     mean_positive_excess: float
-    improve: float  # whole, or expected counts where replicates were averaged
+    improve: float  # questions: whole numbers
     degrade: float
 
 
@@ -149,7 +149,7 @@ def transitions(points: Sequence[RouterPoint]) -> Figure:
                 bar.set_hatch("///")
                 bar.set_edgecolor(PAPER)
             right.annotate(
-                f"{value:+.3g}" if value else "0", (bar.get_x() + bar.get_width() / 2, value),
+                f"{value:+,.0f}" if value else "0", (bar.get_x() + bar.get_width() / 2, value),
                 (0, 2 if value >= 0 else -2), textcoords="offset points", ha="center",
                 va="bottom" if value >= 0 else "top", fontsize=8,
             )  # fmt: skip

@@ -141,10 +141,10 @@ def gates(run: RunVerdict) -> str:
 
 
 def contrasts(run: RunVerdict) -> str:
-    """One row per cell and contrast."""
+    """One row per cell and contrast. p asks whether the first condition is better; ci_low, ci_high are two-sided."""
     header = (
-        "model", "benchmark", "contrast", "label", "routers", "n", "estimate", "ci_low", "ci_high", "p", "p_adjusted",
-        "improve", "degrade", "note",
+        "model", "benchmark", "contrast", "label", "routers", "n", "estimate", "ci_low", "ci_high", "p (one-sided)",
+        "p_adjusted (one-sided)", "improve", "degrade", "note",
     )  # fmt: skip
     return write(
         header,

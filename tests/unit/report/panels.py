@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from audit.shards.attempt import start_attempt
 from audit.shards.convert import outcomes_to_table
 from audit.shards.read import load_cells
 from audit.shards.write import write_shard
+from audit.statistics.paper import setting_rows
+from audit.statistics.values import sweep_of
 from audit.synthetic import Faults, synthetic_outcomes
 from audit.verdict import result as v
 
@@ -131,13 +133,14 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
                 states={"correct": 5, "wrong": 3},
             )
         )
+    rows = [row for cell in load_cells([*run_dirs]) for row in setting_rows(sweep_of(cell, first_only=True))]
     return v.RunVerdict(
         seed=seed,
         n_resamples=10_000,
         runs=({"fingerprint": "abc", "models": ["m"]},),
         thresholds={"parse_rate": 0.95},
         cells=tuple(cells),
-        paper={"model_summary": [], "router_summary": [], "cells": []},
+        paper={"model_summary": [], "router_summary": [], "cells": [asdict(row) for row in rows]},
         hypotheses=(v.Hypothesis("H1", 0.04, 0.02, "Some model gains under noise."),),
         calibration=v.Calibration({"n": 100, "routers": 3}, {"excess_fpr": 0.031}, "Wrong in 3.1 %."),
         self_test=(

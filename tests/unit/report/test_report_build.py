@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -15,8 +17,11 @@ import panels
 import pytest
 
 from audit.errors import DataError, ShardError
+from audit.records import Arm
 from audit.report.__main__ import main
+from audit.report.accuracy import model_scores
 from audit.report.build import build_report, check_panel, run_facts, write_report
+from audit.report.page import ONE_RUN
 from audit.report.rows import ShardRows
 from audit.shards.read import load_cells
 
@@ -30,6 +35,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     build_report(runs, folder / "report", n_resamples=200)
     return folder
+
+
+def _read(table: Path) -> list[dict[str, str]]:
+    with table.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def test_two_runs_become_one_panel_and_the_json_fits_its_schema(built: Path) -> None:
@@ -49,6 +59,57 @@ def test_the_same_shards_and_seed_give_the_same_bytes(built: Path) -> None:
     for path in sorted((built / "report").rglob("*")):
         if path.is_file():
             assert path.read_bytes() == (built / "again" / path.relative_to(built / "report")).read_bytes(), path.name
+
+
+def test_the_papers_numbers_are_of_replicate_0(built: Path) -> None:
+    """Counted from the outcomes themselves: two clean runs were made, the paper's tables know the first alone."""
+    right = {o.key: o.correct for o in panels.outcomes_of(2, 30)}
+    assert {key.replicate for key in right} == {0, 1}
+    rows = _read(built / "report" / "tables" / "table2_models_by_router.csv")
+    assert len(rows) == 2 * 3
+    for row in rows:
+        model, r = row["model"], int(row["routers"])
+        counts: Counter[tuple[bool | None, bool | None]] = Counter()
+        for key, noisy in right.items():
+            if (key.model, key.arm, key.routers) == (model, Arm.NOISY_REWRITE, r):
+                counts[right[replace(key, arm=Arm.FORWARD_FULL, routers=1)], noisy] += 1
+        assert (int(row["improve"]), int(row["degrade"])) == (counts[False, True], counts[True, False])
+        answered = sum(n for pair, n in counts.items() if None not in pair)
+        assert (int(row["n"]), int(row["left_out"])) == (answered, 30 - answered)
+        assert float(row["clean_accuracy"]) == pytest.approx((counts[True, True] + counts[True, False]) / answered)
+    verdict = json.loads((built / "report" / "verdict.json").read_text())
+    assert [(r["improve"], r["degrade"]) for r in verdict["paper"]["cells"]] == [
+        (int(row["improve"]), int(row["degrade"])) for row in rows
+    ]
+
+
+def test_figure_3_shows_the_first_run_and_the_score_every_run(tmp_path: Path) -> None:
+    outcomes = panels.outcomes_of(1, 40)
+    (cell,) = load_cells(panels.run_of(tmp_path, outcomes))
+    clean = [[bool(o.correct) for o in outcomes if (o.arm, o.routers, o.replicate) == (Arm.FORWARD_FULL, 1, k)]
+             for k in (0, 1)]  # fmt: skip
+    assert sum(clean[0]) != sum(clean[1])  # or this shows nothing
+    first, every = model_scores(cell, "m", first_only=True).clean, model_scores(cell, "m").clean
+    assert first is not None and every is not None
+    assert first.value == pytest.approx(sum(clean[0]) / 40)
+    assert every.value == pytest.approx((sum(clean[0]) + sum(clean[1])) / 80)
+
+
+def test_the_page_says_which_run_the_papers_numbers_are_of(built: Path, tmp_path: Path) -> None:
+    page = (built / "report" / "report.html").read_text(encoding="utf-8")
+    assert page.count(ONE_RUN) == 4 + 1  # Figures 2 to 5, and the tables
+    run = panels.run_of(tmp_path / "run", panels.outcomes_of(1, 4, clean_replicates=1))
+    write_report([run], tmp_path / "report", panels.verdict_of([run], seed=1), load_cells(run), seed=1)
+    assert ONE_RUN not in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+
+
+def test_p_is_called_one_sided_beside_its_two_sided_interval(built: Path) -> None:
+    header = next(iter(_read(built / "report" / "tables" / "contrasts.csv")))
+    assert {"ci_low", "ci_high", "p (one-sided)", "p_adjusted (one-sided)"} <= set(header)
+    assert not {"p", "p_adjusted"} & set(header)
+    page = (built / "report" / "report.html").read_text(encoding="utf-8")
+    assert page.count('<th class="n">p (one-sided)</th>') == page.count("the interval is two-sided, so p can be") == 2
+    assert page.count("Adjusted p</dt>") == 0
 
 
 def test_the_policy_allows_one_script_and_no_request(built: Path) -> None:

@@ -96,6 +96,11 @@ def test_numbers_in_the_chart_never_meet() -> None:
     assert closest > 8  # pixels at 100 dpi: a digit is about 8 wide
 
 
+def test_a_balance_of_many_questions_is_written_out() -> None:
+    figure = f.transitions([f.RouterPoint(1, 12, 3, 0.1, 2345, 1111), f.RouterPoint(2, 12, 3, 0.1, 5, 12)])
+    assert [text.get_text() for text in figure.axes[1].texts] == ["+1,234", "-7"]
+
+
 def test_an_unknown_verdict_is_named() -> None:
     with pytest.raises(ValueError, match="perhaps"):
         chart.score_and_credibility([chart.Standing("m", 0.5, 0.4, 0.6, 0.9, "perhaps")])

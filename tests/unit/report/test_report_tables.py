@@ -13,15 +13,11 @@ from audit.report import tables
 from audit.report.accuracy import interval
 from audit.statistics.paper import SettingRow, setting_row
 
-SHARED = Path(__file__).resolve().parents[3].parent / "shared"
-PUBLISHED = SHARED / "references" / "published"
+PUBLISHED = Path(__file__).resolve().parents[3] / "audit" / "data" / "song2026"
 
 
 def _published(name: str) -> list[dict[str, str]]:
-    path = PUBLISHED / name
-    if not path.exists():
-        pytest.skip(f"{path} is not here")
-    with path.open(newline="", encoding="utf-8") as file:
+    with (PUBLISHED / name).open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
@@ -31,7 +27,7 @@ def _rows() -> list[SettingRow]:
             r["model"], int(r["routers"]), round(100 * float(r["clean_accuracy"])), int(r["improve"]),
             int(r["degrade"]), 100,
         )
-        for r in _published("song2026_table2_model_router.csv")
+        for r in _published("table2_model_router.csv")
     ]  # fmt: skip
 
 
@@ -42,7 +38,7 @@ def _read(text: str) -> list[dict[str, str]]:
 def test_table1_gives_the_printed_counts_and_excesses() -> None:
     """From improve and degrade, all but Qwen3.5-35B (two of its cells do not follow from Table 2)."""
     mine = {r["model"]: r for r in _read(tables.table1(_rows()))}
-    for printed in _published("song2026_table1_model_summary.csv"):
+    for printed in _published("table1_model_summary.csv"):
         own = mine[printed["model"]]
         assert int(own["violation_count"]) == int(printed["violation_count"]), printed["model"]
         assert float(own["max_positive_excess"]) == pytest.approx(float(printed["max_positive_excess"]), abs=1e-9)
@@ -56,7 +52,7 @@ def test_table1_gives_the_printed_counts_and_excesses() -> None:
 
 def test_table3_gives_the_printed_rows() -> None:
     mine = {r["routers"]: r for r in _read(tables.table3(_rows()))}
-    for printed in _published("song2026_table3_router_summary.csv"):
+    for printed in _published("table3_router_summary.csv"):
         own = mine[printed["routers"]]
         for column in ("violating_models", "improve", "degrade", "net_improve"):
             assert int(own[column]) == int(printed[column]), (printed["routers"], column)
@@ -64,7 +60,7 @@ def test_table3_gives_the_printed_rows() -> None:
 
 
 def test_table2_has_the_published_columns_first() -> None:
-    published = list(_published("song2026_table2_model_router.csv")[0])
+    published = list(_published("table2_model_router.csv")[0])
     header = tables.table2(_rows()).splitlines()[0].split(",")
     assert header[: len(published)] == published
 

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from audit.config import ModelConfig, SweepConfig, design_of, load_group
+from audit.plan import PLANNED_DISCORDANCE, Plan, describe, make_plan
+from audit.records import Question
+from audit.statistics.power import mcnemar_power
+from audit.verdict.thresholds import Thresholds
+
+THRESHOLDS = Thresholds()
+
+
+def planned(n: int, r: str = "1..9", **also: int) -> tuple[Plan, str]:
+    config = SweepConfig(
+        model={"m": ModelConfig(name="m", engine="scripted")}, protocol=load_group("protocol", "song2026"), r=r, n=n
+    )
+    some = [Question(f"q{i}", "b", "How many?", ("1", "2"), 0, f"q{i}") for i in range(3)]
+    design = design_of(config)
+    plan = make_plan(config, "m", design, some, n, thresholds=THRESHOLDS, **also)
+    return plan, "\n".join(describe(plan, design, THRESHOLDS))
+
+
+def power_of(gain: float, n: int, n_tests: int) -> float:
+    """At 20 % of items changing, each of n_tests at a one-sided level of .05 / 2 / n_tests."""
+    improve, degrade = (PLANNED_DISCORDANCE + gain) / 2, (PLANNED_DISCORDANCE - gain) / 2
+    return mcnemar_power(n, improve, degrade, 0.025 / n_tests)
+
+
+@pytest.mark.parametrize(("r", "panel", "n_tests"), [("1..9", 1, 9), ("1..9", 24, 216), ("3", 12, 12)])
+def test_the_detectable_gain_just_reaches_the_power_of_the_corrected_test(r, panel, n_tests):
+    plan, _ = planned(1000, r, panel=panel)
+    # the search stops within 0.00001 of it
+    assert power_of(plan.minimum_detectable_gain + 0.0001, 1000, n_tests) > 0.8
+    assert power_of(plan.minimum_detectable_gain - 0.0001, 1000, n_tests) < 0.8
+
+
+def test_a_larger_panel_detects_less_and_says_so():
+    one, alone = planned(1000)
+    many, together = planned(1000, panel=24)
+    assert many.minimum_detectable_gain > one.minimum_detectable_gain
+    assert "corrected for 9 router counts)" in alone
+    assert "corrected for 9 router counts x 24 cells)" in together
+    assert "fewer models and benchmarks" in together and "fewer models" not in alone
+
+
+def test_one_router_count_is_written_in_the_singular():
+    assert "corrected for 1 router count)" in planned(1000, "3")[1]
+
+
+def test_the_figure_is_said_to_be_for_the_clean_baseline_alone():
+    _, text = planned(1000)
+    assert "for the comparison with the clean baseline alone" in text
+    assert "controls (direct," in text and "needs more questions" in text
+
+
+def test_groups_are_named_only_where_there_are_fewer_than_questions():
+    assert "The questions come in 57 groups" in planned(1000, groups=57)[1]
+    assert "groups" not in planned(1000, groups=1000)[1]
+    assert "groups" not in planned(1000)[1]
+
+
+def test_so_few_groups_that_no_permutation_can_reject_detect_nothing():
+    # one cell: level .025, and 2^-5 = .031 is above it, 2^-6 = .016 below; 24 cells: .00104, 2^-10 = .00098 below
+    assert math.isnan(planned(1000, groups=5)[0].minimum_detectable_gain)
+    assert planned(1000, groups=6)[0].minimum_detectable_gain > 0
+    assert math.isnan(planned(1000, groups=9, panel=24)[0].minimum_detectable_gain)
+    assert planned(1000, groups=10, panel=24)[0].minimum_detectable_gain > 0
+    assert "WARNING: with 5 groups no gain at all can be detected" in planned(1000, groups=5)[1]
+
+
+def test_too_few_questions_detect_nothing():
+    plan, text = planned(5)
+    assert math.isnan(plan.minimum_detectable_gain)
+    assert "WARNING: with n=5 no gain at all can be detected" in text
+
+
+def test_the_warning_is_last_and_only_where_it_is_due():
+    # 1,000 questions do not see 5 points over 9 router counts at this level; 10,000 do
+    assert planned(1000)[1].splitlines()[-1].startswith("  WARNING: this design cannot detect a gain of 5 points.")
+    assert "WARNING" not in planned(10_000)[1]
+
+
+def test_the_command_counts_the_models_and_the_groups_of_the_sample(tmp_path: Path):
+    rows = [{"question": f"{i} + 1?", "choices": ["0", str(i + 1)], "answer": 1, "part": i % 12} for i in range(120)]
+    (tmp_path / "exam.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "audit.plan", "model=[scripted,openai_compatible]", "benchmark=mcq_file"),
+            *(f"benchmark.path={tmp_path / 'exam.jsonl'}", "benchmark.group_column=part", "n=all"),
+            "model.openai_compatible.endpoints=[{url: 'http://127.0.0.1:8000/v1', model: m}]",
+        ],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("The questions come in 12 groups") == 2  # once a model
+    assert done.stdout.count("x 2 cells)") == 2

@@ -32,11 +32,12 @@ from audit.errors import AuditError, ConfigError
 from audit.records import Arm, Draws, Reading, Setting
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import CellOutcomes, FloatArray
+from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.power import discordance_of
-from audit.statistics.values import replicates_of, settings_values, sweep_of
+from audit.statistics.values import replicates_of, router_counts, runs_of, settings_values, sweep_of
 from audit.synthetic import beta_shape, draw_difficulties, draw_latent, shift
 from audit.verdict.decide import decide
-from audit.verdict.evidence import compare, drawn_pair, measure
+from audit.verdict.evidence import compare, measure
 from audit.verdict.result import Verdict, rounded
 from audit.verdict.thresholds import Thresholds
 
@@ -115,37 +116,25 @@ def simulate(design: Design, gain: float, rng: np.random.Generator) -> CellOutco
 def judge(design: Design, gain: float, effort: Effort, thresholds: Thresholds, rng: np.random.Generator) -> FloatArray:
     """One model: share of violations, any, share of r with McNemar p <= alpha, excess without controls, excess.
 
-    The controls can only turn an excess away, so they are computed where noisy beats clean and not otherwise.
+    Intervals and controls can only turn an excess away, so they are computed where the test speaks for one.
     """
     cell = simulate(design, gain, rng)
-    sweep = sweep_of(cell)
-    first = settings_values(cell, replicates_of(cell, Arm.FORWARD_FULL, 1)[:1])  # the paper has one clean run
-    change = sweep.noisy - first
+    paper = sweep_of(cell, first_only=True)
+    change = paper.noisy - paper.clean
     single = mcnemar_exact((change > 0).sum(axis=1), (change < 0).sum(axis=1)).pvalue
-    noisy, base = drawn_pair(cell, sweep.routers, rng)
-    clean = compare(
-        sweep.noisy,
-        sweep.clean[None],
-        sweep.routers,
-        sweep.cluster,
-        tested=noisy - base,
-        rng=rng,
-        n_resamples=effort.permutations,
-        intervals=False,
-    )
-    alone = bool(np.any(clean.adjusted <= thresholds.alpha))
-    full = False
-    if alone:
+    noisy, base = runs_of(cell, Arm.NOISY_REWRITE, paper.routers), runs_of(cell, Arm.FORWARD_FULL, (1,))
+    test = max_statistic_exchange(noisy, base, cell.cluster, n_permutations=effort.permutations, rng=rng)
+    alone = full = False
+    if test.pvalue <= thresholds.alpha:
         evidence = measure(
-            cell,
-            thresholds,
-            rng=rng,
-            n_resamples=effort.permutations,
-            mde=thresholds.effect_of_interest,
-            intervals=False,
+            cell, thresholds, rng=rng, n_resamples=effort.permutations, mde=thresholds.effect_of_interest
         )
-        # the same flips are not drawn again: the decision is taken on the first comparison with clean
-        full = decide(replace(evidence, clean=clean), (), thresholds).verdict == Verdict.EXCESS
+        # the same permutations are not drawn again: the decision is taken on the first comparison with clean
+        clean = replace(evidence.clean, family_p=test.pvalue, pvalues=test.pvalues, adjusted=test.adjusted)
+        evidence = replace(evidence, clean=clean)
+        without = replace(evidence, direct=None, ensemble=None, ensemble_gain=None)
+        alone = decide(without, (), thresholds).verdict == Verdict.EXCESS
+        full = decide(evidence, (), thresholds).verdict == Verdict.EXCESS
     violations = change.mean(axis=1) > 0
     share = float(np.mean(np.asarray(single) <= thresholds.alpha))
     return np.array([violations.mean(), violations.any(), share, alone, full], dtype=float)
@@ -153,8 +142,10 @@ def judge(design: Design, gain: float, effort: Effort, thresholds: Thresholds, r
 
 def cover(design: Design, gain: float, effort: Effort, rng: np.random.Generator) -> FloatArray:
     """One model: share of r whose interval holds the true gain, the mean's interval holds it, all r hold together."""
-    sweep = sweep_of(simulate(design, gain, rng))
-    c = compare(sweep.noisy, sweep.clean[None], sweep.routers, sweep.cluster, rng=rng, n_resamples=effort.resamples)
+    cell = simulate(design, gain, rng)
+    routers = router_counts(cell, Arm.NOISY_REWRITE)
+    noisy, base = runs_of(cell, Arm.NOISY_REWRITE, routers), runs_of(cell, Arm.FORWARD_FULL, (1,))
+    c = compare(noisy, base, routers, cell.cluster, rng=rng, n_resamples=effort.resamples)
     held = [i.low - 1e-12 <= gain <= i.high + 1e-12 for i in c.pointwise]
     together = np.all((c.low - 1e-12 <= gain) & (gain <= c.high + 1e-12))
     return np.array([np.mean(held), c.mean.low <= gain <= c.mean.high, together], dtype=float)

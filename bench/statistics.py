@@ -29,13 +29,8 @@ from audit.statistics.hypotheses import h1_any_excess, h2_heterogeneity, h3_dire
 from audit.statistics.mcnemar import mcnemar_exact  # noqa: E402
 from audit.statistics.multiplicity import benjamini_hochberg, holm  # noqa: E402
 from audit.statistics.paper import model_summary, router_summary, setting_rows  # noqa: E402
-from audit.statistics.resampling import (  # noqa: E402
-    BootstrapResult,
-    MaxStatResult,
-    bootstrap_sweep,
-    max_statistic_permutation,
-    sweep_intervals,
-)
+from audit.statistics.permutation import MaxStatResult, max_statistic_permutation  # noqa: E402
+from audit.statistics.resampling import BootstrapResult, bootstrap_sweep, sweep_intervals  # noqa: E402
 from audit.statistics.values import Sweep  # noqa: E402
 
 TARGET_S, TARGET_BYTES, TARGET_SPEEDUP = 60.0, 2_000_000_000, 20.0

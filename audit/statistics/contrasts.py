@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import stats
@@ -17,23 +17,27 @@ from audit.errors import DataError
 from audit.records import Arm, Setting
 from audit.statistics.mcnemar import Alternative, mcnemar_exact
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
+from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.resampling import (
     N_RESAMPLES,
     Interval,
     Method,
     Resamples,
     bootstrap_sweep,
-    sign_flip_pvalue,
+    studentised_pvalue,
 )
-from audit.statistics.values import Unparsed, is_binary, replicates_of, settings_values
+from audit.statistics.values import Unparsed, average, is_binary, replicates_of, settings_values, to_values
+
+Test = Literal["mcnemar_exact", "exchange", "bootstrap_t"]
 
 
 @dataclass(frozen=True)
 class Contrast:
     """a minus b over the pairs with both answers.
 
-    difference: mean(a) - mean(b), accuracy 0-1, with its interval. test: "mcnemar_exact" for one replicate and items
-    that are clusters of their own, else "sign_flip". improve: wrong under b, right under a (expected numbers where
+    difference: mean(a) - mean(b), accuracy 0-1, with its interval. test: "mcnemar_exact" for one run of each and items
+    that are clusters of their own; "exchange" for replicates or clusters (`max_statistic_exchange`); "bootstrap_t" for
+    means over different settings. improve: wrong under b, right under a (expected numbers where
     replicates were averaged). left_out: items of the mask without both answers.
     """
 
@@ -44,7 +48,7 @@ class Contrast:
     interval: Interval
     pvalue: float
     alternative: Alternative
-    test: Literal["mcnemar_exact", "sign_flip"]
+    test: Test
     improve: float
     degrade: float
     n: int
@@ -90,8 +94,11 @@ def contrast_values(
     n_resamples: int = N_RESAMPLES,
     confidence: float = 0.95,
     method: Method = "bca",
+    tested: tuple[FloatArray, FloatArray] | None = None,
 ) -> Contrast:
-    """The paired difference of two value arrays (n,): 1, 0, a mean over replicates, or NaN for no answer.
+    """The paired difference of two value arrays (n,): 1, 0, a mean over settings, or NaN for no answer.
+
+    tested: runs (L, n) and (K, n) of which a and b are the means, where they are replicates of one setting each.
 
     Raises DataError when not one pair has both answers.
     """
@@ -101,7 +108,14 @@ def contrast_values(
     x, y = a[both], b[both]
     groups = np.arange(a.size)[both] if cluster is None else np.asarray(cluster)[both]
     improve, degrade = float((x * (1 - y)).sum()), float(((1 - x) * y).sum())
-    test, pvalue = paired_test(x, y, groups, rng=rng, alternative=alternative, n_permutations=n_resamples)
+    options: dict[str, Any] = {"rng": rng, "alternative": alternative}
+    test: Test = "bootstrap_t"
+    if tested is not None:
+        test, pvalue = paired_test(*tested, cluster, n_permutations=n_resamples, **options)
+    elif is_binary(x, y):
+        test, pvalue = paired_test(x[None], y[None], groups, n_permutations=n_resamples, **options)
+    else:
+        pvalue = studentised_pvalue(x - y, groups, n_resamples=n_resamples, **options)
     resamples = bootstrap_sweep(y, x[None], groups, n_resamples=n_resamples, rng=rng)
     return Contrast(
         name=name,
@@ -127,19 +141,18 @@ def paired_test(
     rng: np.random.Generator,
     alternative: Alternative = "greater",
     n_permutations: int = N_RESAMPLES,
-) -> tuple[Literal["mcnemar_exact", "sign_flip"], float]:
-    """Name and p-value of the test of a against b (n,), pairs without both answers left out.
+) -> tuple[Test, float]:
+    """Name and p-value of the test of runs a (L, n) against runs b (K, n) of the same items.
 
-    Exact McNemar for single replicates of independent items; a sign flip of whole items (clusters) otherwise.
+    Exact McNemar for single runs of independent items; an exchange of runs within items (clusters) otherwise.
     """
-    both = ~np.isnan(a) & ~np.isnan(b)
-    x, y = a[both], b[both]
-    groups = np.arange(a.size)[both] if cluster is None else np.asarray(cluster)[both]
-    if is_binary(x, y) and np.unique(groups).size == x.size:
-        improve, degrade = int((x * (1 - y)).sum()), int(((1 - x) * y).sum())
+    if len(a) == len(b) == 1 and (cluster is None or np.unique(cluster).size == a.shape[1]):
+        improve, degrade = int(np.sum(a > b)), int(np.sum(a < b))
         return "mcnemar_exact", float(mcnemar_exact(improve, degrade, alternative).pvalue)
-    pvalue = sign_flip_pvalue(x - y, groups, n_permutations=n_permutations, alternative=alternative, rng=rng)
-    return "sign_flip", pvalue
+    found = max_statistic_exchange(
+        a[:, None], b[:, None], cluster, n_permutations=n_permutations, alternative=alternative, rng=rng
+    )
+    return "exchange", found.pvalue
 
 
 def contrast(
@@ -163,9 +176,11 @@ def contrast(
     keep = np.ones(cell.n, dtype=bool) if items is None else np.asarray(items, dtype=bool)
     if keep.shape != (cell.n,):
         raise DataError(f"A mask of items has shape {keep.shape}; expected ({cell.n},), one flag an item.")
+    runs = [to_values(np.stack([cell.row(s) for s in part]), unparsed)[:, keep] for part in (a, b)]
+    replicates = all(len({(s.arm, s.routers) for s in part}) == 1 for part in (a, b))
     return contrast_values(
-        settings_values(cell, a, unparsed)[keep],
-        settings_values(cell, b, unparsed)[keep],
+        average(runs[0]),
+        average(runs[1]),
         cell.cluster[keep],
         rng=rng,
         name=name,
@@ -173,6 +188,7 @@ def contrast(
         n_resamples=n_resamples,
         confidence=confidence,
         method=method,
+        tested=(runs[0], runs[1]) if replicates else None,
     )
 
 

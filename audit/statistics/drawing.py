@@ -42,6 +42,30 @@ def flip_totals(pattern: FloatArray, count: IntArray, n_permutations: int, rng: 
     return _in_chunks(draw, n_permutations, p, rng)
 
 
+def choice_totals(pattern: FloatArray, count: IntArray, n_permutations: int, rng: np.random.Generator) -> FloatArray:
+    """Sums (n_permutations, S) over items, each of which takes one of its A values at random.
+
+    pattern: (S, A, P), S statistics of A equally likely values of P patterns; count: (P,) items with each. A pattern
+    held by c items contributes a multinomial draw of c over its A values.
+    """
+    statistics, choices, p = pattern.shape
+    flat = pattern.transpose(2, 1, 0).reshape(p * choices, statistics)
+    many = np.flatnonzero(count > 1)
+    single = np.flatnonzero(count == 1)
+
+    def draw(rows: int, own: np.random.Generator) -> FloatArray:
+        total = np.zeros((rows, statistics))
+        for j in many:
+            times = own.multinomial(int(count[j]), np.full(choices, 1 / choices), size=rows)
+            total += times @ pattern[:, :, j].T
+        if single.size:
+            taken = own.integers(0, choices, size=(rows, single.size)) + single * choices
+            total += flat[taken].sum(axis=1)
+        return total
+
+    return _in_chunks(draw, n_permutations, many.size * choices + single.size * statistics, rng)
+
+
 def bootstrap_totals(pattern: FloatArray, count: IntArray, n_resamples: int, rng: np.random.Generator) -> FloatArray:
     """Sums (n_resamples, K) of G units drawn with replacement, G = sum(count)."""
     p, g = count.size, int(count.sum())

@@ -15,16 +15,8 @@ from scipy.sparse.csgraph import connected_components
 from audit.errors import DataError
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import FloatArray, IntArray
-from audit.statistics.resampling import (
-    N_RESAMPLES,
-    Interval,
-    MaxStatResult,
-    Method,
-    Resamples,
-    SweepResamples,
-    bootstrap_sweep,
-    sign_flip_pvalue,
-)
+from audit.statistics.permutation import MaxStatResult, sign_flip_pvalue
+from audit.statistics.resampling import N_RESAMPLES, Interval, Method, Resamples, SweepResamples, bootstrap_sweep
 from audit.statistics.values import Sweep, average
 
 ALPHA = 0.05

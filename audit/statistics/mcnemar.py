@@ -1,4 +1,4 @@
-"""McNemar's test on paired right/wrong outcomes: exact, and mid-p."""
+"""Paired right/wrong outcomes: McNemar's test (exact, and mid-p) for two conditions, Cochran's Q for more."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def mcnemar_exact(
     Raises
     ------
     DataError
-        Counts that are negative or not whole (averaged replicates: use a sign-flip test instead).
+        Counts that are negative or not whole (averaged replicates: exchange the runs instead).
 
     References
     ----------
@@ -84,3 +84,30 @@ def mcnemar_exact(
     if b.ndim == 0:
         return McNemarResult(float(statistic), float(p), int(b), int(c), alternative, mid_p)
     return McNemarResult(statistic, p, b.astype(float), c.astype(float), alternative, mid_p)
+
+
+@dataclass(frozen=True)
+class CochranResult:
+    """statistic: Cochran's Q, chi-squared with `df` degrees of freedom under the null."""
+
+    statistic: float
+    pvalue: float
+    df: int
+
+
+def cochran_q(outcomes: FloatArray) -> CochranResult:
+    """Are K conditions equally often right on the same items? Cochran (1950), Biometrika 37.
+
+    outcomes: (K, n) of 0 and 1, complete. For K = 2 it is McNemar's chi-squared. Items that are right, or wrong, under
+    every condition tell nothing; p is 1 where no other is there. Raises DataError for K < 2 or other values.
+    """
+    values = np.asarray(outcomes, dtype=float)
+    if values.ndim != 2 or len(values) < 2 or not np.all((values == 0) | (values == 1)):
+        raise DataError(f"Cochran's Q needs outcomes (K, n) of 0 and 1 with K >= 2; found shape {values.shape}.")
+    k = len(values)
+    by_condition, by_item = values.sum(axis=1), values.sum(axis=0)
+    spread = float(k * by_item.sum() - np.sum(by_item**2))
+    if spread == 0:
+        return CochranResult(0.0, 1.0, k - 1)
+    q = float((k - 1) * (k * np.sum(by_condition**2) - by_condition.sum() ** 2) / spread)
+    return CochranResult(q, float(stats.chi2.sf(q, k - 1)), k - 1)

@@ -13,7 +13,8 @@ import numpy as np
 from audit.records import Arm
 from audit.statistics.contrasts import paired_test
 from audit.statistics.paired import CellOutcomes, FloatArray
-from audit.statistics.resampling import N_RESAMPLES, max_statistic_permutation
+from audit.statistics.permutation import max_statistic_permutation
+from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.values import replicates_of, to_values
 
 ALPHA = 0.05
@@ -70,7 +71,9 @@ def noise_floor_values(
         text = f"Noise floor not measured: {c} replicate of the clean arm; ask for at least 2 (clean_replicates=2)."
         return NoiseFloor(c, 0, 0, nan, 0, nan, 0, 0, nan, nan, nan, alpha, text)
     pairs = [(a, b) for a in range(c) for b in range(c) if a != b]
-    pvalues = [paired_test(clean[a], clean[b], cluster, rng=rng, n_permutations=n_permutations)[1] for a, b in pairs]
+    pvalues = [
+        paired_test(clean[[a]], clean[[b]], cluster, rng=rng, n_permutations=n_permutations)[1] for a, b in pairs
+    ]
     gaps = [clean[a] - clean[b] for a, b in pairs]  # NaN where either replicate has no answer
     differences = np.array([np.nanmean(g) if np.any(~np.isnan(g)) else np.nan for g in gaps])
     flips = np.array([np.nanmean(np.abs(g)) if np.any(~np.isnan(g)) else np.nan for g in gaps])

@@ -105,6 +105,25 @@ def _pair_cell(columns: Mapping[str, Sequence[Any]], model: str, benchmark: str,
     )
 
 
+def checked_pair(
+    clean: FloatArray, noisy: FloatArray, cluster: IntArray | None
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """clean (n,), noisy (R, n) and cluster (n,; every item its own where None) as arrays, or a DataError."""
+    clean, noisy = np.asarray(clean, dtype=float), np.atleast_2d(np.asarray(noisy, dtype=float))
+    n = clean.size
+    groups = np.arange(n) if cluster is None else np.asarray(cluster)
+    if clean.ndim != 1 or n == 0 or noisy.shape[1] != n or groups.shape != (n,):
+        raise DataError(
+            f"Paired outcomes need clean (n,), noisy (R, n) and cluster (n,) with n >= 1; "
+            f"found {clean.shape}, {noisy.shape}, {groups.shape}."
+        )
+    for name, values in (("clean", clean), ("noisy", noisy)):
+        outside = values[~np.isnan(values)]
+        if outside.size and (outside.min() < 0 or outside.max() > 1):
+            raise DataError(f"Outcomes lie in [0, 1] (NaN: no answer); {name} has {outside.min()} to {outside.max()}.")
+    return clean, noisy, groups
+
+
 def _state(columns: Mapping[str, Sequence[Any]], i: int) -> State:
     if columns["error"][i] is not None:
         return State.ERROR

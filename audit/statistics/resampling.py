@@ -1,4 +1,4 @@
-"""Resampling over items with every arm of an item carried together: bootstrap intervals and a max-statistic test."""
+"""The bootstrap over items, with every arm of an item carried together, and its intervals."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from scipy import stats
 
 from audit.errors import DataError
-from audit.statistics.drawing import bootstrap_totals, cluster_sums, flip_totals, patterns
-from audit.statistics.paired import FloatArray, IntArray
+from audit.statistics.drawing import bootstrap_totals, cluster_sums, patterns
+from audit.statistics.mcnemar import Alternative
+from audit.statistics.paired import FloatArray, IntArray, checked_pair
 
 Method = Literal["percentile", "bca"]
 N_RESAMPLES = 10_000
@@ -40,14 +41,17 @@ class Resamples:
     jackknife: FloatArray
     jackknife_weight: FloatArray
 
-    def intervals(self, confidence: float = 0.95, method: Method = "bca") -> tuple[Interval, ...]:
+    def intervals(
+        self, confidence: float = 0.95, method: Method = "bca", units: int | None = None
+    ) -> tuple[Interval, ...]:
         """One interval for each of the K values.
 
         "percentile" takes quantiles of the resamples; "bca" corrects them for bias and skewness (Efron 1987, JASA 82).
+        units: how many items or clusters were resampled, to widen the interval as `expansion` says.
         """
         if not 0 < confidence < 1:
             raise DataError(f"A confidence lies between 0 and 1, such as 0.95; found {confidence}.")
-        tail = (1 - confidence) / 2
+        tail = float(stats.norm.cdf(stats.norm.ppf((1 - confidence) / 2) * expansion(confidence, units)))
         out = []
         for k, estimate in enumerate(self.estimate):
             draws = self.draws[:, k]
@@ -75,6 +79,18 @@ class Resamples:
         z = bias + stats.norm.ppf(probabilities)
         adjusted: FloatArray = stats.norm.cdf(bias + z / (1 - skew * z))
         return adjusted
+
+
+def expansion(confidence: float, units: int | None) -> float:
+    """How much wider than a normal quantile an interval must be: sqrt(m / (m - 1)) t_(m-1) / z for m units.
+
+    A bootstrap of m units spreads sqrt((m - 1) / m) times as much as it should, and knows its own spread no better than
+    a t statistic does (Hesterberg 2015, The American Statistician 69, the expanded percentile interval). 1 for None.
+    """
+    if units is None or units < 2:
+        return 1.0
+    upper = (1 + confidence) / 2
+    return float(np.sqrt(units / (units - 1)) * stats.t.ppf(upper, units - 1) / stats.norm.ppf(upper))
 
 
 @dataclass(frozen=True)
@@ -105,25 +121,6 @@ class BootstrapResult:
     n_clusters: int
 
 
-@dataclass(frozen=True)
-class MaxStatResult:
-    """A max-statistic test over R settings.
-
-    statistic: (R,) standardised gains, signed so that large speaks for the alternative. pvalue: family-wise p of the
-    cell. pvalues: (R,) unadjusted. adjusted: (R,) step-down adjusted. best: index of the largest statistic.
-    n_pairs: (R,) complete pairs.
-    """
-
-    statistic: FloatArray
-    pvalue: float
-    pvalues: FloatArray
-    adjusted: FloatArray
-    best: int
-    n_pairs: IntArray
-    n_permutations: int
-    alternative: str
-
-
 def bootstrap_sweep(
     clean: FloatArray,
     noisy: FloatArray,
@@ -148,7 +145,7 @@ def bootstrap_sweep(
     Accuracies are over the items answered in that arm; a gain is over the pairs with both answers. Both are ratios of
     sums over clusters, so that clusters of different sizes and missing answers need no special case.
     """
-    clean, noisy, cluster = _checked(clean, noisy, cluster)
+    clean, noisy, cluster = checked_pair(clean, noisy, cluster)
     r = noisy.shape[0]
     seen_clean, seen = ~np.isnan(clean), ~np.isnan(noisy)
     both = seen & seen_clean
@@ -235,98 +232,49 @@ def sweep_intervals(resamples: SweepResamples, confidence: float = 0.95, method:
     )
 
 
-def max_statistic_permutation(
-    clean: FloatArray,
-    noisy: FloatArray,
-    cluster: IntArray | None = None,
-    *,
-    n_permutations: int = N_RESAMPLES,
-    alternative: Literal["greater", "less", "two-sided"] = "greater",
-    rng: np.random.Generator,
-) -> MaxStatResult:
-    """One family-wise p over all R settings that share a clean baseline, and step-down adjusted p per setting.
-
-    The statistic of a setting is McNemar's (improve - degrade) / sqrt(improve + degrade), in general
-    sum(d) / sqrt(sum(d^2)) over clusters of differences d = noisy - clean. Under the null, clean and noisy are
-    exchanged within an item (a cluster): the signs of ALL its R differences flip together, so the correlation that the
-    shared baseline and nested draws create is kept as observed.
-
-    Parameters
-    ----------
-    clean : (n,) values in [0, 1], NaN where there is no answer
-    noisy : (R, n) values of the same items; pairs without both answers count as no difference
-    cluster : (n,) cluster of each item, flipped as one, or None
-    n_permutations : random flips; the observed labelling is counted too, so p >= 1 / (n_permutations + 1)
-    alternative : "greater" (noisy beats clean), "less", or "two-sided"
-
-    Notes
-    -----
-    Why not permute all R + 1 labels of an item: that needs every arm exchangeable with every other. It fails when one
-    noisy setting really differs (its effect leaks into the null of the others) and with nested draws (noisy arms are
-    more alike than clean and noisy, so their spread would be too small). A sign flip needs only that a setting's
-    differences are symmetric about zero: for a single setting with binary outcomes it *is* the exact McNemar test.
-    Jointly over R settings it is exact where items are as likely to be answered as not, and otherwise asymptotic (the
-    flips have the differences' own covariance, whatever it is); the tests measure its level at n=100 with hard and
-    easy items and with nested draws. Each setting's null distribution depends on its own differences only (subset
-    pivotality), which is what makes the step-down adjustment valid (Westfall & Young 1993, section 2.8).
-    """
-    clean, noisy, cluster = _checked(clean, noisy, cluster)
-    difference = noisy - clean
-    n_pairs = np.sum(~np.isnan(difference), axis=1)
-    scores = cluster_sums(np.nan_to_num(difference, nan=0.0), cluster)
-    observed, exceed, reference = _flip_test(scores, n_permutations, alternative, rng)
-    order = np.argsort(-observed, kind="stable")
-    # Step-down: the k-th largest statistic is compared with the maximum over itself and all smaller ones.
-    tops = np.maximum.accumulate(reference[:, order[::-1]], axis=1)[:, ::-1]
-    stepped = (1 + np.sum(tops >= observed[order] - 1e-9, axis=0)) / (n_permutations + 1)
-    adjusted = np.empty_like(stepped)
-    adjusted[order] = np.maximum.accumulate(stepped)
-    return MaxStatResult(
-        statistic=observed,
-        pvalue=float(adjusted[order[0]]),
-        pvalues=exceed,
-        adjusted=adjusted,
-        best=int(order[0]),
-        n_pairs=n_pairs.astype(np.int64),
-        n_permutations=n_permutations,
-        alternative=alternative,
-    )
-
-
-def sign_flip_pvalue(
+def studentised_pvalue(
     scores: FloatArray,
     cluster: IntArray | None = None,
     *,
-    n_permutations: int = N_RESAMPLES,
-    alternative: Literal["greater", "less", "two-sided"] = "greater",
+    n_resamples: int = N_RESAMPLES,
+    alternative: Alternative = "greater",
     rng: np.random.Generator,
 ) -> float:
-    """p-value that the scores (n,) of items are symmetric about zero, by random sign flips; NaN scores are left out."""
-    values = np.nan_to_num(np.asarray(scores, dtype=float), nan=0.0)[None]
-    groups = np.arange(values.shape[1]) if cluster is None else np.asarray(cluster)
-    _, pvalues, _ = _flip_test(cluster_sums(values, groups), n_permutations, alternative, rng)
-    return float(pvalues[0])
+    """p-value that the scores (n,) of items have mean zero, by the bootstrap-t; NaN scores are left out.
+
+    The statistic is the mean over its (clustered) standard error, its null distribution that of resamples around the
+    observed mean (Efron & Tibshirani 1993, section 16.4). For means over settings, which are neither symmetric around
+    zero (no sign flips) nor runs that can be exchanged.
+    """
+    there = ~np.isnan(scores)
+    groups = np.arange(scores.size) if cluster is None else np.asarray(cluster)
+    if not there.any():
+        return 1.0
+    sums = cluster_sums(scores[there][None], groups[there])
+    g = sums.shape[1]
+
+    def studentised(total: FloatArray, square: FloatArray, centre: float) -> FloatArray:
+        spread = np.sqrt(np.maximum(square - total**2 / g, 0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = (total - centre) / spread
+        at_centre = np.abs(total - centre) < 1e-12  # without any spread: nothing to tell there, and far off elsewhere
+        return np.where(spread > 1e-12, t, np.where(at_centre, 0.0, np.copysign(np.inf, total - centre)))
+
+    observed = studentised(sums.sum(axis=1), (sums**2).sum(axis=1), 0.0)[0]
+    pattern, count = patterns(sums)
+    total, square = bootstrap_totals(np.stack([pattern[0], pattern[0] ** 2]), count, n_resamples, rng).T
+    reference = studentised(total, square, float(sums.sum()))
+    observed, reference = signed(observed, alternative), signed(reference, alternative)
+    return float((1 + np.sum(reference >= observed - 1e-9)) / (n_resamples + 1))
 
 
-def _flip_test(
-    scores: FloatArray, n_permutations: int, alternative: str, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Scores (K, G) -> observed statistics (K,), unadjusted p (K,), reference statistics (n_permutations, K)."""
+def signed(statistic: FloatArray, alternative: Alternative) -> FloatArray:
+    """The statistic so that large speaks for the alternative."""
     if alternative not in ("greater", "less", "two-sided"):
         raise DataError(f"Unknown alternative {alternative!r}; expected greater, less or two-sided.")
-    scale = np.sqrt(np.sum(scores**2, axis=1))
-    scale[scale == 0] = 1.0  # no difference anywhere: statistic 0 in every permutation, p = 1
-    observed = scores.sum(axis=1) / scale
-    # A pattern and its negative have the same flips: keep one of the two, and drop items without any difference.
-    lead = np.sign(scores[np.argmax(scores != 0, axis=0), np.arange(scores.shape[1])])
-    pattern, count = patterns((scores * lead)[:, lead != 0])
-    reference = flip_totals(pattern, count, n_permutations, rng) / scale
-    if alternative == "less":
-        observed, reference = -observed, -reference
-    elif alternative == "two-sided":
-        observed, reference = np.abs(observed), np.abs(reference)
-    exceed = (1 + np.sum(reference >= observed - 1e-9, axis=0)) / (n_permutations + 1)
-    return observed, exceed, reference
+    if alternative == "two-sided":
+        return np.abs(statistic)
+    return -statistic if alternative == "less" else statistic
 
 
 def _cut(gain: tuple[Interval, ...], draws: FloatArray) -> tuple[Interval, ...]:
@@ -342,19 +290,3 @@ def _cut(gain: tuple[Interval, ...], draws: FloatArray) -> tuple[Interval, ...]:
         )
         for k, i in enumerate(gain)
     )
-
-
-def _checked(clean: FloatArray, noisy: FloatArray, cluster: IntArray | None) -> tuple[FloatArray, FloatArray, IntArray]:
-    clean, noisy = np.asarray(clean, dtype=float), np.atleast_2d(np.asarray(noisy, dtype=float))
-    n = clean.size
-    groups = np.arange(n) if cluster is None else np.asarray(cluster)
-    if clean.ndim != 1 or n == 0 or noisy.shape[1] != n or groups.shape != (n,):
-        raise DataError(
-            f"Paired outcomes need clean (n,), noisy (R, n) and cluster (n,) with n >= 1; "
-            f"found {clean.shape}, {noisy.shape}, {groups.shape}."
-        )
-    for name, values in (("clean", clean), ("noisy", noisy)):
-        outside = values[~np.isnan(values)]
-        if outside.size and (outside.min() < 0 or outside.max() > 1):
-            raise DataError(f"Outcomes lie in [0, 1] (NaN: no answer); {name} has {outside.min()} to {outside.max()}.")
-    return clean, noisy, groups

@@ -83,33 +83,20 @@ def settings_values(cell: CellOutcomes, settings: Sequence[Setting], unparsed: U
     return average(to_values(np.stack([cell.row(s) for s in settings]), unparsed))
 
 
-def drawn_values(cell: CellOutcomes, arm: Arm, routers: Sequence[int], rng: np.random.Generator) -> FloatArray:
-    """Values (R, n) in {0, 1, NaN}: per question one answered replicate of `arm` at each of R router counts, at random.
+def runs_of(cell: CellOutcomes, arm: Arm, routers: Sequence[int]) -> FloatArray:
+    """Values (L, R, n) in {0, 1, NaN}: every replicate of `arm` at each of R router counts.
 
-    For tests. Under no effect, one noisy run and one clean run of a question can be swapped, and flipping the sign of
-    their difference is fair. The mean of several clean runs cannot be swapped with one run: a model that is right 90 %
-    of the time mostly gives a small gain (1 minus a mean) and rarely a large loss, and flips of such skewed differences
-    reject too often. Estimates and intervals use the mean (`settings_values`), which is the more precise.
-
-    Each question gets one random order of its replicates, and every r takes the first of that order which answered: the
-    same replicate at all r where it can be, so that answers that go together stay together. With one replicate nothing
-    is drawn and `rng` is not used. Raises DataError when a router count was not run.
+    A replicate that was not run at one of them is NaN there. Raises DataError when a router count was not run at all.
     """
     runs = [replicates_of(cell, arm, r) for r in routers]
     if not runs or not all(runs):
         raise DataError(f"{cell.model} on {cell.benchmark}: {arm} was not run at every r of {list(routers)}.")
     numbers = sorted({s.replicate for settings in runs for s in settings})
-    if len(numbers) == 1:
-        return to_values(np.stack([cell.row(s) for (s,) in runs]))
-    values = np.full((len(runs), len(numbers), cell.n), np.nan)
+    values = np.full((len(numbers), len(runs), cell.n), np.nan)
     for k, settings in enumerate(runs):
         for s in settings:
-            values[k, numbers.index(s.replicate)] = to_values(cell.row(s))
-    order = rng.permuted(np.tile(np.arange(len(numbers))[:, None], cell.n), axis=0)
-    values = np.take_along_axis(values, order[None], axis=1)
-    first = np.argmax(~np.isnan(values), axis=1)  # 0 where none answered: NaN, as it should be
-    drawn: FloatArray = np.take_along_axis(values, first[:, None], axis=1)[:, 0]
-    return drawn
+            values[numbers.index(s.replicate), k] = to_values(cell.row(s))
+    return values
 
 
 def replicates_of(cell: CellOutcomes, arm: Arm, routers: int) -> tuple[Setting, ...]:
@@ -128,13 +115,16 @@ def sweep_of(
     baseline: Arm = Arm.FORWARD_FULL,
     arm: Arm = Arm.NOISY_REWRITE,
     unparsed: Unparsed = "left_out",
+    first_only: bool = False,
 ) -> Sweep:
     """The paper's sweep: `noisy_rewrite` at every r against `forward_full` at r=1 (song2026, section 4.2).
 
     `baseline=Arm.DIRECT` compares with the original question instead; `arm=Arm.FORWARD_FULL` reads the ensemble control
-    (its r > 1). Raises DataError when the baseline or the arm was not run.
+    (its r > 1). `first_only` reads the first replicate of each, as the paper has one run; otherwise replicates
+    are averaged. Raises DataError when the baseline or the arm was not run.
     """
-    base = replicates_of(cell, baseline, 0 if baseline is Arm.DIRECT else 1)
+    last = 1 if first_only else None
+    base = replicates_of(cell, baseline, 0 if baseline is Arm.DIRECT else 1)[:last]
     counts = tuple(r for r in router_counts(cell, arm) if not (arm is Arm.FORWARD_FULL and r == 1))
     if not base or not counts:
         raise DataError(
@@ -147,7 +137,7 @@ def sweep_of(
         routers=counts,
         question_ids=cell.question_ids,
         clean=settings_values(cell, base, unparsed),
-        noisy=np.stack([settings_values(cell, replicates_of(cell, arm, r), unparsed) for r in counts]),
+        noisy=np.stack([settings_values(cell, replicates_of(cell, arm, r)[:last], unparsed) for r in counts]),
         cluster=cell.cluster,
         n_options=cell.n_options,
     )

@@ -102,8 +102,8 @@ def analyse(
         rng = _rng(seed, m.cell, "self_test")
         tests += self_test(m.cell, thresholds, rng=rng, answers=answers.get(key), texts=m.texts, rows=texts)
     smallest = min(verdicts, key=lambda v: v.n_questions, default=None)
-    sweeps = [sweep_of(m.cell) for m in measured if m.evidence is not None]
-    rows = [row for s in sweeps for row in setting_rows(_answered(s))]
+    sweeps = [sweep_of(m.cell, first_only=True) for m in measured if m.evidence is not None]
+    rows = [row for s in map(_answered, sweeps) if s.routers for row in setting_rows(s)]
     return RunVerdict(
         seed=seed,
         n_resamples=n_resamples,
@@ -274,10 +274,12 @@ def _contrasts(m: _Measured, seed: int, n_resamples: int, control: CellOutcomes 
         ("noisy_vs_clean", "clean", evidence.clean),
         ("noisy_vs_direct", "direct", evidence.direct),
         ("noisy_vs_ensemble", "ensemble control", evidence.ensemble),
+        ("ensemble_vs_clean", "clean", evidence.ensemble_gain),
         ("noisy_vs_clean_without_leak", "clean, without leaked questions", evidence.without_leak),
     ):
         if comparison is not None:
-            out += _rows(name, f"noisy - {against}", comparison)
+            left = "ensemble control" if name == "ensemble_vs_clean" else "noisy"
+            out += _rows(name, f"{left} - {against}", comparison)
 
     noisy, clean = cell.settings_of(Arm.NOISY_REWRITE), replicates_of(cell, Arm.FORWARD_FULL, 1)
 
@@ -293,8 +295,6 @@ def _contrasts(m: _Measured, seed: int, n_resamples: int, control: CellOutcomes 
     if m.keep is not None and not m.keep.all():
         single("noisy_vs_clean_with_leak", "noisy - clean, leaked questions only", noisy, clean, items=~m.keep)
     single("clean_vs_direct", "clean - direct", clean, replicates_of(cell, Arm.DIRECT, 0))
-    ensemble = [s for s in cell.settings_of(Arm.FORWARD_FULL) if s.routers > 1]
-    single("ensemble_vs_clean", "ensemble control - clean, mean over r", ensemble, clean)
     if np.isin(cell.state, (State.UNPARSED, State.TRUNCATED)).any():
         for reading in ("right", "wrong"):
             text = f"noisy - clean, unreadable replies counted as {reading}, mean over r"

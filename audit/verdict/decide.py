@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,11 +11,6 @@ from audit.verdict.evidence import Comparison, Evidence
 from audit.verdict.gates import failed
 from audit.verdict.result import Gate, Status, Verdict
 from audit.verdict.thresholds import Thresholds
-
-ONE_DRAWN = (
-    "Several replicates were run: each p-value uses one of them, drawn at random per question; gains and intervals use "
-    "all of them."
-)
 
 
 @dataclass(frozen=True)
@@ -31,16 +26,6 @@ class Decision:
 def decide(
     evidence: Evidence, gates: Sequence[Gate], thresholds: Thresholds, p_adjusted: float | None = None
 ) -> Decision:
-    """`_decide`, and a sentence on the replicates where several were run and the verdict rests on p-values."""
-    decision = _decide(evidence, gates, thresholds, p_adjusted)
-    if evidence.one_drawn and decision.verdict != Verdict.WITHHELD:
-        return replace(decision, reasons=(*decision.reasons, ONE_DRAWN))
-    return decision
-
-
-def _decide(
-    evidence: Evidence, gates: Sequence[Gate], thresholds: Thresholds, p_adjusted: float | None = None
-) -> Decision:
     """The first that applies: withheld, excess, excess explained by ensembling, brittle, underpowered, no excess.
 
     p_adjusted: the cell's family-wise p after correction over the panel; the cell's own where None.
@@ -49,6 +34,9 @@ def _decide(
     (family-wise corrected) chance variation has shown it: the test's error rate holds at any n, so to call it
     underpowered would hide a finding. What a small sample cannot do is to clear a model, so `underpowered` stands
     before `no excess detected`. `audit.calibrate` measures that `excess` stays within alpha per clean model.
+
+    Noisy beats clean where the test says so and the simultaneous interval lies above zero: a finding whose own interval
+    holds zero is none. The interval is two-sided, so this asks a little more than the one-sided test alone.
     """
     blocking = failed(gates)
     if blocking:
@@ -58,11 +46,17 @@ def _decide(
     overall = family if p_adjusted is None else p_adjusted
     # The panel's correction scales this cell's p; the same factor is applied to each of its router counts.
     factor = max(overall / family, 1.0)
-    over_clean = _beats(evidence.clean, alpha / factor)
+    tested = _beats(evidence.clean, alpha / factor)
+    over_clean = tested & _above_zero(evidence.clean)
     over_direct = over_clean & _beats(evidence.direct, alpha) if evidence.direct else over_clean
     if over_direct:
         return _excess(evidence, gates, thresholds, over_direct, factor)
     reasons = [f"No router count beats the clean baseline after correction (p={overall:.2g})."]
+    if tested and not over_clean:
+        reasons = [
+            f"With r={_join(tested)} the test speaks for a gain over the clean baseline (p={overall:.2g}), but its "
+            "simultaneous 95 % interval still holds zero: that is not counted as a finding."
+        ]
     if over_clean:
         reasons = [
             f"Noisy beats the clean router with r={_join(over_clean)} but not the original question: it may only win "
@@ -120,18 +114,8 @@ def _excess(
     else:
         beyond = routers & _beats(evidence.ensemble, alpha)
         untested = routers - frozenset(evidence.ensemble.routers)
-        mean = evidence.ensemble.mean
         if not beyond and not untested:
-            return Decision(
-                Verdict.EXCESS_EXPLAINED,
-                (
-                    *reasons,
-                    "It does not beat as many routers that delete nothing: on average over r it is "
-                    f"{mean.estimate:+.3f} from them (95 % interval {mean.low:+.3f} to {mean.high:+.3f}).",
-                ),
-                ("Read the gain as an effect of repetition and compute; more questions narrow that interval.",),
-                tuple(sorted(routers)),
-            )
+            return _not_beyond_ensembling(evidence, thresholds, routers, reasons)
         if beyond:
             routers = beyond
             reasons.append(f"It also beats as many routers that delete nothing, with r={_join(beyond)}.")
@@ -149,6 +133,51 @@ def _excess(
     )
 
 
+def _not_beyond_ensembling(
+    evidence: Evidence, thresholds: Thresholds, routers: frozenset[int], reasons: Sequence[str]
+) -> Decision:
+    """Noisy beats clean but not as many routers that delete nothing: explained by these only where there is evidence.
+
+    That noisy does not beat the control may be mere lack of data. It is an explanation where the control itself beats
+    the clean baseline, or where noisy is above the control by less than the effect of interest at every r that counts.
+    """
+    control, gain = evidence.ensemble, evidence.ensemble_gain
+    assert control is not None  # noqa: S101 - the caller compared with it
+    mean = control.mean
+    not_beyond = (
+        "It does not beat as many routers that delete nothing: on average over r it is "
+        f"{mean.estimate:+.3f} from them (95 % interval {mean.low:+.3f} to {mean.high:+.3f})."
+    )
+    also = _beats(gain, thresholds.alpha) & _above_zero(gain) & routers if gain else frozenset()
+    highest = max(control.high[control.routers.index(r)] for r in routers)
+    why = ""
+    if also:
+        why = f"These routers that delete nothing beat the clean baseline too, with r={_join(also)}."
+    elif highest <= thresholds.effect_of_interest:
+        why = (
+            f"What noisy could be above them is at most {highest:.3f} (95 %), less than the effect of interest "
+            f"({thresholds.effect_of_interest:.3f})."
+        )
+    if why:
+        return Decision(
+            Verdict.EXCESS_EXPLAINED,
+            (*reasons, not_beyond, why),
+            ("Read the gain as an effect of repetition and compute.",),
+            tuple(sorted(routers)),
+        )
+    return Decision(
+        Verdict.UNDERPOWERED,
+        (
+            *reasons,
+            not_beyond,
+            "Those routers do not clearly beat the clean baseline either, and noisy could be above them by "
+            f"{highest:.3f}: the data cannot tell deletion from repetition.",
+        ),
+        ("Ask more questions, or run more replicates of the ensemble control, to tell the two apart.",),
+        tuple(sorted(routers)),
+    )
+
+
 def _withheld(gates: Sequence[Gate], reason: str = "") -> Decision:
     reasons = tuple(f"{g.name}: {g.detail}" for g in gates)
     return Decision(
@@ -159,6 +188,11 @@ def _withheld(gates: Sequence[Gate], reason: str = "") -> Decision:
 def _beats(comparison: Comparison, alpha: float) -> frozenset[int]:
     """Router counts whose step-down adjusted p is at most alpha."""
     return frozenset(r for r, p in zip(comparison.routers, comparison.adjusted, strict=True) if p <= alpha + 1e-12)
+
+
+def _above_zero(comparison: Comparison) -> frozenset[int]:
+    """Router counts whose simultaneous interval lies above zero."""
+    return frozenset(r for r, low in zip(comparison.routers, comparison.low, strict=True) if low > 0)
 
 
 def _join(routers: frozenset[int]) -> str:

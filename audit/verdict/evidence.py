@@ -1,15 +1,13 @@
 """The statistics that a verdict rests on, for one cell. The analysis and the calibration both call `measure`.
 
-Three comparisons, each over all r at once: noisy against the clean baseline, against `direct`, and against the ensemble
-control at the same r. Each gives one family-wise p and step-down adjusted p per r (max-statistic sign flips).
-
-Where a setting was run with several replicates, estimates and intervals use their mean, and p-values one replicate
-drawn per question (`values.drawn_values` says why). The noisy draw is the same in all comparisons of a cell.
+Comparisons, each over all r at once: noisy against the clean baseline, against `direct`, and against the ensemble
+control at the same r; and the ensemble control against the clean baseline. Each gives one family-wise p and step-down
+adjusted p per r (max-statistic permutation). Replicates of a setting are all used, by estimates, intervals and tests.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,23 +15,23 @@ from audit.errors import DataError
 from audit.records import Arm
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray
+from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.power import discordance_of, minimum_detectable_gain
-from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, max_statistic_permutation
-from audit.statistics.values import Sweep, average, drawn_values, replicates_of, settings_values, sweep_of
+from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, expansion
+from audit.statistics.values import Sweep, average, replicates_of, runs_of, sweep_of
 from audit.verdict.thresholds import Thresholds
 
 CONFIDENCE = 0.95
-COMPARED = (Arm.NOISY_REWRITE, Arm.FORWARD_FULL, Arm.DIRECT)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The noisy arm minus something else, at R router counts over the same questions.
+    """One arm minus another, at R router counts over the same questions.
 
     gain, pvalues, adjusted, low, high: (R,). low and high are simultaneous: they hold for all r together with 95 %.
     pointwise: one BCa interval a router count. mean: the gain averaged over r, with its interval. family_p: one p for
     "any r". improve, degrade: (R,) counts, fractions where replicates were averaged. n: (R,) pairs with both answers.
-    With several replicates, gain and limits use all of them, the p-values one drawn per question.
+    p-values are one-sided.
     """
 
     routers: tuple[int, ...]
@@ -61,7 +59,7 @@ class Evidence:
 
     without_leak: against clean, each r without the questions of which a noisy message at that r states the answer; None
     when there are no leaks or nothing is left. mde: smallest detectable gain (NaN: none). Accuracies are 0-1.
-    one_drawn: several replicates were run of a setting, so that the p-values use one drawn per question.
+    ensemble_gain: the ensemble control against clean, for what repetition alone gains.
     """
 
     clean: Comparison
@@ -73,7 +71,7 @@ class Evidence:
     chance: float
     discordance: float
     mde: float
-    one_drawn: bool = False
+    ensemble_gain: Comparison | None = None
 
     @property
     def largest_compatible(self) -> float:
@@ -102,32 +100,30 @@ def measure(
     Raises DataError when the clean or the noisy arm was not run or shares no answered question.
     """
     sweep = sweep_of(cell)
-    settings = {"rng": rng, "n_resamples": n_resamples, "intervals": intervals}
-    noisy, base = drawn_pair(cell, sweep.routers, rng)
-    clean = compare(
-        sweep.noisy,
-        sweep.clean[None],
-        sweep.routers,
-        sweep.cluster,
-        tested=noisy - base,
-        **settings,  # type: ignore[arg-type]
-    )
-    direct = ensemble = leakless = None
+    noisy, base = runs_of(cell, Arm.NOISY_REWRITE, sweep.routers), runs_of(cell, Arm.FORWARD_FULL, (1,))
+
+    def against(runs: FloatArray, other: FloatArray, routers: tuple[int, ...] = sweep.routers) -> Comparison | None:
+        if not np.any(~np.isnan(average(runs) - average(other))):
+            return None
+        return compare(runs, other, routers, sweep.cluster, rng=rng, n_resamples=n_resamples, intervals=intervals)
+
+    clean = against(noisy, base)
+    if clean is None:
+        raise DataError("Not one question has an answer in both arms: nothing can be compared.")
+    direct = ensemble = ensemble_gain = leakless = None
     direct_accuracy = None
     if replicates_of(cell, Arm.DIRECT, 0):
-        values = settings_values(cell, replicates_of(cell, Arm.DIRECT, 0))
-        direct_accuracy = float(np.nanmean(values)) if np.any(~np.isnan(values)) else None
-        tested = noisy - drawn_values(cell, Arm.DIRECT, (0,), rng)
-        direct = _if_paired(sweep, values[None], sweep.routers, tested, settings)
+        original = runs_of(cell, Arm.DIRECT, (0,))
+        direct_accuracy = float(np.nanmean(average(original))) if np.any(~np.isnan(original)) else None
+        direct = against(noisy, original)
     shared = tuple(r for r in sweep.routers if replicates_of(cell, Arm.FORWARD_FULL, r))
     if any(r > 1 for r in shared):
-        control = np.stack([settings_values(cell, replicates_of(cell, Arm.FORWARD_FULL, r)) for r in shared])
-        tested = noisy[[sweep.routers.index(r) for r in shared]] - drawn_values(cell, Arm.FORWARD_FULL, shared, rng)
-        ensemble = _if_paired(sweep, control, shared, tested, settings)
+        control = runs_of(cell, Arm.FORWARD_FULL, shared)
+        ensemble = against(noisy[:, [sweep.routers.index(r) for r in shared]], control, shared)
+        more = tuple(r for r in shared if r > 1)
+        ensemble_gain = against(runs_of(cell, Arm.FORWARD_FULL, more), base, more)
     if without_leak is not None and not np.all(without_leak):
-        kept = replace(sweep, noisy=np.where(without_leak, sweep.noisy, np.nan))
-        tested = np.where(without_leak, noisy - base, np.nan)
-        leakless = _if_paired(kept, kept.clean[None], sweep.routers, tested, settings)
+        leakless = against(np.where(without_leak, noisy, np.nan), base)
     discordance = discordance_of(sweep.clean, sweep.noisy)
     return Evidence(
         clean=clean,
@@ -139,26 +135,22 @@ def measure(
         chance=chance_level(cell.n_options),
         discordance=discordance,
         mde=detectable_gain(sweep, discordance, thresholds, panel) if mde is None else mde,
-        one_drawn=any(len(replicates_of(cell, s.arm, s.routers)) > 1 for s in cell.settings if s.arm in COMPARED),
+        ensemble_gain=ensemble_gain,
     )
 
 
-def drawn_pair(cell: CellOutcomes, routers: tuple[int, ...], rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Noisy (R, n) and clean (1, n), one replicate drawn per question: what the p-values look at."""
-    noisy = drawn_values(cell, Arm.NOISY_REWRITE, routers, rng)
-    return noisy, drawn_values(cell, Arm.FORWARD_FULL, (1,), rng)
-
-
 def detectable_gain(sweep: Sweep, discordance: float, thresholds: Thresholds, panel: int = 1) -> float:
-    """Minimum detectable gain of this sweep, each r tested at alpha / (R x panel): a bound for the max-statistic test
-    and Holm over the cells of a panel. It is the gain against the clean baseline alone, at one r.
+    """Minimum detectable gain of this sweep, each r tested at alpha / (2 R x panel).
+
+    A bound for the max-statistic test, whose two-sided interval must lie above zero too, and Holm over the cells of a
+    panel. It is the gain against the clean baseline alone, at one r.
 
     With clusters, n is divided by the design effect of the observed differences, so that 100 questions on five passages
     do not pass for 100 independent ones; with so few clusters that no flip of signs can reject, no gain is detectable.
     """
     difference = sweep.noisy - sweep.clean
     n = int(np.median(np.sum(~np.isnan(difference), axis=1)))
-    if n < 1 or not can_reject(np.unique(sweep.cluster).size, thresholds.alpha / panel):
+    if n < 1 or not can_reject(np.unique(sweep.cluster).size, thresholds.alpha / (2 * panel)):
         return float("nan")
     if np.unique(sweep.cluster).size < sweep.n:
         d = np.nan_to_num(average(difference))
@@ -167,7 +159,7 @@ def detectable_gain(sweep: Sweep, discordance: float, thresholds: Thresholds, pa
         effect = float(np.sum(summed**2) / np.sum(d**2)) if np.any(d) else 1.0
         n = max(int(n / max(effect, 1.0)), 1)
     return minimum_detectable_gain(
-        n, discordance, alpha=thresholds.alpha, n_tests=len(sweep.routers) * panel, power=thresholds.power
+        n, discordance, alpha=thresholds.alpha / 2, n_tests=len(sweep.routers) * panel, power=thresholds.power
     )
 
 
@@ -177,46 +169,41 @@ def can_reject(clusters: int, alpha: float) -> bool:
 
 
 def compare(
-    noisy: FloatArray,
-    base: FloatArray,
+    runs: FloatArray,
+    other: FloatArray,
     routers: tuple[int, ...],
     cluster: IntArray,
     *,
     rng: np.random.Generator,
     n_resamples: int,
     intervals: bool = True,
-    tested: FloatArray | None = None,
 ) -> Comparison:
-    """Noisy (R, n) minus base (R, n) or (1, n), values in [0, 1] or NaN, paired by question.
+    """Runs (L, R, n) of one arm minus runs (K, R, n) or (K, 1, n) of another: 0, 1 or NaN, paired by question.
 
-    tested: (R, n) differences that the p-values look at, -1, 0, 1 or NaN; those of noisy and base where None, which is
-    right for one replicate of each. Means of replicates need `drawn_values`.
-
-    The routines below take one shared baseline. A baseline of its own for each r is the same problem in the
-    differences: 1/2 + d/2 against 1/2 has half the difference, the same p, and half the interval.
+    The bootstrap takes one shared baseline. A baseline of its own for each r is the same problem in the differences:
+    1/2 + d/2 against 1/2 has half the difference and half the interval.
 
     Fewer than five clusters (one subject, say) get the limits -1 and 1: resampling them shows no spread to speak of,
     and the zero width of a single one would clear any model.
     """
+    noisy, base = average(runs), average(other)
     d = noisy - base
     n = np.sum(~np.isnan(d), axis=1).astype(np.int64)
-    if not n.any():
-        raise DataError("Not one question has an answer in both arms: nothing can be compared.")
     half = np.full(d.shape[1], 0.5)
-    signs = half + (d if tested is None else tested) / 2
-    test = max_statistic_permutation(half, signs, cluster, n_permutations=n_resamples, rng=rng)
+    test = max_statistic_exchange(runs, other, cluster, n_permutations=n_resamples, rng=rng)
     with np.errstate(invalid="ignore"):
         gain = np.nansum(d, axis=1) / np.where(n > 0, n, np.nan)
     nothing = Interval(float("nan"), float("nan"), float("nan"), CONFIDENCE, "bca", float("nan"))
     pointwise: tuple[Interval, ...] = (nothing,) * len(routers)
     mean = Interval(float(np.nanmean(gain)), float("nan"), float("nan"), CONFIDENCE, "bca", float("nan"))
     low = high = np.full(len(routers), np.nan)
-    enough = can_reject(np.unique(cluster[np.any(~np.isnan(d), axis=0)]).size, 1 - CONFIDENCE)
+    clusters = np.unique(cluster[np.any(~np.isnan(d), axis=0)]).size
+    enough = can_reject(clusters, 1 - CONFIDENCE)
     if intervals and enough:
         draws = bootstrap_sweep(half, half + d / 2, cluster, routers=routers, n_resamples=n_resamples, rng=rng)
-        pointwise = tuple(_doubled(i) for i in draws.gain.intervals(CONFIDENCE))
-        mean = _doubled(draws.mean_gain.intervals(CONFIDENCE)[0])
-        low, high = simultaneous(draws.gain)
+        pointwise = tuple(_doubled(i) for i in draws.gain.intervals(CONFIDENCE, units=clusters))
+        mean = _doubled(draws.mean_gain.intervals(CONFIDENCE, units=clusters)[0])
+        low, high = simultaneous(draws.gain, units=clusters)
         low, high = 2 * low, 2 * high
     elif intervals:
         pointwise = tuple(Interval(float(g), -1.0, 1.0, CONFIDENCE, "bca", float("nan")) for g in gain)
@@ -240,8 +227,10 @@ def compare(
     )
 
 
-def simultaneous(gain: Resamples, confidence: float = CONFIDENCE) -> tuple[FloatArray, FloatArray]:
-    """Limits (R,), (R,) that hold for all R gains together: estimate +- c * se.
+def simultaneous(
+    gain: Resamples, confidence: float = CONFIDENCE, units: int | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Limits (R,), (R,) that hold for all R gains together: estimate +- c * se, widened for few units (`expansion`).
 
     c is the quantile over resamples of the largest |resample - estimate| / se (a bootstrap max-t interval; Romano &
     Wolf 2005, Econometrica 73). A gain whose resamples never move has limits equal to its estimate.
@@ -254,16 +243,8 @@ def simultaneous(gain: Resamples, confidence: float = CONFIDENCE) -> tuple[Float
     finite = np.where(np.isnan(t), -np.inf, t).max(axis=1)
     moved = finite[np.isfinite(finite)]
     c = float(np.quantile(moved, confidence)) if moved.size else 0.0
+    c *= expansion(confidence, units)
     return gain.estimate - c * se, gain.estimate + c * se
-
-
-def _if_paired(
-    sweep: Sweep, base: FloatArray, routers: tuple[int, ...], tested: FloatArray, settings: dict[str, object]
-) -> Comparison | None:
-    noisy = sweep.noisy[[sweep.routers.index(r) for r in routers]]
-    if not np.any(~np.isnan(noisy - base)):
-        return None
-    return compare(noisy, base, routers, sweep.cluster, tested=tested, **settings)  # type: ignore[arg-type]
 
 
 def _doubled(i: Interval) -> Interval:

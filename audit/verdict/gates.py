@@ -13,8 +13,9 @@ import numpy as np
 from audit.records import Arm, Reading, Setting
 from audit.statistics.chance import chance_check, chance_level
 from audit.statistics.contrasts import paired_test
+from audit.statistics.mcnemar import cochran_q
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
-from audit.statistics.values import replicates_of, settings_values, to_values
+from audit.statistics.values import average, replicates_of, runs_of, settings_values, to_values
 from audit.verdict.result import MAX_ITEMS, Gate, Status
 from audit.verdict.texts import TextMeasures
 from audit.verdict.thresholds import Thresholds
@@ -30,6 +31,7 @@ def all_gates(
         parseability(cell, thresholds),
         above_chance(cell, thresholds),
         pairing(cell, thresholds),
+        noise_floor(cell, thresholds),
         exact_values(cell),
         clean_fidelity(cell, texts, thresholds),
         manipulation_reached_worker(texts, thresholds),
@@ -192,6 +194,36 @@ def _agreement(values: FloatArray, reference: FloatArray, cell: CellOutcomes, th
     return float(np.corrcoef(a, b)[0, 1] * np.sqrt(a.size - 1))
 
 
+def noise_floor(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
+    """Replicates of the clean arm differ only in their seeds, so they are equally accurate: Cochran's Q over them."""
+    name, limit = "noise_floor", thresholds.noise_floor_alpha
+    source = "ours; Cochran's Q between the clean replicates; conf/verdict: noise_floor_alpha"
+    replicates = _clean_settings(cell)
+    if len(replicates) < 2:
+        return _absent(name, limit, source, "There is one replicate of the clean arm: nothing to compare it with.")
+    runs = runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
+    complete = runs[:, ~np.isnan(runs).any(axis=0)]
+    if not complete.size:
+        return _absent(name, limit, source, "No question is answered in every replicate of the clean arm.")
+    p = cochran_q(complete).pvalue
+    passed = p > limit
+    shown = ", ".join(f"{accuracy:.3f}" for accuracy in complete.mean(axis=1))
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=p,
+        threshold=limit,
+        source=source,
+        detail=f"The {len(replicates)} replicates of the clean arm (accuracies {shown}) differ "
+        f"{'no more' if passed else 'more'} than chance explains (p={p:.2g}).",
+        advice=""
+        if passed
+        else "Something other than the seed changed between runs of the same condition: compare their shards (engine, "
+        "prompts, truncated replies), and repeat the run.",
+        numbers={"replicates": float(len(replicates)), "questions": float(complete.shape[1])},
+    )
+
+
 def exact_values(cell: CellOutcomes) -> Gate:
     """Values that real data rarely give: an accuracy of exactly 0 or 1, no changed answer in any noisy setting.
 
@@ -235,7 +267,7 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: T
     """A clean router that loses the question lowers the baseline and manufactures gains.
 
     Fails when the clean arm (mean of its replicates) loses more than `clean_loss_max` against direct and more than
-    chance explains (exact McNemar, or a sign flip where replicates were averaged, at alpha), or when more than
+    chance explains (exact McNemar, or an exchange of runs where there are replicates, at alpha), or when more than
     `lossy_share_max` of the clean messages drop an option or the stem.
     number: the loss where that fails or is all there is, else the lossy share.
     """
@@ -246,11 +278,11 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: T
     clean_settings, direct_settings = _clean_settings(cell), replicates_of(cell, Arm.DIRECT, 0)
     if clean_settings and direct_settings:
         # All clean replicates: the baseline of the effect is their average, so its loss is too.
-        direct, clean = settings_values(cell, direct_settings), settings_values(cell, clean_settings)
-        both = ~np.isnan(direct) & ~np.isnan(clean)
-        if both.any():
-            loss = float(np.mean(direct[both] - clean[both]))
-            # A fixed seed: a gate is a function of the data alone (the sign flip draws, McNemar does not).
+        direct, clean = runs_of(cell, Arm.DIRECT, (0,))[:, 0], runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
+        difference = average(direct) - average(clean)
+        if np.any(~np.isnan(difference)):
+            loss = float(np.nanmean(difference))
+            # A fixed seed: a gate is a function of the data alone (the exchange of runs draws, McNemar does not).
             _, p = paired_test(direct, clean, cell.cluster, rng=np.random.default_rng(0))
             numbers |= {"loss": loss, "loss_p": p, "loss_max": thresholds.clean_loss_max}
             loss_fails = loss > thresholds.clean_loss_max and p <= thresholds.alpha

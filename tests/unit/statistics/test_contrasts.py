@@ -115,10 +115,10 @@ def test_each_control_is_read_from_its_own_arm():
     assert ensemble.name == "noisy - ensemble control at r=2"
 
 
-def test_mean_over_r_uses_a_sign_flip_and_shared_r_only():
+def test_mean_over_r_is_a_bootstrap_t_over_shared_r_only():
     c = full(effect=0.3)
     mean = noisy_against_clean(c, None, rng=rng())
-    assert mean.test == "sign_flip"
+    assert mean.test == "bootstrap_t"
     assert mean.difference == pytest.approx((c.row(NOISY1) + c.row(NOISY2)).mean() / 2 - c.row(CLEAN).mean())
     shared = noisy_against_ensemble(c, None, rng=rng())  # r=2 is the only one that both have
     assert shared.difference == pytest.approx(c.row(NOISY2).mean() - c.row(ENSEMBLE2).mean())
@@ -141,12 +141,12 @@ def test_with_and_without_items():
         noisy_against_clean(c, 2, rng=rng(), items=leak[:4])
 
 
-def test_clusters_make_it_a_sign_flip_of_clusters():
+def test_clusters_are_exchanged_as_wholes():
     base = full(40, effect=0.3)
     rows = {s: np.repeat(base.row(s), 5) for s in base.settings}
     repeated = contrast(cell(rows, np.repeat(np.arange(40), 5)), [NOISY2], [CLEAN], rng=rng())
     single = contrast(base, [NOISY2], [CLEAN], rng=rng())
-    assert repeated.test == "sign_flip"
+    assert repeated.test == "exchange"
     assert repeated.pvalue == pytest.approx(single.pvalue, abs=0.01)
     assert repeated.interval.se == pytest.approx(single.interval.se, rel=0.05)
 

@@ -13,7 +13,7 @@ from audit.statistics.hypotheses import (
     sensitivity_slope,
     slope_weights,
 )
-from audit.statistics.resampling import max_statistic_permutation
+from audit.statistics.permutation import max_statistic_permutation
 from audit.statistics.values import Sweep
 
 

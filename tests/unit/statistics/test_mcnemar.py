@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.contingency_tables import cochrans_q, mcnemar
 
 from audit.errors import DataError
-from audit.statistics.mcnemar import mcnemar_exact
+from audit.statistics.mcnemar import cochran_q, mcnemar_exact
 
 counts = st.integers(0, 60)
 
@@ -71,3 +71,22 @@ def test_counts_must_be_counts(bad):
 def test_unknown_alternative():
     with pytest.raises(DataError, match="greater, less or two-sided"):
         mcnemar_exact(1, 2, "bigger")
+
+
+def test_cochran_q_agrees_with_statsmodels():
+    generator = np.random.default_rng(3)
+    for k in (2, 3, 5):
+        outcomes = (generator.random((k, 80)) < generator.beta(1, 1, size=80)).astype(float)
+        outcomes[0] = np.maximum(outcomes[0], generator.random(80) < 0.15)
+        theirs = cochrans_q(outcomes.T)
+        ours = cochran_q(outcomes)
+        assert (ours.statistic, ours.pvalue, ours.df) == pytest.approx((theirs.statistic, theirs.pvalue, k - 1))
+
+
+def test_cochran_q_of_two_is_mcnemar_and_of_equal_conditions_nothing():
+    outcomes = np.array([[1] * 9 + [0] * 4 + [1] * 7, [0] * 9 + [1] * 4 + [1] * 7])
+    assert cochran_q(outcomes).statistic == pytest.approx((9 - 4) ** 2 / 13)
+    assert cochran_q(np.ones((3, 5))).pvalue == 1 and cochran_q(outcomes[[0, 0]]).pvalue == 1
+    for wrong in (np.ones((1, 5)), np.ones(5), np.full((2, 5), 0.5), np.array([[1, np.nan], [0, 1]])):
+        with pytest.raises(DataError, match="Cochran"):
+            cochran_q(wrong)

@@ -1,5 +1,3 @@
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,13 +6,7 @@ from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.drawing import bootstrap_totals, cluster_sums, flip_totals, patterns
-from audit.statistics.mcnemar import mcnemar_exact
-from audit.statistics.resampling import (
-    bootstrap_sweep,
-    max_statistic_permutation,
-    paired_bootstrap,
-    sign_flip_pvalue,
-)
+from audit.statistics.resampling import bootstrap_sweep, expansion, paired_bootstrap, studentised_pvalue
 
 
 def outcomes(n=120, r=3, seed=0, effect=0.0):
@@ -210,175 +202,43 @@ def test_bad_shapes_and_values(clean, noisy, cluster):
         paired_bootstrap(clean, noisy, cluster, rng=rng())
 
 
-# ---------------------------------------------------------------- max-statistic test
+# ---------------------------------------------------------------- few units, and means over settings
 
 
-def exact_max_test(scores):
-    """Every sign flip of the items' score vectors (K, n): family-wise p, single p, step-down p."""
-    scale = np.sqrt((scores**2).sum(axis=1))
-    t = scores.sum(axis=1) / scale
-    flips = np.array(list(itertools.product([-1, 1], repeat=scores.shape[1])))
-    reference = flips @ scores.T / scale
-    single = (reference >= t - 1e-9).mean(axis=0)
-    order = np.argsort(-t)
-    stepped = np.empty(len(t))
-    worst = 0.0
-    for step, k in enumerate(order):
-        worst = max(worst, (reference[:, order[step:]].max(axis=1) >= t[k] - 1e-9).mean())
-        stepped[k] = worst
-    return (reference.max(axis=1) >= t.max() - 1e-9).mean(), single, stepped
+def test_an_interval_of_few_units_is_wider_by_what_t_and_the_lost_degree_of_freedom_say():
+    # m = 10: t_9 = 2.262157, z = 1.959964, sqrt(10 / 9) = 1.054093
+    assert expansion(0.95, 10) == pytest.approx(2.262157 / 1.959964 * 1.054093, abs=1e-5)
+    assert expansion(0.95, 10_000) == pytest.approx(1, abs=5e-4) and expansion(0.95, None) == 1
+    clean, noisy = outcomes(n=10, r=1)
+    gain = bootstrap_sweep(clean, noisy, n_resamples=20_000, rng=rng()).gain
+    (plain,), (wide,) = gain.intervals(method="percentile"), gain.intervals(method="percentile", units=10)
+    tail = stats.norm.cdf(-1.959964 * expansion(0.95, 10))
+    assert (wide.low, wide.high) == pytest.approx(np.quantile(gain.draws[:, 0], [tail, 1 - tail]))
+    assert wide.high - wide.low > plain.high - plain.low and wide.confidence == 0.95
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_agrees_with_every_permutation_of_a_small_sample(seed):
-    clean, noisy = outcomes(n=13, r=3, seed=seed, effect=0.25)
-    family, single, stepped = exact_max_test(noisy - clean)
-    ours = max_statistic_permutation(clean, noisy, n_permutations=40_000, rng=rng())
-    # Monte-Carlo standard error of a p-value: at most .5 / 200 = .0025.
-    assert ours.pvalue == pytest.approx(family, abs=0.01)
-    assert np.allclose(ours.pvalues, single, atol=0.01)
-    assert np.allclose(ours.adjusted, stepped, atol=0.01)
-    assert ours.best == int(np.argmax(ours.statistic))
+def test_bootstrap_t_agrees_with_resampling_item_by_item():
+    scores = rng(4).choice([-1, -0.5, 0, 0.25, 1], size=40) + 0.1
+    scores[7] = np.nan
+    seen = scores[~np.isnan(scores)]
+    t = seen.mean() / (seen.std() / np.sqrt(39))
+    picked = seen[rng(5).integers(0, 39, size=(40_000, 39))]
+    reference = (picked.mean(axis=1) - seen.mean()) / (picked.std(axis=1) / np.sqrt(39))
+    ours = studentised_pvalue(scores, n_resamples=40_000, rng=rng())
+    assert ours == pytest.approx(np.mean(reference >= t), abs=0.01)  # Monte-Carlo standard error: at most .0035
+    less = studentised_pvalue(scores, n_resamples=40_000, alternative="less", rng=rng())
+    assert ours + less == pytest.approx(1, abs=0.02)
+    # Each item eight times over, in clusters, is the same evidence.
+    clusters = np.repeat(np.arange(40), 8)
+    again = studentised_pvalue(np.repeat(scores, 8), clusters, n_resamples=40_000, rng=rng())
+    assert again == pytest.approx(ours, abs=0.01)
+    assert studentised_pvalue(np.zeros(20), rng=rng()) == 1 and studentised_pvalue(np.full(3, np.nan), rng=rng()) == 1
 
 
-def test_one_setting_is_the_exact_mcnemar_test():
-    clean, noisy = outcomes(n=200, r=1, effect=0.08)
-    b, c = int(((noisy[0] - clean) > 0).sum()), int(((noisy[0] - clean) < 0).sum())
-    ours = max_statistic_permutation(clean, noisy, n_permutations=40_000, rng=rng())
-    assert ours.pvalue == pytest.approx(mcnemar_exact(b, c).pvalue, abs=0.01)
-    assert ours.statistic[0] == pytest.approx(mcnemar_exact(b, c).statistic)
-
-
-def test_agrees_with_scipy_permutation_test():
-    clean, noisy = outcomes(n=80, r=1, effect=0.1)
-    scipy = stats.permutation_test(
-        (noisy[0], clean), lambda x, y, axis: np.mean(x - y, axis=axis), permutation_type="samples",
-        alternative="greater", n_resamples=20_000, vectorized=True, rng=rng(),
-    )  # fmt: skip
-    ours = max_statistic_permutation(clean, noisy, n_permutations=20_000, rng=rng())
-    assert ours.pvalue == pytest.approx(scipy.pvalue, abs=0.012)
-    assert sign_flip_pvalue(noisy[0] - clean, n_permutations=20_000, rng=rng()) == pytest.approx(
-        scipy.pvalue, abs=0.012
-    )
-
-
-def test_alternatives_mirror_each_other():
-    clean, noisy = outcomes(r=1, effect=0.1)
-    up = max_statistic_permutation(clean, noisy, rng=rng())
-    down = max_statistic_permutation(noisy[0], clean[None], alternative="less", rng=rng())
-    both = max_statistic_permutation(clean, noisy, alternative="two-sided", rng=rng())
-    assert up.pvalue == pytest.approx(down.pvalue, abs=0.01)
-    assert both.pvalue == pytest.approx(2 * up.pvalue, abs=0.015)
-    with pytest.raises(DataError):
-        max_statistic_permutation(clean, noisy, alternative="up", rng=rng())
-
-
-def test_adjusted_p_lie_between_single_p_and_bonferroni():
-    clean, noisy = outcomes(n=300, r=6, effect=0.03)
-    result = max_statistic_permutation(clean, noisy, rng=rng())
-    assert np.all(result.adjusted >= result.pvalues)
-    assert np.all(result.adjusted <= np.minimum(1, 6 * result.pvalues) + 0.01)
-    assert result.pvalue == result.adjusted.min()
-
-
-def test_flipping_whole_clusters_sees_less_evidence_in_repeated_items():
-    clean, noisy = outcomes(n=25, r=1, seed=3, effect=0.25)
-    repeat = (np.repeat(clean, 8), np.repeat(noisy, 8, axis=1))
-    single = max_statistic_permutation(clean, noisy, n_permutations=20_000, rng=rng())
-    whole = max_statistic_permutation(*repeat, np.repeat(np.arange(25), 8), n_permutations=20_000, rng=rng())
-    assert whole.pvalue == pytest.approx(single.pvalue, abs=0.012)
-    assert max_statistic_permutation(*repeat, rng=rng()).pvalue < single.pvalue / 3
-
-
-def test_item_order_changes_nothing():
-    clean, noisy = outcomes(effect=0.05)
-    order = rng(8).permutation(clean.size)
-    a = max_statistic_permutation(clean, noisy, rng=rng())
-    b = max_statistic_permutation(clean[order], noisy[:, order], rng=rng())
-    assert a.pvalue == b.pvalue and a.adjusted.tolist() == b.adjusted.tolist()
-
-
-def test_pairing_matters():
-    clean = np.array([1.0] * 60 + [0.0] * 60)
-    noisy = clean.copy()
-    noisy[60:68] = 1.0  # eight improve, none degrades
-    paired = max_statistic_permutation(clean, noisy[None], rng=rng()).pvalue
-    broken = max_statistic_permutation(clean, rng(2).permutation(noisy)[None], rng=rng()).pvalue
-    assert paired == pytest.approx(1 / 256, abs=0.003)
-    assert broken > 0.05
-
-
-def test_no_difference_anywhere_is_p_one():
-    clean, _ = outcomes()
-    result = max_statistic_permutation(clean, np.stack([clean, clean]), rng=rng())
-    assert result.pvalue == 1.0 and result.adjusted.tolist() == [1.0, 1.0]
-
-
-def test_missing_pairs_are_left_out_and_counted():
-    clean, noisy = outcomes(n=50, r=2, effect=0.2)
-    noisy[0, 10:] = np.nan
-    result = max_statistic_permutation(clean, noisy, rng=rng())
-    assert result.n_pairs.tolist() == [10, 50]
-    alone = max_statistic_permutation(clean[:10], noisy[:1, :10], n_permutations=40_000, rng=rng())
-    assert result.pvalues[0] == pytest.approx(alone.pvalue, abs=0.02)
-
-
-def no_effect(kind, generator, n=100, r=9):
-    if kind == "hard":
-        p = np.full(n, 0.1)
-    elif kind == "easy":
-        p = np.full(n, 0.9)
-    else:
-        p = generator.beta(1, 1, size=n)
-    clean = generator.random(n) < p
-    if kind != "nested":
-        return clean.astype(float), (generator.random((r, n)) < p).astype(float)
-    # Nested draws: a setting keeps most of the luck of the one before it; clean has luck of its own.
-    luck, noisy = generator.random(n), []
-    for _ in range(r):
-        luck = np.where(generator.random(n) < 0.8, luck, generator.random(n))
-        noisy.append(luck < p)
-    return clean.astype(float), np.array(noisy, dtype=float)
-
-
-@pytest.mark.parametrize("kind", ["mixed", "hard", "easy", "nested"])
-def test_family_wise_level_with_a_shared_baseline(kind):
-    # "mixed" is also clean against clean: nine replicates of the clean arm as settings. 800 models without effect;
-    # Monte-Carlo standard error of a rate of 5 %: 0.77 points; allowed: 3 of them.
-    generator, trials = rng(21), 800
-    p = [
-        max_statistic_permutation(*no_effect(kind, generator), n_permutations=499, rng=generator).pvalue
-        for _ in range(trials)
-    ]
-    assert 0.025 <= np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * 0.0077
-    # The paper's rule convicts most of these models.
-    convicted = [(q.mean(axis=1) > c.mean()).any() for c, q in (no_effect(kind, generator) for _ in range(200))]
-    assert np.mean(convicted) > 0.5
-
-
-def test_a_real_effect_in_one_setting_leaves_the_others_at_their_level():
-    # Strong control: setting 0 has a large gain, the eight others none. False rejections among them: at most 5 %.
-    generator, trials, false, found = rng(31), 400, 0, 0
+def test_bootstrap_t_keeps_its_level_where_sign_flips_of_skewed_means_do_not():
+    # One clean run against the mean of nine noisy ones, right nine times in ten: the differences are skewed.
+    generator, trials, p = rng(6), 600, []
     for _ in range(trials):
-        clean, noisy = no_effect("mixed", generator)
-        noisy[0] = np.maximum(noisy[0], generator.random(100) < 0.5)
-        adjusted = max_statistic_permutation(clean, noisy, n_permutations=499, rng=generator).adjusted
-        false += bool((adjusted[1:] <= 0.05).any())
-        found += bool(adjusted[0] <= 0.05)
-    assert found / trials > 0.9
-    assert false / trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
-
-
-def test_step_down_never_ranks_a_smaller_statistic_as_stronger_evidence():
-    # Setting 0: 5 improve, 0 degrade (t = 2.24, p = 1/32). Setting 1, on other items: 18 improve, 7 degrade (t = 2.20,
-    # p = .0216). Step 1: either reaches 2.24, 1 - (1 - 1/32)(1 - P(Bin(25) >= 19)) = .0383; alone: .0216.
-    clean, noisy = np.zeros(30), np.zeros((2, 30))
-    noisy[0, :5] = 1
-    noisy[1, 5:23] = 1
-    clean[23:] = 1
-    noisy[0, 23:] = 1  # the seven that setting 1 loses stay right under setting 0
-    expected = 1 - (1 - 1 / 32) * (1 - stats.binom.sf(18, 25, 0.5))
-    result = max_statistic_permutation(clean, noisy, n_permutations=40_000, rng=rng())
-    assert result.statistic == pytest.approx([5 / np.sqrt(5), 11 / np.sqrt(25)])
-    assert result.pvalues[1] == pytest.approx(stats.binom.sf(17, 25, 0.5), abs=0.004)
-    assert result.adjusted == pytest.approx([expected, expected], abs=0.005)
+        d = (generator.random((9, 100)) < 0.9).mean(axis=0) - (generator.random(100) < 0.9)
+        p.append(studentised_pvalue(-d, n_resamples=299, rng=generator))
+    assert np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)

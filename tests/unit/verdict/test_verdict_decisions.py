@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from audit.records import Arm, Outcome, Setting
-from audit.statistics.paired import CellOutcomes
+from audit.statistics.paired import CellOutcomes, pair_outcomes
 from audit.synthetic import Faults, outcome_columns, synthetic_outcomes
 from audit.verdict.analysis import analyse, credible
 from audit.verdict.decide import decide
@@ -24,6 +24,11 @@ MULTI = {1: 0.0, 2: 0.12, 3: 0.12}  # an effect of several messages: none with o
 
 def rows(n: int = 1200, seed: int = 3, **options: Any) -> list[Outcome]:
     return synthetic_outcomes(n, ROUTERS, rng=np.random.default_rng(seed), **options)
+
+
+def cell_of_rows(outcomes: list[Outcome]) -> CellOutcomes:
+    (cell,) = pair_outcomes(outcome_columns(outcomes))
+    return cell
 
 
 def judged(outcomes: list[Outcome], texts: bool = False) -> CellVerdict:
@@ -79,9 +84,37 @@ def test_a_gain_that_only_wins_back_what_the_clean_router_lost_is_no_excess() ->
     assert decide(replace(evidence, direct=None), (), Thresholds()).verdict == Verdict.EXCESS
 
 
+def test_no_finding_where_the_interval_holds_zero() -> None:
+    cell = cell_of_rows(rows(n=600, gain=0.12))
+    evidence = measure(cell, Thresholds(), rng=np.random.default_rng(0), n_resamples=RESAMPLES)
+    assert decide(evidence, (), Thresholds()).verdict == Verdict.EXCESS
+    doubtful = replace(evidence, clean=replace(evidence.clean, low=np.full(3, -0.001)))
+    decision = decide(doubtful, (), Thresholds())
+    assert decision.verdict != Verdict.EXCESS and "still holds zero" in decision.reasons[0]
+
+
+def test_ensembling_explains_a_gain_only_on_evidence() -> None:
+    # Noisy and the control both gain: explained. The control gains nothing, and noisy is not far enough above it to
+    # tell: undecided, which is not an explanation.
+    cell = cell_of_rows(rows(n=600, gain=MULTI, ensemble_gain=MULTI))
+    evidence = measure(cell, Thresholds(), rng=np.random.default_rng(0), n_resamples=RESAMPLES)
+    assert evidence.ensemble is not None and evidence.ensemble_gain is not None
+    explained = decide(evidence, (), Thresholds())
+    assert explained.verdict == Verdict.EXCESS_EXPLAINED and "beat the clean baseline too" in explained.reasons[-1]
+
+    none = replace(evidence.ensemble_gain, low=np.full(2, -0.1))
+    apart = replace(evidence, ensemble_gain=none, ensemble=replace(evidence.ensemble, high=np.full(3, 0.08)))
+    undecided = decide(apart, (), Thresholds())
+    assert undecided.verdict == Verdict.UNDERPOWERED and "cannot tell deletion from repetition" in undecided.reasons[-1]
+
+    close = replace(evidence, ensemble_gain=none, ensemble=replace(evidence.ensemble, high=np.full(3, 0.04)))
+    decision = decide(close, (), Thresholds())
+    assert decision.verdict == Verdict.EXCESS_EXPLAINED and "at most 0.040" in decision.reasons[-1]
+
+
 def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> None:
     # The leaking questions alone gain: answers of the noisy arm are right wherever a message states the gold option.
-    plain = rows(n=400, faults=Faults(leak=0.3))
+    plain = rows(n=400, seed=4, faults=Faults(leak=0.3))
     leaked = [
         _right(o) if o.arm == Arm.NOISY_REWRITE and any("correct answer" in m for m in o.router_messages) else o
         for o in plain
@@ -89,7 +122,7 @@ def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> Non
     cell = judged(leaked, texts=True)
     assert cell.verdict == Verdict.WITHHELD
     assert "answers away" in cell.headline
-    assert judged(rows(n=400, gain=0.2, faults=Faults(leak=0.15)), texts=True).verdict == Verdict.EXCESS
+    assert judged(rows(n=400, seed=4, gain=0.2, faults=Faults(leak=0.15)), texts=True).verdict == Verdict.EXCESS
 
 
 def test_controls_that_were_not_run_are_named_with_what_they_leave_open() -> None:

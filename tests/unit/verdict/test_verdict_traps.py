@@ -79,7 +79,7 @@ def test_with_one_router_the_clean_baseline_is_the_ensemble_control() -> None:
 def test_a_few_clusters_clear_nobody(groups: int) -> None:
     # MMLU's clusters are its subjects. With four, the smallest p of a flip of signs is 2^-4 = 0.0625: no gain, however
     # large, can be found. With one, every resample is the sample itself.
-    cell = judged(rows(1600, gain=0.1, group_size=1600 // groups))[0]
+    cell = judged(rows(1600, gain=0.1, group_size=1600 // groups, clean_replicates=1))[0]
     assert cell.p_value is not None and cell.p_value > 0.05
     assert cell.verdict == Verdict.UNDERPOWERED and not np.isfinite(cell.mde or np.nan)
     assert cell.largest_compatible_excess == 1 and cell.credibility_category == "low"

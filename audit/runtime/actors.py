@@ -62,6 +62,7 @@ class EngineActor:
     def __init__(self, spec: EngineSpec) -> None:
         self._spec = spec
         self._engine: Engine | None = None
+        self._failed: EngineError | None = None
         self._starting = asyncio.Lock()
 
     async def start(self) -> str:
@@ -80,14 +81,17 @@ class EngineActor:
 
     async def _ready(self) -> Engine:
         async with self._starting:
+            if self._failed is not None:  # calls that waited for the engine need not load it again to know
+                raise self._failed
             if self._engine is None:
-                engine = build_engine(self._spec)
                 try:
+                    engine = build_engine(self._spec)
                     await engine.start()
-                except EngineLoadError as error:
-                    if self._spec.model.engine != "vllm":
-                        raise
-                    raise EngineLoadError(f"{error}{explain()}") from error
+                except EngineError as error:
+                    self._failed = error
+                    if self._spec.model.engine == "vllm":
+                        self._failed = EngineLoadError(f"{error}{explain()}")
+                    raise self._failed from None
                 self._engine = engine
             return self._engine
 

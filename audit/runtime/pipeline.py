@@ -1,14 +1,14 @@
-"""One model's questions through Ray Data: route -> answer -> store, streaming, with bounded memory on the driver.
+"""One model's questions through Ray Data: route -> answer, streaming, with bounded memory on the driver.
 
 The driver holds task numbers (8 bytes each) and counts. Questions are read from the run directory by the stages.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 
@@ -17,12 +17,11 @@ import pyarrow as pa
 import ray
 from numpy.typing import NDArray
 from ray.data import ActorPoolStrategy, DataContext
-from ray.data._internal.datasource.range_datasource import RangeDatasource
 from ray.data.exceptions import ExecutionTimeoutError
 
 from audit.design import Design
 from audit.errors import AuditError, EngineError
-from audit.runtime.stages import AnswerStage, RouteStage, StageContext, StoreStage
+from audit.runtime.stages import AnswerStage, RouteStage, StageContext
 from audit.shards.files import make_folder, write_file
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.questions import QuestionFile
@@ -76,10 +75,41 @@ def question_blocks(questions: QuestionFile, size: int = 2048) -> Iterator[tuple
             first += len(ids)
 
 
-def run_chunks(
-    context: StageContext, n_tasks: int, chunks_in_flight: int, on_counts: Callable[[pa.Table], None]
-) -> None:
-    """Run every chunk; `on_counts` gets each stored shard's counts. Raises the AuditError that stopped it."""
+class ChunkRun:
+    """A run of every chunk. Its stages start at once, in the background: they can do so while an engine loads.
+
+    Stage processes need some seconds to start; the first calls then wait in the engine actors until these are ready.
+    """
+
+    def __init__(self, context: StageContext, n_tasks: int, chunks_in_flight: int) -> None:
+        stored = _dataset(context, n_tasks, chunks_in_flight)
+        self._counts = iter(stored.iter_batches(batch_size=None, batch_format="pyarrow"))
+        self._thread = ThreadPoolExecutor(1)
+        self._first = self._thread.submit(next, self._counts, None)  # asking for a result is what starts Ray Data
+
+    def counts(self) -> Iterator[pa.Table]:
+        """Each stored shard's counts, as they come. Raises the AuditError that stopped the run."""
+        try:
+            found = self._first.result()
+            while found is not None:
+                yield found
+                found = next(self._counts, None)
+        except ExecutionTimeoutError as error:
+            raise EngineError(
+                f"Nothing moved for {_NO_PROGRESS_S / 3600:g} hours, so the run was stopped. 'ray status' shows what "
+                "waits for resources. Type the same command again: it goes on where this one stopped."
+            ) from error
+        except ray.exceptions.RayError as error:
+            raise _audit_error(error) from error
+
+    def close(self) -> None:
+        """Give the stages back. To be called once the engines are closed, so that no call waits for them any more."""
+        self._thread.shutdown(wait=True)
+        del self._counts
+
+
+def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int) -> ray.data.Dataset:
+    """Chunk ids -> route -> answer -> counts of each stored shard; lazy."""
     n_chunks = -(-n_tasks // context.tasks_per_chunk)
     logging.getLogger("ray.data").setLevel(logging.WARNING)  # the display says what happens
     logging.getLogger("ray.data._internal.progress").setLevel(logging.ERROR)  # that its own bars are off
@@ -96,26 +126,13 @@ def run_chunks(
         max_concurrent_calls_per_actor=chunks_in_flight,
         enable_true_multi_threading=True,
     )
-    # As ray.data.range, whose read tasks would ask for a whole CPU: where there is one CPU, of which the stages hold a
-    # part, none would ever start.
-    chunks = RangeDatasource(n=n_chunks, block_format="arrow", column_name="id")
-    light = {"num_cpus": 0.1, "batch_format": "pyarrow", "batch_size": None}
-    stored = (
-        ray.data.read_datasource(chunks, num_cpus=0.1, override_num_blocks=n_chunks)
-        .map_batches(RouteStage, fn_constructor_args=(context,), compute=pool, **light)
-        .map_batches(AnswerStage, fn_constructor_args=(context,), compute=pool, **light)
-        .map_batches(StoreStage, fn_constructor_args=(context,), compute=ActorPoolStrategy(size=1), **light)
+    light = {"num_cpus": 0.1, "batch_format": "pyarrow", "batch_size": None, "compute": pool}
+    # Blocks that are there already: the read tasks of ray.data.range would start another process, and ask for a CPU.
+    return (
+        ray.data.from_blocks([pa.table({"id": [chunk]}) for chunk in range(n_chunks)])
+        .map_batches(RouteStage, fn_constructor_args=(context,), **light)
+        .map_batches(AnswerStage, fn_constructor_args=(context,), **light)
     )
-    try:
-        for counts in stored.iter_batches(batch_size=None, batch_format="pyarrow"):
-            on_counts(counts)
-    except ExecutionTimeoutError as error:
-        raise EngineError(
-            f"Nothing moved for {_NO_PROGRESS_S / 3600:g} hours, so the run was stopped. 'ray status' shows whether "
-            "something waits for resources. Type the same command again: it goes on where this one stopped."
-        ) from error
-    except ray.exceptions.RayError as error:
-        raise _audit_error(error) from error
 
 
 def _audit_error(error: BaseException) -> AuditError:
@@ -137,14 +154,13 @@ def _audit_error(error: BaseException) -> AuditError:
 
 
 def write_task_list(run_dir: Path, model: str, attempt: str, tasks: NDArray[np.int64]) -> Path:
-    """The tasks still to do, where the stages can map them into memory."""
+    """The tasks still to do, where the stages can map them into memory. An attempt that was killed left its own."""
     path = run_dir / "tasks" / f"{model}-{attempt}.npy"
     make_folder(path.parent)
+    for old in path.parent.iterdir():
+        if old.name.startswith(f"{model}-"):
+            old.unlink()
     buffer = io.BytesIO()
     np.save(buffer, tasks)
     write_file(path, buffer.getbuffer())  # ShardError when the disk is full
     return path
-
-
-def with_tasks(context: StageContext, tasks_path: Path, size: int) -> StageContext:
-    return dataclasses.replace(context, tasks_path=str(tasks_path), tasks_per_chunk=size)

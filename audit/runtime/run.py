@@ -41,11 +41,10 @@ from audit.runtime.metrics import AuditMetrics
 from audit.runtime.pipeline import (
     MAX_TASKS_PER_CHUNK,
     MAX_TASKS_PER_CHUNK_SCRIPTED,
+    ChunkRun,
     expected_keys,
     missing_tasks,
-    run_chunks,
     tasks_per_chunk,
-    with_tasks,
     write_task_list,
 )
 from audit.runtime.progress import Display
@@ -218,6 +217,7 @@ def _run_model(
     model = config.model[name]
     answering = worker_of(config, model)
     pools: list[EnginePool] = []
+    run: ChunkRun | None = None
     started = time.monotonic()
     try:
         router_pool = start_pool(model, weights[name], str(questions.path.resolve()))
@@ -226,20 +226,17 @@ def _run_model(
         if answering is not model:
             worker_pool = start_pool(answering, weights[answering.name], str(questions.path.resolve()))
             pools.append(worker_pool)
-        with display.loading(name):
-            for pool in pools:
-                pool.wait_ready(model.load_timeout_s, display.stage)
-        load_s = time.monotonic() - started
         size = tasks_per_chunk(
             len(tasks),
             len(design.settings) / len(design.sets),
             config.store.rows_per_shard,
             MAX_TASKS_PER_CHUNK_SCRIPTED if model.engine == "scripted" else MAX_TASKS_PER_CHUNK,
         )
+        path = write_task_list(run_dir.path.resolve(), name, run_dir.attempt, tasks)
         context = StageContext(
             run_dir=str(run_dir.path.resolve()),
             questions_path=str(questions.path.resolve()),
-            tasks_path="",
+            tasks_path=str(path),
             attempt=run_dir.attempt,
             store_format=config.store.format,
             tasks_per_chunk=size,
@@ -255,15 +252,18 @@ def _run_model(
             router_engines=tuple(router_pool.actors),
             worker_engines=tuple(worker_pool.actors),
         )
-        path = write_task_list(run_dir.path.resolve(), name, run_dir.attempt, tasks)
+        run = ChunkRun(context, len(tasks), config.cluster.chunks_in_flight)
+        with display.loading(name):
+            for one, pool in zip((model, answering), pools, strict=False):
+                pool.wait_ready(one.load_timeout_s, display.stage)
         generating = time.monotonic()
-        run_chunks(
-            with_tasks(context, path, size), len(tasks), config.cluster.chunks_in_flight,
-            lambda counts: display.counts(name, counts),
-        )  # fmt: skip
-        timing = {"load_s": round(load_s, 3), "generate_s": round(time.monotonic() - generating, 3)}
+        for counts in run.counts():
+            display.counts(name, counts)
+        timing = {
+            "load_s": round(generating - started, 3),
+            "generate_s": round(time.monotonic() - generating, 3),
+        }
         run_dir.update(timings={**run_dir.manifest.timings, f"{name}/{run_dir.attempt}": timing})
-        path.unlink()
         for pool in pools:
             retries = pool.stats().get("retries", 0.0)
             AuditMetrics(name).retries(retries)
@@ -271,6 +271,9 @@ def _run_model(
     finally:
         for pool in pools:
             pool.close()
+        if run is not None:
+            run.close()
+            path.unlink(missing_ok=True)
 
 
 def _finish(resolved: ResolvedRun, questions: QuestionFile, run_dir: RunDir, result: SweepResult) -> None:

@@ -1,4 +1,4 @@
-"""The stages that Ray Data runs: chunk ids -> router messages -> scored outcomes -> shards.
+"""The stages that Ray Data runs: chunk ids -> router messages -> scored outcomes in shards.
 
 A *task* is one router set of one question (`audit.design`): task = question index x number of sets + set index. A
 *chunk* is a block of tasks; it becomes one shard, named by its keys, so a retried chunk overwrites itself. Stages hold
@@ -190,7 +190,11 @@ class RouteStage:
 
 
 class AnswerStage:
-    """Router messages -> what the worker saw, its answer and its score, as shard rows."""
+    """Router messages -> what the worker saw, its answer and its score -> a shard on disk.
+
+    Passes on only counts, so nothing large reaches the driver. The shard is written here and not by a stage of its own:
+    the rows need no second trip between processes, and a process that imports Ray Data takes seconds to start.
+    """
 
     def __init__(self, context: StageContext) -> None:
         self._context = context
@@ -221,7 +225,15 @@ class AnswerStage:
             if failed is None:
                 tally.add(part.arm, reply)
         tally.report(self._metrics, Role.WORKER)
-        return outcomes_to_table(outcomes)
+        return self._store(outcomes_to_table(outcomes))
+
+    def _store(self, rows: pa.Table) -> pa.Table:
+        context = self._context
+        write_shard(Path(context.run_dir), rows, attempt=context.attempt, format=context.store_format)
+        counts = count_rows(rows)
+        for row in counts.to_pylist():
+            self._metrics.stored(row["arm"], row["rows"], row["unparsed"], row["errors"])
+        return counts
 
     def _request(
         self, question: Question, part: RouterSet, routers: int, messages: Sequence[Generation]
@@ -295,22 +307,6 @@ class AnswerStage:
             error=reply.error,
             options_shown=shows_options(context.protocol),
         )
-
-
-class StoreStage:
-    """Shard rows -> a shard on disk; passes on only counts, so nothing large reaches the driver."""
-
-    def __init__(self, context: StageContext) -> None:
-        self._context = context
-        self._metrics = AuditMetrics(context.model)
-
-    def __call__(self, batch: pa.Table) -> pa.Table:
-        context = self._context
-        write_shard(Path(context.run_dir), batch, attempt=context.attempt, format=context.store_format)
-        counts = count_rows(batch)
-        for row in counts.to_pylist():
-            self._metrics.stored(row["arm"], row["rows"], row["unparsed"], row["errors"])
-        return counts
 
 
 def count_rows(rows: pa.Table) -> pa.Table:

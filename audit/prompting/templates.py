@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from string import Formatter
 from typing import Any
 
@@ -82,9 +83,13 @@ def templates_sha256(templates: Mapping[str, str]) -> str:
 
 def fill(template: str, values: Mapping[str, str]) -> str:
     """Replace the placeholders, reading only the template and never the values."""
-    return "".join(
-        literal + ("" if field is None else values[field]) for literal, field, _, _ in Formatter().parse(template)
-    )
+    return "".join([literal + ("" if field is None else values[field]) for literal, field in _parts(template)])
+
+
+@lru_cache(maxsize=256)
+def _parts(template: str) -> tuple[tuple[str, str | None], ...]:
+    """(text, placeholder after it) of a template: parsed once, as every prompt of a run fills one."""
+    return tuple((literal, field) for literal, field, _, _ in Formatter().parse(template))
 
 
 def _check(protocol: str, name: str, template: Any, placeholders: tuple[str, ...]) -> None:
@@ -114,4 +119,4 @@ def _check(protocol: str, name: str, template: Any, placeholders: tuple[str, ...
 
 
 def _fields(template: str) -> list[str]:
-    return [field for _, field, _, _ in Formatter().parse(template) if field is not None]
+    return [field for _, field in _parts(template) if field is not None]

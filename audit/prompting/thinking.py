@@ -30,6 +30,8 @@ def strip_thinking(text: str) -> Visible:
     >>> strip_thinking("<think>The answer is A, but")
     Visible(text='', closed=False)
     """
+    if "<" not in text and "[" not in text and not text.startswith("analysis"):
+        return Visible(text.strip(), True)  # most messages: nothing that marks thinking
     text, closed = _strip_channels(text)
     kept: list[str] = []
     start, thinking = 0, False

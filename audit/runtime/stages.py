@@ -200,6 +200,7 @@ class AnswerStage:
         self._context = context
         self._questions = QuestionFile(Path(context.questions_path))
         self._call = _EngineCaller(context.worker_engines)
+        self._options_shown = shows_options(context.protocol)
         self._metrics = AuditMetrics(context.model)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -305,7 +306,7 @@ class AnswerStage:
             router_engine_ids=tuple(m.engine_id for m in messages),
             seed=request.seed,
             error=reply.error,
-            options_shown=shows_options(context.protocol),
+            options_shown=self._options_shown,
         )
 
 

@@ -10,6 +10,7 @@ import hashlib
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -98,7 +99,7 @@ def draw_sample(benchmark: QuestionSource, n: int | str | None = 100, seed: int 
     names: dict[int, str] = {}
     ids: list[str] = []
     inverse_k = 0.0
-    drawn = iter([*chosen.tolist(), -1])
+    drawn = chain(chosen, [-1])
     following = next(drawn)
     for i, (_, question) in enumerate(benchmark.iter_located()):
         if i in named:
@@ -120,7 +121,7 @@ def draw_sample(benchmark: QuestionSource, n: int | str | None = 100, seed: int 
 
 def sampled_questions(benchmark: QuestionSource, sample: Sample) -> Iterator[Question]:
     """The drawn questions, streamed in order; BenchmarkError when the files are no longer those that were sampled."""
-    drawn = iter([*zip(sample.indices, sample.ids, strict=True), (-1, "")])
+    drawn = chain(zip(sample.indices, sample.ids, strict=True), [(-1, "")])
     index, id_ = next(drawn)
     for i, (where, question) in enumerate(benchmark.iter_located()):
         if i != index:

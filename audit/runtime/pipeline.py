@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -34,13 +35,14 @@ MAX_TASKS_PER_CHUNK_SCRIPTED = 256
 # died, or a slow endpoint's first chunk, may take longer.
 _NO_PROGRESS_S = 6 * 3600.0
 _CHUNKS_WANTED = 64  # enough to overlap and to lose little to a kill; more only cost overhead
+_CHUNKS_MOST = 8192  # each costs the driver some 12 KB, and the run directory a file
 
 
 def tasks_per_chunk(tasks: int, settings_per_task: float, rows_per_shard: int | None, most: int) -> int:
-    """How many tasks share a shard: enough shards to overlap, at most `most` tasks each."""
+    """How many tasks share a shard: enough shards to overlap, at most `most` tasks each, but no flood of shards."""
     if rows_per_shard is not None:
         return max(1, int(rows_per_shard / settings_per_task))
-    return max(1, min(most, -(-tasks // _CHUNKS_WANTED)))
+    return max(1, min(most, -(-tasks // _CHUNKS_WANTED)), -(-tasks // _CHUNKS_MOST))
 
 
 def missing_tasks(done: KeySet, model: str, design: Design, questions: QuestionFile) -> NDArray[np.int64]:
@@ -64,15 +66,14 @@ def expected_keys(models: Sequence[str], design: Design, questions: QuestionFile
     return KeySet.of(np.concatenate(grids))
 
 
-def question_blocks(questions: QuestionFile, size: int = 2048) -> Iterator[tuple[int, str, list[str]]]:
+def question_blocks(questions: QuestionFile) -> Iterator[tuple[int, str, list[str]]]:
     """(index of the first, benchmark, ids) of neighbouring questions of one benchmark."""
-    for start in range(0, len(questions), size):
-        batch = questions.slice(start, min(start + size, len(questions)))
-        first = start
-        for benchmark, group in groupby(batch, key=lambda q: q.benchmark):
-            ids = [q.id for q in group]
-            yield first, benchmark, ids
-            first += len(ids)
+    first = 0
+    for benchmarks, ids in questions.names():
+        for benchmark, group in groupby(zip(benchmarks, ids, strict=True), key=itemgetter(0)):
+            block = [id_ for _, id_ in group]
+            yield first, benchmark, block
+            first += len(block)
 
 
 class ChunkRun:

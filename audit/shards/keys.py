@@ -34,7 +34,7 @@ def clean_text(text: str) -> str:
     return text
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 12)  # neighbouring shards share their questions; a large cache would hold them all
 def _lanes(column: int, value: str) -> tuple[int, int]:
     raw = blake2b(clean_text(value).encode(), digest_size=16, salt=column.to_bytes(1, "little")).digest()
     return int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")

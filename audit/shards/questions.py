@@ -43,7 +43,7 @@ def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
     """
     path = Path(run_dir) / QUESTIONS
     tmp = path.parent / f".{path.name}.{uuid.uuid4().hex}{TMP_SUFFIX}"
-    seen: set[tuple[str, str]] = set()
+    seen: set[int] = set()
     rest = iter(questions)
     try:
         try:
@@ -64,9 +64,9 @@ def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
     return len(seen)
 
 
-def _no_repeat(step: list[Question], seen: set[tuple[str, str]]) -> None:
+def _no_repeat(step: list[Question], seen: set[int]) -> None:
     for question in step:
-        key = (question.benchmark, question.id)
+        key = hash((question.benchmark, question.id))  # 64 bits, not the text: a run may have millions of questions
         if key in seen:
             raise BenchmarkError(
                 f"Question id {question.id!r} occurs twice in {question.benchmark}. Ids must be unique, because a row "
@@ -117,10 +117,19 @@ class QuestionFile:
         for k in range(self._reader.num_record_batches):
             yield from _questions(self._reader.get_batch(k))
 
-    def ids(self) -> Iterator[str]:
-        """The ids in order, one batch in memory at a time."""
-        for k in range(self._reader.num_record_batches):
-            yield from self._reader.get_batch(k).column("id").to_pylist()
+    def names(self) -> Iterator[tuple[list[str], list[str]]]:
+        """(benchmarks, ids) of each batch in order.
+
+        Read and not mapped into memory, and no text with them: a driver that walks over all questions stays small.
+        """
+        options = pa.ipc.IpcReadOptions(
+            included_fields=[QUESTION_SCHEMA.get_field_index(c) for c in ("id", "benchmark")]
+        )
+        with pa.OSFile(str(self.path)) as file:
+            reader = pa.ipc.open_file(file, options=options)
+            for k in range(reader.num_record_batches):
+                batch = reader.get_batch(k)
+                yield batch.column("benchmark").to_pylist(), batch.column("id").to_pylist()
 
 
 def _questions(batch: pa.RecordBatch) -> list[Question]:

@@ -38,8 +38,10 @@ def test_any_slice_is_what_was_written(file: QuestionFile, a: int, b: int) -> No
 
 def test_length_ids_and_iteration(file: QuestionFile) -> None:
     assert len(file) == N
-    ids = file.ids()
-    assert isinstance(ids, Iterator) and list(ids) == [f"q{k}" for k in range(N)]
+    names = file.names()
+    assert isinstance(names, Iterator)
+    benchmarks, ids = (sum(part, []) for part in zip(*names, strict=True))
+    assert ids == [f"q{k}" for k in range(N)] and set(benchmarks) == {question(0).benchmark}
     assert list(file) == [question(k) for k in range(N)]
     assert file[N - 1] == question(N - 1)
     for start, stop in [(-1, 2), (0, N + 1), (5, 4)]:
@@ -66,7 +68,7 @@ def test_hostile_text_and_no_questions(tmp_path: Path) -> None:
     write_questions(tmp_path, [Question("a\0", "b", "x\ud800", ("\udfff", "y"), 1, "g")])
     assert QuestionFile(tmp_path).slice(0, 1) == [Question("a\0", "b", "x\ufffd", ("\ufffd", "y"), 1, "g")]
     assert write_questions(tmp_path, []) == 0
-    assert len(QuestionFile(tmp_path / QUESTIONS)) == 0 and list(QuestionFile(tmp_path).ids()) == []
+    assert len(QuestionFile(tmp_path / QUESTIONS)) == 0 and list(QuestionFile(tmp_path).names()) == []
 
 
 def test_a_repeated_id_is_refused_and_the_file_before_stays(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ def efficiency(n: int, routers: str) -> dict[str, Any]:
         "engine_load_s": sweep["load_s"],
         "sweep_generate_s": sweep["generate_s"],
         "raw_generate_s": raw["generate_s"],
+        "raw_routers_s": raw["routers_s"],
+        "raw_workers_s": raw["workers_s"],
         "raw_requests": raw["requests"],
         "efficiency": raw["generate_s"] / sweep["generate_s"],
         "target": TARGET_EFFICIENCY,
@@ -112,12 +114,19 @@ def raw(run_dir: Path) -> dict[str, float]:
             scored.append((row.worker_prompt, prefix, params))
     started = time.monotonic()
     llm.generate([{"prompt_token_ids": chat(p)} for p, _ in routed], [s for _, s in routed], use_tqdm=False)
+    routers_done = time.monotonic()
     llm.generate(
         [{"prompt_token_ids": chat(p) + list(prefix)} for p, prefix, _ in scored],
         [s for *_, s in scored],
         use_tqdm=False,
     )
-    return {"generate_s": time.monotonic() - started, "requests": float(len(routed) + len(scored))}
+    ended = time.monotonic()
+    return {
+        "generate_s": ended - started,
+        "routers_s": routers_done - started,
+        "workers_s": ended - routers_done,
+        "requests": float(len(routed) + len(scored)),
+    }
 
 
 def router_requests(run_dir: Path) -> list[tuple[str, int]]:

@@ -5,6 +5,7 @@
     ├── BenchmarkError         a benchmark file or row is unusable; names the file and the line
     ├── EngineError            an engine cannot serve
     │   ├── EngineLoadError    it did not start (missing weights, gated model, no memory)
+    │   ├── EngineDiedError    it served, and its process or its inner engine ended
     │   └── EndpointAuthError  an endpoint refused the key (401, 403)
     ├── ShardError             what is on disk is not what the run says (duplicate key, foreign run, full disk)
     └── DataError              the outcomes cannot carry the statistic asked for
@@ -36,6 +37,10 @@ class EngineError(AuditError):
 
 class EngineLoadError(EngineError):
     """An engine did not start."""
+
+
+class EngineDiedError(EngineError):
+    """An engine that served is dead; a new one could serve."""
 
 
 class EndpointAuthError(EngineError):

@@ -62,6 +62,7 @@ GATES = {  # as the subject of a line that says pass or fail
     "manipulation_reached_worker": "Noise reaches the model",
     "answer_leak": "Messages free of the answer",
     "exact_values": "Plausible values",
+    "noise_floor": "Repeated runs agree",
     "pairing": "Same questions everywhere",
     "enough_data": "Enough questions",
 }

@@ -14,7 +14,7 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from audit.config import ModelConfig, openai_config
-from audit.errors import EngineError, EngineLoadError
+from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import Generation, GenerationRequest
 from audit.runtime.engines.log_tail import explain
 from audit.runtime.engines.port import Engine
@@ -70,7 +70,16 @@ class EngineActor:
         return (await self._ready()).engine_id
 
     async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        return await (await self._ready()).run(requests)
+        engine = await self._ready()
+        try:
+            return await engine.run(requests)
+        except EngineDiedError as error:
+            # The process holds a dead engine. Ray starts a new one, once, and asks again what was not answered; should
+            # that one's engine die as well, the run stops and says why.
+            if self._spec.model.max_restarts == 0 or ray.get_runtime_context().was_current_actor_reconstructed:
+                raise
+            print(f"{error} This process ends, so that Ray starts another.", flush=True)
+            os._exit(1)
 
     async def stats(self) -> dict[str, float]:
         return {} if self._engine is None else self._engine.stats()  # a restarted one need not load for this

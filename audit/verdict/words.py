@@ -20,6 +20,7 @@ _BECAUSE = {
     "clean_fidelity": "the clean routers do not pass the question on faithfully",
     "manipulation_reached_worker": "the manipulated questions did not reach the model",
     "answer_leak": "the routers gave the answers away",
+    "noise_floor": "repeated runs of the same condition differ by more than chance",
 }
 
 
@@ -44,13 +45,18 @@ def headline(
         )
     if decision.verdict == Verdict.EXCESS_EXPLAINED:
         return (
-            f"{model} gains up to {points(gain)} on {benchmark} from reading several messages, but intact messages "
-            "were not shown to help less: this is no evidence that it remembers the exam."
+            f"{model} gains up to {points(gain)} on {benchmark} from reading several messages, and about as much from "
+            "as many intact ones: this is no evidence that it remembers the exam."
         )
     if decision.verdict == Verdict.BRITTLE:
         return (
             f"{model} loses {points(-evidence.clean.mean.estimate)} on {benchmark} when the questions are damaged: its "
             f"score of {score:.0%} depends on the full wording, and shows no sign of memory beyond it."
+        )
+    if decision.verdict == Verdict.UNDERPOWERED and decision.routers:
+        return (
+            f"{model} scores {points(gain)} higher on {benchmark} when its questions are damaged; they are too few "
+            "to tell whether the damage or the repetition does it."
         )
     if decision.verdict == Verdict.UNDERPOWERED:
         seen = f"a gain below {points(evidence.mde)}" if np.isfinite(evidence.mde) else "any gain at all"

@@ -20,7 +20,7 @@ class Engine(Protocol):
         """Answer in the order asked; may be called many times at once.
 
         A request that cannot be served (prompt too long) gives `Generation(error=...)`; an engine that cannot serve
-        at all raises EngineError.
+        at all raises EngineError, and EngineDiedError where a new process could.
         """
 
     def stats(self) -> dict[str, float]:

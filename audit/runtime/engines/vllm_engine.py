@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any
 
 from audit.config import ModelConfig
-from audit.errors import EngineError, EngineLoadError
+from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
 
 _FINISH = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
@@ -109,7 +109,7 @@ class VllmEngine:
         tokens = [tuple(self._tokenizer.encode(option, add_special_tokens=False)) for option in options]
         self._check_room(len(ids) + max(map(len, tokens)), 1)
         if not all(tokens):
-            raise EngineError(f"An option has no tokens: {options!r}.")
+            raise _RefusedRequest(f"an option has no tokens: {options!r}"[:_ERROR_CHARS])
         children: dict[tuple[int, ...], set[int]] = {}
         for option in tokens:
             for i, token in enumerate(option):
@@ -148,7 +148,7 @@ class VllmEngine:
             cause = _cause(error)
             # An engine whose output loop ended hands that loop's error to every request: none of them is at fault.
             if self._llm.errored:
-                raise EngineError(f"The vLLM engine {self.engine_id} died: {cause}"[:_ERROR_CHARS]) from error
+                raise EngineDiedError(f"The vLLM engine {self.engine_id} died: {cause}"[:_ERROR_CHARS]) from error
             if not is_refusal(error):
                 text = f"The vLLM engine {self.engine_id} failed: {type(cause).__name__}: {cause}"
                 raise EngineError(text[:_ERROR_CHARS]) from error

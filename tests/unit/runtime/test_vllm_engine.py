@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from audit.config import ModelConfig
-from audit.errors import EngineError
+from audit.errors import EngineDiedError, EngineError
 from audit.records import Arm, FinishReason, Generation, GenerationRequest, Role
 from audit.runtime.engines.vllm_engine import VllmEngine, engine_args, engine_environment, is_cpu_build
 
@@ -114,6 +114,12 @@ def test_a_refused_option_fails_its_question_alone():
     assert scored.option_logprobs == (-1.0, -2.0) and scored.error is None
 
 
+def test_an_option_without_tokens_fails_its_question_alone():
+    refused, scored = ask(FakeLLM(), request("1", "a", ""), request("1", "a", "b"))
+    assert refused.error == "an option has no tokens: ('a', '')"
+    assert scored.option_logprobs == (-1.0, -1.0)
+
+
 def test_a_request_that_has_no_room_is_an_error_row():
     (reply,) = ask(FakeLLM(), request("1" * 93))
     assert reply.error == "prompt too long: 93 tokens and 8 to generate, but m holds 100 (max_model_len)"
@@ -136,7 +142,7 @@ def test_what_is_not_the_requests_fault_raises(error, words):
 @pytest.mark.parametrize("error", [ValueError("lost"), REAL.VLLMValidationError("lost"), EngineDeadError("lost")])
 def test_a_dead_engine_raises_whatever_the_error(error):
     # The output loop's own error, a ValueError say, reaches every request that waits.
-    with pytest.raises(EngineError, match="m/0 died: lost"):
+    with pytest.raises(EngineDiedError, match="m/0 died: lost"):
         ask(FakeLLM(error, dies=True), request("10"))
 
 

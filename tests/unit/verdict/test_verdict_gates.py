@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 from audit.records import Arm, Outcome, Setting
+from audit.report.page import gate_name
 from audit.statistics.paired import CellOutcomes, State, pair_outcomes
 from audit.synthetic import Faults, outcome_columns, synthetic_outcomes
+from audit.verdict.decide import Decision
 from audit.verdict.gates import all_gates, exact_values, pairing, parseability
-from audit.verdict.result import Gate, Status
+from audit.verdict.result import Gate, Status, Verdict
 from audit.verdict.texts import measure_texts
 from audit.verdict.thresholds import Thresholds
+from audit.verdict.words import headline
 
 ROUTERS = (1, 2, 3)
 
@@ -133,3 +136,10 @@ def test_text_gates_do_not_apply_without_texts() -> None:
     gates = {g.name: g.status for g in all_gates(cell, None, Thresholds(), 0.03)}
     for name in ("clean_fidelity", "manipulation_reached_worker", "answer_leak"):
         assert gates[name] == Status.NOT_APPLICABLE
+
+
+def test_every_gate_has_words_of_its_own_on_the_page_and_in_the_headline() -> None:
+    withheld = Decision(Verdict.WITHHELD, (), ())
+    for name in set(gates_of(rows(60))) - {"enough_data"}:  # which never withholds
+        assert gate_name(name).lower() != name.replace("_", " ")
+        assert name not in headline("m", "b", withheld, None, (name,))

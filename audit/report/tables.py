@@ -108,7 +108,7 @@ def verdicts(run: RunVerdict) -> str:
     header = (
         "model", "benchmark", "verdict", "score", "chance", "credibility", "credibility_category", "questions",
         "largest_gain", "at_routers", "ci_low", "ci_high", "mean_gain", "mean_ci_low", "mean_ci_high", "p_adjusted",
-        "mde", "largest_compatible_excess", "headline",
+        "mde", "largest_compatible_excess", "slope", "slope_ci_low", "slope_ci_high", "headline",
     )  # fmt: skip
     body = []
     for c in run.cells:
@@ -116,9 +116,10 @@ def verdicts(run: RunVerdict) -> str:
         effect: tuple[Cell, ...] = (
             (e.gain, e.routers, e.ci_low, e.ci_high, e.mean_gain, e.mean_ci_low, e.mean_ci_high) if e else (None,) * 7
         )
+        slope: tuple[Cell, ...] = (c.slope.estimate, c.slope.ci_low, c.slope.ci_high) if c.slope else (None,) * 3
         body.append(
             (c.model, c.benchmark, c.verdict.value, c.score, c.chance, c.credibility, c.credibility_category,
-             c.n_questions, *effect, c.p_adjusted, c.mde, c.largest_compatible_excess, c.headline)
+             c.n_questions, *effect, c.p_adjusted, c.mde, c.largest_compatible_excess, *slope, c.headline)
         )  # fmt: skip
     return write(header, body)
 

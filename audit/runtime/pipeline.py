@@ -118,6 +118,7 @@ def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int) -> ray.
     settings.print_on_execution_start = False
     settings.enable_progress_bars = False
     settings.enable_operator_progress_bars = False
+    settings.issue_detectors_config.detectors = []  # they warn of memory that a stage process needs to start
     settings.execution_options.preserve_order = False
     settings.execution_no_progress_timeout_s = _NO_PROGRESS_S
     # A stage waits on the engines nearly all the time: threads, and next to no CPU to reserve.

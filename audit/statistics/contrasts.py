@@ -16,7 +16,7 @@ from scipy import stats
 from audit.errors import DataError
 from audit.records import Arm, Setting
 from audit.statistics.mcnemar import Alternative, mcnemar_exact
-from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
+from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.resampling import (
     N_RESAMPLES,
@@ -64,23 +64,6 @@ class DifferenceInDifferences:
     difference: float
     interval: Interval
     pvalue: float
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """A gain under each way to read replies that could not be parsed (accuracy 0-1).
-
-    left_out: pairs without both answers dropped. all_wrong, all_right: the same reading in both arms.
-    lowest, highest: the reading chosen against, and for, the gain. unparsed: replies concerned in the two arms.
-    """
-
-    left_out: float
-    all_wrong: float
-    all_right: float
-    lowest: float
-    highest: float
-    unparsed_a: int
-    unparsed_b: int
 
 
 def contrast_values(
@@ -199,43 +182,6 @@ def noisy_settings(cell: CellOutcomes, routers: int | None) -> tuple[Setting, ..
     return replicates_of(cell, Arm.NOISY_REWRITE, routers)
 
 
-def noisy_against_clean(
-    cell: CellOutcomes, routers: int | None, *, rng: np.random.Generator, items: BoolArray | None = None
-) -> Contrast | None:
-    """The paper's gain at one r (None: averaged over r). None when either was not run."""
-    base = replicates_of(cell, Arm.FORWARD_FULL, 1)
-    return _contrast_if_run(cell, routers, base, "noisy - clean", rng, items)
-
-
-def noisy_against_direct(
-    cell: CellOutcomes, routers: int | None, *, rng: np.random.Generator, items: BoolArray | None = None
-) -> Contrast | None:
-    """Against the original question: excludes that a lossy clean router made the gain. None when not run."""
-    return _contrast_if_run(cell, routers, replicates_of(cell, Arm.DIRECT, 0), "noisy - direct", rng, items)
-
-
-def noisy_against_ensemble(
-    cell: CellOutcomes, routers: int | None, *, rng: np.random.Generator, items: BoolArray | None = None
-) -> Contrast | None:
-    """Against as many routers that delete nothing, at the same r: excludes repetition and compute. None when not run.
-
-    At r=1 the control is the clean baseline itself. For None, both sides are averaged over the router counts that both
-    arms share.
-    """
-    if routers is not None:
-        control = replicates_of(cell, Arm.FORWARD_FULL, routers)
-        return _contrast_if_run(cell, routers, control, "noisy - ensemble control", rng, items)
-    shared = sorted(
-        {s.routers for s in cell.settings_of(Arm.NOISY_REWRITE)}
-        & {s.routers for s in cell.settings_of(Arm.FORWARD_FULL) if s.routers > 1}
-    )
-    if not shared:
-        return None
-    a = [s for r in shared for s in replicates_of(cell, Arm.NOISY_REWRITE, r)]
-    b = [s for r in shared for s in replicates_of(cell, Arm.FORWARD_FULL, r)]
-    return contrast(cell, a, b, rng=rng, items=items, name="noisy - ensemble control, mean over shared r")
-
-
 def difference_in_differences(
     cell_a: CellOutcomes,
     cell_b: CellOutcomes,
@@ -265,45 +211,3 @@ def difference_in_differences(
     # A standard error of 0 means that neither gain varies over resamples: nothing to test.
     pvalue = float(stats.norm.sf(estimate / interval.se)) if interval.se > 0 else 1.0
     return DifferenceInDifferences(parts[0], parts[1], estimate, interval, pvalue)
-
-
-def bounds(cell: CellOutcomes, a: Sequence[Setting], b: Sequence[Setting], items: BoolArray | None = None) -> Bounds:
-    """The difference a - b when unparsed and truncated replies count as wrong, as right, or against and for it.
-
-    Errors and absent rows stay left out: there was no reply to read.
-    """
-    keep = np.ones(cell.n, dtype=bool) if items is None else np.asarray(items, dtype=bool)
-
-    def difference(read_a: Unparsed, read_b: Unparsed) -> float:
-        x, y = settings_values(cell, a, read_a)[keep], settings_values(cell, b, read_b)[keep]
-        d = x - y
-        return float(np.nanmean(d)) if np.any(~np.isnan(d)) else float("nan")
-
-    def unparsed(settings: Sequence[Setting]) -> int:
-        states = np.stack([cell.row(s) for s in settings])[:, keep]
-        return int(np.isin(states, (State.UNPARSED, State.TRUNCATED)).sum())
-
-    return Bounds(
-        left_out=difference("left_out", "left_out"),
-        all_wrong=difference("wrong", "wrong"),
-        all_right=difference("right", "right"),
-        lowest=difference("wrong", "right"),
-        highest=difference("right", "wrong"),
-        unparsed_a=unparsed(a),
-        unparsed_b=unparsed(b),
-    )
-
-
-def _contrast_if_run(
-    cell: CellOutcomes,
-    routers: int | None,
-    base: tuple[Setting, ...],
-    name: str,
-    rng: np.random.Generator,
-    items: BoolArray | None,
-) -> Contrast | None:
-    noisy = noisy_settings(cell, routers)
-    if not noisy or not base:
-        return None
-    label = f"{name} at r={routers}" if routers is not None else f"{name}, mean over r"
-    return contrast(cell, noisy, base, rng=rng, items=items, name=label)

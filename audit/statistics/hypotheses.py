@@ -77,7 +77,7 @@ def sensitivity_slope(
         (noisy.jackknife @ weights)[:, None],
         noisy.jackknife_weight,
     )
-    interval = slope.intervals(confidence, method)[0]
+    interval = slope.intervals(confidence, method, units=int(noisy.jackknife_weight.sum()))[0]
     points = 100 * interval.estimate
     verb = "rises" if interval.low > 0 else "falls" if interval.high < 0 else "shows no clear trend"
     sentence = (

@@ -14,7 +14,6 @@ from audit.errors import DataError
 from audit.statistics.paired import FloatArray
 
 TARGET_POWER = 0.8
-GAIN_OF_INTEREST = 0.05  # the effect that a design should be able to detect: 5 points of accuracy
 
 
 def mcnemar_power(n: int, p_improve: float, p_degrade: float, alpha: float = 0.05) -> float:

@@ -17,7 +17,7 @@ from audit.records import Arm, Outcome, Setting
 from audit.statistics.chance import chance_level
 from audit.statistics.contrasts import Contrast as PairedContrast
 from audit.statistics.contrasts import contrast, difference_in_differences
-from audit.statistics.hypotheses import h1_any_excess, h2_heterogeneity, h3_direction
+from audit.statistics.hypotheses import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope
 from audit.statistics.multiplicity import holm
 from audit.statistics.noise_floor import noise_floor
 from audit.statistics.paired import BoolArray, CellOutcomes, State, pair_outcomes
@@ -27,7 +27,7 @@ from audit.synthetic import outcome_columns
 from audit.verdict import words
 from audit.verdict.calibrated import nearest
 from audit.verdict.decide import Decision, decide
-from audit.verdict.evidence import Comparison, Evidence, measure
+from audit.verdict.evidence import CONFIDENCE, Comparison, Evidence, can_reject, measure
 from audit.verdict.gates import all_gates, failed, label
 from audit.verdict.result import (
     Calibration,
@@ -39,6 +39,7 @@ from audit.verdict.result import (
     NoiseFloor,
     RunVerdict,
     SelfTest,
+    Slope,
     Verdict,
 )
 from audit.verdict.self_test import Answers, self_test
@@ -211,6 +212,7 @@ def _cell_verdict(
         contrasts=_contrasts(m, seed, n_resamples, control) if evidence else (),
         controls_missing=missing,
         cannot_exclude=open_,
+        slope=_slope(cell, seed, n_resamples) if evidence else None,
         noise_floor=_noise_floor(cell, seed, n_resamples, thresholds),
         calibration=design,
         score=score,
@@ -371,6 +373,17 @@ def _single(name: str, found: PairedContrast) -> Contrast:
 def _whole(value: float) -> int | None:
     """A count, or None where averaged replicates made it a fraction."""
     return int(value) if float(value).is_integer() else None
+
+
+def _slope(cell: CellOutcomes, seed: int, n_resamples: int) -> Slope | None:
+    sweep = _answered(sweep_of(cell))
+    if len(sweep.routers) < 2:
+        return None
+    found = sensitivity_slope(sweep, rng=_rng(seed, cell, "slope"), n_resamples=n_resamples)
+    if not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE):  # their resamples show no spread to speak of
+        text = f"{cell.model}: noisy accuracy changes by {100 * found.slope:+.2f} points a router (too few groups of "
+        return Slope(found.slope, None, None, text + "questions for an interval).")
+    return Slope(found.slope, found.interval.low, found.interval.high, found.sentence)
 
 
 def _noise_floor(cell: CellOutcomes, seed: int, n_resamples: int, thresholds: Thresholds) -> NoiseFloor:

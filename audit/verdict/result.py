@@ -81,7 +81,8 @@ class Contrast:
     """One comparison of two settings: estimate = accuracy(first) - accuracy(second), paired by question.
 
     name: noisy_vs_clean, noisy_vs_direct, noisy_vs_ensemble, clean_vs_direct, noisy_vs_clean_without_leak,
-    noisy_vs_clean_with_leak, noisy_vs_clean_unparsed_right, noisy_vs_clean_unparsed_wrong, difference_in_differences.
+    noisy_vs_clean_with_leak, noisy_vs_clean_unparsed_right, noisy_vs_clean_unparsed_wrong, ensemble_vs_clean,
+    difference_in_differences.
     routers is null for a mean over r.
     p: one-sided for first > second. p_adjusted: after correction within its family; null where none was made.
     """
@@ -98,6 +99,19 @@ class Contrast:
     improve: int | None = None
     degrade: int | None = None
     note: str = ""
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The paper's sensitivity (song2026, eq. 5): change of noisy accuracy per added router, with its 95 % interval.
+
+    Limits are null with fewer than five clusters of questions.
+    """
+
+    estimate: float
+    ci_low: float | None
+    ci_high: float | None
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -165,6 +179,7 @@ class CellVerdict:
     contrasts: tuple[Contrast, ...]
     controls_missing: tuple[str, ...]
     cannot_exclude: tuple[str, ...]
+    slope: Slope | None  # null where noisy was run at one r
     noise_floor: NoiseFloor
     calibration: Calibration | None
     score: float | None

@@ -1,4 +1,5 @@
-"""The whole product once: the embedded model, real vLLM, real Ray, a kill -9 in the middle, a report at the end."""
+"""The whole product once: the embedded model, real vLLM, real Ray, a report at the end. On the way there, kill -9 of
+the vLLM engine and of the driver."""
 
 from __future__ import annotations
 
@@ -11,36 +12,57 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pyarrow.dataset as ds
 
 ROOT = Path(__file__).resolve().parents[2]
 N, SETTINGS = 8, 1 + 2 + 2  # direct; forward_full and noisy_rewrite at r=1..2
+SHARDS = 8  # 24 router sets, three a shard
 
 
 def start(run_dir: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "audit.sweep", f"run_dir={run_dir}", f"n={N}", "r=1..2", "draws=nested",
-               "ensemble_control=true", "store.rows_per_shard=5"]  # fmt: skip
+               "ensemble_control=true", "store.rows_per_shard=5", "cluster.chunks_in_flight=2"]  # fmt: skip
     env = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
     return subprocess.Popen(command, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-def test_a_real_sweep_survives_a_kill_and_ends_with_a_report(tmp_path, embedded_model_dir):
+def wait_for_shards(sweep: subprocess.Popen[str], run_dir: Path, count: int) -> None:
+    deadline = time.monotonic() + 300
+    while sweep.poll() is None and time.monotonic() < deadline and len(shards_of(run_dir)) < count:
+        time.sleep(0.1)
+
+
+def shards_of(run_dir: Path) -> dict[str, int]:
+    return {p.name: p.stat().st_mtime_ns for p in (run_dir / "shards").glob("*.arrow")}
+
+
+def engine_cores(sweep: subprocess.Popen[str]) -> list[psutil.Process]:
+    """vLLM's inner engine processes of this sweep's own Ray."""
+    return [p for p in psutil.Process(sweep.pid).children(recursive=True) if "EngineCore" in " ".join(p.cmdline())]
+
+
+def test_a_real_sweep_survives_kills_and_ends_with_a_report(tmp_path, embedded_model_dir):
     run_dir = tmp_path / "run"
     first = start(run_dir)
-    deadline = time.monotonic() + 400
-    while first.poll() is None and time.monotonic() < deadline and len(list((run_dir / "shards").glob("*.arrow"))) < 2:
-        time.sleep(0.1)
+    wait_for_shards(first, run_dir, 2)
+    (core,) = engine_cores(first)
+    core.kill()  # its actor lives and holds a dead engine
+    written = len(shards_of(run_dir))
+    wait_for_shards(first, run_dir, written + 2)  # by a new engine: this one ended within the chunks it had
+    (new_core,) = engine_cores(first)
+    assert new_core.pid != core.pid
     first.send_signal(signal.SIGKILL)
     out, _ = first.communicate(timeout=60)
-    kept = {p.name: p.stat().st_mtime_ns for p in (run_dir / "shards").glob("*.arrow")}
-    assert len(kept) >= 2, out
+    kept = shards_of(run_dir)
+    assert written + 2 <= len(kept) < SHARDS, out
 
     second = start(run_dir)
     out, _ = second.communicate(timeout=500)
     assert second.returncode == 0, out
     assert re.search(r"\d+ of 40 rows are already there", out)
-    after = {p.name: p.stat().st_mtime_ns for p in (run_dir / "shards").glob("*.arrow")}
-    assert kept.items() <= after.items()  # finished work is not repeated
+    assert len(shards_of(run_dir)) == SHARDS
+    assert kept.items() <= shards_of(run_dir).items()  # finished work is not repeated
 
     rows = ds.dataset(run_dir / "shards", format="ipc").to_table().to_pylist()
     keys = {(r["question_id"], r["arm"], r["routers"], r["replicate"]) for r in rows}

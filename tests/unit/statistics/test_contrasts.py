@@ -5,15 +5,7 @@ from hypothesis import strategies as st
 
 from audit.errors import DataError
 from audit.records import Arm, Setting
-from audit.statistics.contrasts import (
-    bounds,
-    contrast,
-    contrast_values,
-    difference_in_differences,
-    noisy_against_clean,
-    noisy_against_direct,
-    noisy_against_ensemble,
-)
+from audit.statistics.contrasts import contrast, contrast_values, difference_in_differences
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.noise_floor import noise_floor, noise_floor_values
 from audit.statistics.paired import CellOutcomes, State
@@ -103,42 +95,38 @@ def test_by_hand():
     assert result.test == "mcnemar_exact" and result.pvalue == pytest.approx(4 / 8)  # P(X >= 2), Binomial(3, 1/2)
 
 
-def test_each_control_is_read_from_its_own_arm():
+def test_a_single_setting_against_another_is_an_exact_mcnemar_test():
     c = full(effect=0.3)
-    clean, direct = noisy_against_clean(c, 2, rng=rng()), noisy_against_direct(c, 2, rng=rng())
-    ensemble = noisy_against_ensemble(c, 2, rng=rng())
-    for result, base in ((clean, CLEAN), (direct, DIRECT), (ensemble, ENSEMBLE2)):
+    for base in (CLEAN, DIRECT, ENSEMBLE2):
+        result = contrast(c, [NOISY2], [base], rng=rng())
         a, b = c.row(NOISY2), c.row(base)
         assert result.difference == pytest.approx(a.mean() - b.mean())
         assert result.pvalue == pytest.approx(mcnemar_exact(int((a > b).sum()), int((a < b).sum())).pvalue)
         assert result.interval.low < result.difference < result.interval.high
-    assert ensemble.name == "noisy - ensemble control at r=2"
 
 
-def test_mean_over_r_is_a_bootstrap_t_over_shared_r_only():
+def test_a_mean_over_settings_is_a_bootstrap_t():
     c = full(effect=0.3)
-    mean = noisy_against_clean(c, None, rng=rng())
+    mean = contrast(c, [NOISY1, NOISY2], [CLEAN], rng=rng())
     assert mean.test == "bootstrap_t"
     assert mean.difference == pytest.approx((c.row(NOISY1) + c.row(NOISY2)).mean() / 2 - c.row(CLEAN).mean())
-    shared = noisy_against_ensemble(c, None, rng=rng())  # r=2 is the only one that both have
-    assert shared.difference == pytest.approx(c.row(NOISY2).mean() - c.row(ENSEMBLE2).mean())
 
 
-def test_a_control_that_was_not_run_is_none():
-    c = cell({CLEAN: [1, 0], NOISY1: [1, 1]})
-    assert noisy_against_direct(c, 1, rng=rng()) is None
-    assert noisy_against_ensemble(c, 3, rng=rng()) is None
-    assert noisy_against_ensemble(c, None, rng=rng()) is None
+def test_unreadable_replies_counted_as_wrong_or_right_by_hand():
+    #        improve, unparsed noisy (clean wrong), unparsed clean (noisy right), error
+    c = cell({NOISY1: [1, -1, 1, -3], CLEAN: [0, 0, -2, 1]})
+    for unparsed, expected in (("left_out", 1.0), ("wrong", (1 + 0 + 1) / 3), ("right", (1 + 1 + 0) / 3)):
+        assert contrast(c, [NOISY1], [CLEAN], rng=rng(), unparsed=unparsed).difference == pytest.approx(expected)
 
 
 def test_with_and_without_items():
     c = full(effect=0.3)
     leak = rng(3).random(200) < 0.3
-    without = noisy_against_clean(c, 2, rng=rng(), items=~leak)
+    without = contrast(c, [NOISY2], [CLEAN], rng=rng(), items=~leak)
     assert without.n == (~leak).sum()
     assert without.difference == pytest.approx((c.row(NOISY2) - c.row(CLEAN))[~leak].mean())
     with pytest.raises(DataError, match="one flag an item"):
-        noisy_against_clean(c, 2, rng=rng(), items=leak[:4])
+        contrast(c, [NOISY2], [CLEAN], rng=rng(), items=leak[:4])
 
 
 def test_clusters_are_exchanged_as_wholes():
@@ -176,21 +164,6 @@ def test_difference_in_differences():
     assert result.interval.se == pytest.approx(se, rel=0.04)
     assert result.pvalue < 0.001 and result.interval.low > 0
     assert difference_in_differences(fresh, fresh, rng=rng()).pvalue > 0.3
-
-
-# ---------------------------------------------------------------- bounds
-
-
-def test_bounds_by_hand():
-    #        improve, unparsed noisy (clean wrong), unparsed clean (noisy right), error
-    c = cell({NOISY1: [1, -1, 1, -3], CLEAN: [0, 0, -2, 1]})
-    b = bounds(c, [NOISY1], [CLEAN])
-    assert b.left_out == 1.0  # the first item only
-    assert b.all_wrong == pytest.approx((1 + 0 + 1) / 3)
-    assert b.all_right == pytest.approx((1 + 1 + 0) / 3)
-    assert b.lowest == pytest.approx((1 + 0 + 0) / 3)
-    assert b.highest == pytest.approx((1 + 1 + 1) / 3)
-    assert (b.unparsed_a, b.unparsed_b) == (1, 1)
 
 
 # ---------------------------------------------------------------- noise floor

@@ -194,3 +194,21 @@ def test_the_synthetic_model_has_the_accuracy_discordance_and_gain_asked_for() -
         assert right[Arm.NOISY_REWRITE, r, 0].mean() == pytest.approx(0.6 + gain, abs=0.036)
     with pytest.raises(DataError, match="No model has"):
         rows(clean_accuracy=0.9, discordance=0.5)
+
+
+def test_the_slope_is_that_of_the_accuracies_over_r_and_has_limits_where_there_are_enough_groups() -> None:
+    outcomes = rows(n=200)
+    (cell,) = analyse_outcomes(outcomes, n_resamples=RESAMPLES).cells
+    noisy = [o for o in outcomes if o.arm == Arm.NOISY_REWRITE]
+    routers = sorted({o.routers for o in noisy})
+    accuracy = [np.mean([o.correct for o in noisy if o.routers == r]) for r in routers]
+    assert cell.slope is not None
+    assert cell.slope.estimate == pytest.approx(np.polyfit(routers, accuracy, 1)[0])
+    assert cell.slope.ci_low is not None and cell.slope.ci_high is not None
+    assert cell.slope.ci_low < cell.slope.estimate < cell.slope.ci_high
+
+    (grouped,) = analyse_outcomes([replace(o, group="one") for o in outcomes], n_resamples=RESAMPLES).cells
+    assert grouped.slope is not None and grouped.slope.ci_low is None and "too few groups" in grouped.slope.sentence
+
+    one_r = [o for o in outcomes if o.arm != Arm.NOISY_REWRITE or o.routers == 1]
+    assert analyse_outcomes(one_r, n_resamples=RESAMPLES).cells[0].slope is None

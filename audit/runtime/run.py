@@ -373,7 +373,18 @@ def _start_ray(config: SweepConfig) -> None:
         ) from error
 
 
+# For a Ray of our own, unless the environment says otherwise.
+_LOCAL_RAY = {
+    # An engine's own child processes (vLLM's EngineCore) end with its actor, also after a kill -9.
+    "RAY_process_group_cleanup_enabled": "1",
+    # Ray starts its workers at 15: there an engine that computes on the CPUs would wait for whatever else runs.
+    "RAY_worker_niceness": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
 def _init_ray(cluster: ClusterConfig) -> None:
+    os.environ.setdefault("RAY_DATA_USAGE_DISABLED", "1")  # it reports to nobody, and saves a process that collects
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if cluster.runtime_env:
         options["runtime_env"] = dict(cluster.runtime_env)
@@ -384,8 +395,8 @@ def _init_ray(cluster: ClusterConfig) -> None:
     if os.environ.get("RAY_ADDRESS"):
         ray.init(**options)
         return
-    # An engine's own child processes (vLLM's EngineCore) end with its actor, also after a kill -9.
-    os.environ.setdefault("RAY_process_group_cleanup_enabled", "1")
+    for name, value in _LOCAL_RAY.items():
+        os.environ.setdefault(name, value)
     # "local": without it Ray joins whatever cluster was last started on this machine.
     ray.init(
         address="local",

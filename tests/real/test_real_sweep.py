@@ -1,12 +1,11 @@
-"""The whole product once: the embedded model, real vLLM, real Ray, a report at the end. On the way there, kill -9 of
-the vLLM engine and of the driver."""
+"""The whole product once: the embedded model, real vLLM, real Ray, kill -9 of the engine in the middle, a report at the
+end."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -42,27 +41,23 @@ def engine_cores(sweep: subprocess.Popen[str]) -> list[psutil.Process]:
     return [p for p in psutil.Process(sweep.pid).children(recursive=True) if "EngineCore" in " ".join(p.cmdline())]
 
 
-def test_a_real_sweep_survives_kills_and_ends_with_a_report(tmp_path, embedded_model_dir):
+def test_a_real_sweep_survives_the_death_of_its_engine_and_ends_with_a_report(tmp_path, embedded_model_dir):
     run_dir = tmp_path / "run"
-    first = start(run_dir)
-    wait_for_shards(first, run_dir, 2)
-    (core,) = engine_cores(first)
-    core.kill()  # its actor lives and holds a dead engine
-    written = len(shards_of(run_dir))
-    wait_for_shards(first, run_dir, written + 2)  # by a new engine: this one ended within the chunks it had
-    (new_core,) = engine_cores(first)
-    assert new_core.pid != core.pid
-    first.send_signal(signal.SIGKILL)
-    out, _ = first.communicate(timeout=60)
+    sweep = start(run_dir)
+    wait_for_shards(sweep, run_dir, 2)
+    (core,) = engine_cores(sweep)
+    core.kill()  # its actor lives on, and holds a dead engine
     kept = shards_of(run_dir)
-    assert written + 2 <= len(kept) < SHARDS, out
-
-    second = start(run_dir)
-    out, _ = second.communicate(timeout=500)
-    assert second.returncode == 0, out
-    assert re.search(r"\d+ of 40 rows are already there", out)
-    assert len(shards_of(run_dir)) == SHARDS
+    wait_for_shards(sweep, run_dir, len(kept) + 2)  # the two chunks in flight died with it: a new engine wrote these
+    (new_core,) = engine_cores(sweep)
+    assert new_core.pid != core.pid
+    out, _ = sweep.communicate(timeout=300)
+    assert sweep.returncode == 0, out
+    assert 2 <= len(kept) < len(shards_of(run_dir)) == SHARDS
     assert kept.items() <= shards_of(run_dir).items()  # finished work is not repeated
+
+    again, _ = start(run_dir).communicate(timeout=100)
+    assert re.search("40 of 40 rows are already there", again)
 
     rows = ds.dataset(run_dir / "shards", format="ipc").to_table().to_pylist()
     keys = {(r["question_id"], r["arm"], r["routers"], r["replicate"]) for r in rows}

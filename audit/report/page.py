@@ -33,8 +33,8 @@ WORDS: dict[str, dict[str, str]] = {
     },
     "excess_explained_by_ensembling": {
         "name": "Excess explained by ensembling", "tone": "odd", "glyph": "■",
-        "means": "The score rose under noise, but relaying the intact question several times was not shown to help "
-        "less. Repetition can explain it; memory is not needed.",
+        "means": "The score rose under noise, and relaying the intact question as often helps about as much. "
+        "Repetition explains it; memory is not needed.",
     },
     "brittle": {
         "name": "Brittle", "tone": "odd", "glyph": "▼",
@@ -47,8 +47,8 @@ WORDS: dict[str, dict[str, str]] = {
     },
     "excess": {
         "name": "Excess", "tone": "bad", "glyph": "▲",
-        "means": "The model scores higher when information is taken away, beyond chance and beyond what repetition "
-        "explains. The score may rest on memory of the exam.",
+        "means": "The model scores higher when information is taken away, beyond chance and, where the controls were "
+        "run, beyond what repetition explains. The score may rest on memory of the exam.",
     },
     "withheld": {
         "name": "Withheld", "tone": "warn", "glyph": "✖",

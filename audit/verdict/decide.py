@@ -9,7 +9,7 @@ import numpy as np
 
 from audit.verdict.evidence import Comparison, Evidence
 from audit.verdict.gates import failed
-from audit.verdict.result import Gate, Status, Verdict
+from audit.verdict.result import Gate, Status, Verdict, points
 from audit.verdict.thresholds import Thresholds
 
 
@@ -64,19 +64,19 @@ def decide(
         ]
     mean = evidence.clean.mean
     if mean.high < 0 and mean.estimate <= -thresholds.brittle_drop_min:
-        interval = f"95 % interval {mean.low:.3f} to {mean.high:.3f}"
-        drop = f"Accuracy falls by {-mean.estimate:.3f} on average over r ({interval})."
+        interval = f"95 % interval {100 * -mean.high:.1f} to {points(-mean.low)}"
+        drop = f"Accuracy falls by {points(-mean.estimate)} on average over r ({interval})."
         return Decision(
             Verdict.BRITTLE,
             (drop, *reasons),
             ("Do not rely on the score for differently worded questions; look at which deletions cost the answer.",),
         )
     if any(g.name == "enough_data" and g.status == Status.FAIL for g in gates):
-        seen = f"{evidence.mde:.3f}" if np.isfinite(evidence.mde) else "more than any possible gain"
+        seen = points(evidence.mde) if np.isfinite(evidence.mde) else "more than any possible gain"
         return Decision(
             Verdict.UNDERPOWERED,
             (*reasons, f"This design finds a gain of {seen} with {thresholds.power:.0%} power; "
-             f"{thresholds.effect_of_interest:.3f} is of interest."),
+             f"{points(thresholds.effect_of_interest)} would be of interest."),
             tuple(g.advice for g in gates if g.name == "enough_data"),
         )  # fmt: skip
     limit = evidence.largest_compatible
@@ -84,7 +84,7 @@ def decide(
         Verdict.NO_EXCESS,
         (
             *reasons,
-            f"The largest excess still compatible with the data is {limit:.3f} (95 %, over all r together).",
+            f"The largest excess still compatible with the data is {points(limit)} (95 %, over all r together).",
             "Memory that helps intact and damaged questions alike makes no excess and is not excluded.",
         ),
         (),
@@ -146,7 +146,7 @@ def _not_beyond_ensembling(
     mean = control.mean
     not_beyond = (
         "It does not beat as many routers that delete nothing: on average over r it is "
-        f"{mean.estimate:+.3f} from them (95 % interval {mean.low:+.3f} to {mean.high:+.3f})."
+        f"{100 * mean.estimate:+.1f} points from them (95 % interval {100 * mean.low:+.1f} to {100 * mean.high:+.1f})."
     )
     also = _beats(gain, thresholds.alpha) & _above_zero(gain) & routers if gain else frozenset()
     highest = max(control.high[control.routers.index(r)] for r in routers)
@@ -155,8 +155,8 @@ def _not_beyond_ensembling(
         why = f"These routers that delete nothing beat the clean baseline too, with r={_join(also)}."
     elif highest <= thresholds.effect_of_interest:
         why = (
-            f"What noisy could be above them is at most {highest:.3f} (95 %), less than the effect of interest "
-            f"({thresholds.effect_of_interest:.3f})."
+            f"What noisy could be above them is at most {points(highest)} (95 %), less than the effect of "
+            f"interest ({points(thresholds.effect_of_interest)})."
         )
     if why:
         return Decision(
@@ -171,7 +171,7 @@ def _not_beyond_ensembling(
             *reasons,
             not_beyond,
             "Those routers do not clearly beat the clean baseline either, and noisy could be above them by "
-            f"{highest:.3f}: the data cannot tell deletion from repetition.",
+            f"{points(highest)}: the data cannot tell deletion from repetition.",
         ),
         ("Ask more questions, or run more replicates of the ensemble control, to tell the two apart.",),
         tuple(sorted(routers)),

@@ -16,7 +16,7 @@ from audit.statistics.contrasts import paired_test
 from audit.statistics.mcnemar import cochran_q
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
 from audit.statistics.values import average, replicates_of, runs_of, settings_values, to_values
-from audit.verdict.result import MAX_ITEMS, Gate, Status
+from audit.verdict.result import MAX_ITEMS, Gate, Status, points
 from audit.verdict.texts import TextMeasures
 from audit.verdict.thresholds import Thresholds
 
@@ -398,8 +398,8 @@ def enough_data(mde: float | None, thresholds: Thresholds) -> Gate:
         threshold=limit,
         source=source,
         detail=f"The smallest gain that this design finds with {thresholds.power:.0%} power is "
-        + (f"{mde:.3f}" if np.isfinite(mde) else "larger than any possible")
-        + f"; the gain of interest is {limit:.3f}.",
+        + (points(mde) if np.isfinite(mde) else "larger than any possible")
+        + f"; the gain of interest is {points(limit)}.",
         advice=""
         if passed
         else "Ask more questions (audit.plan says how many detect the gain of interest), from more subjects or "

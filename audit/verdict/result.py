@@ -230,6 +230,12 @@ class RunVerdict:
         return json.dumps(self.to_dict(), sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def points(share: float) -> str:
+    """0.051 -> "5.1 points"."""
+    value = f"{100 * share:.1f}"
+    return f"{value} point{'' if value == '1.0' else 's'}"
+
+
 def rounded(value: float) -> float | None:
     """A float as verdict.json prints it: SIGNIFICANT_DIGITS digits, no negative zero; None for NaN or infinity."""
     if not math.isfinite(value):

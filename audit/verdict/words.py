@@ -9,7 +9,7 @@ from audit.statistics.paired import CellOutcomes
 from audit.statistics.values import replicates_of
 from audit.verdict.decide import Decision
 from audit.verdict.evidence import Evidence
-from audit.verdict.result import Verdict
+from audit.verdict.result import Verdict, points
 
 # What a failing gate means in a headline, after "because".
 _BECAUSE = {
@@ -69,12 +69,6 @@ def headline(
         f"No sign that {model} remembers {benchmark} beyond its score of {score:.0%}: damaged questions raise it by at "
         f"most {points(limit)} (95 % limit). Memory that needs no damage to show would not be seen."
     )
-
-
-def points(share: float) -> str:
-    """0.051 -> "5.1 points"."""
-    value = f"{100 * share:.1f}"
-    return f"{value} point{'' if value == '1.0' else 's'}"
 
 
 def controls(cell: CellOutcomes) -> tuple[tuple[str, ...], tuple[str, ...]]:

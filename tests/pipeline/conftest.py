@@ -137,21 +137,42 @@ def driver(cluster: Cluster) -> Iterator[None]:
             os.environ[name] = value
 
 
+def _sweep_here(*overrides: str, run_dir: Path, model: str = "scripted") -> Finished:
+    """Starting the command anew costs ten seconds a time."""
+    register()
+    out = io.StringIO()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+        cfg = compose("sweep", [f"model={model}", f"run_dir={run_dir}", "report=false", *overrides])
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = run_config(cfg)
+    return Finished(code, out.getvalue(), run_dir)
+
+
 @pytest.fixture
 def sweep(driver: None, tmp_path: Path) -> Callable[..., Finished]:
-    """Run a sweep here: sweep("r=1..3", "n=20") -> Finished. Starting the command anew costs ten seconds a time."""
+    """Run a sweep here: sweep("r=1..3", "n=20") -> Finished."""
 
     def run(*overrides: str, run_dir: Path | None = None, model: str = "scripted") -> Finished:
-        register()
-        target = run_dir or tmp_path / "run"
-        out = io.StringIO()
-        with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-            cfg = compose("sweep", [f"model={model}", f"run_dir={target}", "report=false", *overrides])
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            code = run_config(cfg)
-        return Finished(code, out.getvalue(), target)
+        return _sweep_here(*overrides, run_dir=run_dir or tmp_path / "run", model=model)
 
     return run
+
+
+@pytest.fixture(scope="package")
+def independent_run(driver: None, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A finished run as the paper's: 20 questions, r=1..3, independent draws. To be read only."""
+    done = _sweep_here("r=1..3", "n=20", run_dir=tmp_path_factory.mktemp("independent") / "run")
+    assert done.code == 0, done.out
+    return done
+
+
+@pytest.fixture(scope="package")
+def nested_run(driver: None, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A finished run as `make audit`'s: 30 questions, nested draws, replicates, ensemble control. To be read only."""
+    asked = ("r=1..3", "n=30", "draws=nested", "ensemble_control=true", "clean_replicates=2")
+    done = _sweep_here(*asked, run_dir=tmp_path_factory.mktemp("nested") / "run")
+    assert done.code == 0, done.out
+    return done
 
 
 @pytest.fixture

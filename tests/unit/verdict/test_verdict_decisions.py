@@ -109,7 +109,7 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
 
     close = replace(evidence, ensemble_gain=none, ensemble=replace(evidence.ensemble, high=np.full(3, 0.04)))
     decision = decide(close, (), Thresholds())
-    assert decision.verdict == Verdict.EXCESS_EXPLAINED and "at most 0.040" in decision.reasons[-1]
+    assert decision.verdict == Verdict.EXCESS_EXPLAINED and "at most 4.0 points" in decision.reasons[-1]
 
 
 def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> None:

@@ -18,8 +18,8 @@ from audit.errors import AuditError
 from audit.prompting.prompts import direct_prompt, router_prompt, worker_prompt
 from audit.prompting.templates import load_protocol
 from audit.records import Arm, Draws, Question, Reading
+from audit.statistics.permutation import can_reject
 from audit.statistics.power import minimum_detectable_gain
-from audit.verdict.evidence import can_reject
 from audit.verdict.thresholds import Thresholds
 
 register()

@@ -17,7 +17,7 @@ from audit.errors import DataError
 from audit.records import Arm, Setting
 from audit.statistics.mcnemar import Alternative, mcnemar_exact
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray
-from audit.statistics.permutation import max_statistic_exchange
+from audit.statistics.permutation import can_reject, max_statistic_exchange
 from audit.statistics.resampling import (
     N_RESAMPLES,
     Interval,
@@ -83,13 +83,15 @@ def contrast_values(
 
     tested: runs (L, n) and (K, n) of which a and b are the means, where they are replicates of one setting each.
 
-    Raises DataError when not one pair has both answers.
+    With fewer than five items (clusters), which show no spread to speak of, the interval is all that is possible and a
+    bootstrap's p is NaN. Raises DataError when not one pair has both answers.
     """
     both = ~np.isnan(a) & ~np.isnan(b)
     if not both.any():
         raise DataError(f"{name}: not one item has an answer under both conditions ({a.size} items).")
     x, y = a[both], b[both]
     groups = np.arange(a.size)[both] if cluster is None else np.asarray(cluster)[both]
+    units = np.unique(groups).size
     improve, degrade = float((x * (1 - y)).sum()), float(((1 - x) * y).sum())
     options: dict[str, Any] = {"rng": rng, "alternative": alternative}
     test: Test = "bootstrap_t"
@@ -97,15 +99,21 @@ def contrast_values(
         test, pvalue = paired_test(*tested, cluster, n_permutations=n_resamples, **options)
     elif is_binary(x, y):
         test, pvalue = paired_test(x[None], y[None], groups, n_permutations=n_resamples, **options)
-    else:
+    elif can_reject(units, 1 - confidence):
         pvalue = studentised_pvalue(x - y, groups, n_resamples=n_resamples, **options)
-    resamples = bootstrap_sweep(y, x[None], groups, n_resamples=n_resamples, rng=rng)
+    else:
+        pvalue = float("nan")
+    difference = (improve - degrade) / x.size
+    interval = Interval(difference, -1.0, 1.0, confidence, method, float("nan"))
+    if can_reject(units, 1 - confidence):
+        resamples = bootstrap_sweep(y, x[None], groups, n_resamples=n_resamples, rng=rng)
+        interval = resamples.gain.intervals(confidence, method, units=units)[0]
     return Contrast(
         name=name,
         a_accuracy=float(x.mean()),
         b_accuracy=float(y.mean()),
-        difference=(improve - degrade) / x.size,
-        interval=resamples.gain.intervals(confidence, method)[0],
+        difference=difference,
+        interval=interval,
         pvalue=pvalue,
         alternative=alternative,
         test=test,
@@ -195,19 +203,24 @@ def difference_in_differences(
 
     The two benchmarks share no items, so each is resampled by itself and the differences of their gains are taken;
     the interval is a percentile interval, and p comes from the two clustered bootstrap standard errors (normal
-    approximation, one-sided). `routers=None` uses the gain averaged over r.
+    approximation, one-sided). `routers=None` uses the gain averaged over r. With fewer than five items (clusters) in
+    one of them the interval is all that is possible and p is NaN.
     """
-    parts, gains = [], []
+    parts, gains, units = [], [], []
     for cell in (cell_a, cell_b):
         a = settings_values(cell, noisy_settings(cell, routers))
         b = settings_values(cell, replicates_of(cell, Arm.FORWARD_FULL, 1))
         name = f"noisy - clean on {cell.benchmark}"
         parts.append(contrast_values(a, b, cell.cluster, rng=rng, name=name, n_resamples=n_resamples))
         gains.append(bootstrap_sweep(b, a[None], cell.cluster, n_resamples=n_resamples, rng=rng).gain)
+        units.append(np.unique(cell.cluster[~np.isnan(a - b)]).size)
     none = np.zeros((0, 1))
     difference = Resamples(gains[0].estimate - gains[1].estimate, gains[0].draws - gains[1].draws, none, np.zeros(0))
-    interval = difference.intervals(confidence, "percentile")[0]
-    estimate = interval.estimate
+    estimate = float(difference.estimate[0])
+    if not can_reject(min(units), 1 - confidence):
+        interval = Interval(estimate, -2.0, 2.0, confidence, "percentile", float("nan"))
+        return DifferenceInDifferences(parts[0], parts[1], estimate, interval, float("nan"))
+    interval = difference.intervals(confidence, "percentile", units=min(units))[0]
     # A standard error of 0 means that neither gain varies over resamples: nothing to test.
     pvalue = float(stats.norm.sf(estimate / interval.se)) if interval.se > 0 else 1.0
     return DifferenceInDifferences(parts[0], parts[1], estimate, interval, pvalue)

@@ -89,7 +89,7 @@ def sensitivity_slope(
 
 
 def h1_any_excess(tests: Mapping[str, MaxStatResult | float], alpha: float = ALPHA) -> HypothesisResult:
-    """H1: does any model exceed its clean baseline at any r, after correction?
+    """H1: does any model exceed its clean baseline at any r, after correction? The test alone: a verdict asks for more.
 
     tests: family-wise max-statistic test (or its p) of each model; Holm over the models. The p-value is the smallest
     adjusted p, the effect the number of models with adjusted p <= alpha.
@@ -102,7 +102,7 @@ def h1_any_excess(tests: Mapping[str, MaxStatResult | float], alpha: float = ALP
     if found:
         sentence = (
             f"H1: {len(found)} of {len(tests)} models beat their clean baseline by more than chance allows "
-            f"({', '.join(found)}; smallest adjusted p = {p:.4f})."
+            f"({', '.join(found)}; smallest adjusted p = {p:.4f}); the controls are not part of this."
         )
     else:
         sentence = (
@@ -163,8 +163,9 @@ def h3_direction(
 
     An item's trend is s = sum((r - mean r) * y) over its noisy outcomes; it speaks for improve where the clean answer
     was wrong, and for (less) degrade where it was right. Under the null of no trend, reading an item's settings from
-    the last r to the first is as likely, which flips the sign of s: a permutation within the item that keeps the
-    correlation between settings, so nested draws do not fool it. All models of an item flip together. H3 claims both
+    the last r to the first is as likely, which flips the sign of s (for equally spaced r without gaps; else s is taken
+    to be symmetric): a permutation within the item that keeps the correlation between settings, so nested draws do not
+    fool it. All models of an item flip together. H3 claims both
     directions, so its p-value is the larger of the two (an intersection-union test); `parts` has each, and that of
     the net trend. The effect is the rise of net improve per added router, in items over all models.
     """

@@ -25,7 +25,7 @@ class NoiseFloor:
     """Clean against clean over C replicates; NaN rates where there are fewer than two.
 
     comparisons: ordered pairs of replicates. settings_rejected: of these, one-sided tests with p <= alpha.
-    violations: of these, gains > 0 (the paper's rule). families: max-statistic tests, each replicate once the baseline
+    families: max-statistic tests, each replicate once the baseline
     of the others. mean_absolute_gain: mean |gain| over pairs (accuracy 0-1). sd_difference: root mean square gain
     between two replicates (accuracy 0-1), whose expectation is 0. flipped: mean share of items whose outcome changed.
     Pairs share replicates, so the rates have fewer degrees of freedom than `comparisons` suggests.
@@ -35,8 +35,6 @@ class NoiseFloor:
     comparisons: int
     settings_rejected: int
     rejection_rate: float
-    violations: int
-    violation_rate: float
     families: int
     families_rejected: int
     family_rejection_rate: float
@@ -69,7 +67,7 @@ def noise_floor_values(
     if c < 2:
         nan = float("nan")
         text = f"Noise floor not measured: {c} replicate of the clean arm; ask for at least 2 (clean_replicates=2)."
-        return NoiseFloor(c, 0, 0, nan, 0, nan, 0, 0, nan, nan, nan, alpha, text)
+        return NoiseFloor(c, 0, 0, nan, 0, 0, nan, nan, nan, alpha, text)
     pairs = [(a, b) for a in range(c) for b in range(c) if a != b]
     pvalues = [
         paired_test(clean[[a]], clean[[b]], cluster, rng=rng, n_permutations=n_permutations)[1] for a, b in pairs
@@ -78,7 +76,6 @@ def noise_floor_values(
     differences = np.array([np.nanmean(g) if np.any(~np.isnan(g)) else np.nan for g in gaps])
     flips = np.array([np.nanmean(np.abs(g)) if np.any(~np.isnan(g)) else np.nan for g in gaps])
     rejected = sum(p <= alpha for p in pvalues)
-    violations = int(np.sum(differences > 1e-12))
     families = 0
     for base in range(c):
         others = np.delete(clean, base, axis=0)
@@ -87,20 +84,17 @@ def noise_floor_values(
     if np.isnan(differences).all():
         nan = float("nan")
         text = f"Noise floor not measured: no question is answered in two of the {c} replicates of the clean arm."
-        return NoiseFloor(c, 0, 0, nan, 0, nan, 0, 0, nan, nan, nan, alpha, text)
+        return NoiseFloor(c, 0, 0, nan, 0, 0, nan, nan, nan, alpha, text)
     sd = float(np.sqrt(np.nanmean(differences**2)))
     text = (
-        f"Clean against clean ({c} replicates): {rejected} of {len(pairs)} comparisons rejected at {alpha:.0%}, "
-        f"{violations} of {len(pairs)} would be violations by the paper's rule; a gain between identical conditions "
-        f"has a standard deviation of {100 * sd:.1f} points."
+        f"Clean against clean ({c} replicates): {rejected} of {len(pairs)} comparisons rejected at {alpha:.0%}; a gain "
+        f"between identical conditions has a standard deviation of {100 * sd:.1f} points."
     )
     return NoiseFloor(
         replicates=c,
         comparisons=len(pairs),
         settings_rejected=rejected,
         rejection_rate=rejected / len(pairs),
-        violations=violations,
-        violation_rate=violations / len(pairs),
         families=c,
         families_rejected=families,
         family_rejection_rate=families / c,

@@ -101,9 +101,11 @@ def max_statistic_exchange(
     -----
     An item's difference is d = mean of its noisy runs - mean of its base runs, the statistic of a setting
     sum(d) / sqrt(sum(d^2)). If noisy did nothing, which L of an item's L + K runs are called noisy is arbitrary: the
-    reference distribution draws that anew for each item (cluster), which is exact for each setting. Flipping the sign
-    of d is not: a model that is right nine times in ten mostly gives a small gain (1 minus a mean) and rarely a large
-    loss, and flips of such skewed differences reject too often.
+    reference distribution draws that anew for each item (cluster), which is exact for each setting where an item's runs
+    are independent given the item. (Base runs that agree more than that, from a worker that hardly samples, are no
+    exchange for a noisy one: p is then too small, by up to a factor of two or so, and a verdict asks for an interval
+    too.) Flipping the sign of d is not exact: a model that is right nine times in ten mostly gives a small gain (1
+    minus a mean) and rarely a large loss, and flips of such skewed differences reject too often.
 
     The statistic is studentised, its denominator recomputed in every relabelling. So the level also holds, for many
     items, where noisy changes answers in both directions with no gain on average, although such runs cannot be
@@ -145,6 +147,11 @@ def max_statistic_exchange(
     observed, reference = signed(observed, alternative), signed(reference, alternative)
     exceed = (1 + np.sum(reference >= observed - 1e-9, axis=0)) / (n_permutations + 1)
     return _step_down(observed, exceed, reference, n_pairs, alternative)
+
+
+def can_reject(clusters: int, alpha: float) -> bool:
+    """Whether flipping the signs of so many clusters can give p <= alpha at all: the smallest p is 2^-clusters."""
+    return bool(2.0**-clusters <= alpha)
 
 
 def sign_flip_pvalue(

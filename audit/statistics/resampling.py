@@ -62,6 +62,9 @@ class Resamples:
             probabilities = np.array([tail, 1 - tail])
             if method == "bca":
                 probabilities = self._bca(k, draws, probabilities)
+            if not np.isfinite(probabilities).all():  # two units or so: the correction has no meaning
+                out.append(Interval(float(estimate), np.nan, np.nan, confidence, method, np.nan))
+                continue
             low, high = np.quantile(draws, probabilities)
             se = float(draws.std(ddof=1)) if draws.size > 1 else np.nan
             out.append(Interval(float(estimate), float(low), float(high), confidence, method, se))
@@ -77,7 +80,8 @@ class Resamples:
         spread = float(np.sum(w * deviation**2)) if w.size else 0.0
         skew = float(np.sum(w * deviation**3) / (6 * spread**1.5)) if spread > 0 else 0.0
         z = bias + stats.norm.ppf(probabilities)
-        adjusted: FloatArray = stats.norm.cdf(bias + z / (1 - skew * z))
+        with np.errstate(invalid="ignore"):  # an infinite z: the caller sees the NaN
+            adjusted: FloatArray = stats.norm.cdf(bias + z / (1 - skew * z))
         return adjusted
 
 

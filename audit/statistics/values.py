@@ -83,7 +83,7 @@ def settings_values(cell: CellOutcomes, settings: Sequence[Setting], unparsed: U
     return average(to_values(np.stack([cell.row(s) for s in settings]), unparsed))
 
 
-def runs_of(cell: CellOutcomes, arm: Arm, routers: Sequence[int]) -> FloatArray:
+def runs_of(cell: CellOutcomes, arm: Arm, routers: Sequence[int], unparsed: Unparsed = "left_out") -> FloatArray:
     """Values (L, R, n) in {0, 1, NaN}: every replicate of `arm` at each of R router counts.
 
     A replicate that was not run at one of them is NaN there. Raises DataError when a router count was not run at all.
@@ -95,7 +95,7 @@ def runs_of(cell: CellOutcomes, arm: Arm, routers: Sequence[int]) -> FloatArray:
     values = np.full((len(numbers), len(runs), cell.n), np.nan)
     for k, settings in enumerate(runs):
         for s in settings:
-            values[numbers.index(s.replicate), k] = to_values(cell.row(s))
+            values[numbers.index(s.replicate), k] = to_values(cell.row(s), unparsed)
     return values
 
 

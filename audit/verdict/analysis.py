@@ -6,8 +6,9 @@ columns -> pair_outcomes -> cells -> evidence (measure) -> gates -> Holm over th
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,17 +18,24 @@ from audit.records import Arm, Outcome, Setting
 from audit.statistics.chance import chance_level
 from audit.statistics.contrasts import Contrast as PairedContrast
 from audit.statistics.contrasts import contrast, difference_in_differences
-from audit.statistics.hypotheses import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope
+from audit.statistics.hypotheses import (
+    HypothesisResult,
+    h1_any_excess,
+    h2_heterogeneity,
+    h3_direction,
+    sensitivity_slope,
+)
 from audit.statistics.multiplicity import holm
 from audit.statistics.noise_floor import noise_floor
 from audit.statistics.paired import BoolArray, CellOutcomes, State, pair_outcomes
 from audit.statistics.paper import model_summary, router_summary, setting_rows
+from audit.statistics.permutation import can_reject
 from audit.statistics.values import Sweep, replicates_of, router_counts, sweep_of
 from audit.synthetic import outcome_columns
 from audit.verdict import words
 from audit.verdict.calibrated import nearest
 from audit.verdict.decide import Decision, decide
-from audit.verdict.evidence import CONFIDENCE, Comparison, Evidence, can_reject, measure
+from audit.verdict.evidence import CONFIDENCE, Comparison, Evidence, measure
 from audit.verdict.gates import all_gates, failed, label
 from audit.verdict.result import (
     Calibration,
@@ -102,6 +110,7 @@ def analyse(
         key = (m.cell.model, m.cell.benchmark)
         rng = _rng(seed, m.cell, "self_test")
         tests += self_test(m.cell, thresholds, rng=rng, answers=answers.get(key), texts=m.texts, rows=texts)
+    judged = [m for m, v in zip(measured, verdicts, strict=True) if v.verdict != Verdict.WITHHELD]
     smallest = min(verdicts, key=lambda v: v.n_questions, default=None)
     sweeps = [sweep_of(m.cell, first_only=True) for m in measured if m.evidence is not None]
     rows = [row for s in map(_answered, sweeps) if s.routers for row in setting_rows(s)]
@@ -116,7 +125,7 @@ def analyse(
             "router_summary": [asdict(r) for r in router_summary(rows)] if rows else [],
             "cells": [asdict(r) for r in rows],
         },
-        hypotheses=_hypotheses(measured, thresholds.alpha, seed, n_resamples),
+        hypotheses=_hypotheses(judged, thresholds.alpha, seed, n_resamples),
         calibration=smallest.calibration if smallest else None,
         self_test=tuple(tests),
     )
@@ -178,8 +187,8 @@ def _cell_verdict(
     else:
         decision = decide(evidence, m.gates, thresholds, p_adjusted)
     failing = tuple(g.name for g in failed(m.gates))
-    if decision.verdict == Verdict.WITHHELD and not failing and evidence is not None:
-        failing = ("answer_leak",)
+    if decision.gate:
+        failing = (decision.gate,)
     missing, open_ = words.controls(cell)
     limit = evidence.largest_compatible if evidence else None
     chance = chance_level(cell.n_options)
@@ -196,12 +205,16 @@ def _cell_verdict(
         discordance=evidence.discordance if evidence else None,
         clean_replicates=len(replicates_of(cell, Arm.FORWARD_FULL, 1)),
     )
+    contrasts = _contrasts(m, seed, n_resamples, control) if evidence else ()
+    reasons = decision.reasons
+    if decision.verdict == Verdict.EXCESS:
+        reasons += words.fresh_items(contrasts)
     return CellVerdict(
         model=cell.model,
         benchmark=cell.benchmark,
         verdict=decision.verdict,
         headline=words.headline(cell.model, cell.benchmark, decision, evidence, failing),
-        reasons=decision.reasons,
+        reasons=reasons,
         what_to_do=decision.what_to_do,
         effect=_effect(evidence.clean) if evidence else None,
         p_value=evidence.clean.family_p if evidence else None,
@@ -209,7 +222,7 @@ def _cell_verdict(
         mde=evidence.mde if evidence else None,
         largest_compatible_excess=limit,
         gates=m.gates,
-        contrasts=_contrasts(m, seed, n_resamples, control) if evidence else (),
+        contrasts=contrasts,
         controls_missing=missing,
         cannot_exclude=open_,
         slope=_slope(cell, seed, n_resamples) if evidence else None,
@@ -240,15 +253,15 @@ def credible(
 
     Credibility is the share of the score above chance that stays when the largest excess still compatible with the data
     is taken off as memory: 1 - excess / (score - chance), cut to 0-1. Few questions make it low, as they should. None,
-    "none" for a withheld verdict. An excess is never more than "low"; brittle, underpowered or a missing
-    control cap "high" to "moderate".
+    "none" for a withheld verdict, and for a brittle one: where deletion costs much, what it gains bounds no memory. An
+    excess is never more than "low"; underpowered or a missing control cap "high" to "moderate".
     """
-    if verdict == Verdict.WITHHELD or score is None or largest_excess is None or score <= chance:
+    if verdict in (Verdict.WITHHELD, Verdict.BRITTLE) or score is None or largest_excess is None or score <= chance:
         return None, "none"
     value = float(np.clip(1 - largest_excess / (score - chance), 0, 1))
     if verdict == Verdict.EXCESS or value < thresholds.credibility_moderate:
         return value, "low"
-    capped = controls_missing or verdict in (Verdict.BRITTLE, Verdict.UNDERPOWERED)
+    capped = controls_missing or verdict == Verdict.UNDERPOWERED
     if value < thresholds.credibility_high or capped:
         return value, "moderate"
     return value, "high"
@@ -393,23 +406,25 @@ def _noise_floor(cell: CellOutcomes, seed: int, n_resamples: int, thresholds: Th
         replicates=floor.replicates,
         comparisons=floor.comparisons,
         rejection_rate=floor.rejection_rate,
-        violation_rate=floor.violation_rate,
         mean_absolute_gain=floor.mean_absolute_gain,
         sentence=floor.sentence,
     )
 
 
 def _hypotheses(measured: Sequence[_Measured], alpha: float, seed: int, n_resamples: int) -> tuple[Hypothesis, ...]:
+    """Over the cells whose verdict is not withheld: what failed a gate says nothing about a hypothesis either."""
     sweeps = [sweep_of(m.cell) for m in measured if m.evidence is not None]
     rng = np.random.default_rng([seed, 1])
     out = []
     # H1 is about the very p-values that the verdicts rest on: other random draws could contradict them near alpha.
     tests = {f"{m.cell.model} on {m.cell.benchmark}": m.evidence.clean.family_p for m in measured if m.evidence}
-    for name, compute in (
-        ("H1", lambda: h1_any_excess(tests, alpha)),
-        ("H2", lambda: h2_heterogeneity(sweeps, alpha)),
-        ("H3", lambda: h3_direction(sweeps, rng=rng, n_permutations=n_resamples, alpha=alpha)),
-    ):
+    benchmarks = sorted({s.benchmark for s in sweeps})
+    computed: list[tuple[str, Callable[[], HypothesisResult]]] = [("H1", partial(h1_any_excess, tests, alpha))]
+    for benchmark in benchmarks or [""]:  # models are compared on the same questions
+        name = f"H2 on {benchmark}" if len(benchmarks) > 1 else "H2"
+        computed.append((name, partial(h2_heterogeneity, [s for s in sweeps if s.benchmark == benchmark], alpha)))
+    computed.append(("H3", partial(h3_direction, sweeps, rng=rng, n_permutations=n_resamples, alpha=alpha)))
+    for name, compute in computed:
         try:
             found = compute()
         except DataError as error:  # one model, one r: the hypothesis cannot be tested, which is a finding to print

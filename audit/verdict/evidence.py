@@ -14,8 +14,8 @@ import numpy as np
 from audit.errors import DataError
 from audit.records import Arm
 from audit.statistics.chance import chance_level
-from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray
-from audit.statistics.permutation import max_statistic_exchange
+from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
+from audit.statistics.permutation import can_reject, max_statistic_exchange
 from audit.statistics.power import discordance_of, minimum_detectable_gain
 from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, expansion
 from audit.statistics.values import Sweep, average, replicates_of, runs_of, sweep_of
@@ -59,7 +59,8 @@ class Evidence:
 
     without_leak: against clean, each r without the questions of which a noisy message at that r states the answer; None
     when there are no leaks or nothing is left. mde: smallest detectable gain (NaN: none). Accuracies are 0-1.
-    ensemble_gain: the ensemble control against clean, for what repetition alone gains.
+    ensemble_gain: the ensemble control against clean, for what repetition alone gains. adverse: against clean with
+    every reply that could not be read held against an excess (noisy ones wrong, clean ones right); None when all were.
     """
 
     clean: Comparison
@@ -72,12 +73,18 @@ class Evidence:
     discordance: float
     mde: float
     ensemble_gain: Comparison | None = None
+    adverse: Comparison | None = None
 
     @property
     def largest_compatible(self) -> float:
-        """The upper end of the simultaneous interval, the largest over r, at least 0; NaN without intervals."""
+        """The upper end of the simultaneous interval, the largest over r; NaN without intervals.
+
+        At least the share of questions that could all improve unseen: none of n improves with probability 2.5 % where
+        it is 1 - 0.025^(1/n) of them, and there a bootstrap of few or no changes sees nothing.
+        """
         high = self.clean.high[np.isfinite(self.clean.high)]
-        return max(float(high.max()), 0.0) if high.size else float("nan")
+        unseen = 1 - ((1 - CONFIDENCE) / 2) ** (1 / max(int(self.clean.n.max()), 1))
+        return max(float(high.max()), unseen) if high.size else float("nan")
 
 
 def measure(
@@ -124,6 +131,12 @@ def measure(
         ensemble_gain = against(runs_of(cell, Arm.FORWARD_FULL, more), base, more)
     if without_leak is not None and not np.all(without_leak):
         leakless = against(np.where(without_leak, noisy, np.nan), base)
+    adverse = None
+    used = [s.arm == Arm.NOISY_REWRITE or (s.arm == Arm.FORWARD_FULL and s.routers == 1) for s in cell.settings]
+    if np.isin(cell.state[used], (State.UNPARSED, State.TRUNCATED)).any():
+        adverse = against(
+            runs_of(cell, Arm.NOISY_REWRITE, sweep.routers, "wrong"), runs_of(cell, Arm.FORWARD_FULL, (1,), "right")
+        )
     discordance = discordance_of(sweep.clean, sweep.noisy)
     return Evidence(
         clean=clean,
@@ -136,6 +149,7 @@ def measure(
         discordance=discordance,
         mde=detectable_gain(sweep, discordance, thresholds, panel) if mde is None else mde,
         ensemble_gain=ensemble_gain,
+        adverse=adverse,
     )
 
 
@@ -163,11 +177,6 @@ def detectable_gain(sweep: Sweep, discordance: float, thresholds: Thresholds, pa
     )
 
 
-def can_reject(clusters: int, alpha: float) -> bool:
-    """Whether flipping the signs of so many clusters can give p <= alpha at all: the smallest p is 2^-clusters."""
-    return bool(2.0**-clusters <= alpha)
-
-
 def compare(
     runs: FloatArray,
     other: FloatArray,
@@ -180,12 +189,16 @@ def compare(
 ) -> Comparison:
     """Runs (L, R, n) of one arm minus runs (K, R, n) or (K, 1, n) of another: 0, 1 or NaN, paired by question.
 
+    A run that repeats another answer for answer adds nothing, and would not be an exchange for a run that differs: it
+    is counted once.
+
     The bootstrap takes one shared baseline. A baseline of its own for each r is the same problem in the differences:
     1/2 + d/2 against 1/2 has half the difference and half the interval.
 
     Fewer than five clusters (one subject, say) get the limits -1 and 1: resampling them shows no spread to speak of,
     and the zero width of a single one would clear any model.
     """
+    runs, other = _distinct(runs), _distinct(other)
     noisy, base = average(runs), average(other)
     d = noisy - base
     n = np.sum(~np.isnan(d), axis=1).astype(np.int64)
@@ -225,6 +238,15 @@ def compare(
         improve=np.sum(np.where(both, a * (1 - b), 0), axis=1),
         degrade=np.sum(np.where(both, b * (1 - a), 0), axis=1),
     )
+
+
+def _distinct(runs: FloatArray) -> FloatArray:
+    """Without the runs (axis 0) that equal an earlier one everywhere, as those of a deterministic worker do."""
+    kept: list[FloatArray] = []
+    for run in runs:
+        if not any(np.array_equal(run, one, equal_nan=True) for one in kept):
+            kept.append(run)
+    return np.stack(kept)
 
 
 def simultaneous(

@@ -7,10 +7,13 @@ whether a failure alone withholds the verdict; `enough_data` and `answer_leak` d
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
+from scipy import stats
 
-from audit.records import Arm, Reading, Setting
+from audit.records import Arm, Draws, Reading, Setting
 from audit.statistics.chance import chance_check, chance_level
 from audit.statistics.contrasts import paired_test
 from audit.statistics.mcnemar import cochran_q
@@ -21,6 +24,7 @@ from audit.verdict.texts import TextMeasures
 from audit.verdict.thresholds import Thresholds
 
 CLEAN = Setting(Arm.FORWARD_FULL, 1, 0)
+_IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all settings, below which it withholds
 
 
 def all_gates(
@@ -30,7 +34,7 @@ def all_gates(
     return (
         parseability(cell, thresholds),
         above_chance(cell, thresholds),
-        pairing(cell, thresholds),
+        pairing(cell, texts, thresholds),
         noise_floor(cell, thresholds),
         exact_values(cell),
         clean_fidelity(cell, texts, thresholds),
@@ -126,72 +130,156 @@ def parseability(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
     )
 
 
-def pairing(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
+def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: Thresholds) -> Gate:
     """The same question must be the same question in every arm.
 
-    Right and wrong answers of one model agree between arms more than shuffled questions would. Each arm's accuracy per
-    question (mean over its settings) is correlated with that of all other arms; with ten times `pairing_questions_min`
-    questions and three or more settings in the other arms, each single setting is too, so that one shuffled r is found
-    (with fewer, a single setting's correlation is too noisy to accuse it). number: the smallest z = correlation *
-    sqrt(n - 1). What is not itself above chance carries no signal and is left out.
+    Its stored text, options and gold must be one in all rows. And where right and wrong answers agree well within an
+    arm (some questions are easy, some hard), they must agree between arms too. Each arm's accuracy per question (mean
+    over its settings) is correlated with that of all other arms; with ten times `pairing_questions_min` questions and
+    three or more settings in the other arms, each single setting is too, so that one shuffled r is found. What is not
+    itself above chance carries no signal and is left out.
+
+    A correlation is judged only where the agreement within the two sides lets enough be expected to tell it from none
+    (the root of the product of their reliabilities; Spearman 1904, American Journal of Psychology 15). A model that is
+    nearly always right, or whose answers are half luck, agrees weakly with itself, and nothing follows from that.
+    number: z = correlation * sqrt(n - 1) of the comparison that is furthest below what was expected.
     """
     name, source, limit = "pairing", "ours; conf/verdict: pairing_z_min", thresholds.pairing_z_min
-    arms: dict[str, list[Setting]] = {}
-    for setting in cell.settings:
-        ensemble = setting.arm == Arm.FORWARD_FULL and setting.routers > 1
-        arms.setdefault("the ensemble control" if ensemble else _ARM_WORDS[setting.arm], []).append(setting)
-    scores: dict[str, float] = {}
-    for arm, settings in arms.items():
-        others = [s for other, group in arms.items() if other != arm for s in group]
-        if not others:
-            continue
-        reference = settings_values(cell, others)
-        checked = {arm: settings_values(cell, settings)}
-        if len(others) >= 3 and cell.n >= 10 * thresholds.pairing_questions_min:
-            checked |= {label(s): to_values(cell.row(s)) for s in settings}
-        for what, values in checked.items():
-            z = _agreement(values, reference, cell, thresholds)
-            if z is not None:
-                scores[what] = z
-    if not scores:
+    if texts is not None and texts.mixed_ids:
+        count = len(texts.mixed_ids)
+        return Gate(
+            name=name,
+            status=Status.FAIL,
+            number=None,
+            threshold=limit,
+            source=source,
+            detail=f"The question, options or right answer of {count} question {'id' if count == 1 else 'ids'} differ "
+            "between rows.",
+            advice="These ids do not mean one question: run the audit again from one benchmark file.",
+            items=texts.mixed_ids[:MAX_ITEMS],
+            item_count=count,
+        )
+    found = _agreements(cell, thresholds)
+    if not found:
         return _absent(
             name,
             limit,
             source,
-            f"Nothing can be checked: two arms with at least {thresholds.pairing_questions_min} questions answered in "
-            "both, an accuracy above chance, and right and wrong answers are needed.",
+            "Nothing can be checked beyond the texts: answers must agree well enough within the arms (several settings "
+            f"above chance, with right and wrong answers to {thresholds.pairing_questions_min} questions or more).",
         )
-    worst = min(scores, key=lambda s: scores[s])
-    passed = scores[worst] >= limit
+    worst = min(found, key=lambda f: f.z - f.limit)
+    passed = worst.z >= worst.limit
     return Gate(
         name=name,
         status=Status.PASS if passed else Status.FAIL,
-        number=scores[worst],
-        threshold=limit,
+        number=worst.z,
+        threshold=worst.limit,
         source=source,
-        detail=f"Right and wrong answers under {worst} agree with the other arms {scores[worst]:.1f} standard errors "
-        f"better than shuffled questions would (the lowest of {len(scores)} comparisons).",
+        detail=f"Right and wrong answers under {worst.what} agree with the other arms {worst.z:.1f} standard errors "
+        f"better than shuffled questions would; {worst.expected:.0f} are expected from the agreement within the arms "
+        f"(the lowest of {len(found)} comparisons).",
         advice=""
         if passed
-        else "Question ids do not mean the same question in every arm, or the answers do not depend on the question: "
-        "compare the texts of one id across arms.",
-        numbers={"comparisons": float(len(scores))},
+        else "Answers of one arm seem to belong to other questions: compare the rows of one id across arms.",
+        numbers={"comparisons": float(len(found)), "noisy_compared": float(any(f.noisy for f in found))},
     )
 
 
 _ARM_WORDS = {Arm.DIRECT: "direct", Arm.FORWARD_FULL: "the clean arm", Arm.NOISY_REWRITE: "the noisy arm"}
+_MARGIN = 3.5  # standard errors by which agreement may fall short of what is expected, whatever `pairing_z_min` is
+_LIMIT_MIN = 1.5  # a lower limit would let one broken pairing in ten or more pass
 
 
-def _agreement(values: FloatArray, reference: FloatArray, cell: CellOutcomes, thresholds: Thresholds) -> float | None:
-    """z of the correlation over questions; None where it cannot speak."""
-    both = ~np.isnan(values) & ~np.isnan(reference)
-    a, b = values[both], reference[both]
-    if a.size < thresholds.pairing_questions_min or a.std() == 0 or b.std() == 0:
-        return None
-    for accuracy in (float(a.mean()), float(b.mean())):
-        if not chance_check(accuracy, cell.n_options[both], thresholds.above_chance_standard_errors).above:
-            return None
-    return float(np.corrcoef(a, b)[0, 1] * np.sqrt(a.size - 1))
+@dataclass(frozen=True)
+class _Agreement:
+    """z of one side's agreement with the rest, what was expected, and the limit below which it fails."""
+
+    what: str
+    noisy: bool
+    z: float
+    expected: float
+    limit: float
+
+
+def _agreements(cell: CellOutcomes, thresholds: Thresholds) -> list[_Agreement]:
+    """Every comparison that can speak.
+
+    Settings of nested draws share messages within their arm and replicate, and agree for that reason alone: their
+    agreement says nothing of the questions, and together they count as one.
+    """
+    usable = {s: to_values(cell.row(s)) for s in cell.settings if _speaks(to_values(cell.row(s)), cell, thresholds)}
+    nested = cell.draws == Draws.NESTED
+    pairs = {
+        (s, t): _correlation(usable[s], usable[t])
+        for s, t in combinations(usable, 2)
+        if not nested or (s.arm, s.replicate) != (t.arm, t.replicate)
+    }
+
+    def within(settings: Sequence[Setting]) -> float | None:
+        known = [r for (s, t), r in pairs.items() if s in settings and t in settings and not np.isnan(r)]
+        return max(float(np.mean(known)), 0.0) if known else None
+
+    def count(settings: Sequence[Setting]) -> int:
+        return len({(s.arm, s.replicate) for s in settings}) if nested else len(settings)
+
+    arms: dict[str, list[Setting]] = {}
+    for setting in usable:
+        ensemble = setting.arm == Arm.FORWARD_FULL and setting.routers > 1
+        arms.setdefault("the ensemble control" if ensemble else _ARM_WORDS[setting.arm], []).append(setting)
+    found = []
+    for arm, settings in arms.items():
+        others = [s for s in usable if s not in settings]
+        if not others:
+            continue
+        sides = {arm: settings}
+        if len(others) >= 3 and cell.n >= 10 * thresholds.pairing_questions_min and len(settings) > 1:
+            sides |= {label(s): [s] for s in settings}
+        for what, side in sides.items():
+            known = [r for r in (within(side), within(others)) if r is not None]
+            if not known:
+                continue
+            reliable, rest = known[0], known[-1]  # a side that cannot tell is taken to be as the other
+            x, y = settings_values(cell, side), settings_values(cell, others)
+            both = ~np.isnan(x - y)
+            x, y = x[both], y[both]
+            if x.size < thresholds.pairing_questions_min or x.std() == 0 or y.std() == 0:
+                continue
+            if abs(x.mean() - y.mean()) >= thresholds.brittle_drop_min:
+                continue  # what costs so much accuracy may cost the agreement too
+            root = np.sqrt(x.size - 1)
+            correlation = float(np.sqrt(_stepped_up(reliable, count(side)) * _stepped_up(rest, count(others))))
+            # Standard error of z around it: 1 without agreement; more where few questions are wrong, as their chance
+            # meetings decide (for 0/1 values E[x^2 y^2] = 1 + skew(x) skew(y) corr(x, y) of the standardised x, y).
+            spread = np.sqrt(max(1 + stats.skew(x) * stats.skew(y) * correlation, 1.0))
+            z = _correlation(x, y) * root
+            limit = min(thresholds.pairing_z_min, correlation * root - _MARGIN * spread)
+            if limit >= _LIMIT_MIN:
+                noisy = arm == _ARM_WORDS[Arm.NOISY_REWRITE]
+                found.append(_Agreement(what, noisy, float(z), float(correlation * root), float(limit)))
+    return found
+
+
+def _speaks(values: FloatArray, cell: CellOutcomes, thresholds: Thresholds) -> bool:
+    """Whether a setting has enough answers, right and wrong ones, and is above chance."""
+    there = ~np.isnan(values)
+    answered = values[there]
+    if answered.size < thresholds.pairing_questions_min or answered.std() == 0:
+        return False
+    above = chance_check(float(answered.mean()), cell.n_options[there], thresholds.above_chance_standard_errors).above
+    return bool(above)
+
+
+def _correlation(x: FloatArray, y: FloatArray) -> float:
+    """Over the questions answered in both; NaN where one side does not vary."""
+    both = ~np.isnan(x - y)
+    x, y = x[both], y[both]
+    return float(np.corrcoef(x, y)[0, 1]) if x.size > 1 and x.std() > 0 and y.std() > 0 else float("nan")
+
+
+def _stepped_up(correlation: float, k: int) -> float:
+    """Reliability of the mean of k settings of which two correlate so (Spearman-Brown)."""
+    return k * correlation / (1 + (k - 1) * correlation)
 
 
 def noise_floor(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
@@ -227,17 +315,24 @@ def noise_floor(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
 def exact_values(cell: CellOutcomes) -> Gate:
     """Values that real data rarely give: an accuracy of exactly 0 or 1, no changed answer in any noisy setting.
 
-    number: how many such alarms. A gain of exactly 0 with some answers changed is common in a small sample (for 20
-    changed answers, 18 % of the time), so it is counted in `zero_gains` and does not fail the gate by itself.
+    number: how many such alarms. A strong model is right on all of 50 questions now and then: where the accuracy over
+    all settings makes an exact 1 likely enough (1 in 1,000 over the settings), the alarm is printed and withholds
+    nothing. So is a gain of exactly 0 with some answers changed, which is common in a small sample (for 20 changed
+    answers, 18 % of the time): `zero_gains` counts those.
     """
     alarms: list[str] = []
+    harmless: list[str] = []
     zero_gains = zero_width = noisy_settings = 0
     clean = to_values(cell.row(CLEAN)) if CLEAN in cell.settings else None
+    everything = to_values(cell.state)
+    pooled = float(np.nanmean(everything)) if np.any(~np.isnan(everything)) else float("nan")
     for setting in cell.settings:
         values = to_values(cell.row(setting))
-        mean = float(np.nanmean(values)) if np.any(~np.isnan(values)) else float("nan")
+        answered = int(np.sum(~np.isnan(values)))
+        mean = float(np.nanmean(values)) if answered else float("nan")
         if mean in (0.0, 1.0):
-            alarms.append(f"accuracy of exactly {mean:.0f} under {label(setting)}")
+            plausible = mean == 1.0 and pooled < 1 and len(cell.settings) * pooled**answered > _IMPLAUSIBLE
+            (harmless if plausible else alarms).append(f"accuracy of exactly {mean:.0f} under {label(setting)}")
         if setting.arm == Arm.NOISY_REWRITE and clean is not None:
             change = (values - clean)[~np.isnan(values - clean)]
             noisy_settings += 1
@@ -247,18 +342,20 @@ def exact_values(cell: CellOutcomes) -> Gate:
         alarms.append("no answer differs between clean and noisy in any setting: every interval has zero width")
     return Gate(
         name="exact_values",
-        status=Status.FAIL if alarms else Status.PASS,
-        number=float(len(alarms)),
+        status=Status.FAIL if alarms or harmless else Status.PASS,
+        number=float(len(alarms) + len(harmless)),
         threshold=0.0,
         source="eight cells of song2026's Table 2 are exactly 0.00, worse than guessing",
-        detail=("Found " + "; ".join(alarms[:5]) + ".")
-        if alarms
+        detail=("Found " + "; ".join([*alarms, *harmless][:5]) + ".")
+        + ("" if alarms else " At this accuracy that is likely enough.")
+        if alarms or harmless
         else "No accuracy is exactly 0 or 1."
         + (f" {zero_gains} of {noisy_settings} gains are exactly 0." if zero_gains else ""),
         advice="Look at the raw replies: such values usually come from unread answers, wrong labels or a manipulation "
         "that changed nothing. A benchmark at its ceiling cannot show a gain."
         if alarms
         else "",
+        withholds=bool(alarms) or not harmless,
         numbers={"zero_gains": float(zero_gains), "zero_width_intervals": float(zero_width)},
     )
 

@@ -122,7 +122,6 @@ class NoiseFloor:
     replicates: int
     comparisons: int
     rejection_rate: float | None
-    violation_rate: float | None
     mean_absolute_gain: float | None
     sentence: str
 

@@ -82,6 +82,7 @@ class TextMeasures:
     message that states the gold option as the answer. messages, leaking: over all router messages of the cell.
     gold_only_kept: noisy messages that kept the gold option while dropping every other one: a hint, not a statement.
     lost: noisy presentations whose router messages are not in the prompt that was really sent.
+    mixed_ids: questions whose text, options or right answer is not the same in all rows.
     """
 
     clean_messages: int = 0
@@ -103,6 +104,7 @@ class TextMeasures:
     stated_wrong: int = 0
     gold_only_kept: int = 0
     leak_ids: tuple[str, ...] = ()
+    mixed_ids: tuple[str, ...] = ()
     leaks: frozenset[tuple[int, int, str]] = frozenset()
 
 
@@ -201,6 +203,8 @@ class _Tally:
     noop: set[str] = field(default_factory=set)
     leak: set[str] = field(default_factory=set)
     leaks: set[tuple[int, int, str]] = field(default_factory=set)
+    asked: dict[str, int] = field(default_factory=dict)  # question id -> hash of what it means
+    mixed: set[str] = field(default_factory=set)
     deleted: int = 0  # sums of shares in billionths: whole numbers, so that the order of the rows cannot show
     deleted_per_message: int = 0
     added: int = 0
@@ -223,6 +227,9 @@ def measure_texts(rows: Iterable[TextRow]) -> dict[tuple[str, str], TextMeasures
     tallies: dict[tuple[str, str], _Tally] = {}
     for row in rows:
         tally = tallies.setdefault((row.model, row.benchmark), _Tally())
+        asked = hash((row.question, tuple(row.options), row.gold))  # within this process: nothing stores it
+        if tally.asked.setdefault(row.question_id, asked) != asked:
+            tally.mixed.add(row.question_id)
         _count_leaks(row, tally)
         if row.arm == Arm.FORWARD_FULL and row.routers == 1:
             _count_clean(row, tally)
@@ -313,4 +320,5 @@ def _freeze(tally: _Tally) -> TextMeasures:
         added=tally.added / 1e9 / noisy if noisy else None,
         leak_ids=tuple(sorted(tally.leak)),
         leaks=frozenset(tally.leaks),
+        mixed_ids=tuple(sorted(tally.mixed)),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from audit.records import Arm
@@ -9,7 +11,7 @@ from audit.statistics.paired import CellOutcomes
 from audit.statistics.values import replicates_of
 from audit.verdict.decide import Decision
 from audit.verdict.evidence import Evidence
-from audit.verdict.result import Verdict, points
+from audit.verdict.result import Contrast, Verdict, points
 
 # What a failing gate means in a headline, after "because".
 _BECAUSE = {
@@ -37,11 +39,11 @@ def headline(
     if decision.verdict == Verdict.EXCESS:
         shown = [k for k, r in enumerate(evidence.clean.routers) if r in decision.routers] or [best]
         best = max(shown, key=lambda k: evidence.clean.gain[k])  # of those that passed every comparison
-        gain, r = evidence.clean.gain[best], evidence.clean.routers[best]
+        gain, r, low = evidence.clean.gain[best], evidence.clean.routers[best], evidence.clean.low[best]
         return (
-            f"{model} scores {points(gain)} higher on {benchmark} when its questions are damaged (with {r} "
-            f"{'router' if r == 1 else 'routers'}) than when they are intact, more than chance explains: its score of "
-            f"{score:.0%} may be partly memory of the exam."
+            f"{model} scores {points(gain)} higher on {benchmark} (95 %: at least {points(low)}) when its questions "
+            f"are damaged (with {r} {'router' if r == 1 else 'routers'}) than when they are intact, more than chance "
+            f"explains: its score of {score:.0%} may be partly memory of the exam."
         )
     if decision.verdict == Verdict.EXCESS_EXPLAINED:
         return (
@@ -51,12 +53,12 @@ def headline(
     if decision.verdict == Verdict.BRITTLE:
         return (
             f"{model} loses {points(-evidence.clean.mean.estimate)} on {benchmark} when the questions are damaged: its "
-            f"score of {score:.0%} depends on the full wording, and shows no sign of memory beyond it."
+            f"score of {score:.0%} depends on the full wording."
         )
     if decision.verdict == Verdict.UNDERPOWERED and decision.routers:
         return (
-            f"{model} scores {points(gain)} higher on {benchmark} when its questions are damaged; they are too few "
-            "to tell whether the damage or the repetition does it."
+            f"{model} scores {points(gain)} higher on {benchmark} when its questions are damaged than through the "
+            f"clean router, but {decision.doubt}."
         )
     if decision.verdict == Verdict.UNDERPOWERED:
         seen = f"a gain below {points(evidence.mde)}" if np.isfinite(evidence.mde) else "any gain at all"
@@ -65,10 +67,28 @@ def headline(
             "is neither cleared nor doubted."
         )
     limit = evidence.largest_compatible
+    if decision.doubt:
+        return (
+            f"No excess is counted for {model} on {benchmark} at its score of {score:.0%}: {decision.doubt}. It could "
+            f"be {points(limit)} at most (95 % limit)."
+        )
     return (
         f"No sign that {model} remembers {benchmark} beyond its score of {score:.0%}: damaged questions raise it by at "
         f"most {points(limit)} (95 % limit). Memory that needs no damage to show would not be seen."
     )
+
+
+def fresh_items(contrasts: Sequence[Contrast]) -> tuple[str, ...]:
+    """What the control benchmark says of an excess, where one was run."""
+    for c in contrasts:
+        if c.name == "difference_in_differences" and c.estimate is not None and c.ci_low is not None and c.ci_high:
+            interval = f"95 % interval {100 * c.ci_low:+.1f} to {100 * c.ci_high:+.1f}"
+            found = "larger than" if c.ci_low > 0 else "not clearly larger than"
+            return (
+                f"The gain is {found} that on the fresh questions of the control benchmark, by {100 * c.estimate:+.1f} "
+                f"points ({interval})" + ("." if c.ci_low > 0 else ": rewriting may help as such, without memory."),
+            )
+    return ()
 
 
 def controls(cell: CellOutcomes) -> tuple[tuple[str, ...], tuple[str, ...]]:

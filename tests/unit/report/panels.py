@@ -120,7 +120,7 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
                 controls_missing=("No ensemble control.",),
                 cannot_exclude=("That repetition alone explains a gain.",),
                 slope=v.Slope(0.004, -0.001, 0.009, "model: noisy accuracy shows no clear trend."),
-                noise_floor=v.NoiseFloor(True, 2, 1, 0.0, 1.0, 0.01, "Clean against clean: 0 of 1 rejected."),
+                noise_floor=v.NoiseFloor(True, 2, 1, 0.0, 0.01, "Clean against clean: 0 of 1 rejected."),
                 calibration=None,
                 score=0.45 + 0.03 * (k % 12),
                 chance=0.25,

@@ -174,20 +174,18 @@ def test_noise_floor_by_hand():
     clean = np.zeros((2, 10))
     clean[1, :6] = 1
     floor = noise_floor_values(clean, rng=rng())
-    assert (floor.comparisons, floor.settings_rejected, floor.violations) == (2, 1, 1)
+    assert (floor.comparisons, floor.settings_rejected) == (2, 1)
     assert floor.sd_difference == pytest.approx(0.6) and floor.flipped == pytest.approx(0.6)
     assert floor.families == 2 and floor.families_rejected == 1
 
 
-def test_noise_floor_of_a_clean_model_rejects_rarely_and_violates_often():
-    g, rejected, violated, comparisons = rng(5), 0, 0, 0
+def test_noise_floor_of_a_clean_model_rejects_rarely():
+    g, rejected, comparisons = rng(5), 0, 0
     for _ in range(60):
         p = g.beta(2, 2, size=100)
         floor = noise_floor_values((g.random((3, 100)) < p).astype(float), rng=g, n_permutations=199)
-        rejected, violated = rejected + floor.settings_rejected, violated + floor.violations
-        comparisons += floor.comparisons
+        rejected, comparisons = rejected + floor.settings_rejected, comparisons + floor.comparisons
     assert rejected / comparisons <= 0.06
-    assert violated / comparisons > 0.4
 
 
 def test_noise_floor_reads_the_clean_replicates_and_says_when_there_is_one():

@@ -100,7 +100,7 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
     evidence = measure(cell, Thresholds(), rng=np.random.default_rng(0), n_resamples=RESAMPLES)
     assert evidence.ensemble is not None and evidence.ensemble_gain is not None
     explained = decide(evidence, (), Thresholds())
-    assert explained.verdict == Verdict.EXCESS_EXPLAINED and "beat the clean baseline too" in explained.reasons[-1]
+    assert explained.verdict == Verdict.EXCESS_EXPLAINED and "beat the clean baseline too" in explained.reasons[-2]
 
     none = replace(evidence.ensemble_gain, low=np.full(2, -0.1))
     apart = replace(evidence, ensemble_gain=none, ensemble=replace(evidence.ensemble, high=np.full(3, 0.08)))

@@ -83,17 +83,17 @@ def test_above_chance_uses_the_mean_of_one_over_k() -> None:
 
 def test_shuffled_ids_of_one_arm_fail_pairing() -> None:
     cell = pair_outcomes(outcome_columns(rows()))[0]
-    assert pairing(cell, Thresholds()).status == Status.PASS
+    assert pairing(cell, None, Thresholds()).status == Status.PASS
     order = np.random.default_rng(0).permutation(cell.n)
     for arm in (Arm.DIRECT, Arm.NOISY_REWRITE):
         state = cell.state.copy()
         hit = [k for k, s in enumerate(cell.settings) if s.arm == arm]
         state[hit] = state[hit][:, order]
-        assert pairing(replace(cell, state=state), Thresholds()).status == Status.FAIL
+        assert pairing(replace(cell, state=state), None, Thresholds()).status == Status.FAIL
     one = cell.state.copy()  # a single router count, found because there are 300 questions
     k = cell.settings.index(Setting(Arm.NOISY_REWRITE, 2))
     one[k] = one[k][order]
-    gate = pairing(replace(cell, state=one), Thresholds())
+    gate = pairing(replace(cell, state=one), None, Thresholds())
     assert gate.status == Status.FAIL and "noisy_rewrite r=2" in gate.detail
 
 

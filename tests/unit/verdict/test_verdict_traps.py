@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audit.calibrate import Design, simulate
 from audit.records import Arm, Outcome, Setting
 from audit.statistics.noise_floor import noise_floor_values
 from audit.statistics.paired import CellOutcomes, State
@@ -16,7 +17,7 @@ from audit.verdict.analysis import analyse
 from audit.verdict.calibrated import nearest
 from audit.verdict.decide import decide
 from audit.verdict.evidence import Evidence, measure
-from audit.verdict.gates import answer_leak, parseability
+from audit.verdict.gates import answer_leak, exact_values, pairing, parseability
 from audit.verdict.result import CellVerdict, Status, Verdict
 from audit.verdict.texts import TextMeasures
 from audit.verdict.thresholds import Thresholds
@@ -182,3 +183,118 @@ def test_a_control_benchmark_without_noisy_answers_is_noted_and_does_not_stop_th
     mine = next(c for c in cells if c.benchmark == "synthetic")
     did = next(c for c in mine.contrasts if c.name == "difference_in_differences")
     assert did.estimate is None and did.note
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 4])
+def test_few_groups_of_questions_get_no_narrow_interval_anywhere(groups: int) -> None:
+    outcomes = rows(120, routers=(1, 3), group_size=120 // groups, gain=0.1, parse_rate=0.97)
+    (cell,) = judged(outcomes)
+    assert cell.verdict in (Verdict.UNDERPOWERED, Verdict.WITHHELD)
+    assert cell.slope is not None and cell.slope.ci_low is None
+    limits = {(c.ci_low, c.ci_high) for c in cell.contrasts if c.estimate is not None}
+    assert limits == {(-1.0, 1.0)}
+
+
+def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> None:
+    # Right on 600 of 1000 everywhere. Under noise 50 of the wrong replies cannot be read, and 20 answers really change.
+    n = 1000
+    base = right(n, (0, 600))
+    lost = [int(State.UNPARSED) if 700 <= i < 750 else b for i, b in enumerate(base)]
+    honest = measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): right(n, (0, 650))}))
+    assert honest.adverse is None and decide(honest, (), Thresholds()).verdict == Verdict.EXCESS
+    # Dropping the 50 alone changes no pair. With 20 improved and the clean replies to them unread as well, the gain of
+    # the pairs that are left stands against 50 + 20 replies that may all speak against it.
+    improved = [1 if 600 <= i < 620 else b for i, b in enumerate(lost)]
+    evidence = measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): improved}))
+    assert evidence.clean.gain[0] == pytest.approx(20 / 950)
+    assert evidence.adverse is not None and evidence.adverse.gain[0] == pytest.approx(20 / 1000)
+    unread = [int(State.UNPARSED) if 750 <= i < 790 else b for i, b in enumerate(base)]  # clean replies, held as right
+    evidence = measured(cell_of({CLEAN: unread, DIRECT: base, noisy(1): improved}))
+    assert evidence.adverse is not None and evidence.adverse.gain[0] == pytest.approx((20 - 40) / 1000)
+    found = decide(evidence, (), Thresholds())
+    assert found.verdict == Verdict.WITHHELD and "could not be read" in found.reasons[0]
+    assert "could not be read" in headline("m", "b", found, evidence, (found.gate,))
+
+
+def test_after_the_leaks_only_the_router_counts_that_survive_are_an_excess() -> None:
+    # r=1 gains 0.10 on questions without a leak, r=2 gains 0.15 on leaking ones alone.
+    n = 400
+    base = right(n, (0, 200))
+    cell = cell_of({CLEAN: base, DIRECT: base, noisy(1): right(n, (0, 240)), noisy(2): right(n, (0, 200), (300, 360))})
+    free = np.ones((2, n), dtype=bool)
+    free[1, 300:360] = False
+    texts = TextMeasures(messages_noisy=1000, leaking_noisy=60, messages=1000, leaking=60)
+    found = decide(measured(cell, without_leak=free), (answer_leak(texts, Thresholds()),), Thresholds())
+    assert found.verdict == Verdict.EXCESS and found.routers == (1,)
+
+
+def test_a_gain_over_the_clean_router_that_direct_does_not_settle_clears_nobody() -> None:
+    # Noisy is right on 60 more of 1000 than clean, and on 10 more than direct (80 changes): +1 point, up to about 2.8.
+    n = 1000
+    clean, direct = right(n, (0, 600)), right(n, (0, 615), (660, 695))
+    evidence = measured(cell_of({CLEAN: clean, DIRECT: direct, noisy(1): right(n, (0, 660))}))
+    assert evidence.direct is not None
+    assert evidence.direct.adjusted[0] > 0.05 and evidence.direct.high[0] > 0.02
+    unsettled = decide(evidence, (), replace(Thresholds(), effect_of_interest=0.02))
+    assert unsettled.verdict == Verdict.UNDERPOWERED and "still be above the original" in unsettled.reasons[-1]
+    assert "more than the clean router loses" in headline("m", "b", unsettled, evidence, ())
+    settled = decide(evidence, (), replace(Thresholds(), effect_of_interest=0.2))
+    assert settled.verdict == Verdict.NO_EXCESS
+    assert headline("m", "b", settled, evidence, ()).startswith("No excess is counted")
+
+
+def test_clean_replicates_that_repeat_one_run_are_one_run() -> None:
+    base = right(300, (0, 200))
+    changed = right(300, (0, 190), (200, 225))
+    once = measured(cell_of({CLEAN: base, noisy(1): changed}))
+    copies = {Setting(Arm.FORWARD_FULL, 1, k): base for k in range(4)}
+    again = measured(cell_of(copies | {noisy(1): changed}))
+    assert again.clean.family_p == once.clean.family_p
+
+
+def test_a_brittle_model_gets_no_credibility_and_no_word_about_memory() -> None:
+    (cell,) = judged(rows(600, gain=-0.3))
+    assert cell.verdict == Verdict.BRITTLE
+    assert cell.credibility is None and "memory" not in cell.headline
+
+
+def test_no_change_at_all_does_not_bound_the_excess_at_zero() -> None:
+    base = right(200, (0, 120))
+    evidence = measured(cell_of({CLEAN: base, noisy(1): [*base[:-1], 1]}))
+    assert evidence.largest_compatible >= 1 - 0.025 ** (1 / 200)  # none of 200 improves at a rate of 1.8 % once in 40
+
+
+@pytest.mark.parametrize(
+    ("n", "accuracy", "discordance", "gain"),
+    [(100, 0.9, 0.15, 0), (100, 0.45, 0.42, 0), (400, 0.95, 0.08, 0), (300, 0.9, 0.1, -0.4), (100, 0.97, 0.03, 0)],
+)
+def test_sound_runs_are_not_withheld_for_what_they_are(
+    n: int, accuracy: float, discordance: float, gain: float
+) -> None:
+    design = Design(n, 9, "nested", clean_accuracy=accuracy, discordance=discordance)
+    rng = np.random.default_rng(11)
+    held = {"pairing": 0, "exact_values": 0}
+    for _ in range(20):
+        cell = simulate(design, gain, rng)
+        for gate in (pairing(cell, None, Thresholds()), exact_values(cell)):
+            held[gate.name] += gate.status == Status.FAIL and gate.withholds
+    assert max(held.values()) <= 1
+
+
+def test_an_id_that_means_two_questions_fails_pairing() -> None:
+    outcomes = rows(40)
+    spoilt = [
+        replace(o, question="Another?") if o.arm == Arm.DIRECT and o.question_id == outcomes[0].question_id else o
+        for o in outcomes
+    ]
+    (cell,) = judged(spoilt, texts=spoilt)
+    gate = next(g for g in cell.gates if g.name == "pairing")
+    assert gate.status == Status.FAIL and gate.items == (outcomes[0].question_id,)
+
+
+def test_a_withheld_cell_is_no_evidence_for_a_hypothesis() -> None:
+    outcomes = rows(300, gain=0.2) + rows(300, seed=5, gain=0.2, parse_rate=0.6, model="unread")
+    verdict = analyse(outcome_columns(outcomes), n_resamples=RESAMPLES)
+    assert {c.model: c.verdict for c in verdict.cells}["unread"] == Verdict.WITHHELD
+    h1 = next(h for h in verdict.hypotheses if h.name == "H1")
+    assert "1 of 1 models" in h1.sentence and "unread" not in h1.sentence

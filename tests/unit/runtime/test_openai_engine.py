@@ -176,13 +176,15 @@ def test_requests_of_one_question_go_to_one_endpoint() -> None:
     async def main() -> list[dict[str, int]]:
         async with FaultyServer() as a, FaultyServer() as b:
             engine = await started(endpoint(a, concurrency=50), endpoint(b, concurrency=50))
-            await engine.run([request(f"q{i % 10}", f"q{i % 10}") for i in range(40)])
+            await engine.run([request(f"q{i % 40}", f"q{i % 40}") for i in range(160)])
             await engine.close()
             return [Counter(call.prompt for call in server.calls) for server in (a, b)]
 
     by_server = asyncio.run(main())
     whole = [n for counts in by_server for n in counts.values() if n == 4]
-    assert len(whole) >= 8  # of 10 questions with 4 requests each; chance alone would give about 1
+    # Of 40 questions with 4 requests each; chance alone would give 5. How many depends on where they hash to, as no
+    # endpoint may run far ahead of its share.
+    assert len(whole) >= 14
     assert all(sum(counts.values()) > 0 for counts in by_server)
 
 

@@ -16,8 +16,6 @@ import numpy as np
 from audit.errors import DataError
 from audit.records import Arm, Outcome, Setting
 from audit.statistics.chance import chance_level
-from audit.statistics.contrasts import Contrast as PairedContrast
-from audit.statistics.contrasts import contrast, difference_in_differences
 from audit.statistics.hypotheses import (
     HypothesisResult,
     h1_any_excess,
@@ -34,9 +32,11 @@ from audit.statistics.values import Sweep, replicates_of, router_counts, sweep_o
 from audit.synthetic import outcome_columns
 from audit.verdict import words
 from audit.verdict.calibrated import nearest
+from audit.verdict.contrast_rows import contrast_rows
 from audit.verdict.decide import Decision, decide
 from audit.verdict.evidence import CONFIDENCE, Comparison, Evidence, measure
-from audit.verdict.gates import all_gates, failed, label
+from audit.verdict.gates import all_gates, failed
+from audit.verdict.gates.common import label
 from audit.verdict.result import (
     Calibration,
     CellVerdict,
@@ -205,7 +205,10 @@ def _cell_verdict(
         discordance=evidence.discordance if evidence else None,
         clean_replicates=len(replicates_of(cell, Arm.FORWARD_FULL, 1)),
     )
-    contrasts = _contrasts(m, seed, n_resamples, control) if evidence else ()
+    contrasts: tuple[Contrast, ...] = ()
+    if evidence is not None:
+        rng = _rng(seed, cell, "contrasts")
+        contrasts = contrast_rows(cell, evidence, keep=m.keep, control=control, rng=rng, n_resamples=n_resamples)
     reasons = decision.reasons
     if decision.verdict == Verdict.EXCESS:
         reasons += words.fresh_items(contrasts)
@@ -278,114 +281,6 @@ def _effect(c: Comparison) -> Effect:
         c.mean.low,
         c.mean.high,
     )
-
-
-def _contrasts(m: _Measured, seed: int, n_resamples: int, control: CellOutcomes | None) -> tuple[Contrast, ...]:
-    evidence, cell = m.evidence, m.cell
-    assert evidence is not None  # noqa: S101 - the caller checked
-    rng = _rng(seed, cell, "contrasts")
-    out: list[Contrast] = []
-    for name, against, comparison in (
-        ("noisy_vs_clean", "clean", evidence.clean),
-        ("noisy_vs_direct", "direct", evidence.direct),
-        ("noisy_vs_ensemble", "ensemble control", evidence.ensemble),
-        ("ensemble_vs_clean", "clean", evidence.ensemble_gain),
-        ("noisy_vs_clean_without_leak", "clean, without leaked questions", evidence.without_leak),
-    ):
-        if comparison is not None:
-            left = "ensemble control" if name == "ensemble_vs_clean" else "noisy"
-            out += _rows(name, f"{left} - {against}", comparison)
-
-    noisy, clean = cell.settings_of(Arm.NOISY_REWRITE), replicates_of(cell, Arm.FORWARD_FULL, 1)
-
-    def single(name: str, text: str, a: Sequence[Setting], b: Sequence[Setting], **options: Any) -> None:
-        if a and b:
-            try:
-                found = contrast(cell, a, b, rng=rng, name=text, n_resamples=n_resamples, **options)
-            except DataError as error:
-                out.append(Contrast(name, text, None, 0, None, None, None, None, note=str(error)))
-            else:
-                out.append(_single(name, found))
-
-    if m.keep is not None and not m.keep.all():
-        single("noisy_vs_clean_with_leak", "noisy - clean, leaked questions only", noisy, clean, items=~m.keep)
-    single("clean_vs_direct", "clean - direct", clean, replicates_of(cell, Arm.DIRECT, 0))
-    if np.isin(cell.state, (State.UNPARSED, State.TRUNCATED)).any():
-        for reading in ("right", "wrong"):
-            text = f"noisy - clean, unreadable replies counted as {reading}, mean over r"
-            single(f"noisy_vs_clean_unparsed_{reading}", text, noisy, clean, unparsed=reading)
-    if control is not None:
-        text = f"gain on {cell.benchmark} - gain on {control.benchmark}, mean over r"
-        try:
-            did = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples)
-        except DataError as error:  # the control benchmark has no clean or no noisy answers
-            out.append(Contrast("difference_in_differences", text, None, 0, None, None, None, None, note=str(error)))
-        else:
-            out.append(
-                Contrast(
-                    name="difference_in_differences",
-                    label=text,
-                    routers=None,
-                    n=did.first.n,
-                    estimate=did.difference,
-                    ci_low=did.interval.low,
-                    ci_high=did.interval.high,
-                    p=did.pvalue,
-                )
-            )
-    return tuple(out)
-
-
-def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
-    rows = [
-        Contrast(
-            name=name,
-            label=f"{text}, r={r}",
-            routers=r,
-            n=int(c.n[k]),
-            estimate=float(c.gain[k]),
-            ci_low=c.pointwise[k].low,
-            ci_high=c.pointwise[k].high,
-            p=float(c.pvalues[k]),
-            p_adjusted=float(c.adjusted[k]),
-            improve=_whole(c.improve[k]),
-            degrade=_whole(c.degrade[k]),
-        )
-        for k, r in enumerate(c.routers)
-    ]
-    note = "p: any r, family-wise"
-    mean = Contrast(
-        name,
-        f"{text}, mean over r",
-        None,
-        int(c.n.min()),
-        c.mean.estimate,
-        c.mean.low,
-        c.mean.high,
-        c.family_p,
-        note=note,
-    )
-    return [*rows, mean]
-
-
-def _single(name: str, found: PairedContrast) -> Contrast:
-    return Contrast(
-        name=name,
-        label=found.name,
-        routers=None,
-        n=found.n,
-        estimate=found.difference,
-        ci_low=found.interval.low,
-        ci_high=found.interval.high,
-        p=found.pvalue,
-        improve=_whole(found.improve),
-        degrade=_whole(found.degrade),
-    )
-
-
-def _whole(value: float) -> int | None:
-    """A count, or None where averaged replicates made it a fraction."""
-    return int(value) if float(value).is_integer() else None
 
 
 def _slope(cell: CellOutcomes, seed: int, n_resamples: int) -> Slope | None:

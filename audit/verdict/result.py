@@ -81,8 +81,8 @@ class Contrast:
     """One comparison of two settings: estimate = accuracy(first) - accuracy(second), paired by question.
 
     name: noisy_vs_clean, noisy_vs_direct, noisy_vs_ensemble, clean_vs_direct, noisy_vs_clean_without_leak,
-    noisy_vs_clean_with_leak, noisy_vs_clean_unparsed_right, noisy_vs_clean_unparsed_wrong, ensemble_vs_clean,
-    difference_in_differences.
+    noisy_vs_clean_with_leak, noisy_vs_clean_adverse, noisy_vs_clean_unparsed_right, noisy_vs_clean_unparsed_wrong,
+    ensemble_vs_clean, difference_in_differences.
     routers is null for a mean over r.
     p: one-sided for first > second. p_adjusted: after correction within its family; null where none was made.
     """

@@ -100,7 +100,7 @@ def test_contrasts_with_and_without_leaks_bounds_and_control_benchmark() -> None
     assert names == {
         "noisy_vs_clean", "noisy_vs_direct", "noisy_vs_ensemble", "noisy_vs_clean_without_leak",
         "noisy_vs_clean_with_leak", "clean_vs_direct", "ensemble_vs_clean", "noisy_vs_clean_unparsed_right",
-        "noisy_vs_clean_unparsed_wrong", "difference_in_differences",
+        "noisy_vs_clean_unparsed_wrong", "noisy_vs_clean_adverse", "difference_in_differences",
     }  # fmt: skip
     with pytest.raises(DataError, match=r"control benchmark 'none'.*fresh, synthetic"):
         analyse_outcomes(outcomes, n_resamples=RESAMPLES, control_benchmark="none")

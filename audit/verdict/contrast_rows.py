@@ -1,0 +1,135 @@
+"""The table of comparisons that the report prints beside a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from audit.errors import DataError
+from audit.records import Arm, Setting
+from audit.statistics.contrasts import Contrast as PairedContrast
+from audit.statistics.contrasts import contrast, difference_in_differences
+from audit.statistics.paired import BoolArray, CellOutcomes, State
+from audit.statistics.values import replicates_of
+from audit.verdict.evidence import Comparison, Evidence
+from audit.verdict.result import Contrast
+
+
+def contrast_rows(
+    cell: CellOutcomes,
+    evidence: Evidence,
+    *,
+    keep: BoolArray | None,
+    control: CellOutcomes | None,
+    rng: np.random.Generator,
+    n_resamples: int,
+) -> tuple[Contrast, ...]:
+    """Every comparison of one cell as rows of a table, those that could not be made with the reason.
+
+    keep: (n,) questions without an answer leak, None without texts. control: the same model on the control benchmark.
+    """
+    out: list[Contrast] = []
+    for name, against, comparison in (
+        ("noisy_vs_clean", "clean", evidence.clean),
+        ("noisy_vs_direct", "direct", evidence.direct),
+        ("noisy_vs_ensemble", "ensemble control", evidence.ensemble),
+        ("ensemble_vs_clean", "clean", evidence.ensemble_gain),
+        ("noisy_vs_clean_without_leak", "clean, without leaked questions", evidence.without_leak),
+        ("noisy_vs_clean_adverse", "clean, unread replies held against a gain", evidence.adverse),
+    ):
+        if comparison is not None:
+            left = "ensemble control" if name == "ensemble_vs_clean" else "noisy"
+            out += _rows(name, f"{left} - {against}", comparison)
+
+    noisy, clean = cell.settings_of(Arm.NOISY_REWRITE), replicates_of(cell, Arm.FORWARD_FULL, 1)
+
+    def single(name: str, text: str, a: Sequence[Setting], b: Sequence[Setting], **options: Any) -> None:
+        if a and b:
+            try:
+                found = contrast(cell, a, b, rng=rng, name=text, n_resamples=n_resamples, **options)
+            except DataError as error:
+                out.append(Contrast(name, text, None, 0, None, None, None, None, note=str(error)))
+            else:
+                out.append(_single(name, found))
+
+    if keep is not None and not keep.all():
+        single("noisy_vs_clean_with_leak", "noisy - clean, leaked questions only", noisy, clean, items=~keep)
+    single("clean_vs_direct", "clean - direct", clean, replicates_of(cell, Arm.DIRECT, 0))
+    if np.isin(cell.state, (State.UNPARSED, State.TRUNCATED)).any():
+        for reading in ("right", "wrong"):
+            text = f"noisy - clean, unreadable replies counted as {reading}, mean over r"
+            single(f"noisy_vs_clean_unparsed_{reading}", text, noisy, clean, unparsed=reading)
+    if control is not None:
+        text = f"gain on {cell.benchmark} - gain on {control.benchmark}, mean over r"
+        try:
+            did = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples)
+        except DataError as error:  # the control benchmark has no clean or no noisy answers
+            out.append(Contrast("difference_in_differences", text, None, 0, None, None, None, None, note=str(error)))
+        else:
+            out.append(
+                Contrast(
+                    name="difference_in_differences",
+                    label=text,
+                    routers=None,
+                    n=did.first.n,
+                    estimate=did.difference,
+                    ci_low=did.interval.low,
+                    ci_high=did.interval.high,
+                    p=did.pvalue,
+                )
+            )
+    return tuple(out)
+
+
+def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
+    rows = [
+        Contrast(
+            name=name,
+            label=f"{text}, r={r}",
+            routers=r,
+            n=int(c.n[k]),
+            estimate=float(c.gain[k]),
+            ci_low=c.pointwise[k].low,
+            ci_high=c.pointwise[k].high,
+            p=float(c.pvalues[k]),
+            p_adjusted=float(c.adjusted[k]),
+            improve=_whole(c.improve[k]),
+            degrade=_whole(c.degrade[k]),
+        )
+        for k, r in enumerate(c.routers)
+    ]
+    note = "p: any r, family-wise"
+    mean = Contrast(
+        name,
+        f"{text}, mean over r",
+        None,
+        int(c.n.min()),
+        c.mean.estimate,
+        c.mean.low,
+        c.mean.high,
+        c.family_p,
+        note=note,
+    )
+    return [*rows, mean]
+
+
+def _single(name: str, found: PairedContrast) -> Contrast:
+    return Contrast(
+        name=name,
+        label=found.name,
+        routers=None,
+        n=found.n,
+        estimate=found.difference,
+        ci_low=found.interval.low,
+        ci_high=found.interval.high,
+        p=found.pvalue,
+        improve=_whole(found.improve),
+        degrade=_whole(found.degrade),
+    )
+
+
+def _whole(value: float) -> int | None:
+    """A count, or None where averaged replicates made it a fraction."""
+    return int(value) if float(value).is_integer() else None

@@ -1,0 +1,35 @@
+"""What the gates share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.records import Arm, Setting
+from audit.statistics.paired import BoolArray, CellOutcomes
+from audit.statistics.values import replicates_of
+from audit.verdict.result import Gate, Status
+
+CLEAN = Setting(Arm.FORWARD_FULL, 1, 0)
+
+
+def clean_settings(cell: CellOutcomes) -> tuple[Setting, ...]:
+    return replicates_of(cell, Arm.FORWARD_FULL, 1)
+
+
+def label(setting: Setting) -> str:
+    """A setting in words: "noisy_rewrite r=3", "direct", "forward_full r=1 #2" for its third replicate."""
+    text = setting.arm.value if setting.arm == Arm.DIRECT else f"{setting.arm.value} r={setting.routers}"
+    return f"{text} #{setting.replicate}" if setting.replicate else text
+
+
+def states_of(cell: CellOutcomes, arm: Arm) -> np.ndarray | None:
+    settings = cell.settings_of(arm)
+    return np.stack([cell.row(s) for s in settings]) if settings else None
+
+
+def ids_behind(cell: CellOutcomes, mask: BoolArray) -> tuple[str, ...]:
+    return tuple(q for q, hit in zip(cell.question_ids, mask, strict=True) if hit)
+
+
+def absent(name: str, threshold: float, source: str, detail: str, *, withholds: bool = True) -> Gate:
+    return Gate(name, Status.NOT_APPLICABLE, None, threshold, source, detail, withholds=withholds)

@@ -23,6 +23,7 @@ from audit.records import Arm
 
 _PLAIN_EVERY_S = 10.0
 _LOADING_EVERY_S = 15.0
+_ETA_AFTER_S = 10.0  # from the first shard on
 
 
 @dataclass
@@ -42,6 +43,7 @@ class _ModelState:
     retries: int = 0
     started: float | None = None
     loading_since: float | None = None
+    first: tuple[float, int] | None = None  # when the first shard came, and its rows
 
 
 class Display:
@@ -127,6 +129,7 @@ class Display:
             state.stored += row["rows"]
             state.tokens += sum(row[c] for c in row if c.endswith("_tokens") and not c.endswith("cached_tokens"))
         now = time.monotonic()
+        state.first = state.first or (now, state.stored)
         if self._live is None and now - self._last_plain >= _PLAIN_EVERY_S:
             self._last_plain = now
             self._say(self._line(name, state))
@@ -168,9 +171,14 @@ def _rate(state: _ModelState) -> str:
     if state.started is None or not state.stored:
         return ""
     elapsed = max(1e-9, time.monotonic() - state.started)
+    rate = f"{state.tokens / elapsed:,.0f} tokens/s"
+    if state.first is None or time.monotonic() - state.first[0] < _ETA_AFTER_S or state.stored == state.first[1]:
+        return rate
+    # The first shards come late, as their answers queue behind the router calls of all chunks in flight: what counts is
+    # the pace since then.
+    since, rows = time.monotonic() - state.first[0], state.stored - state.first[1]
     left = sum(a.total - a.done for a in state.arms.values())
-    eta = left / (state.stored / elapsed)
-    return f"{state.tokens / elapsed:,.0f} tokens/s  ETA {_clock(eta)}"
+    return f"{rate}  ETA {_clock(left * since / rows)}"
 
 
 def _trouble(state: _ModelState) -> str:

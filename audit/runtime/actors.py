@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from audit.runtime.weights import Weights, local_path
 
 _GPU_WAIT_NOTED_S = 30.0  # how often a person is told that GPUs are waited for
 _CLOSE_S = 60.0  # for all replicas together
+_DYING_S = 10.0  # for a dead engine to be cleared away
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,10 @@ def build_engine(spec: EngineSpec) -> Engine:
         from audit.runtime.engines.openai_engine import OpenAIEngine
 
         return OpenAIEngine(openai_config(spec.model))
-    from audit.runtime.engines.vllm_engine import VllmEngine
+    from audit.runtime.engines.vllm_engine import VllmEngine, engine_environment
 
+    # Of this machine, and before vllm is imported. Ray has set one thread, the actor's share of the CPUs.
+    os.environ |= engine_environment(spec.model, spec.on_gpu, len(os.sched_getaffinity(0)))
     if spec.weights is None:
         raise EngineLoadError(f"Model {spec.model.name} has no resolved weights.")
     path = local_path(spec.model, spec.weights)
@@ -79,6 +83,8 @@ class EngineActor:
             if self._spec.model.max_restarts == 0 or ray.get_runtime_context().was_current_actor_reconstructed:
                 raise
             print(f"{error} This process ends, so that Ray starts another.", flush=True)
+            threading.Timer(_DYING_S, os._exit, (1,)).start()
+            await engine.close()  # what is left of the engine gives its GPUs back
             os._exit(1)
 
     async def stats(self) -> dict[str, float]:
@@ -112,29 +118,39 @@ class EnginePool:
     model: str
     actors: list[Any]
     groups: list[PlacementGroup]
+    ready: bool = False
 
-    def wait_ready(self, timeout_s: float, note: Callable[[str], None] = print) -> list[str]:
+    def wait_ready(
+        self, timeout_s: float, note: Callable[[str], None] = print, check: Callable[[], None] = lambda: None
+    ) -> list[str]:
         """Engine ids once every replica is loaded. Raises EngineError that says why one is not.
 
-        `note` is told while GPUs are waited for: they may be another job's, or an autoscaler's to come.
+        `note` is told while GPUs are waited for: they may be another job's, or an autoscaler's to come. `check` is
+        called now and then and may raise what makes waiting useless.
         """
         deadline = time.monotonic() + timeout_s
         try:
             for group in self.groups:
                 while not group.wait(min(_GPU_WAIT_NOTED_S, max(0.0, deadline - time.monotonic()))):
+                    check()
                     if time.monotonic() >= deadline:
                         raise EngineLoadError(
                             f"Model {self.model} got no GPUs within load_timeout_s={timeout_s:g}: {self._gpus_wanted()}"
                         )
                     note(f"{self.model}: {self._gpus_wanted()}")
-            return list(
-                ray.get([actor.start.remote() for actor in self.actors], timeout=max(1.0, deadline - time.monotonic()))
-            )
-        except ray.exceptions.GetTimeoutError as error:
-            raise EngineLoadError(
-                f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). What its engine is doing "
-                "stands in the dashboard, or in /tmp/ray/session_latest/logs on its node."
-            ) from error
+            starting = [actor.start.remote() for actor in self.actors]
+            waiting = list(starting)
+            while waiting:
+                check()
+                loaded, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=1.0)
+                ray.get(loaded)  # raises at once where one failed
+                if waiting and time.monotonic() >= deadline:
+                    raise EngineLoadError(
+                        f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). What its engine is "
+                        "doing stands in the dashboard, or in /tmp/ray/session_latest/logs on its node."
+                    )
+            self.ready = True
+            return list(ray.get(starting))
         except ray.exceptions.RayTaskError as error:
             raise as_engine_error(error, self.model) from error
         except ray.exceptions.RayActorError as error:
@@ -161,16 +177,22 @@ class EnginePool:
         return total
 
     def close(self) -> None:
+        try:
+            if self.ready:  # an engine that still loads hears nothing
+                self._close_engines()
+        finally:
+            for actor in self.actors:
+                ray.kill(actor)
+            for group in self.groups:
+                remove_placement_group(group)
+
+    def _close_engines(self) -> None:
         deadline = time.monotonic() + _CLOSE_S
-        closing = [actor.close.remote() for actor in self.actors]
-        for actor, closed in zip(self.actors, closing, strict=True):
+        for closed in [actor.close.remote() for actor in self.actors]:
             try:
                 ray.get(closed, timeout=max(1.0, deadline - time.monotonic()))
             except ray.exceptions.RayError as error:
                 print(f"engine of {self.model} did not close cleanly: {type(error).__name__}", flush=True)
-            ray.kill(actor)
-        for group in self.groups:
-            remove_placement_group(group)
 
 
 def as_engine_error(error: ray.exceptions.RayTaskError, model: str) -> EngineError:
@@ -188,21 +210,24 @@ def start_pool(model: ModelConfig, weights: Weights | None, questions_path: str)
         largest = max(node.get("GPU", 0.0) for node in nodes)
         placement = plan_placement(model.tensor_parallel_size, model.executor, resources.get("GPU", 0.0), largest)
     pool = EnginePool(model.name, [], [])
-    for replica in range(model.replicas if model.engine != "openai" else 1):
-        spec = EngineSpec(model, weights, f"{model.name}/{replica}", placement is not None, questions_path)
-        pool.actors.append(_start_actor(spec, placement, pool.groups))
+    try:
+        for replica in range(model.replicas if model.engine != "openai" else 1):
+            spec = EngineSpec(model, weights, f"{model.name}/{replica}", placement is not None, questions_path)
+            pool.actors.append(_start_actor(spec, placement, pool.groups))
+    except BaseException:
+        pool.close()  # GPUs that were reserved already
+        raise
     return pool
 
 
 def _start_actor(spec: EngineSpec, placement: Placement | None, groups: list[PlacementGroup]) -> Any:
     options: dict[str, Any] = {
-        "num_cpus": 0,
+        # A model on CPUs asks for some, so that it does not land on a head node that offers none.
+        "num_cpus": 0.1 if spec.model.engine == "vllm" and placement is None else 0,
         "max_concurrency": 10_000,
         "max_restarts": spec.model.max_restarts,
         "max_task_retries": spec.model.max_restarts,
     }
-    if environment := _environment(spec):  # a process started for it costs seconds, so only where it is needed
-        options["runtime_env"] = {"env_vars": environment}
     if placement is not None:
         group = placement_group(list(placement.bundles), strategy=placement.strategy)
         groups.append(group)
@@ -213,11 +238,3 @@ def _start_actor(spec: EngineSpec, placement: Placement | None, groups: list[Pla
             ),
         }
     return ray.remote(EngineActor).options(**options).remote(spec)
-
-
-def _environment(spec: EngineSpec) -> dict[str, str]:
-    if spec.model.engine != "vllm":
-        return {}
-    from audit.runtime.engines.vllm_engine import engine_environment
-
-    return engine_environment(spec.model, spec.on_gpu, os.cpu_count() or 1)

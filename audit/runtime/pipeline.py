@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import io
 import logging
+import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -31,9 +32,10 @@ from audit.shards.questions import QuestionFile
 # little. The scripted engine answers at once, and there only the overhead of a chunk counts.
 MAX_TASKS_PER_CHUNK = 32
 MAX_TASKS_PER_CHUNK_SCRIPTED = 256
-# Ray Data ends an execution in which nothing moved for 30 minutes; a large model that loads again after its process
-# died, or a slow endpoint's first chunk, may take longer.
-_NO_PROGRESS_S = 6 * 3600.0
+# Ray Data ends an execution in which nothing moved for 30 minutes; a model that loads again after its process died
+# needs its load timeout more.
+_NO_PROGRESS_S = 1800.0
+_CLOSE_S = 10.0  # for stages that still wait for something
 _CHUNKS_WANTED = 64  # enough to overlap and to lose little to a kill; more only cost overhead
 _CHUNKS_MOST = 8192  # each costs the driver some 12 KB, and the run directory a file
 
@@ -82,11 +84,25 @@ class ChunkRun:
     Stage processes need some seconds to start; the first calls then wait in the engine actors until these are ready.
     """
 
-    def __init__(self, context: StageContext, n_tasks: int, chunks_in_flight: int) -> None:
-        stored = _dataset(context, n_tasks, chunks_in_flight)
+    def __init__(self, context: StageContext, n_tasks: int, chunks_in_flight: int, load_timeout_s: float) -> None:
+        self._still_s = load_timeout_s + _NO_PROGRESS_S
+        stored = _dataset(context, n_tasks, chunks_in_flight, self._still_s)
         self._counts = iter(stored.iter_batches(batch_size=None, batch_format="pyarrow"))
-        self._thread = ThreadPoolExecutor(1)
-        self._first = self._thread.submit(next, self._counts, None)  # asking for a result is what starts Ray Data
+        self._first: Future[pa.Table | None] = Future()
+        # A daemon: what the stages wait for (a CPU of another job) must not keep a driver alive that wants to end.
+        self._thread = threading.Thread(target=self._begin, daemon=True)
+        self._thread.start()
+
+    def _begin(self) -> None:
+        try:
+            self._first.set_result(next(self._counts, None))  # asking for a result is what starts Ray Data
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that asks
+            self._first.set_exception(error)
+
+    def check(self) -> None:
+        """Raises the AuditError that has stopped the run already, such as a run directory that a node does not see."""
+        if self._first.done() and (error := self._first.exception()) is not None:
+            raise self._stopped(error) from error
 
     def counts(self) -> Iterator[pa.Table]:
         """Each stored shard's counts, as they come. Raises the AuditError that stopped the run."""
@@ -95,21 +111,25 @@ class ChunkRun:
             while found is not None:
                 yield found
                 found = next(self._counts, None)
-        except ExecutionTimeoutError as error:
-            raise EngineError(
-                f"Nothing moved for {_NO_PROGRESS_S / 3600:g} hours, so the run was stopped. 'ray status' shows what "
-                "waits for resources. Type the same command again: it goes on where this one stopped."
-            ) from error
-        except ray.exceptions.RayError as error:
-            raise _audit_error(error) from error
+        except (ExecutionTimeoutError, ray.exceptions.RayError) as error:
+            raise self._stopped(error) from error
 
     def close(self) -> None:
         """Give the stages back. To be called once the engines are closed, so that no call waits for them any more."""
-        self._thread.shutdown(wait=True)
-        del self._counts
+        self._thread.join(_CLOSE_S)
+        if not self._thread.is_alive():
+            del self._counts
+
+    def _stopped(self, error: BaseException) -> AuditError:
+        if isinstance(error, ExecutionTimeoutError):
+            return EngineError(
+                f"Nothing moved for {self._still_s / 60:.0f} minutes, so the run was stopped. 'ray status' shows what "
+                "waits for resources. Type the same command again: it goes on where this one stopped."
+            )
+        return audit_error(error)
 
 
-def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int) -> ray.data.Dataset:
+def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int, still_s: float) -> ray.data.Dataset:
     """Chunk ids -> route -> answer -> counts of each stored shard; lazy."""
     n_chunks = -(-n_tasks // context.tasks_per_chunk)
     logging.getLogger("ray.data").setLevel(logging.WARNING)  # the display says what happens
@@ -120,7 +140,8 @@ def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int) -> ray.
     settings.enable_operator_progress_bars = False
     settings.issue_detectors_config.detectors = []  # they warn of memory that a stage process needs to start
     settings.execution_options.preserve_order = False
-    settings.execution_no_progress_timeout_s = _NO_PROGRESS_S
+    settings.execution_no_progress_timeout_s = still_s
+    settings.raise_original_map_exception = True  # Ray Data's own wrapping loses the cause on its way here
     # A stage waits on the engines nearly all the time: threads, and next to no CPU to reserve.
     pool = ActorPoolStrategy(
         size=1,
@@ -137,7 +158,7 @@ def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int) -> ray.
     )
 
 
-def _audit_error(error: BaseException) -> AuditError:
+def audit_error(error: BaseException) -> AuditError:
     """The AuditError that a stage or engine raised, wherever Ray wrapped it; else an EngineError with the cause."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
@@ -147,11 +168,13 @@ def _audit_error(error: BaseException) -> AuditError:
         if current is None or id(current) in seen:
             continue
         seen.add(id(current))
-        if isinstance(current, AuditError):
+        cause = getattr(current, "cause", None)
+        wrapped = cause if isinstance(cause, BaseException) else None
+        # Ray makes a remote error an instance of its own class too; its text is then the whole remote traceback.
+        if isinstance(current, AuditError) and not isinstance(current, ray.exceptions.RayTaskError):
             return current
         deepest = current
-        cause = getattr(current, "cause", None)
-        pending += [current.__cause__, current.__context__, cause if isinstance(cause, BaseException) else None]
+        pending += [current.__context__, current.__cause__, wrapped]
     return EngineError(f"The run stopped: {type(deepest).__name__}: {deepest}")
 
 

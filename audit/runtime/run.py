@@ -218,6 +218,7 @@ def _run_model(
     answering = worker_of(config, model)
     pools: list[EnginePool] = []
     run: ChunkRun | None = None
+    path: Path | None = None
     started = time.monotonic()
     try:
         router_pool = start_pool(model, weights[name], str(questions.path.resolve()))
@@ -252,10 +253,11 @@ def _run_model(
             router_engines=tuple(router_pool.actors),
             worker_engines=tuple(worker_pool.actors),
         )
-        run = ChunkRun(context, len(tasks), config.cluster.chunks_in_flight)
+        longest = max(model.load_timeout_s, answering.load_timeout_s)
+        run = ChunkRun(context, len(tasks), config.cluster.chunks_in_flight, longest)
         with display.loading(name):
             for one, pool in zip((model, answering), pools, strict=False):
-                pool.wait_ready(one.load_timeout_s, display.stage)
+                pool.wait_ready(one.load_timeout_s, display.stage, run.check)
         generating = time.monotonic()
         for counts in run.counts():
             display.counts(name, counts)
@@ -269,11 +271,14 @@ def _run_model(
             AuditMetrics(name).retries(retries)
             display.retries(name, int(retries))
     finally:
-        for pool in pools:
-            pool.close()
-        if run is not None:
-            run.close()
-            path.unlink(missing_ok=True)
+        try:
+            for pool in pools:
+                pool.close()
+        finally:
+            if run is not None:
+                run.close()
+            if path is not None:
+                path.unlink(missing_ok=True)
 
 
 def _finish(resolved: ResolvedRun, questions: QuestionFile, run_dir: RunDir, result: SweepResult) -> None:

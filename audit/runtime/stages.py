@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import ray
+from numpy.typing import NDArray
 
 from audit.design import Design, RouterSet
-from audit.errors import EngineError
+from audit.errors import EngineDiedError, EngineError, ShardError
 from audit.prompting.prompts import direct_prompt, letters_of, router_prompt, worker_prompt
 from audit.prompting.seeds import request_seed
 from audit.prompting.templates import shows_options
@@ -106,6 +108,11 @@ class _EngineCaller:
             for indices, reference in pending:
                 for i, reply in zip(indices, ray.get(reference), strict=True):
                     replies[i] = reply
+        except ray.exceptions.RayActorError as error:
+            raise EngineDiedError(
+                "An engine's process died and was not started again (max_restarts of the model's configuration). Type "
+                f"the same command again: it goes on where this one stopped. {str(error).splitlines()[0]}"
+            ) from None  # the original cannot travel back to the driver
         except ray.exceptions.RaySystemError as error:
             # Ray Data would try this again for ever; a reply that cannot be read will not be readable then.
             raise EngineError(f"A reply of the engine could not be read: {error}") from error
@@ -148,10 +155,24 @@ class RouteStage:
 
     def __init__(self, context: StageContext) -> None:
         self._context = context
-        self._tasks = np.load(context.tasks_path, mmap_mode="r")
-        self._questions = QuestionFile(Path(context.questions_path))
         self._call = _EngineCaller(context.router_engines)
         self._metrics = AuditMetrics(context.model)
+
+    # Files are opened by the first call: what fails there reaches the driver in words, what fails in a constructor not.
+    @cached_property
+    def _questions(self) -> QuestionFile:
+        return QuestionFile(Path(self._context.questions_path))
+
+    @cached_property
+    def _tasks(self) -> NDArray[np.int64]:
+        try:
+            tasks: NDArray[np.int64] = np.load(self._context.tasks_path, mmap_mode="r")
+        except OSError as error:
+            raise ShardError(
+                f"{self._context.tasks_path} cannot be read ({error}). On a cluster, run_dir must be on a file system "
+                "that every node shares."
+            ) from error
+        return tasks
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         size = self._context.tasks_per_chunk
@@ -198,10 +219,13 @@ class AnswerStage:
 
     def __init__(self, context: StageContext) -> None:
         self._context = context
-        self._questions = QuestionFile(Path(context.questions_path))
         self._call = _EngineCaller(context.worker_engines)
         self._options_shown = shows_options(context.protocol)
         self._metrics = AuditMetrics(context.model)
+
+    @cached_property
+    def _questions(self) -> QuestionFile:  # opened by the first call, as in RouteStage
+        return QuestionFile(Path(self._context.questions_path))
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         tasks = batch["task"].to_pylist()

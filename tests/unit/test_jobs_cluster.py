@@ -199,6 +199,8 @@ def test_every_node_starts_with_the_token(path: Path) -> None:
         (start,) = [c for c in commands if "ray start" in c]
         assert "RAY_AUTH_MODE=token" in start
         assert "--metrics-export-port=8080" in start
+        assert "HF_HOME=/runs/huggingface" in start  # weights are downloaded once for all nodes
+        assert ".audit_env" in start  # HF_TOKEN comes from the environment, and from nowhere else
     assert any(target.endswith(".ray/auth_token") for target in document["file_mounts"])
 
 

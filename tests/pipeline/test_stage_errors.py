@@ -1,0 +1,49 @@
+"""What goes wrong inside a stage arrives at the driver as the error that it was, and early."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from audit.config import CONF_DIR, design_of, from_hydra, protocol_of, register
+from audit.errors import ShardError
+from audit.prompting.templates import load_protocol
+from audit.records import Reading
+from audit.runtime.pipeline import ChunkRun
+from audit.runtime.stages import Sampling, StageContext
+
+
+def test_a_run_directory_that_a_node_does_not_see_is_named(driver, tmp_path):
+    register()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+        config = from_hydra(compose("sweep", ["model=scripted"]))
+    context = StageContext(
+        run_dir=str(tmp_path),
+        questions_path=str(tmp_path / "questions.arrow"),
+        tasks_path=str(tmp_path / "absent.npy"),
+        attempt="a",
+        store_format="arrow",
+        tasks_per_chunk=1,
+        design=design_of(config),
+        protocol=load_protocol(protocol_of(config, config.model["scripted"])),
+        model="scripted",
+        model_revision="scripted",
+        reading=Reading.LETTER,
+        option_normalisation="token",
+        router=Sampling(8, 0.0, 1.0),
+        worker=Sampling(8, 0.0, 1.0),
+        seed=1,
+        router_engines=(),
+        worker_engines=(),
+    )
+    run = ChunkRun(context, n_tasks=1, chunks_in_flight=1, load_timeout_s=60)
+    expected = r"absent.npy cannot be read .*every node shares"
+    with pytest.raises(ShardError, match=expected):  # while an engine would still load
+        for _ in range(600):
+            run.check()
+            time.sleep(0.1)
+    with pytest.raises(ShardError, match=expected):
+        list(run.counts())
+    run.close()

@@ -126,7 +126,7 @@ class ChunkRun:
                 f"Nothing moved for {self._still_s / 60:.0f} minutes, so the run was stopped. 'ray status' shows what "
                 "waits for resources. Type the same command again: it goes on where this one stopped."
             )
-        return audit_error(error)
+        return _audit_error(error)
 
 
 def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int, still_s: float) -> ray.data.Dataset:
@@ -158,7 +158,7 @@ def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int, still_s
     )
 
 
-def audit_error(error: BaseException) -> AuditError:
+def _audit_error(error: BaseException) -> AuditError:
     """The AuditError that a stage or engine raised, wherever Ray wrapped it; else an EngineError with the cause."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]

@@ -119,7 +119,7 @@ def noise_floor(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
         threshold=limit,
         source=source,
         detail=f"The {len(replicates)} replicates of the clean arm (accuracies {shown}) differ "
-        f"{'no more' if passed else 'more'} than chance explains (p={p:.2g}).",
+        f"{'by no more than this gate allows' if passed else 'more than chance explains'} (p={p:.2g}).",
         advice=""
         if passed
         else "Something other than the seed changed between runs of the same condition: compare their shards (engine, "

@@ -36,6 +36,7 @@ MAX_TASKS_PER_CHUNK_SCRIPTED = 256
 # needs its load timeout more.
 _NO_PROGRESS_S = 1800.0
 _CLOSE_S = 10.0  # for stages that still wait for something
+_RETRY_NOTE = "\nFailed to apply UDF transform"  # Ray Data adds lines on its own settings to an error's text
 _CHUNKS_WANTED = 64  # enough to overlap and to lose little to a kill; more only cost overhead
 _CHUNKS_MOST = 8192  # each costs the driver some 12 KB, and the run directory a file
 
@@ -132,8 +133,9 @@ class ChunkRun:
 def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int, still_s: float) -> ray.data.Dataset:
     """Chunk ids -> route -> answer -> counts of each stored shard; lazy."""
     n_chunks = -(-n_tasks // context.tasks_per_chunk)
-    logging.getLogger("ray.data").setLevel(logging.WARNING)  # the display says what happens
-    logging.getLogger("ray.data._internal.progress").setLevel(logging.ERROR)  # that its own bars are off
+    for handler in logging.getLogger("ray.data").handlers:
+        if isinstance(handler, logging.StreamHandler):  # the display says what happens; Ray's log file has the rest
+            handler.setLevel(logging.CRITICAL)
     settings = DataContext.get_current()
     settings.print_on_execution_start = False
     settings.enable_progress_bars = False
@@ -172,7 +174,7 @@ def _audit_error(error: BaseException) -> AuditError:
         wrapped = cause if isinstance(cause, BaseException) else None
         # Ray makes a remote error an instance of its own class too; its text is then the whole remote traceback.
         if isinstance(current, AuditError) and not isinstance(current, ray.exceptions.RayTaskError):
-            return current
+            return type(current)(str(current).split(_RETRY_NOTE)[0])
         deepest = current
         pending += [current.__context__, current.__cause__, wrapped]
     return EngineError(f"The run stopped: {type(deepest).__name__}: {deepest}")

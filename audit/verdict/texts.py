@@ -80,7 +80,8 @@ class TextMeasures:
     the messages' distinct words that the question does not have; all averaged over noisy presentations.
     leaks: (routers, replicate, question_id) of the noisy presentations with at least one
     message that states the gold option as the answer. messages, leaking: over all router messages of the cell.
-    gold_only_kept: noisy messages that kept the gold option while dropping every other one: a hint, not a statement.
+    gold_only_kept: noisy messages that kept the gold option while dropping every other one: a hint, not a statement; of
+    options_to_keep messages, none of them in a cloze, which shows no options.
     lost: noisy presentations whose router messages are not in the prompt that was really sent.
     mixed_ids: questions whose text, options or right answer is not the same in all rows.
     """
@@ -103,6 +104,7 @@ class TextMeasures:
     messages_noisy: int = 0
     stated_wrong: int = 0
     gold_only_kept: int = 0
+    options_to_keep: int = 0
     leak_ids: tuple[str, ...] = ()
     mixed_ids: tuple[str, ...] = ()
     leaks: frozenset[tuple[int, int, str]] = frozenset()
@@ -298,6 +300,7 @@ def _count_noisy(row: TextRow, tally: _Tally, clean: tuple[str, frozenset[str]] 
     tally.added += _billionths(len(told - asked) / max(len(told), 1))
     if not row.options_shown:  # no option to keep or to drop
         return
+    tally.counts["options_to_keep"] += len(row.router_messages)
     golds, others = row.options[row.gold], [o for k, o in enumerate(row.options) if k != row.gold]
     for message in row.router_messages:
         padded = f" {normalise(message)} "

@@ -110,6 +110,7 @@ def answer_leak(texts: TextMeasures | None, thresholds: Thresholds) -> Gate:
         return absent(name, limit, source, "No noisy router message is at hand.", withholds=False)
     share = texts.leaking_noisy / texts.messages_noisy
     passed = share <= limit
+    alone = texts.gold_only_kept / texts.options_to_keep if texts.options_to_keep else None
     return Gate(
         name=name,
         status=Status.PASS if passed else Status.FAIL,
@@ -117,8 +118,8 @@ def answer_leak(texts: TextMeasures | None, thresholds: Thresholds) -> Gate:
         threshold=limit,
         source=source,
         detail=f"{share:.1%} of {texts.messages_noisy} noisy router messages state the right option as the answer; "
-        f"{texts.stated_wrong / texts.messages:.1%} of all messages state a wrong one; "
-        f"{texts.gold_only_kept / texts.messages_noisy:.1%} kept the right option and dropped every other.",
+        f"{texts.stated_wrong / texts.messages:.1%} of all messages state a wrong one"
+        + ("." if alone is None else f"; {alone:.1%} kept the right option and dropped every other."),
         advice=""
         if passed
         else "The routers answer instead of rewriting: trust only the figures without the questions "
@@ -129,6 +130,6 @@ def answer_leak(texts: TextMeasures | None, thresholds: Thresholds) -> Gate:
         numbers={
             "all_messages": texts.leaking / texts.messages,
             "stated_wrong": texts.stated_wrong / texts.messages,
-            "gold_only_kept": texts.gold_only_kept / texts.messages_noisy,
+            "gold_only_kept": alone,
         },
     )

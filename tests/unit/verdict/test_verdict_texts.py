@@ -9,7 +9,9 @@ import pytest
 
 from audit.records import Arm, Outcome
 from audit.synthetic import synthetic_outcomes
+from audit.verdict.gates import answer_leak
 from audit.verdict.texts import gives_answer, holds, measure_texts, normalise, states_answer
+from audit.verdict.thresholds import Thresholds
 
 CITIES = ["Rome", "Paris", "Oslo", "Bern"]
 
@@ -131,3 +133,12 @@ def test_a_cloze_router_can_name_an_option_only_by_answering():
     assert gives_answer("Question: What barks?", "What barks?", options, 0) is None
     # An option's word that the question itself uses says nothing.
     assert gives_answer("Is a dog an animal?", "Is a dog an animal?", options, 0) is None
+
+
+def test_a_cloze_has_no_options_to_keep_so_no_share_of_them_is_claimed() -> None:
+    shown = synthetic_outcomes(20, (1,), rng=np.random.default_rng(1))
+    for outcomes, known in ((shown, True), ([replace(o, options_shown=False) for o in shown], False)):
+        (measures,) = measure_texts(outcomes).values()
+        gate = answer_leak(measures, Thresholds())
+        assert (gate.numbers["gold_only_kept"] is not None) is known
+        assert ("dropped every other" in gate.detail) is known

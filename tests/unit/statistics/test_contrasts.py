@@ -5,10 +5,11 @@ from hypothesis import strategies as st
 
 from audit.errors import DataError
 from audit.records import Arm, Setting
-from audit.statistics.contrasts import contrast, contrast_values, difference_in_differences
+from audit.statistics.contrasts import contrast, contrast_values, difference_in_differences, score_gap
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.noise_floor import noise_floor, noise_floor_values
 from audit.statistics.paired import CellOutcomes, State
+from audit.statistics.run_variance import RunVariance
 from audit.statistics.values import is_binary, router_counts, sweep_of, to_values
 
 CLEAN, DIRECT = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.DIRECT, 0)
@@ -100,7 +101,7 @@ def test_a_single_setting_against_another_is_an_exact_mcnemar_test():
     for base in (CLEAN, DIRECT, ENSEMBLE2):
         result = contrast(c, [NOISY2], [base], rng=rng())
         a, b = c.row(NOISY2), c.row(base)
-        assert result.difference.estimate == pytest.approx(a.mean() - b.mean())
+        assert result.difference == pytest.approx(a.mean() - b.mean())
         assert result.pvalue == pytest.approx(mcnemar_exact(int((a > b).sum()), int((a < b).sum())).pvalue)
         assert result.interval.low < result.difference < result.interval.high
 
@@ -164,6 +165,32 @@ def test_difference_in_differences():
     assert result.difference.se == pytest.approx(se, rel=0.04)
     assert result.pvalue < 0.001 and result.larger
     assert difference_in_differences(fresh, fresh, rng=rng()).pvalue > 0.3
+
+
+def test_a_gain_is_larger_only_where_it_is_so_on_every_scale():
+    # Noise repairs one wrong answer in five on both benchmarks: 10 points from .50, 3 from .85. As a share of the wrong
+    # answers nothing differs, so nothing is said, although the gains in points and in log-odds do differ.
+    def repaired(accuracy: float, benchmark: str):
+        generator, n = rng(), 4000
+        right = generator.random(n) < accuracy
+        noisy = right | (generator.random(n) < 0.2)
+        return cell({CLEAN: right.astype(int), NOISY1: noisy.astype(int)}, benchmark=benchmark)
+
+    result = difference_in_differences(repaired(0.5, "public"), repaired(0.85, "fresh"), rng=rng())
+    assert result.difference.low > 0.04 and result.log_odds.low > 0
+    assert result.log_wrong.low < 0 < result.log_wrong.high and not result.larger
+    assert result.pvalue > 0.05
+
+
+def test_the_score_gap_is_that_of_two_independent_samples():
+    public, fresh = full(600, seed=1), full(400, seed=2)
+    found = score_gap(public, fresh, rng=rng())
+    rows = [c.row(CLEAN) for c in (public, fresh)]
+    assert found.estimate == pytest.approx(rows[0].mean() - rows[1].mean())
+    assert found.se == pytest.approx(np.sqrt(sum(r.var() / r.size for r in rows)), rel=0.05)
+    wider = score_gap(public, fresh, rng=rng(), run_variance=RunVariance(1e-4, 4e-4, 5))
+    assert wider.se == pytest.approx(np.sqrt(found.se**2 + 2 * 4e-4), rel=1e-6)
+    assert wider.high - wider.estimate == pytest.approx((found.high - found.estimate) * wider.se / found.se)
 
 
 # ---------------------------------------------------------------- noise floor

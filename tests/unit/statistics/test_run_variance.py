@@ -65,7 +65,7 @@ def test_nothing_repeated_is_assumed_zero_and_copies_count_once() -> None:
     one = np.array([1, 0, 1, 1])
     alone = cell_of({CLEAN[0]: one, Setting(Arm.NOISY_REWRITE, 1): one, Setting(Arm.NOISY_REWRITE, 2): 1 - one})
     assert pooled_run_variance([run_contrasts(alone)], 0.02) == ASSUMED_ZERO
-    assert pooled_run_variance([run_contrasts(cell_of({s: one for s in CLEAN}))], 0.02) == ASSUMED_ZERO
+    assert pooled_run_variance([run_contrasts(cell_of(dict.fromkeys(CLEAN, one)))], 0.02) == ASSUMED_ZERO
     assert pooled_run_variance([], 0.02) == ASSUMED_ZERO
 
 

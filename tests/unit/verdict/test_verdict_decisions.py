@@ -12,7 +12,7 @@ from audit.records import Arm, Outcome, Setting
 from audit.statistics.paired import CellOutcomes, pair_outcomes
 from audit.synthetic import Faults, outcome_columns, synthetic_outcomes
 from audit.verdict.analysis import analyse, category, share_left
-from audit.verdict.decide import Corrected, Decision, decide
+from audit.verdict.decide import Decision, decide
 from audit.verdict.evidence import measure
 from audit.verdict.result import CellVerdict, Verdict
 from audit.verdict.thresholds import Thresholds

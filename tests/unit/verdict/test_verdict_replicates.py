@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit.simulation import Design, World, simulate
 from audit.errors import DataError
 from audit.records import Arm, Setting
+from audit.simulation import Design, World, simulate
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.values import runs_of, sweep_of
 from audit.verdict.evidence import measure

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.simulation import Design, World, simulate
 from audit.records import Arm, Outcome, Setting
+from audit.simulation import Design, World, simulate
 from audit.statistics.noise_floor import noise_floor_values
 from audit.statistics.paired import CellOutcomes, State
 from audit.synthetic import outcome_columns, synthetic_outcomes
 from audit.verdict.analysis import analyse
-from audit.verdict.calibrated import nearest
 from audit.verdict.decide import decide
 from audit.verdict.evidence import Evidence, measure
 from audit.verdict.gates import answer_leak, exact_values, pairing, parseability

@@ -47,7 +47,7 @@ def _cell(value: Cell) -> str | int:
 
 
 def table1(rows: Sequence[SettingRow]) -> str:
-    """Model-level summary (song2026, Table 1)."""
+    """Model-level summary (song2026, Table 1): of replicate 0 alone, as `analyse` gives its rows."""
     header = ("model", "violation_count", "violation_rate", "max_positive_excess", "mean_positive_excess", "mean_gain")
     return write(
         (*header, "benchmark"),
@@ -108,7 +108,7 @@ def verdicts(run: RunVerdict) -> str:
     header = (
         "model", "benchmark", "verdict", "score", "chance", "credibility", "credibility_category", "questions",
         "largest_gain", "at_routers", "ci_low", "ci_high", "mean_gain", "mean_ci_low", "mean_ci_high", "p_adjusted",
-        "mde", "largest_compatible_excess", "slope", "slope_ci_low", "slope_ci_high", "headline",
+        "mde", "largest_compatible_excess", "slope", "slope_ci_low", "slope_ci_high", "watermark", "headline",
     )  # fmt: skip
     body = []
     for c in run.cells:
@@ -119,7 +119,7 @@ def verdicts(run: RunVerdict) -> str:
         slope: tuple[Cell, ...] = (c.slope.estimate, c.slope.ci_low, c.slope.ci_high) if c.slope else (None,) * 3
         body.append(
             (c.model, c.benchmark, c.verdict.value, c.score, c.chance, c.credibility, c.credibility_category,
-             c.n_questions, *effect, c.p_adjusted, c.mde, c.largest_compatible_excess, *slope, c.headline)
+             c.n_questions, *effect, c.p_adjusted, c.mde, c.largest_compatible_excess, *slope, c.watermark, c.headline)
         )  # fmt: skip
     return write(header, body)
 

@@ -1,7 +1,6 @@
 """Keys that the configuration's schema does not have are refused, with the nearest that it has (pure).
 
-Hydra lets `+key=value` add anything, which nothing then reads: a misspelt key would run another audit than the one asked
-for.
+Hydra lets `+key=value` add anything, which nothing then reads: a misspelt key would run another audit than was asked for.
 """
 
 from __future__ import annotations
@@ -16,9 +15,10 @@ from audit.errors import ConfigError
 
 
 def check_keys(values: Any, schema: Any, path: str = "") -> None:
-    """ConfigError for the first key in `values` (nested mappings and lists) that `schema` has no field for.
+    """ConfigError for the first key in `values` (nested mappings) that `schema` has no field for.
 
-    schema: a dataclass, or the type of one of its fields. What is below `dict[str, Any]` or `Any` is free.
+    schema: a dataclass, or the type of one of its fields. What is below `dict[str, Any]` or `Any` is free; the items of
+    a list were checked by Hydra, whose lists are typed.
     """
     if isinstance(values, Mapping) and is_dataclass(schema):
         for key, value in values.items():
@@ -29,9 +29,6 @@ def check_keys(values: Any, schema: Any, path: str = "") -> None:
     elif isinstance(values, Mapping) and get_origin(schema) is dict:
         for key, value in values.items():
             check_keys(value, get_args(schema)[1], f"{path}{key}.")
-    elif isinstance(values, list) and get_origin(schema) is list:
-        for place, value in enumerate(values):
-            check_keys(value, get_args(schema)[0], f"{path}{place}.")
 
 
 def _fields(schema: Any) -> dict[str, Any]:

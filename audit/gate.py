@@ -59,8 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m audit.gate",
         description="Turn the verdict of a finished run into an exit code.",
         epilog="Exit codes: 0 no excess detected or explained by ensembling; 1 the run failed or is incomplete; "
-        "3 excess; "
-        "4 withheld, brittle or underpowered. A panel has the code of its worst cell: 3, then 4, then 0.",
+        "3 excess; 4 withheld, brittle or underpowered. A panel has the code of its worst cell: 3, then 4, then 0.",
     )
     parser.add_argument("run_dir", type=Path, help="a run directory, such as outputs/my_run")
     code = print_verdict(parser.parse_args(arguments).run_dir)

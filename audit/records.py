@@ -93,7 +93,7 @@ class CellRows:
 
     @property
     def watermark(self) -> str:
-        """"incomplete, 512 of 1,000 answers"; empty where nothing is known to be missing."""
+        """Such as "incomplete, 512 of 1,000 answers"; empty where nothing is known to be missing."""
         return "" if self.complete else f"incomplete, {self.found:,} of {self.expected:,} answers"
 
 

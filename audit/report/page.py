@@ -172,7 +172,8 @@ def render(
 ) -> str:
     """The page. figures: name -> <svg> element made by `canvas.inline_svg`. total_rows: outcomes in the shards.
 
-    replicated: some setting was run more than once, so the page says that the figures average them and the paper's tables do not.
+    replicated: some setting was run more than once, so the page says that the figures average these runs and the
+    paper's tables do not.
     """
     folder = files("audit.report")
     css = (folder / "page.css").read_text(encoding="utf-8")

@@ -54,7 +54,10 @@ def test_several_jobs_are_refused_with_the_spelling_that_works(typed: list[str],
     ("typed", "near"),
     [
         ("benchmrk=arc_easy", "'benchmark'"),
-        ("model.scripted.temperature=0.9", "'model.scripted.router.temperature' or 'model.scripted.worker.temperature'"),
+        (
+            "model.scripted.temperature=0.9",
+            "'model.scripted.router.temperature' or 'model.scripted.worker.temperature'",
+        ),
     ],
 )
 def test_an_unknown_key_is_not_met_with_the_advice_to_add_a_plus(typed: str, near: str) -> None:

@@ -48,7 +48,9 @@ def test_an_unknown_verdict_is_refused() -> None:
         exit_code(verdict("guilty"))
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"cells": []}', '{"cells": [{"verdict": "guilty"}]}', '{"cells": [3]}'])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"cells": []}', '{"cells": [{"verdict": "guilty"}]}', '{"cells": [3]}']
+)
 def test_a_file_that_is_no_verdict_means_the_run_failed(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:

@@ -98,16 +98,16 @@ def test_figure_3_shows_every_run_as_the_score_does(tmp_path: Path) -> None:
 
 
 def first_gains_second_loses(questions: int) -> list[Outcome]:
-    """Two runs of every noisy setting: in the first three questions of four are right, in the second none is.
+    """Two runs of every noisy setting: in the first every second question is right, in the second none is.
 
-    Clean is right where the synthetic model was. Each noisy setting has an average accuracy of 3/8 over its runs.
+    So a noisy setting has accuracy 1/2 in its first run and 1/4 over both.
     """
     out = []
     for o in panels.outcomes_of(1, questions, clean_replicates=1):
         if o.arm != Arm.NOISY_REWRITE:
             out.append(o)
             continue
-        for replicate, right in ((0, int(o.question_id[-1]) % 4 != 0), (1, False)):
+        for replicate, right in ((0, int(o.question_id[-1]) % 2 == 1), (1, False)):
             answer = o.gold if right else (o.gold + 1) % len(o.options)
             out.append(replace(o, replicate=replicate, answer=answer, correct=right))
     return out
@@ -124,7 +124,8 @@ def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict
     (cell,) = load_cells(run)
     pooled = pooled_rows(cell)
     for row in pooled:
-        assert row.gain < 0 and not row.violation  # 15 of 40 on average, clean has more
+        assert row.noisy_accuracy == 10 / 40 < row.clean_accuracy < 20 / 40
+        assert row.gain < 0 and not row.violation
         assert gains[row.routers]["estimate"] == pytest.approx(row.gain, abs=1e-6)
         assert (gains[row.routers]["improve"], gains[row.routers]["degrade"]) == (row.improve, row.degrade)
     names = labels([cell])
@@ -139,7 +140,7 @@ def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict
 
 def test_improve_and_degrade_are_shown_where_averaged_runs_make_them_fractions(tmp_path: Path) -> None:
     """One noisy run right and one wrong on a question that clean has wrong: half a question improves."""
-    rows = first_gains_second_loses(40)
+    rows = first_gains_second_loses(42)
     right = {(o.arm, o.routers, o.replicate, o.question_id): bool(o.correct) for o in rows}
     ids = sorted({o.question_id for o in rows})
     improve = sum((not right[Arm.FORWARD_FULL, 1, 0, q]) * right[Arm.NOISY_REWRITE, 3, 0, q] for q in ids) / 2
@@ -149,7 +150,7 @@ def test_improve_and_degrade_are_shown_where_averaged_runs_make_them_fractions(t
     (judged,) = json.loads((tmp_path / "report" / "verdict.json").read_text())["cells"]
     (found,) = [c for c in judged["contrasts"] if c["name"] == "noisy_vs_clean" and c["routers"] == 3]
     assert found["improve"] == improve
-    assert found["degrade"] == pytest.approx(improve - found["estimate"] * 40)
+    assert found["degrade"] == pytest.approx(improve - found["estimate"] * 42, abs=1e-4)
     (printed,) = [r for r in _read(tmp_path / "report" / "tables" / "contrasts.csv")
                   if (r["contrast"], r["routers"]) == ("noisy_vs_clean", "3")]  # fmt: skip
     assert float(printed["improve"]) == improve
@@ -250,7 +251,7 @@ def test_rows_that_the_run_did_not_ask_for_are_refused(tmp_path: Path) -> None:
     asked = panels.outcomes_of(1, 6)
     run = panels.run_of(tmp_path / "run", asked)
     panels.manifest_of(run, [o for o in asked if o.routers != 3])
-    with pytest.raises(ShardError, match="48 rows of model-00 on synthetic where its manifest.json asks for 36"):
+    with pytest.raises(ShardError, match=r"48 rows of model-00 on synthetic where its manifest\.json asks for 36"):
         build_report([run], tmp_path / "report")
 
 

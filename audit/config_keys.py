@@ -1,6 +1,7 @@
 """Keys that the configuration's schema does not have are refused, with the nearest that it has (pure).
 
-Hydra lets `+key=value` add anything, which nothing then reads: a misspelt key would run another audit than was asked for.
+Hydra lets `+key=value` add anything, which nothing then reads: a misspelt key would run another audit than the one
+meant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is everything there that the run asked for? Rows in the shards against the manifest's sample size x settings x models.
+"""Is everything there that the run asked for? Rows of the shards against the manifest's questions x settings x models.
 
 The manifest knows it from the moment before the first row: an interrupted run, a model that failed and shards that were
 deleted are all seen alike.

@@ -7,7 +7,7 @@ misspelt key or a value of the wrong type is refused by name.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from audit.benchmarks.config import BenchmarkConfig
+from audit.config_keys import check_keys
 from audit.design import Design, make_design, parse_routers
 from audit.errors import ConfigError, unknown_name
 from audit.prompting.templates import check_reading as check_reading_of_protocol
@@ -29,6 +30,7 @@ from audit.runtime.engines.openai_config import (
     check_reading,
 )
 from audit.scoring.options import NORMALISATIONS
+from audit.verdict.thresholds import Thresholds
 
 CONF_DIR = next(
     path for path in (Path(__file__).parent.parent / "conf", Path(__file__).parent / "_conf") if path.is_dir()
@@ -200,7 +202,8 @@ def _as_object(node: Any, kind: type) -> Any:
 
 
 def from_hydra(cfg: DictConfig) -> SweepConfig:
-    """The composed config as dataclasses, validated."""
+    """The composed config as dataclasses, validated. ConfigError for a key that the schema does not have."""
+    check_keys(OmegaConf.to_container(cfg), SweepConfig)  # before the merge, which drops what it does not know
     config: SweepConfig = _as_object(OmegaConf.merge(OmegaConf.structured(SweepConfig), cfg), SweepConfig)
     validate(config)
     return config
@@ -217,6 +220,8 @@ def validate(config: SweepConfig) -> None:
         raise unknown_name("worker model", config.worker, known_models())
     design_of(config)
     sample_size(config)
+    Thresholds.from_mapping(config.verdict)
+    _check_different(config.model)
     for name, model in config.model.items():
         if not _SAFE_NAME.match(name):
             raise ConfigError(f"Invalid model name: {name!r}. Use letters, digits, '.', '_' and '-'.")
@@ -236,11 +241,26 @@ def validate(config: SweepConfig) -> None:
         raise ConfigError(f"Invalid store.rows_per_shard: {config.store.rows_per_shard}. Expected at least 1.")
 
 
+def _check_different(models: dict[str, ModelConfig]) -> None:
+    """One model under two names would be counted, and corrected for, as two."""
+    names = list(models)
+    for k, name in enumerate(names):
+        for other in names[:k]:
+            if replace(models[name], name="") == replace(models[other], name=""):
+                raise ConfigError(
+                    f"Models {other} and {name} are the same model: only the names differ. Expected each model once; "
+                    "for repeated runs of one model use replicates=2."
+                )
+
+
 def _validate_model(name: str, model: ModelConfig, reading: Reading) -> None:
     if model.engine not in ENGINES:
         raise unknown_name(f"engine of model {name}", model.engine, ENGINES)
     if model.option_normalisation not in NORMALISATIONS:
         raise unknown_name(f"option_normalisation of model {name}", model.option_normalisation, NORMALISATIONS)
+    for arm in model.scripted.accuracy:
+        if arm not in set(Arm):
+            raise unknown_name(f"arm in scripted.accuracy of model {name}", arm, list(Arm))
     if model.name != name:  # rows, weights and the worker are found by it
         raise ConfigError(f"Model {name} is named {model.name!r}. Expected model.{name}.name={name}.")
     if model.executor not in EXECUTORS:

@@ -1,7 +1,7 @@
 """The verdict as an exit code: `python -m audit.gate RUN_DIR`.
 
     0  no excess detected, or an excess explained by ensembling
-    1  the run failed: there is no verdict to read
+    1  the run failed or is incomplete: there is no verdict to read, or it is over a part of what was asked for
     3  excess
     4  withheld, gain uncontrolled, brittle or underpowered
 
@@ -21,6 +21,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from audit.errors import AuditError
+from audit.records import CellRows
+from audit.shards.complete import cell_rows, contents, count_rows
+from audit.shards.files import SHARDS
+from audit.shards.manifest import MANIFEST
 from audit.verdict.result import RunVerdict, Verdict
 
 NO_EXCESS, RUN_FAILED, EXCESS, NOT_CLEARED = 0, 1, 3, 4
@@ -40,7 +45,13 @@ def exit_code(verdict: RunVerdict | Mapping[str, Any]) -> int:
     """The exit code of a run's verdict (or of what verdict.json holds). Raises ValueError for an unknown verdict."""
     cells = verdict.cells if isinstance(verdict, RunVerdict) else verdict["cells"]
     found = {_CODE[Verdict(c["verdict"] if isinstance(c, Mapping) else c.verdict)] for c in cells}
+    if not all(rows.complete for rows in _rows(verdict)):
+        return RUN_FAILED
     return next((code for code in _WORST_FIRST if code in found), RUN_FAILED)
+
+
+def _rows(verdict: RunVerdict | Mapping[str, Any]) -> Sequence[CellRows]:
+    return verdict.rows if isinstance(verdict, RunVerdict) else [CellRows(**rows) for rows in verdict["rows"]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,8 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m audit.gate",
         description="Turn the verdict of a finished run into an exit code.",
-        epilog="Exit codes: 0 no excess detected or explained by ensembling; 1 the run failed; 3 excess; "
-        "4 withheld, gain uncontrolled, brittle or underpowered. A panel has the code of its worst cell: 3, 4, 0.",
+        epilog="Exit codes: 0 no excess detected or explained by ensembling; 1 the run failed or is incomplete; "
+        "3 excess; 4 withheld, gain uncontrolled, brittle or underpowered. A panel has the code of its worst cell: "
+        "3, then 4, then 0.",
     )
     parser.add_argument("run_dir", type=Path, help="a run directory, such as outputs/my_run")
     code = print_verdict(parser.parse_args(arguments).run_dir)
@@ -64,6 +76,7 @@ def print_verdict(run_dir: Path) -> int:
     try:
         verdict = json.loads(path.read_text(encoding="utf-8"))
         code = exit_code(verdict)
+        stale = _not_of_these_shards(run_dir, verdict)
     except FileNotFoundError:
         return _failed(
             f"{path} is missing: the run did not finish, or its report was not built (audit.report {run_dir})."
@@ -74,7 +87,12 @@ def print_verdict(run_dir: Path) -> int:
         return _failed(
             f"{path} is not a verdict of this program ({error!r}). Expected the keys of verdict.schema.json."
         )
+    if stale:
+        return _failed(stale)
     console = Console(highlight=False, soft_wrap=True)
+    for rows in _rows(verdict):
+        if not rows.complete:
+            console.print(Text(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}"))
     for cell in verdict["cells"]:
         console.print(Text(f"{str(cell['verdict']).replace('_', ' ').upper()}  {cell.get('headline', '')}"))
         for reason in cell.get("reasons", ()):
@@ -84,6 +102,24 @@ def print_verdict(run_dir: Path) -> int:
     if not verdict["cells"]:
         return _failed(f"{path} holds no cell: nothing was measured.")
     return code
+
+
+def _not_of_these_shards(run_dir: Path, verdict: Mapping[str, Any]) -> str:
+    """Why the verdict is not on the shards that lie beside it now; empty when it is, or when there are none to read."""
+    if not (run_dir / SHARDS).exists() and not (run_dir / MANIFEST).exists():
+        return ""  # the report alone was copied, or it is a panel's
+    try:
+        seen = count_rows(run_dir)
+        rows = cell_rows(run_dir, seen)
+    except AuditError as error:
+        return str(error)
+    if any(run["models"] == contents(seen) for run in verdict["runs"]):
+        return ""
+    missing = "".join(f"{r.watermark.upper()}: {r.model} on {r.benchmark}.\n" for r in rows if not r.complete)
+    return (
+        f"{missing}The verdict of {run_dir} was not made from the {sum(seen.values()):,} answers that its shards hold "
+        f"now. Build it again: python -m audit.report {run_dir}"
+    )
 
 
 def _failed(message: str) -> int:

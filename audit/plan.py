@@ -12,6 +12,7 @@ import hydra
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from audit.command_line import check_composed, start
 from audit.config import CONF_DIR, SweepConfig, design_of, from_hydra, protocol_of, reading_of, register, worker_of
 from audit.design import Design
 from audit.errors import AuditError
@@ -158,13 +159,19 @@ def _count(number: int, what: str) -> str:
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="sweep")
-def main(cfg: DictConfig) -> None:
+def _composed(cfg: DictConfig) -> None:
     """Hydra's entry."""
     try:
+        check_composed()
         sys.exit(_print_plan(from_hydra(cfg)))
     except (AuditError, OmegaConfBaseException) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         sys.exit(1)
+
+
+def main() -> None:
+    """The command: what it refuses, then Hydra, then the plan."""
+    start(_composed)
 
 
 def _print_plan(config: SweepConfig) -> int:

@@ -77,6 +77,26 @@ class Setting:
     replicate: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class CellRows:
+    """Rows of one model on one benchmark: found in the shards, and asked for by the run (None: no manifest says it)."""
+
+    model: str
+    benchmark: str
+    found: int
+    expected: int | None
+
+    @property
+    def complete(self) -> bool:
+        """False only where rows are known to be missing."""
+        return self.expected is None or self.found == self.expected
+
+    @property
+    def watermark(self) -> str:
+        """Such as "incomplete, 512 of 1,000 answers"; empty where nothing is known to be missing."""
+        return "" if self.complete else f"incomplete, {self.found:,} of {self.expected:,} answers"
+
+
 @dataclass(frozen=True)  # without slots: pickled between processes by the million, and that is quicker from a __dict__
 class GenerationRequest:
     """One call to an engine: a user message, and either generate or score.

@@ -7,11 +7,13 @@ and 4 (withheld, brittle or underpowered), see `audit.gate`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import hydra
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from audit.command_line import check_composed, start
 from audit.config import CONF_DIR, SweepConfig, from_hydra, register
 from audit.errors import AuditError
 from audit.runtime.progress import Display
@@ -21,14 +23,23 @@ register()
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="sweep")
-def main(cfg: DictConfig) -> None:
+def _composed(cfg: DictConfig) -> None:
     """Hydra's entry."""
-    sys.exit(run_config(cfg))
+    sys.exit(run_config(cfg, check_composed))
 
 
-def run_config(cfg: DictConfig) -> int:
-    """Validate and run a composed configuration. Errors that teach go to stderr without a traceback."""
+def main() -> None:
+    """The command: what it refuses, then Hydra, then the run."""
+    start(_composed)
+
+
+def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:
+    """Validate and run a composed configuration. Errors that teach go to stderr without a traceback.
+
+    check: what else can be refused, such as `check_composed` inside a Hydra job.
+    """
     try:
+        check()
         return sweep(from_hydra(cfg))
     except (AuditError, OmegaConfBaseException) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from audit.errors import AuditError
 from audit.report.build import build_report
+from audit.verdict.watermark import COMPLETE_IT
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AuditError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    for rows in paths.incomplete:
+        print(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}. {COMPLETE_IT}")
     print(f"report   {paths.html}\nverdict  {paths.verdict}\ntables   {out / 'tables'}\nfigures  {out / 'figures'}")
     return 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import norm
@@ -10,8 +10,8 @@ from scipy.stats import norm
 from audit.records import Arm, Setting
 from audit.report.paper_figures import Breadth, ModelScores, RouterPoint, Score
 from audit.statistics.paired import CellOutcomes, FloatArray, IntArray, State
-from audit.statistics.paper import SettingRow, model_summary, router_summary
-from audit.statistics.values import replicates_of, router_counts, settings_values, to_values
+from audit.statistics.paper import SettingRow, model_summary, router_summary, setting_rows
+from audit.statistics.values import replicates_of, router_counts, settings_values, sweep_of, to_values
 
 CONFIDENCE = 0.95
 
@@ -95,11 +95,11 @@ def labels(cells: list[CellOutcomes]) -> dict[tuple[str, str], str]:
     return {(c.model, c.benchmark): f"{c.model} · {c.benchmark}" if several else c.model for c in cells}
 
 
-def model_scores(cell: CellOutcomes, label: str, *, first_only: bool = False) -> ModelScores:
-    """Accuracies with intervals: replicates averaged, or the first replicate of each setting (`first_only`)."""
+def model_scores(cell: CellOutcomes, label: str) -> ModelScores:
+    """Accuracies with intervals, replicates averaged."""
 
     def score(arm: Arm, routers: int) -> Score | None:
-        settings = replicates_of(cell, arm, routers)[: 1 if first_only else None]
+        settings = replicates_of(cell, arm, routers)
         found = interval(settings_values(cell, settings), cell.cluster) if settings else None
         return Score(routers, *found) if found else None
 
@@ -115,6 +115,19 @@ def model_scores(cell: CellOutcomes, label: str, *, first_only: bool = False) ->
         direct=score(Arm.DIRECT, 0),
         chance=float(np.mean(1 / cell.n_options)),
     )
+
+
+def pooled_rows(cell: CellOutcomes) -> list[SettingRow]:
+    """Noisy against clean at each r, replicates averaged: the gains of the verdict, in the form of the paper's Table 2.
+
+    Without the router counts that share no answered question with clean; empty where clean or noisy was not run.
+    """
+    if not replicates_of(cell, Arm.FORWARD_FULL, 1) or not router_counts(cell, Arm.NOISY_REWRITE):
+        return []
+    sweep = sweep_of(cell)
+    paired = np.any(~np.isnan(sweep.noisy - sweep.clean), axis=1)
+    routers = tuple(r for r, keep in zip(sweep.routers, paired, strict=True) if keep)
+    return setting_rows(replace(sweep, routers=routers, noisy=sweep.noisy[paired]))
 
 
 def router_points(rows: list[SettingRow]) -> list[RouterPoint]:

@@ -21,13 +21,22 @@ from matplotlib.figure import Figure
 
 from audit.calibrate import load_calibration
 from audit.errors import DataError
+from audit.records import CellRows
 from audit.report import paper_figures, tables
-from audit.report.accuracy import breadths, labels, model_scores, router_points, setting_accuracies
+from audit.report.accuracy import (
+    breadths,
+    labels,
+    model_scores,
+    pooled_rows,
+    router_points,
+    setting_accuracies,
+)
 from audit.report.canvas import inline_svg, png_bytes, svg_text
 from audit.report.credibility_chart import Standing, score_and_credibility
 from audit.report.drill import COLUMNS, MAX_TEXT_BYTES, pack
 from audit.report.page import RunFacts, render
 from audit.report.rows import ShardRows
+from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import make_folder, write_file
 from audit.shards.read import iter_columns, read_columns
 from audit.statistics.paired import CellOutcomes, pair_outcomes
@@ -35,6 +44,7 @@ from audit.statistics.paper import SettingRow
 from audit.verdict.analysis import N_RESAMPLES, analyse
 from audit.verdict.result import RunVerdict
 from audit.verdict.thresholds import Thresholds
+from audit.verdict.watermark import watermarked
 
 MAX_ROWS_ON_PAGE = 200_000  # outcomes in the drill-down; beyond it whole questions are left out, drawn by seed
 MANIFEST = "manifest.json"
@@ -52,6 +62,7 @@ class ReportPaths:
     verdict: Path
     tables: tuple[Path, ...]
     figures: tuple[Path, ...]
+    incomplete: tuple[CellRows, ...] = ()  # the models and benchmarks of which rows are missing
 
 
 def build_report(
@@ -76,10 +87,10 @@ def build_report(
     dirs = [Path(d) for d in run_dirs]
     if not dirs:
         raise DataError("No run directory given. Expected at least one, such as outputs/my_run.")
-    runs = check_panel(dirs)
+    runs, rows = check_panel(dirs)
     columns = read_columns(dirs, ANALYSIS_COLUMNS)
     cells = pair_outcomes(columns)
-    verdict = analyse(
+    analysed = analyse(
         columns,
         ShardRows(tuple(dirs)),
         thresholds=thresholds,
@@ -89,6 +100,7 @@ def build_report(
         control_benchmark=control_benchmark,
         calibration=calibration if calibration is not None else load_calibration(),
     )
+    verdict = watermarked(analysed, rows)
     return write_report(
         dirs, Path(out_dir), verdict, cells, seed=seed, max_text_bytes=max_text_bytes, max_rows=max_rows
     )
@@ -106,10 +118,11 @@ def write_report(
 ) -> ReportPaths:
     """Write figures, tables, page and verdict.json of a verdict that was already reached over `cells` of the runs."""
     dirs = run_dirs
-    names = labels(cells)
+    partial = {(r.model, r.benchmark) for r in verdict.rows if not r.complete}
+    names = {cell: f"{name} (incomplete)" if cell in partial else name for cell, name in labels(cells).items()}
     rows = [SettingRow(**row) for row in verdict.paper["cells"]]  # the verdict's own: nothing is computed twice
     accuracies = [a for cell in cells for a in setting_accuracies(cell)]
-    drawn = _figures(cells, verdict, rows, names)
+    drawn = _figures(cells, verdict, names)
     inline = {
         name: inline_svg(svg, name.split("_")[0], str(escape(name.replace("_", " "))))
         for name, (svg, _) in drawn.items()
@@ -147,34 +160,26 @@ def write_report(
         written["figures"].append(_write(out / "figures" / f"{name}.png", png))
     html = _write(out / "report.html", page.encode("utf-8", "backslashreplace"))
     json_path = _write(out / "verdict.json", verdict.to_json().encode())
-    return ReportPaths(html, json_path, tuple(written["tables"]), tuple(written["figures"]))
+    incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
+    return ReportPaths(html, json_path, tuple(written["tables"]), tuple(written["figures"]), incomplete)
 
 
-def check_panel(run_dirs: Sequence[Path]) -> list[dict[str, Any]]:
-    """What each run holds, for verdict.json (facts of the shards only: no paths, no times).
+def check_panel(run_dirs: Sequence[Path]) -> tuple[list[dict[str, Any]], list[CellRows]]:
+    """What each run holds, for verdict.json (no paths, no times), and the rows found and expected of all of them.
 
     DataError when a model x benchmark comes from two runs or in two revisions: then they are no panel.
     """
     revisions: dict[tuple[str, str], dict[str, Path]] = {}
-    homes: dict[tuple[str, str], set[Path]] = {}
+    homes: dict[tuple[str, str], list[Path]] = {}
     runs: list[dict[str, Any]] = []
+    rows: list[CellRows] = []
     for run_dir in run_dirs:
-        seen: Counter[tuple[str, str, str]] = Counter()
-        for batch in iter_columns(run_dir, ("model", "benchmark", "model_revision"), batch_size=1 << 16):
-            grouped = pa.Table.from_batches([batch]).group_by(batch.schema.names).aggregate([([], "count_all")])
-            for r in grouped.to_pylist():
-                seen[r["model"], r["benchmark"], r["model_revision"]] += r["count_all"]
-        runs.append(
-            {
-                "models": [
-                    {"model": m, "benchmark": b, "revision": revision, "outcomes": seen[m, b, revision]}
-                    for m, b, revision in sorted(seen)
-                ]
-            }
-        )
+        seen = count_rows(run_dir)
+        rows += cell_rows(run_dir, seen)
+        runs.append({"models": contents(seen)})
         for model, benchmark, revision in sorted(seen):
             revisions.setdefault((model, benchmark), {}).setdefault(revision, run_dir)
-            homes.setdefault((model, benchmark), set()).add(run_dir)
+            homes.setdefault((model, benchmark), []).append(run_dir)
     for (model, benchmark), found in sorted(revisions.items()):
         if len(found) > 1:
             listed = "; ".join(f"{revision} in {where}" for revision, where in sorted(found.items()))
@@ -187,7 +192,8 @@ def check_panel(run_dirs: Sequence[Path]) -> list[dict[str, Any]]:
                 f"{model} on {benchmark} is in several runs: {', '.join(map(str, sorted(homes[model, benchmark])))}. "
                 "Expected each model and benchmark in one run only, so that no question is counted twice."
             )
-    return runs
+    # A model that failed in one run may have been run in another.
+    return runs, [r for r in rows if r.found or (r.model, r.benchmark) not in homes]
 
 
 def run_facts(run_dir: Path) -> RunFacts:
@@ -251,12 +257,11 @@ def _outcomes(run_dirs: Sequence[Path], seed: int, max_rows: int) -> tuple[pa.Ta
 
 
 def _figures(
-    cells: list[CellOutcomes], verdict: RunVerdict, rows: list[SettingRow], names: dict[tuple[str, str], str]
+    cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[str, str], str]
 ) -> dict[str, tuple[str, bytes]]:
     """name -> (svg, png) of every figure that these cells can carry.
 
-    The paper's figures show the paper's design: one run of each setting. The score's interval is over all replicates,
-    as the score is.
+    All are over every replicate, as the verdict is: a figure of one run of each setting could say the opposite.
     """
     out: dict[str, Figure] = {}
     standings = []
@@ -272,11 +277,11 @@ def _figures(
             )
     if standings:
         out["score_credibility"] = score_and_credibility(standings)
+    rows = [row for cell in cells for row in pooled_rows(cell)]
     if rows:
         by_router = router_points(rows)
-        first = [model_scores(c, names[c.model, c.benchmark], first_only=True) for c in cells]
         out["figure2_violation_pattern"] = paper_figures.violation_pattern(by_router)
-        out["figure3_noisy_against_clean"] = paper_figures.small_multiples([m for m in first if m.noisy])
+        out["figure3_noisy_against_clean"] = paper_figures.small_multiples([m for m in scores.values() if m.noisy])
         out["figure4_transitions"] = paper_figures.transitions(by_router)
         out["figure5_violation_breadth"] = paper_figures.breadth(breadths(rows, names))
     return {name: (svg_text(figure), png_bytes(figure)) for name, figure in out.items()}

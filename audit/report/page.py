@@ -23,6 +23,7 @@ from audit.report.accuracy import SettingAccuracy
 from audit.report.drill import DrillDown, script_json
 from audit.statistics.paper import SettingRow, model_summary, router_summary
 from audit.verdict.result import CellVerdict, RunVerdict, Status
+from audit.verdict.watermark import COMPLETE_IT
 
 # Verdict -> how the page says it: name, tone (a colour of page.css), glyph (as the marker in the chart), meaning.
 WORDS: dict[str, dict[str, str]] = {
@@ -72,8 +73,12 @@ ARMS = {
     "noisy_rewrite": "noisy (noisy_rewrite)",
 }
 DASH = "–"
-# Beside the paper's tables and figures where a setting was run more than once; the page counts runs from 1.
-ONE_RUN = " Replicate 0 of each arm (run 1), as the paper has one run; the verdict uses every replicate."
+# Where a setting was run more than once. The page counts runs from 1.
+ONE_RUN = (
+    " They count replicate 0 of each arm alone (run 1), as the paper has one run, so they can differ from the figures "
+    "and the verdict, which use every replicate."
+)
+POOLED = " Runs of a setting are averaged, as in the verdict."
 
 
 @dataclass(frozen=True)
@@ -167,7 +172,8 @@ def render(
 ) -> str:
     """The page. figures: name -> <svg> element made by `canvas.inline_svg`. total_rows: outcomes in the shards.
 
-    replicated: some setting was run more than once, so the page says that the paper's numbers are of the first run.
+    replicated: some setting was run more than once, so the page says that the figures average these runs and the
+    paper's tables do not.
     """
     folder = files("audit.report")
     css = (folder / "page.css").read_text(encoding="utf-8")
@@ -196,6 +202,10 @@ def render(
         figures=_WithDefault(figures),
         accuracies=accuracies,
         one_run=ONE_RUN if replicated else "",
+        of_one_run=", of replicate 0 alone" if replicated else "",
+        pooled=POOLED if replicated else "",
+        complete_it=COMPLETE_IT,
+        missing=[r for r in run.rows if not r.complete],
         clustered=clustered,
         table1=[(s, settings_of[s.model, s.benchmark]) for s in model_summary(paper_rows)],
         table2=paper_rows,
@@ -256,7 +266,8 @@ def _title(run: RunVerdict) -> str:
     models = sorted({c.model for c in run.cells})
     who = models[0] if len(models) == 1 else f"{len(models)} models"
     where = benchmarks[0] if len(benchmarks) == 1 else f"{len(benchmarks)} benchmarks"
-    return f"Can the score be trusted? {who} on {where}"
+    mark = "" if all(r.complete for r in run.rows) else "Incomplete: "
+    return f"{mark}Can the score be trusted? {who} on {where}"
 
 
 def _subtitle(run: RunVerdict, total_rows: int) -> str:

@@ -25,7 +25,7 @@ class RouterPoint:
     models: int
     violating: int
     mean_positive_excess: float
-    improve: float  # questions: whole numbers
+    improve: float  # questions; expected numbers (fractions) where replicates were averaged
     degrade: float
 
 
@@ -149,7 +149,7 @@ def transitions(points: Sequence[RouterPoint]) -> Figure:
                 bar.set_hatch("///")
                 bar.set_edgecolor(PAPER)
             right.annotate(
-                f"{value:+,.0f}" if value else "0", (bar.get_x() + bar.get_width() / 2, value),
+                _signed(value), (bar.get_x() + bar.get_width() / 2, value),
                 (0, 2 if value >= 0 else -2), textcoords="offset points", ha="center",
                 va="bottom" if value >= 0 else "top", fontsize=8,
             )  # fmt: skip
@@ -190,6 +190,12 @@ def breadth(bars: Sequence[Breadth]) -> Figure:
         return figure
 
     return styled(draw)
+
+
+def _signed(value: float) -> str:
+    """A balance of questions: whole numbers whole, averaged replicates with one decimal, so that +0.3 is not "+0"."""
+    text = f"{value:+,.0f}" if float(value).is_integer() else f"{value:+,.1f}"
+    return "0" if not text.strip("+-0.") else text
 
 
 def _router_axis(axes: Axes, routers: Sequence[int], *, label: bool = True) -> None:

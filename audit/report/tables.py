@@ -47,7 +47,7 @@ def _cell(value: Cell) -> str | int:
 
 
 def table1(rows: Sequence[SettingRow]) -> str:
-    """Model-level summary (song2026, Table 1)."""
+    """Model-level summary (song2026, Table 1): of replicate 0 alone, as `analyse` gives its rows."""
     header = ("model", "violation_count", "violation_rate", "max_positive_excess", "mean_positive_excess", "mean_gain")
     return write(
         (*header, "benchmark"),
@@ -109,7 +109,8 @@ def verdicts(run: RunVerdict) -> str:
         "model", "benchmark", "verdict", "score", "chance", "share_beyond_gains", "credibility", "credibility_category",
         "questions",
         "largest_gain", "at_routers", "ci_low", "ci_high", "mean_gain", "mean_ci_low", "mean_ci_high", "p_adjusted",
-        "largest_compatible_gain", "run_sd", "run_sd_df", "slope", "slope_ci_low", "slope_ci_high", "headline",
+        "largest_compatible_gain", "run_sd", "run_sd_df", "slope", "slope_ci_low", "slope_ci_high", "watermark",
+        "headline",
     )  # fmt: skip
     body = []
     for c in run.cells:
@@ -121,7 +122,7 @@ def verdicts(run: RunVerdict) -> str:
         body.append(
             (c.model, c.benchmark, c.verdict.value, c.score, c.chance, c.share_beyond_gains, c.credibility,
              c.credibility_category, c.n_questions, *effect, c.p_adjusted, c.largest_compatible_gain, c.run_sd,
-             c.run_sd_df, *slope, c.headline)
+             c.run_sd_df, *slope, c.watermark, c.headline)
         )  # fmt: skip
     return write(header, body)
 

@@ -10,7 +10,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +147,7 @@ def run_sweep(config: SweepConfig, display: Display) -> SweepResult:
         run_dir.update(
             prompt_hashes={name: protocol.sha256 for name, protocol in resolved.protocols.items()},
             benchmark={s.benchmark.name: _benchmark_facts(s) for s in resolved.samples},
+            settings=[asdict(setting) for setting in resolved.design.settings],
             sampled_ids={
                 s.benchmark.name: list(s.sample.ids) for s in resolved.samples if s.sample.n <= _IDS_IN_MANIFEST
             },

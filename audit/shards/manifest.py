@@ -43,10 +43,11 @@ _DIFFERENCES_SHOWN = 12
 class Manifest:
     """The record of one run. Everything in it is JSON; secrets are removed when it is written.
 
-    models: {name: {revision, engine, path}}. benchmark: {name: {revision, n, chance, duplicates}}. sampled_ids:
-    {benchmark: ids}. shards: [{file, rows, sha256}]. cost: {model: {arm: {role: {calls, prompt_tokens, cached_tokens,
-    completion_tokens}}}}. models_failed: {name: error}. status: running, finished or failed. started: of the first
-    attempt. timings: {model/attempt: {load_s, generate_s}}, seconds.
+    models: {name: {revision, engine, path}}. benchmark: {name: {revision, n, chance, duplicates}}. settings: [{arm,
+    routers, replicate}], each of them run on every question. sampled_ids: {benchmark: ids}. shards: [{file, rows,
+    sha256}]. cost: {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}. models_failed:
+    {name: error}. status: running, finished or failed. started: of the first attempt. timings: {model/attempt:
+    {load_s, generate_s}}, seconds.
     """
 
     fingerprint: str
@@ -60,6 +61,7 @@ class Manifest:
     models: dict[str, dict[str, Any]] = field(default_factory=dict)
     models_failed: dict[str, str] = field(default_factory=dict)
     benchmark: dict[str, Any] = field(default_factory=dict)
+    settings: list[dict[str, Any]] = field(default_factory=list)
     sampled_ids: dict[str, list[str]] = field(default_factory=dict)
     packages: dict[str, str] = field(default_factory=dict)
     python: str = ""

@@ -87,8 +87,8 @@ def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
             ci_high=c.pointwise[k].high,
             p=float(c.pvalues[k]),
             p_adjusted=float(c.adjusted[k]),
-            improve=_whole(c.improve[k]),
-            degrade=_whole(c.degrade[k]),
+            improve=_count(c.improve[k]),
+            degrade=_count(c.degrade[k]),
         )
         for k, r in enumerate(c.routers)
     ]
@@ -146,11 +146,11 @@ def _single(name: str, found: PairedContrast) -> Contrast:
         ci_low=found.interval.low,
         ci_high=found.interval.high,
         p=found.pvalue,
-        improve=_whole(found.improve),
-        degrade=_whole(found.degrade),
+        improve=_count(found.improve),
+        degrade=_count(found.degrade),
     )
 
 
-def _whole(value: float) -> int | None:
-    """A count, or None where averaged replicates made it a fraction."""
-    return int(value) if float(value).is_integer() else None
+def _count(value: float) -> float:
+    """Whole numbers whole; averaged replicates give fractions, which are kept."""
+    return int(value) if float(value).is_integer() else float(value)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from audit.records import CellRows
+
 SCHEMA_VERSION = "2.0"
 SIGNIFICANT_DIGITS = 6  # of every float in verdict.json: fixed, so that the same shards give the same bytes
 MAX_ITEMS = 50  # ids listed behind a gate; `item_count` is the full number
@@ -87,6 +89,8 @@ class Contrast:
     _log_wrong).
     routers is null for a mean over r.
     p: one-sided for first > second. p_adjusted: after correction within its family; null where none was made.
+    improve, degrade: questions that only the first, only the second answers right; whole numbers, or expected ones
+    (fractions) where replicates were averaged; null for a mean over r.
     """
 
     name: str
@@ -98,8 +102,8 @@ class Contrast:
     ci_high: float | None
     p: float | None
     p_adjusted: float | None = None
-    improve: int | None = None
-    degrade: int | None = None
+    improve: float | None = None
+    degrade: float | None = None
     note: str = ""
 
 
@@ -198,6 +202,7 @@ class CellVerdict:
     draws: str
     sample_sizes: dict[str, int]  # "arm r=R #replicate" -> answered questions
     states: dict[str, int]  # correct, wrong, unparsed, truncated, error, absent -> rows over all settings
+    watermark: str = ""  # "incomplete, 512 of 1,000 answers": the verdict is over what is there
 
 
 @dataclass(frozen=True)
@@ -219,11 +224,12 @@ class RunVerdict:
     runs: tuple[dict[str, Any], ...]  # fingerprint and models of each run, as the caller gives them
     thresholds: dict[str, float]
     cells: tuple[CellVerdict, ...]
-    paper: dict[str, list[dict[str, Any]]]  # model_summary, router_summary, cells: rows of the paper's tables
+    paper: dict[str, list[dict[str, Any]]]  # as the paper counts, replicate 0: model_summary, router_summary, cells
     hypotheses: tuple[Hypothesis, ...]
     calibration: Calibration | None  # of the cell with the fewest questions
     self_test: tuple[SelfTest, ...]
     schema_version: str = SCHEMA_VERSION
+    rows: tuple[CellRows, ...] = ()  # of every model and benchmark that the runs asked for, those without a row too
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: enums as strings, tuples as lists, floats rounded, NaN and infinities as null."""

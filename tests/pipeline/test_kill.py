@@ -10,6 +10,9 @@ import psutil
 import pytest
 from pipeline_helpers import keys_of
 
+from audit.gate import main as gate
+from audit.report.build import build_report
+
 SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "store.rows_per_shard=24",
          "cluster.chunks_in_flight=4", "model.scripted.scripted.latency_s=0.2")  # fmt: skip
 ROWS = 60 * 7
@@ -50,6 +53,23 @@ def test_the_driver_is_killed(command, shards):
         run.wait_for_shards(shards)
     run.kill()
     assert_complete(command, run)
+
+
+def test_a_killed_run_is_reported_as_incomplete_until_it_is_complete(command, capsys):
+    run = command(*SWEEP)
+    run.wait_for_shards(3)
+    run.kill()
+    rows = len(keys_of(run.run_dir))
+    assert 0 < rows < ROWS
+    (part,) = build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete
+    assert (part.found, part.expected) == (rows, ROWS)
+    assert gate([str(run.run_dir)]) == 1
+    assert f"INCOMPLETE, {rows} OF {ROWS} ANSWERS" in capsys.readouterr().out
+    assert_complete(command, run)
+    assert gate([str(run.run_dir)]) == 1  # the report is of the part
+    assert "Build it again" in capsys.readouterr().err
+    assert build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete == ()
+    assert gate([str(run.run_dir)]) in (0, 3, 4)
 
 
 @pytest.mark.parametrize("stage", ["RouteStage", "AnswerStage"])

@@ -8,6 +8,8 @@ import pyarrow.dataset as ds
 import pytest
 from pipeline_helpers import keys_of, rows_of
 
+from audit.gate import main as gate
+from audit.report.build import build_report
 from audit.shards.schema import SCHEMA
 
 
@@ -98,6 +100,9 @@ def test_a_model_that_fails_to_load_is_named_and_the_others_finish(sweep, own_mo
     assert len(keys_of(run.run_dir)) == 30
     manifest = json.loads((run.run_dir / "manifest.json").read_text())
     assert "fail_to_load" in manifest["models_failed"]["broken"]
+    (missing,) = build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete
+    assert (missing.model, missing.found, missing.expected) == ("broken", 0, 30)
+    assert gate([str(run.run_dir)]) == 1
 
 
 def test_another_worker_answers(sweep, own_model):

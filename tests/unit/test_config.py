@@ -110,6 +110,47 @@ def test_engine_args_do_not_decide_what_the_configuration_decides(key, instead):
     assert name != "hf_token" or value not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("override", "near"),
+    [
+        ("+benchmrk=arc_easy", "'benchmark'"),
+        ("++sed=3", "'seed'"),
+        ("+path=my.jsonl", "'benchmark.path'"),
+        ("+store.formt=arrow", "'store.format'"),
+        ("+benchmark.naem=x", "'benchmark.name'"),
+        (
+            "+model.scripted.temperature=0.9",
+            "'model.scripted.router.temperature' or 'model.scripted.worker.temperature'",
+        ),
+        ("+model.scripted.worker.temprature=0.9", "'model.scripted.worker.temperature'"),
+        ("+model.scripted.retry.atempts=3", "'model.scripted.retry.max_attempts'"),
+    ],
+)
+def test_an_added_key_that_nothing_reads_is_refused_with_the_nearest(override, near):
+    with pytest.raises(ConfigError, match="Unknown key") as error:
+        config("model=scripted", override)
+    assert f"Did you mean {near}?" in str(error.value)
+
+
+def test_a_key_like_none_is_refused_with_the_known_ones():
+    with pytest.raises(ConfigError, match=r"Unknown key: 'xyzzy'\. Known at the top: arms, benchmark"):
+        config("+xyzzy=1")
+
+
+def test_thresholds_and_scripted_arms_are_checked_before_anything_runs():
+    with pytest.raises(ConfigError, match="Did you mean 'alpha'"):
+        config("+verdict.alfa=0.01")
+    with pytest.raises(ConfigError, match="of model scripted: 'noisy'"):
+        config("model=scripted", "+model.scripted.scripted.accuracy.noisy=0.3")
+
+
+def test_one_model_under_two_names_is_refused():
+    with pytest.raises(ConfigError, match="Models scripted and again are the same model"):
+        config("model=scripted", "+model@model.again=scripted", "model.again.name=again")
+    other = config("model=scripted", "+model@model.again=scripted", "model.again.name=again", "model.again.replicas=2")
+    assert list(other.model) == ["scripted", "again"]
+
+
 def test_engine_args_of_the_answering_model_are_checked_too():
     with pytest.raises(ConfigError, match="engine_args of model qwen3_8b may not hold revision"):
         config("model=[scripted,qwen3_8b]", "worker=qwen3_8b", "+model.qwen3_8b.engine_args.revision=main")

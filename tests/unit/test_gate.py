@@ -14,7 +14,8 @@ from audit.verdict.analysis import analyse_outcomes
 
 
 def verdict(*names: str) -> dict[str, object]:
-    return {"cells": [{"verdict": n, "headline": "h", "reasons": ["why"], "controls_missing": []} for n in names]}
+    cells = [{"verdict": n, "headline": "h", "reasons": ["why"], "controls_missing": []} for n in names]
+    return {"cells": cells, "rows": [], "runs": []}
 
 
 def written(tmp_path: Path, text: str) -> str:
@@ -47,7 +48,9 @@ def test_an_unknown_verdict_is_refused() -> None:
         exit_code(verdict("guilty"))
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"cells": [{"verdict": "guilty"}]}', '{"cells": [3]}'])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"cells": []}', '{"cells": [{"verdict": "guilty"}]}', '{"cells": [3]}']
+)
 def test_a_file_that_is_no_verdict_means_the_run_failed(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -69,3 +72,14 @@ def test_a_real_verdict_is_printed_with_its_reasons(tmp_path: Path, capsys: pyte
     printed = capsys.readouterr().out
     assert "UNDERPOWERED" in printed and "not run: direct" in printed and "exit code 4" in printed
     assert "[bold]m[/bold]" in printed  # a model's name is text, not markup
+
+
+def test_an_incomplete_run_has_failed_whatever_its_verdict(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    short = {"model": "m", "benchmark": "b", "found": 512, "expected": 1000}
+    whole = {"model": "other", "benchmark": "b", "found": 1000, "expected": 1000}
+    for name in ("no_excess_detected", "excess", "withheld"):
+        assert exit_code({**verdict(name), "rows": [short, whole]}) == 1
+    assert exit_code({**verdict("excess"), "rows": [whole, {**whole, "expected": None}]}) == 3
+    assert main([written(tmp_path, json.dumps({**verdict("no_excess_detected"), "rows": [short]}))]) == 1
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first == "INCOMPLETE, 512 OF 1,000 ANSWERS: m on b"  # before any verdict

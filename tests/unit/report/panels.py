@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from audit.records import Outcome
+from audit.records import Outcome, Setting
 from audit.shards.attempt import start_attempt
 from audit.shards.convert import outcomes_to_table
+from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.shards.write import write_shard
 from audit.statistics.paper import setting_rows
@@ -75,6 +76,20 @@ def run_of(folder: Path, outcomes: Sequence[Outcome]) -> Path:
     for model in sorted({o.model for o in outcomes}):
         write_shard(folder, table_of([o for o in outcomes if o.model == model]), attempt=attempt)
     return folder
+
+
+def manifest_of(folder: Path, asked: Sequence[Outcome], **also: Any) -> None:
+    """The manifest of a run that is to hold the rows `asked`."""
+    cells = {(o.model, o.benchmark): {p.question_id for p in asked if p.benchmark == o.benchmark} for o in asked}
+    settings = sorted({Setting(o.arm, o.routers, o.replicate) for o in asked})
+    Manifest(
+        fingerprint="f00",
+        config={},
+        models={model: {} for model, _ in cells},
+        benchmark={benchmark: {"n": len(ids)} for (_, benchmark), ids in cells.items()},
+        settings=[asdict(s) for s in settings],
+        **also,
+    ).save(folder)
 
 
 def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:

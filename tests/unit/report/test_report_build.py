@@ -17,11 +17,14 @@ import panels
 import pytest
 
 from audit.errors import DataError, ShardError
-from audit.records import Arm
+from audit.gate import main as gate
+from audit.records import Arm, Outcome
 from audit.report.__main__ import main
-from audit.report.accuracy import model_scores
+from audit.report.accuracy import breadths, labels, model_scores, pooled_rows, router_points
 from audit.report.build import build_report, check_panel, run_facts, write_report
-from audit.report.page import ONE_RUN
+from audit.report.canvas import svg_text
+from audit.report.page import ONE_RUN, POOLED
+from audit.report.paper_figures import breadth, small_multiples, transitions, violation_pattern
 from audit.report.rows import ShardRows
 from audit.shards.read import load_cells
 
@@ -83,24 +86,173 @@ def test_the_papers_numbers_are_of_replicate_0(built: Path) -> None:
     ]
 
 
-def test_figure_3_shows_the_first_run_and_the_score_every_run(tmp_path: Path) -> None:
+def test_figure_3_shows_every_run_as_the_score_does(tmp_path: Path) -> None:
     outcomes = panels.outcomes_of(1, 40)
     (cell,) = load_cells(panels.run_of(tmp_path, outcomes))
     clean = [[bool(o.correct) for o in outcomes if (o.arm, o.routers, o.replicate) == (Arm.FORWARD_FULL, 1, k)]
              for k in (0, 1)]  # fmt: skip
     assert sum(clean[0]) != sum(clean[1])  # or this shows nothing
-    first, every = model_scores(cell, "m", first_only=True).clean, model_scores(cell, "m").clean
-    assert first is not None and every is not None
-    assert first.value == pytest.approx(sum(clean[0]) / 40)
+    every = model_scores(cell, "m").clean
+    assert every is not None
     assert every.value == pytest.approx((sum(clean[0]) + sum(clean[1])) / 80)
 
 
-def test_the_page_says_which_run_the_papers_numbers_are_of(built: Path, tmp_path: Path) -> None:
+def first_gains_second_loses(questions: int) -> list[Outcome]:
+    """Two runs of every noisy setting: in the first every second question is right, in the second none is.
+
+    So a noisy setting has accuracy 1/2 in its first run and 1/4 over both.
+    """
+    out = []
+    for o in panels.outcomes_of(1, questions, clean_replicates=1):
+        if o.arm != Arm.NOISY_REWRITE:
+            out.append(o)
+            continue
+        for replicate, right in ((0, int(o.question_id[-1]) % 2 == 1), (1, False)):
+            answer = o.gold if right else (o.gold + 1) % len(o.options)
+            out.append(replace(o, replicate=replicate, answer=answer, correct=right))
+    return out
+
+
+def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict(tmp_path: Path) -> None:
+    rows = first_gains_second_loses(40)
+    run = panels.run_of(tmp_path / "run", rows)
+    build_report([run], tmp_path / "report", n_resamples=200)
+    verdict = json.loads((tmp_path / "report" / "verdict.json").read_text())
+    (judged,) = verdict["cells"]
+    gains = {c["routers"]: c for c in judged["contrasts"] if c["name"] == "noisy_vs_clean" and c["routers"]}
+    assert all(r["gain"] > 0 for r in verdict["paper"]["cells"])  # as the paper counts: run 1 alone
+    (cell,) = load_cells(run)
+    pooled = pooled_rows(cell)
+    for row in pooled:
+        assert row.noisy_accuracy == 10 / 40 < row.clean_accuracy < 20 / 40
+        assert row.gain < 0 and not row.violation
+        assert gains[row.routers]["estimate"] == pytest.approx(row.gain, abs=1e-6)
+        assert (gains[row.routers]["improve"], gains[row.routers]["degrade"]) == (row.improve, row.degrade)
+    names = labels([cell])
+    for name, drawn in (
+        ("figure2_violation_pattern", violation_pattern(router_points(pooled))),
+        ("figure3_noisy_against_clean", small_multiples([model_scores(cell, "model-00")])),
+        ("figure4_transitions", transitions(router_points(pooled))),
+        ("figure5_violation_breadth", breadth(breadths(pooled, names))),
+    ):
+        assert (tmp_path / "report" / "figures" / f"{name}.svg").read_text() == svg_text(drawn), name
+
+
+def test_improve_and_degrade_are_shown_where_averaged_runs_make_them_fractions(tmp_path: Path) -> None:
+    """One noisy run right and one wrong on a question that clean has wrong: half a question improves."""
+    rows = first_gains_second_loses(42)
+    right = {(o.arm, o.routers, o.replicate, o.question_id): bool(o.correct) for o in rows}
+    ids = sorted({o.question_id for o in rows})
+    improve = sum((not right[Arm.FORWARD_FULL, 1, 0, q]) * right[Arm.NOISY_REWRITE, 3, 0, q] for q in ids) / 2
+    assert improve % 1 == 0.5  # or this shows nothing
+    run = panels.run_of(tmp_path / "run", rows)
+    build_report([run], tmp_path / "report", n_resamples=200)
+    (judged,) = json.loads((tmp_path / "report" / "verdict.json").read_text())["cells"]
+    (found,) = [c for c in judged["contrasts"] if c["name"] == "noisy_vs_clean" and c["routers"] == 3]
+    assert found["improve"] == improve
+    assert found["degrade"] == pytest.approx(improve - found["estimate"] * 42, abs=1e-4)
+    (printed,) = [r for r in _read(tmp_path / "report" / "tables" / "contrasts.csv")
+                  if (r["contrast"], r["routers"]) == ("noisy_vs_clean", "3")]  # fmt: skip
+    assert float(printed["improve"]) == improve
+    assert f'<td class="n">{improve:.1f}</td>' in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    schema = json.loads((files("audit.verdict") / "verdict.schema.json").read_text())
+    jsonschema.validate(json.loads((tmp_path / "report" / "verdict.json").read_text()), schema)
+
+
+def test_the_page_says_which_runs_the_papers_numbers_are_of(built: Path, tmp_path: Path) -> None:
     page = (built / "report" / "report.html").read_text(encoding="utf-8")
-    assert page.count(ONE_RUN) == 4 + 1  # Figures 2 to 5, and the tables
+    assert page.count(POOLED) == 4  # Figures 2 to 5
+    assert page.count(ONE_RUN) == 1
+    assert page.count(", of replicate 0 alone</summary>") == 3  # the paper's tables
     run = panels.run_of(tmp_path / "run", panels.outcomes_of(1, 4, clean_replicates=1))
     write_report([run], tmp_path / "report", panels.verdict_of([run], seed=1), load_cells(run), seed=1)
-    assert ONE_RUN not in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    alone = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    assert ONE_RUN not in alone and POOLED not in alone and "replicate 0 alone" not in alone
+
+
+def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = panels.outcomes_of(2, 40)  # 8 settings: 320 rows a model
+    there = [o for o in asked if o.model == "model-00" or int(o.question_id[-2:]) < 13]
+    run = panels.run_of(tmp_path / "run", there)
+    panels.manifest_of(run, asked, status="failed")
+    missing = 320 - sum(o.model == "model-01" for o in there)
+    assert missing
+    assert main([str(run)]) == 0
+    mark = f"incomplete, {320 - missing} of 320 answers"
+    assert capsys.readouterr().out.startswith(f"{mark.upper()}: model-01 on synthetic. ")
+    verdict = json.loads((run / "report" / "verdict.json").read_text())
+    schema = json.loads((files("audit.verdict") / "verdict.schema.json").read_text())
+    jsonschema.validate(verdict, schema)
+    assert [(r["model"], r["found"], r["expected"]) for r in verdict["rows"]] == [
+        ("model-00", 320, 320),
+        ("model-01", 320 - missing, 320),
+    ]
+    whole, part = verdict["cells"]
+    assert whole["watermark"] == "" and not whole["headline"].startswith("Incomplete")
+    assert part["watermark"] == mark and part["headline"].startswith(f"I{mark[1:]}: ")
+    assert part["what_to_do"][0].startswith("Type the sweep's command again")
+    page = (run / "report" / "report.html").read_text(encoding="utf-8")
+    assert page.index(f"Incomplete: {320 - missing} of 320 answers are there.") < page.index("<h1>")
+    assert "<title>Incomplete: " in page
+    assert f'<span class="watermark">{mark}</span>' in page
+    assert _read(run / "report" / "tables" / "verdicts.csv")[1]["watermark"] == mark
+    capsys.readouterr()
+    assert gate([str(run)]) == 1
+    assert capsys.readouterr().out.startswith(f"{mark.upper()}: model-01 on synthetic\n")
+
+
+def test_a_finished_run_without_some_of_its_shards_is_incomplete(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = panels.outcomes_of(3, 12)
+    run = panels.run_of(tmp_path / "run", asked)
+    panels.manifest_of(run, asked, status="finished")
+    build_report([run], run / "report", n_resamples=200)
+    assert gate([str(run)]) != 1
+    shards = sorted((run / "shards").glob("*.arrow"))
+    assert len(shards) == 3  # one a model
+    for path in shards[1:]:
+        path.unlink()
+    capsys.readouterr()
+    assert gate([str(run)]) == 1  # the verdict is of the shards that were there
+    assert "Build it again" in capsys.readouterr().err
+    paths = build_report([run], run / "report", n_resamples=200)
+    assert [(r.found, r.expected) for r in paths.incomplete] == [(0, 96), (0, 96)]
+    page = paths.html.read_text(encoding="utf-8")
+    assert "Incomplete: 0 of 192 answers are there." in page.replace("\n", " ")
+    assert gate([str(run)]) == 1
+    assert capsys.readouterr().out.count("INCOMPLETE, 0 OF 96 ANSWERS") == 2
+
+
+def test_a_panel_is_as_incomplete_as_its_runs(tmp_path: Path) -> None:
+    asked = panels.outcomes_of(3, 10)
+    of = {name: [o for o in asked if o.model == name] for name in ("model-00", "model-01", "model-02")}
+    first = panels.run_of(tmp_path / "first", of["model-00"])
+    panels.manifest_of(first, of["model-00"] + of["model-02"])  # model-02 failed here, and was run again apart
+    second = panels.run_of(tmp_path / "second", of["model-01"][:-3])
+    panels.manifest_of(second, of["model-01"])
+    third = panels.run_of(tmp_path / "third", of["model-02"])  # no manifest: nothing says what was asked for
+    paths = build_report([first, second, third], tmp_path / "report", n_resamples=200)
+    rows = json.loads(paths.verdict.read_text())["rows"]
+    assert [(r["model"], r["found"], r["expected"]) for r in rows] == [
+        ("model-00", 80, 80),
+        ("model-01", 77, 80),
+        ("model-02", 80, None),
+    ]
+    assert [r.model for r in paths.incomplete] == ["model-01"]
+    assert [c["watermark"] for c in json.loads(paths.verdict.read_text())["cells"]] == [
+        "",
+        "incomplete, 77 of 80 answers",
+        "",
+    ]
+
+
+def test_rows_that_the_run_did_not_ask_for_are_refused(tmp_path: Path) -> None:
+    asked = panels.outcomes_of(1, 6)
+    run = panels.run_of(tmp_path / "run", asked)
+    panels.manifest_of(run, [o for o in asked if o.routers != 3])
+    with pytest.raises(ShardError, match=r"48 rows of model-00 on synthetic where its manifest\.json asks for 36"):
+        build_report([run], tmp_path / "report")
 
 
 def test_p_is_called_one_sided_beside_its_two_sided_interval(built: Path) -> None:
@@ -154,6 +306,8 @@ def test_a_model_in_two_runs_is_refused(tmp_path: Path) -> None:
     runs = [panels.run_of(tmp_path / name, panels.outcomes_of(1, 3)) for name in ("a", "b")]
     with pytest.raises(DataError, match="in several runs"):
         check_panel(runs)
+    with pytest.raises(DataError, match="in several runs"):
+        check_panel([runs[0], runs[0]])  # one run given twice
 
 
 def test_rows_beyond_the_limit_are_left_out_and_said(tmp_path: Path) -> None:

@@ -101,6 +101,11 @@ def test_a_balance_of_many_questions_is_written_out() -> None:
     assert [text.get_text() for text in figure.axes[1].texts] == ["+1,234", "-7"]
 
 
+def test_a_balance_of_averaged_runs_keeps_its_fraction() -> None:
+    figure = f.transitions([f.RouterPoint(r, 1, 0, 0.0, a, 1.0) for r, a in ((1, 1.3), (2, 0.5), (3, 1.01), (4, 1.0))])
+    assert [text.get_text() for text in figure.axes[1].texts] == ["+0.3", "-0.5", "0", "0"]
+
+
 def test_an_unknown_verdict_is_named() -> None:
     with pytest.raises(ValueError, match="perhaps"):
         chart.score_and_credibility([chart.Standing("m", 0.5, 0.4, 0.6, 0.9, "perhaps")])

@@ -185,7 +185,7 @@ def test_a_gain_is_larger_only_where_it_is_so_on_every_scale():
 def test_the_score_gap_is_that_of_two_independent_samples():
     public, fresh = full(600, seed=1), full(400, seed=2)
     found = score_gap(public, fresh, rng=rng())
-    rows = [c.row(CLEAN) for c in (public, fresh)]
+    rows = [c.row(DIRECT) for c in (public, fresh)]
     assert found.estimate == pytest.approx(rows[0].mean() - rows[1].mean())
     assert found.se == pytest.approx(np.sqrt(sum(r.var() / r.size for r in rows)), rel=0.05)
     wider = score_gap(public, fresh, rng=rng(), run_variance=RunVariance(1e-4, 4e-4, 5))

@@ -1,0 +1,121 @@
+"""What a command that Hydra composes refuses before Hydra or a job runs: several jobs, a model given twice.
+
+One command is one job: engines are loaded once, and the tests of all its models are corrected together. So a comma that
+Hydra reads as "one job each" is either a list (`r=1,3,9`) or refused with the spelling that works.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, OverrideType
+from hydra.errors import HydraException
+from hydra.types import RunMode
+
+from audit.config import SweepConfig
+from audit.config_keys import check_keys
+from audit.errors import ConfigError
+
+_LISTS = ("model", "arms")  # keys that take several values within one job
+_R_LIST = re.compile(r"(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)")
+
+
+def start(job: Callable[[], None]) -> None:
+    """Run a `@hydra.main` job on this process's arguments; exit code 1 with the reason where they are refused."""
+    try:
+        sys.argv[1:] = hydra_arguments(sys.argv[1:])
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        sys.exit(1)
+    job()
+
+
+def hydra_arguments(arguments: Sequence[str]) -> list[str]:
+    """The arguments as Hydra is to read them: `r=1,3,9` as `r=[1,3,9]`. ConfigError where they ask for several jobs.
+
+    >>> hydra_arguments(["n=20", "r=1,3,9"])
+    ['n=20', 'r=[1,3,9]']
+    """
+    ours = [_R_LIST.sub(r"\1=[\2]", word) if _R_LIST.fullmatch(word) else word for word in arguments]
+    multirun = [word for word in ours if word == "-m" or (len(word) > 2 and "--multirun".startswith(word))]
+    overrides = [override for word in ours if (override := _parsed(word))]
+    sweeps = [override for override in overrides if override.is_sweep_override()]
+    if multirun or sweeps:
+        raise _several_jobs(multirun[0] if multirun else str(sweeps[0].input_line), sweeps)
+    if not any(word.startswith(("-c", "--config")) for word in ours):  # a configuration of one's own has its own keys
+        for override in overrides:
+            _check_key(override)
+    return ours
+
+
+def check_composed() -> None:
+    """Inside a Hydra job: ConfigError when it is one of several, or when a model was given more than once.
+
+    Two models under one name become one in the configuration, so Hydra's list of what it put together is read.
+    """
+    composed = HydraConfig.get()
+    if composed.mode == RunMode.MULTIRUN:  # asked for in a configuration file, or by hydra.mode
+        raise _several_jobs("hydra.mode=MULTIRUN", [])
+    overrides = [*composed.overrides.hydra, *composed.overrides.task]
+    loader = GlobalHydra.instance().config_loader()
+    found = loader.compute_defaults_list(composed.job.config_name, overrides, RunMode.RUN).defaults
+    given: dict[str, list[str]] = {}
+    for part in found:
+        group, _, name = (part.config_path or "").rpartition("/")
+        if group == "model":
+            given.setdefault(part.package or "", []).append(name)
+    for package, names in given.items():
+        if len(names) > 1:
+            what = f"{names[0]} is given {len(names)} times"
+            if len(set(names)) > 1:
+                what = f"{' and '.join(names)} are one model to this run: their files say '# @package {package}'"
+            raise ConfigError(
+                f"{what}. Expected each model once, such as model=[llama3_8b,qwen3_8b]. For repeated runs of one model "
+                "use replicates=2; for one in two settings, a file of its own with its own name and '# @package "
+                "model.<name>'."
+            )
+
+
+def _parsed(word: str) -> Override | None:
+    try:
+        return OverridesParser.create().parse_overrides([word])[0]
+    except HydraException:
+        return None  # an option, or a mistake that Hydra names better
+
+
+def _check_key(override: Override) -> None:
+    """Of an override without a plus, for which Hydra's own message says to add one."""
+    key = override.key_or_group
+    if override.type != OverrideType.CHANGE or "/" in key or key.split(".")[0] == "hydra":
+        return
+    value: Any = None
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    check_keys(value, SweepConfig)
+
+
+def _spelling(override: Override) -> str:
+    """What to type for an override that Hydra would make into several jobs."""
+    key, value = override.key_or_group, override.get_value_string()
+    if key == "r":
+        return "r=1..9 or r=1,3,9"
+    plain = "(" not in value
+    if key in _LISTS and plain:
+        return f"'{key}=[{value}]'"
+    values = value.replace(",", " ") if plain else "<one> <another>"
+    loop = f"for value in {values}; do python -m audit.sweep {key}=$value; done"
+    return f"{loop}\n  or, if the comma belongs to one value: '{key}=\"{value}\"'" if plain else loop
+
+
+def _several_jobs(asked: str, sweeps: Sequence[Override]) -> ConfigError:
+    instead = "".join(f"\n  {_spelling(override)}" for override in sweeps)
+    return ConfigError(
+        f"{asked} asks for several jobs, and one command is one job. "
+        + (f"Expected:{instead}" if instead else "Leave it out: lists such as r=1,3,9 and 'model=[a,b]' are one job.")
+    )

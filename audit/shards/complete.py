@@ -1,0 +1,75 @@
+"""Is everything there that the run asked for? Rows of the shards against the manifest's questions x settings x models.
+
+The manifest knows it from the moment before the first row: an interrupted run, a model that failed and shards that were
+deleted are all seen alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from audit.errors import ShardError
+from audit.records import CellRows
+from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.read import iter_columns
+
+Revised = tuple[str, str, str]  # model, benchmark, model revision
+
+
+def count_rows(run_dir: Path) -> Counter[Revised]:
+    """Rows of the shards by model, benchmark and revision. ShardError where there are no shards."""
+    seen: Counter[Revised] = Counter()
+    for batch in iter_columns(run_dir, ("model", "benchmark", "model_revision"), batch_size=1 << 16):
+        grouped = pa.Table.from_batches([batch]).group_by(batch.schema.names).aggregate([([], "count_all")])
+        for row in grouped.to_pylist():
+            seen[row["model"], row["benchmark"], row["model_revision"]] += row["count_all"]
+    return seen
+
+
+def contents(seen: Mapping[Revised, int]) -> list[dict[str, Any]]:
+    """What a run holds, as verdict.json lists it of each run that it is made from: no paths, no times."""
+    return [
+        {"model": model, "benchmark": benchmark, "revision": revision, "outcomes": seen[model, benchmark, revision]}
+        for model, benchmark, revision in sorted(seen)
+    ]
+
+
+def cell_rows(run_dir: Path, seen: Mapping[Revised, int]) -> tuple[CellRows, ...]:
+    """Each model and benchmark that has rows or should have, sorted. seen: what `count_rows` counted.
+
+    Raises ShardError when the shards hold rows that the manifest does not ask for, ConfigError when the manifest cannot
+    be read.
+    """
+    found: Counter[tuple[str, str]] = Counter()
+    for (model, benchmark, _), rows in seen.items():
+        found[model, benchmark] += rows
+    expected = _expected(run_dir)
+    if expected is None:
+        return tuple(CellRows(*cell, found[cell], None) for cell in sorted(found))
+    for model, benchmark in sorted(found):
+        asked = expected.get((model, benchmark), 0)
+        if found[model, benchmark] > asked:
+            raise ShardError(
+                f"{run_dir} holds {found[model, benchmark]:,} rows of {model} on {benchmark} where its {MANIFEST} asks "
+                f"for {asked:,}. Expected the shards of this run alone: take out those of other runs."
+            )
+    return tuple(CellRows(*cell, found[cell], rows) for cell, rows in sorted(expected.items()))
+
+
+def _expected(run_dir: Path) -> dict[tuple[str, str], int] | None:
+    """Rows by model and benchmark; None without a manifest, or with one that was written before anything was run."""
+    if not (run_dir / MANIFEST).is_file():
+        return None
+    manifest = Manifest.load(run_dir)
+    if not manifest.settings:
+        return None
+    return {
+        (model, benchmark): int(facts["n"]) * len(manifest.settings)
+        for model in manifest.models
+        for benchmark, facts in manifest.benchmark.items()
+    }

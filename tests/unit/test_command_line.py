@@ -1,0 +1,103 @@
+"""One command is one job: what would make it several, or another than the one asked for, is refused at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from audit.command_line import hydra_arguments
+from audit.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("r=1,3,9", "r=[1,3,9]"),
+        ("r=1, 3", "r=[1, 3]"),
+        ("++r=1..3,9", "++r=[1..3,9]"),
+        ("r=[1,3]", "r=[1,3]"),
+        ("r=1..9", "r=1..9"),
+        ("model=[a,b]", "model=[a,b]"),
+        ("run_dir='a,b'", "run_dir='a,b'"),
+        ("model.m.endpoints=[{url: 'http://127.0.0.1:8000/v1', model: m}]",) * 2,
+        ("hydra/job_logging=none", "hydra/job_logging=none"),
+        ("+anything=1", "+anything=1"),  # checked once it is composed: it may be a group of one's own
+    ],
+)
+def test_r_may_be_a_bare_list_and_nothing_else_is_changed(typed: str, read: str) -> None:
+    assert hydra_arguments(["n=20", typed]) == ["n=20", read]
+
+
+@pytest.mark.parametrize(
+    ("typed", "instead"),
+    [
+        (["-m", "r=1,3"], "Leave it out"),
+        (["--multirun", "model=a,b"], "'model=[a,b]'"),
+        (["--multi"], "Leave it out"),
+        (["model=a,b"], "'model=[a,b]'"),
+        (["arms=direct,noisy_rewrite"], "'arms=[direct,noisy_rewrite]'"),
+        (["n=20,30"], "for value in 20 30; do python -m audit.sweep n=$value; done"),
+        (["benchmark.path=a,b.jsonl"], """'benchmark.path="a,b.jsonl"'"""),
+        (["r=range(1,4)"], "r=1..9 or r=1,3,9"),
+    ],
+)
+def test_several_jobs_are_refused_with_the_spelling_that_works(typed: list[str], instead: str) -> None:
+    with pytest.raises(ConfigError, match="one command is one job") as error:
+        hydra_arguments(typed)
+    assert instead in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        ("benchmrk=arc_easy", "'benchmark'"),
+        (
+            "model.scripted.temperature=0.9",
+            "'model.scripted.router.temperature' or 'model.scripted.worker.temperature'",
+        ),
+    ],
+)
+def test_an_unknown_key_is_not_met_with_the_advice_to_add_a_plus(typed: str, near: str) -> None:
+    with pytest.raises(ConfigError, match="Unknown key") as error:
+        hydra_arguments([typed])
+    assert f"Did you mean {near}?" in str(error.value)
+    assert hydra_arguments([typed, "--config-dir=mine"])  # a configuration of one's own may have more
+
+
+def command(name: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", f"audit.{name}", *arguments]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, cwd=cwd)
+
+
+@pytest.mark.parametrize("name", ["sweep", "plan"])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-m", "n=5,6"], "one command is one job"),
+        (["hydra.mode=MULTIRUN", "hydra.sweep.dir=jobs"], "one command is one job"),
+        (["+benchmrk=arc_easy"], "Did you mean 'benchmark'?"),
+        (["model=[scripted,scripted]"], "scripted is given 2 times"),
+    ],
+)
+def test_the_commands_refuse_and_run_nothing(name: str, arguments: list[str], words: str, tmp_path: Path) -> None:
+    done = command(name, "model=scripted", "run_dir=run", *arguments, cwd=tmp_path)
+    assert done.returncode == 1
+    assert words in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists() and "questions" not in done.stdout
+
+
+def test_two_files_for_one_model_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.yaml").write_text("# @package model.scripted\nname: scripted\nengine: scripted\n")
+    done = command("plan", f"hydra.searchpath=[file://{tmp_path}]", "model=[scripted,mine]", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "scripted and mine are one model" in done.stderr
+
+
+def test_a_bare_list_of_r_is_planned(tmp_path: Path) -> None:
+    done = command("plan", "model=scripted", "r=1,3,9", "n=20", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "worker calls                100" in done.stdout  # direct, clean and three noisy: 5 settings x 20 questions

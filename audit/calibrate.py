@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 from audit.design import parse_routers
 from audit.errors import AuditError, ConfigError
 from audit.records import Arm, Draws, Reading, Setting
+from audit.statistics.difficulty import beta_shape, draw_difficulties, draw_latent, shift
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import CellOutcomes, FloatArray
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.power import discordance_of
 from audit.statistics.values import replicates_of, router_counts, runs_of, settings_values, sweep_of
-from audit.statistics.difficulty import beta_shape, draw_difficulties, draw_latent, shift
 from audit.verdict.decide import decide
 from audit.verdict.evidence import compare, measure
 from audit.verdict.result import Verdict, rounded

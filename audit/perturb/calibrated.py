@@ -1,4 +1,4 @@
-"""Which calibrated design is nearest to a run, and what was measured there (the table is `audit.perturb.calibrate`'s)."""
+"""The calibrated design nearest to a run, and what was measured there (`audit.perturb.calibrate` makes the table)."""
 
 from __future__ import annotations
 
@@ -49,15 +49,16 @@ def sentence(entry: Mapping[str, Any]) -> str:
     said = "a drop beyond reference" if many else "brittle"
     text = (
         f"Nearest calibrated design: {d['n']} items, {d['variants']} variants an item, {many} reference "
-        f"{'model' if many == 1 else 'models'}, {d['checked']} variants read by a person. Of clean models, this procedure "
-        f"calls {_rate(r, f'clean_{name}')} {said}; with variants that are 5 points harder {_rate(r, f'harder_{name}')}; "
-        f"with 2 % broken variants {_rate(r, f'broken_2_{name}')}, with 5 % {_rate(r, f'broken_5_{name}')}. Of models that "
-        f"remember 15 % of the items it finds {_rate(r, f'memorised_{name}')}."
+        f"{'model' if many == 1 else 'models'}, {d['checked']} variants read by a person. Of clean models, this "
+        f"procedure calls {_rate(r, f'clean_{name}')} {said}; with variants that are 5 points harder "
+        f"{_rate(r, f'harder_{name}')}; with 2 % broken variants {_rate(r, f'broken_2_{name}')}, with 5 % "
+        f"{_rate(r, f'broken_5_{name}')}. Of models that remember 15 % of the items it finds "
+        f"{_rate(r, f'memorised_{name}')}."
     )
     if many:
         text += (
-            f" Where models differ by 2 points in what rewording costs them, {_rate(r, 'uneven_beyond')} of clean models "
-            "are called so."
+            " Where models differ by 2 points in what rewording costs them, "
+            f"{_rate(r, 'uneven_beyond')} of clean models are called so."
         )
     return text
 

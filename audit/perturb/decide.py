@@ -51,8 +51,8 @@ def decide(
         return Decision(
             PerturbVerdict.WITHHELD,
             (
-                "The drop is gone if the answers that could not be read are held against it (variants counted as right, "
-                "originals as wrong): it may come from which answers were readable.",
+                "The drop is gone if the answers that could not be read are held against it (variants counted as "
+                "right, originals as wrong): it may come from which answers were readable.",
             ),
             ("Read the unreadable replies and mend what makes them so, or read answers by likelihood.",),
         )
@@ -62,7 +62,8 @@ def decide(
             found,
             (fallen, *_above_broken(tests), *_beyond(tests)),
             (
-                "Treat the score as partly memory of these wordings until shown otherwise: repeat it on fresh questions.",
+                "Treat the score as partly memory of these wordings until shown otherwise: repeat it on fresh "
+                "questions.",
                 "Read the items at the top of the ranked list, with their variants.",
             ),
         )
@@ -72,7 +73,10 @@ def decide(
     reasons = [f"No drop counts (p={tests.found_p if found_p is None else found_p:.2g})."]
     if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:
         doubt = "the drop is no larger than broken variants could make"
-        reasons = [fallen, f"That is not clearly more than the {points(tests.margin or 0.0)} broken variants could make."]
+        reasons = [
+            fallen,
+            f"That is not clearly more than the {points(tests.margin or 0.0)} broken variants could make.",
+        ]
     if any(g.name == "enough_data" and g.status == Status.FAIL for g in gates):
         seen = points(evidence.detectable) if np.isfinite(evidence.detectable) else "more than any possible drop"
         reasons.append(
@@ -94,7 +98,7 @@ def decide(
 def _fallen(evidence: Evidence, found_p: float | None) -> str:
     d, p = evidence.drop, evidence.tests.exchange.pvalue
     text = (
-        f"Accuracy falls by {100 * d.drop.estimate:.1f} points from the original wordings to the variants (95 % interval "
+        f"Accuracy falls by {points(d.drop.estimate)} from the original wordings to the variants (95 % interval "
         f"{100 * d.drop.low:.1f} to {100 * d.drop.high:.1f}; exchange test p={p:.2g}"
     )
     return text + (f", {found_p:.2g} after correction for the panel)." if found_p is not None else ").")
@@ -108,16 +112,17 @@ def _above_broken(tests: Tests) -> tuple[str, ...]:
 
 def _beyond(tests: Tests) -> tuple[str, ...]:
     reasons = [
-        f"It is {100 * b.difference:.1f} points more than {b.references} reference "
-        f"{'model loses' if b.references == 1 else 'models lose'} {_scale(b.scale)} (95 % interval {100 * b.low:.1f} to "
-        f"{100 * b.high:.1f}, p={b.pvalue:.2g})."
+        f"It is {points(b.difference)} more than {b.references} reference "
+        f"{'model loses' if b.references == 1 else 'models lose'} {_scale(b.scale)} (95 % interval "
+        f"{100 * b.low:.1f} to {100 * b.high:.1f}, p={b.pvalue:.2g})."
         for b in tests.beyond
     ]
     if tests.curve:
         c = tests.curve
         reasons.append(
-            f"On the curve through {c.references} reference models, {c.expected:.1%} would be expected where {c.accuracy:.1%} "
-            f"was scored (p={c.pvalue:.2g})."
+            f"On the curve through {c.references} reference models, {c.expected:.1%} would be expected where "
+            f"{c.accuracy:.1%} was scored (p={c.pvalue:.2g}"
+            + (")." if tests.curve_counts else "; not asked: the references are too alike to fix a curve).")
         )
     return tuple(reasons)
 

@@ -31,6 +31,7 @@ from audit.statistics.wording_drop import (
     wording_flips,
 )
 
+_CURVE_SE_MAX = 2.0  # of the difference in differences: a curve through bunched references tells nothing
 _REFERENCE_STANDARD_ERRORS = 2.0  # above chance, to serve as a reference: a model that guesses loses nothing
 
 
@@ -61,6 +62,12 @@ class Tests:
         return max(self.exchange.pvalue, self.broken_p or 0.0)
 
     @property
+    def curve_counts(self) -> bool:
+        """Whether the curve is known well enough to be asked: its error is at most twice that of the difference in
+        differences. It is not where the reference models are all about equally good."""
+        return self.curve is not None and bool(self.curve.delta_se <= _CURVE_SE_MAX * self.beyond[0].se)
+
+    @property
     def beyond_p(self) -> float | None:
         """For a drop beyond reference: every test must speak for it (intersection-union, so no correction is needed).
 
@@ -68,7 +75,8 @@ class Tests:
         """
         if not self.beyond or self.broken_p is None:
             return None
-        return max(self.found_p, *(b.pvalue for b in self.beyond), self.curve.pvalue if self.curve else 0.0)
+        curve = self.curve.pvalue if self.curve is not None and self.curve_counts else 0.0
+        return max(self.found_p, *(b.pvalue for b in self.beyond), curve)
 
 
 @dataclass(frozen=True)
@@ -202,5 +210,3 @@ def _alarms(drop: WordingDrop, variants: FloatArray, flips: float, rng: np.rando
     if answered < 1 or not 0 < flips < ceiling:  # NaN flips too: no such model
         return None
     return false_alarms(drop.n, answered, drop.variants, flips, rng=rng)
-
-

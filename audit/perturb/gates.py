@@ -105,8 +105,8 @@ def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
         shares[worst],
         limit,
         source,
-        f"{shares[worst]:.1%} (95 % interval {low:.1%} to {high:.1%}) of the answers to {worst} can be read, the lowest "
-        f"of {len(shares)} arms.",
+        f"{shares[worst]:.1%} (95 % interval {low:.1%} to {high:.1%}) of the answers to {worst} can be read, "
+        f"the lowest of {len(shares)} arms.",
         "Read some unreadable replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
         "letter_logprob or option_text.",
         numbers=numbers,
@@ -120,7 +120,9 @@ def noise_floor(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     source = "ours; Cochran's Q between replicates of the original; conf/verdict: noise_floor_alpha"
     noise = run_noise(cell.tested.original)
     if np.isnan(noise.pvalue):
-        detail = f"{noise.replicates} replicate of the original, or none that share an answered question: no noise floor."
+        detail = (
+            f"{noise.replicates} replicate of the original, or none that share an answered question: no noise floor."
+        )
         return _absent(name, limit, source, detail)
     return _gate(
         name,
@@ -146,7 +148,8 @@ def exact_values(cell: PerturbCell) -> Gate:
     arms += [(f"variant {j + 1}", row) for j, row in enumerate(cell.tested.variants)]
     everything = np.concatenate([cell.tested.original, cell.tested.variants])
     pooled = float(np.nanmean(everything)) if np.any(~np.isnan(everything)) else float("nan")
-    alarms, harmless = [], []
+    alarms: list[str] = []
+    harmless: list[str] = []
     for arm, row in arms:
         answers = row[~np.isnan(row)]
         if answers.size and answers.mean() in (0.0, 1.0):
@@ -203,7 +206,7 @@ def broken_share(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     name, limit = "broken_share", thresholds.broken_share_max
     source = "Clopper-Pearson upper limit of the human sample of the library; conf/verdict: broken_share_max"
     broken = cell.broken
-    if broken is None or not broken.checked:
+    if broken is None:
         return _absent(name, limit, source, "No person read a sample of the variants: broken ones cannot be ruled out.")
     return _gate(
         name,
@@ -211,8 +214,8 @@ def broken_share(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
         broken.upper,
         limit,
         source,
-        f"{broken.broken} of {broken.checked} variants that a person read are broken: at most {broken.upper:.1%} of all "
-        f"({broken.confidence:.0%}).",
+        f"{broken.broken} of {broken.checked} variants that a person read are broken: at most {broken.upper:.1%} of "
+        f"all ({broken.confidence:.0%}).",
         "Read more variants (audit.variants review), or build a library with stricter gates.",
         numbers={"checked": float(broken.checked), "broken": float(broken.broken), "share": broken.share},
     )

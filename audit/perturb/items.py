@@ -18,10 +18,10 @@ class ItemLevel:
     """All arrays (n,). pvalues: exact, NaN where an item cannot be compared; adjusted: over the items, so that of the
     flagged ones (adjusted <= alpha) no more than a share alpha is expected to be false.
 
-    method: "bh" for independent items, "by" for items in clusters. smallest_p: 1 / (N + 1). can_flag: whether any number
-    of items with that p could ever be flagged. drop: original - mean of the variants; beyond: minus the references'
-    mean drop. order: indices of the items, the most conspicuous first (p, then drop beyond the references, then id).
-    affected: None for items in clusters, which may have been reworded together.
+    method: "bh" for independent items, "by" for items in clusters. smallest_p: 1 / (N + 1). can_flag: whether any
+    number of items with that p could ever be flagged. drop: original - mean of the variants; beyond: minus
+    the references' mean drop. order: indices of the items, the most conspicuous first (p, then drop beyond the
+    references, then id). affected: None for items in clusters, which may have been reworded together.
     """
 
     pvalues: FloatArray

@@ -43,6 +43,13 @@ class BrokenShare:
     broken: int
     confidence: float = 0.95
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.broken <= self.checked or self.checked < 1:
+            raise DataError(
+                f"A sample of variants has 0 <= broken <= checked and checked >= 1, such as BrokenShare(150, 0); found "
+                f"{self.broken} of {self.checked}. Where nobody read any, give None."
+            )
+
     @property
     def share(self) -> float:
         return self.broken / self.checked
@@ -89,8 +96,8 @@ class PerturbCell:
         n = len(self.question_ids)
         if self.cluster.shape != (n,) or self.n_options.shape != (n,):
             raise DataError(
-                f"{self.benchmark}: {n} items need clusters and options of shape ({n},); found {self.cluster.shape} and "
-                f"{self.n_options.shape}."
+                f"{self.benchmark}: {n} items need clusters and options of shape ({n},); found "
+                f"{self.cluster.shape} and {self.n_options.shape}."
             )
         for w in (self.tested, *self.references):
             shapes = (w.original.shape, w.variants.shape, w.was_asked.shape)

@@ -40,8 +40,8 @@ def headline(
         least = min(tests.beyond, key=lambda b: b.difference)
         r = least.references
         return (
-            f"{model} loses {lost} on {benchmark} when its questions are reworded, {points(least.difference)} more than "
-            f"{r} reference {'model does' if r == 1 else 'models do'}: part of its score of {score} hangs on the "
+            f"{model} loses {lost} on {benchmark} when its questions are reworded, {points(least.difference)} more "
+            f"than {r} reference {'model does' if r == 1 else 'models do'}: part of its score of {score} hangs on the "
             "published wording, as it would if that were remembered."
         )
     if decision.verdict == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN:
@@ -57,8 +57,8 @@ def headline(
         seen = f"a drop below {points(evidence.detectable)}" if np.isfinite(evidence.detectable) else "any drop"
         extra = f" ({decision.doubt})" if decision.doubt else ""
         return (
-            f"Too little data to judge {model} on {benchmark}: {seen} could go unseen{extra}, so its score of {score} is "
-            "neither cleared nor doubted."
+            f"Too little data to judge {model} on {benchmark}: {seen} could go unseen{extra}, so its score of {score} "
+            "is neither cleared nor doubted."
         )
     if decision.doubt:
         return (
@@ -67,7 +67,7 @@ def headline(
         )
     return (
         f"No sign that {model} hangs on the wording of {benchmark} at its score of {score}: rewording costs at most "
-        f"{points(drop.largest)} (95 % limit). An answer that was learnt as such would survive rewording and not be seen."
+        f"{points(drop.largest)} (95 % limit). An answer that was learnt as such would survive rewording unseen."
     )
 
 

@@ -13,7 +13,7 @@ item cannot be below 1 / (N + 1), while this t-test takes the single answer for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from scipy import stats
@@ -167,4 +167,6 @@ def false_alarms(
             whole.blocked,
             whole.review,
         )
-    return FalseAlarms(*rows.mean(axis=0).tolist(), n, variants, accuracy, discordance, n_models)
+    names = [f.name for f in fields(FalseAlarms)][: rows.shape[1]]
+    rates = {name: float(rate) for name, rate in zip(names, rows.mean(axis=0), strict=True)}
+    return FalseAlarms(**rates, n=n, variants=variants, accuracy=accuracy, discordance=discordance, n_models=n_models)

@@ -72,8 +72,8 @@ def right_of_answered(original: FloatArray, variants: FloatArray) -> tuple[Float
     first, others = first_answered(original), np.atleast_2d(np.asarray(variants, dtype=float))
     if first.shape[0] != others.shape[1]:
         raise DataError(
-            f"The original has {first.shape[0]} items and the variants {others.shape[1]}: expected (n,) and (N, n) over "
-            "the same items."
+            f"The original has {first.shape[0]} items and the variants {others.shape[1]}: expected (n,) and (N, n) "
+            "over the same items."
         )
     everything = np.concatenate([first[None], others])
     there = ~np.isnan(everything)
@@ -177,7 +177,7 @@ def affected_items(original: FloatArray, variants: FloatArray, confidence: float
 
 
 def _first_false(holds: Callable[[int], bool], end: int) -> int:
-    """Smallest m in 0..end where `holds`, true up to some m and false from there on, is false; end where it never is."""
+    """Smallest m in 0..end where `holds` is false (it is true before and false after); end where it never is."""
     low, high = 0, end
     while low < high:
         middle = (low + high) // 2

@@ -138,7 +138,9 @@ def curve_test(
             f"B >= 1; found shapes {y_draws.shape} and {x_draws.shape}."
         )
     guess = np.array(anchor)
-    penalty = smoothing_penalty(np.append(x_draws[0, 1:], guess[1]), np.append(y_draws[0, 1:], guess[0]), matched=matched)
+    penalty = smoothing_penalty(
+        np.append(x_draws[0, 1:], guess[1]), np.append(y_draws[0, 1:], guess[0]), matched=matched
+    )
     expected, delta = np.empty(len(y_draws) - 1), np.empty(len(y_draws) - 1)
     for b in range(1, len(y_draws)):
         models = rng.integers(1, references + 1, size=references)

@@ -1,8 +1,8 @@
 """What a design of n items and N rewordings can see, before it is run (normal approximation).
 
 An item's two wordings disagree with probability d ("flip"), so that one answer has a variance of d / 2 given the item,
-and the drop of one model a standard error of sqrt(d / 2 (1 + 1 / N) / n). R reference models on the same items add 1 / R
-of that. Memory of some items, which spreads the drop over items, adds a little more and is not in it.
+and the drop of one model a standard error of sqrt(d / 2 (1 + 1 / N) / n). R reference models on the same items add
+1 / R of that. Memory of some items, which spreads the drop over items, adds a little more and is not in it.
 """
 
 from __future__ import annotations

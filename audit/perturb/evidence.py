@@ -157,7 +157,7 @@ def measure(
         equivalence=equivalence(mean_of(o - v, cell.cluster), thresholds.effect_of_interest),
         noise=run_noise(original),
         flips=flips,
-        detectable=_detectable(tests, thresholds),
+        detectable=_detectable(tests, len(variants), thresholds),
         article=article_result(original, variants),
         alarms=_alarms(drop, variants, flips, rng),
         items=item_level(cell, thresholds.alpha),
@@ -196,11 +196,17 @@ def _adverse(cell: PerturbCell, rng: np.random.Generator) -> float | None:
     return exchange_test(first, np.where(unread, 1.0, variants), groups, rng=rng).pvalue
 
 
-def _detectable(tests: Tests, thresholds: PerturbThresholds) -> float:
-    z = stats.norm.isf(thresholds.alpha) + stats.norm.ppf(thresholds.power)
-    if not tests.drop_se > 0:
+def _detectable(tests: Tests, wordings: int, thresholds: PerturbThresholds) -> float:
+    """(t_alpha + t_power) standard errors on top of the margin; NaN where nothing varies or too few units can reject."""
+    units = tests.exchange.units
+    if not tests.drop_se > 0 or (wordings + 1.0) ** -units > thresholds.alpha:
         return float("nan")
-    return float(max((tests.margin or 0.0) + z * tests.drop_se, *(z * b.se for b in tests.beyond), 0.0))
+
+    def errors(df: float) -> float:
+        return float(stats.t.isf(thresholds.alpha, df) + stats.t.ppf(thresholds.power, df))
+
+    own = (tests.margin or 0.0) + errors(units - 1) * tests.drop_se
+    return max(own, *(errors(b.df) * b.se for b in tests.beyond), 0.0)
 
 
 def _alarms(drop: WordingDrop, variants: FloatArray, flips: float, rng: np.random.Generator) -> FalseAlarms | None:

@@ -24,6 +24,7 @@ from audit.statistics.paired import FloatArray
 
 MIN_REFERENCES = 5  # the fit has no meaning below (ConStat asks for as many)
 N_CURVES = 1000
+_SAME = 1e-4  # accuracies this near are one point of the curve
 _PENALTIES = np.logspace(-4, 1, 41)  # of accuracies 0-1: 10 is a straight line; below 1e-4 single models are followed
 
 
@@ -52,8 +53,8 @@ def fit_curve(
     """A smoothing spline of accuracies y (R,) over accuracies x (R,), cut to 0-1.
 
     matched: pair the k-th smallest x with the k-th smallest y, so that the curve rises. penalty: of the curvature;
-    `smoothing_penalty` of the same points where None. Models with the same x are taken together; with fewer than five
-    different ones (the spline needs five) a straight line is fitted.
+    `smoothing_penalty` of the same points where None. Models with the same x (to .01 points) are taken
+    together; with fewer than five different ones (the spline needs five) a straight line is fitted.
     """
     points, values, weight = _points(x, y, matched)
     if points.size < MIN_REFERENCES:
@@ -75,8 +76,11 @@ def smoothing_penalty(x: FloatArray, y: FloatArray, *, matched: bool = True) -> 
 
 
 def _points(x: FloatArray, y: FloatArray, matched: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Different x, rising, with the mean y and the number of models at each."""
-    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    """Different x, rising, with the mean y and the number of models at each.
+
+    x that differ by less than _SAME are the same: next to no distance makes the equations of the spline singular.
+    """
+    x, y = np.round(np.asarray(x, dtype=float) / _SAME) * _SAME, np.asarray(y, dtype=float)
     order = np.argsort(x, kind="stable")
     y = np.sort(y) if matched else y[order]
     points, index, count = np.unique(x[order], return_inverse=True, return_counts=True)

@@ -88,7 +88,7 @@ def difference_in_differences(
         difference = difference.plus(drop, -1 / r)
     units = difference.influence.size
     items, models, tau = difference.se**2, 0.0, float("nan")
-    if r > 1:
+    if r > 1 and units > 1:
         drops = np.array([e.value for e in expected])
         own_part = np.stack([e.influence for e in expected])
         spread = own_part - own_part.mean(axis=0)

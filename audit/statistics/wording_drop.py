@@ -136,10 +136,9 @@ def wording_drop(
 
 def largest_drop(drop: Estimate, confidence: float = 0.95) -> float:
     """One-sided upper limit by t over the units; at least what none of G units would show with that confidence."""
-    g = int(np.sum(drop.influence != 0))
     units = drop.influence.size
     unseen = 1 - (1 - confidence) ** (1 / max(units, 1))
-    upper = drop.value + stats.t.ppf(confidence, units - 1) * drop.se if g else drop.value
+    upper = drop.value + stats.t.ppf(confidence, units - 1) * drop.se if drop.se > 0 else drop.value
     return float(max(upper, unseen))
 
 

@@ -139,6 +139,15 @@ def test_items_are_ranked_and_flagged_with_valid_p():
     assert item_level(with_answers(cell(n=100, references=0), original=o, variants=v)).flagged.sum() == 80  # .048
 
 
+@pytest.mark.parametrize("clusters", [1, 2])
+def test_next_to_no_independent_units_show_nothing(clusters):
+    """All items in one or two passages, a large drop: nothing can be told, and nothing breaks."""
+    c = replace(cell(n=200, memorised=0.9), cluster=np.arange(200) % clusters)
+    found = result(c)
+    assert found.decision.verdict == V.UNDERPOWERED
+    assert found.evidence.drop.largest >= found.evidence.drop.drop.estimate
+
+
 def test_no_headline_says_more_than_the_instrument_sees():
     for made in (cell(**BIG), cell(**BIG, memorised=0.3), cell(**BIG, harder=0.08), cell(n=150)):
         text = result(made).headline.lower()

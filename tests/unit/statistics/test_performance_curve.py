@@ -31,6 +31,11 @@ def test_a_matched_curve_pairs_ranks_and_stays_within_0_and_1():
     assert float(line(np.array(0.4))) == pytest.approx(0.4)
 
 
+def test_models_that_differ_by_rounding_alone_are_one_point():
+    x = np.array([0.25, 0.5, 0.6, 0.6 + 1e-16, 0.6 + 1e-15, 0.7, 0.8, 0.9])
+    assert float(fit_curve(x, x, penalty=1e-4)(np.array(0.6))) == pytest.approx(0.6, abs=1e-3)
+
+
 def test_too_few_references_are_refused():
     with pytest.raises(DataError, match="R >= 5"):
         curve_test(np.ones((3, 5)), np.ones((3, 5)), anchor=(0, 0), anchor_items=(9, 9), rng=np.random.default_rng(0))

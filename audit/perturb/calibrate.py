@@ -50,13 +50,14 @@ _NEVER = 10**6  # more references than any run has: no curve
 
 @dataclass(frozen=True)
 class PerturbDesign:
-    """What is simulated. checked: variants a person read. accuracy, flip (two wordings disagree), item_correlation
-    (of latent difficulties between models) and reference_spread (half the range of their accuracies): 0-1."""
+    """What is simulated. checked: variants a person read. replicates: of every model's originals, sampled. accuracy,
+    flip (two wordings disagree), item_correlation (of latent difficulties between models) and reference_spread (half the range of their accuracies): 0-1."""
 
     n: int
     variants: int
     references: int
     checked: int = 150
+    replicates: int = 1
     accuracy: float = 0.7
     flip: float = 0.2
     item_correlation: float = 0.7
@@ -93,6 +94,7 @@ SHIPPED = (
     *(PerturbDesign(1000, 3, r, checked) for checked in (150, 300) for r in (0, 1, 5, 10)),
     *(PerturbDesign(n, 3, r) for n in (500, 200) for r in (0, 5)),
     *(PerturbDesign(1000, v, 5) for v in (1, 9)),
+    PerturbDesign(1000, 3, 5, replicates=2),
 )
 
 
@@ -110,11 +112,11 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
         theta = np.interp(latent[k], _GRID, _quantiles(a, b))
         cost = (world.harder + world.uneven * rng.standard_normal()) * accuracy / design.accuracy
         reworded = np.where(broken, 1 / N_OPTIONS, shift(theta, -min(cost, accuracy), accuracy))
-        original = rng.random(n) < theta
+        original = rng.random((design.replicates, n)) < theta
         if k == 0:
             original |= rng.random(n) < world.memorised
         answers = rng.random((design.variants, n)) < reworded
-        models.append(Wordings(f"model {k}", original[None].astype(float), answers.astype(float)))
+        models.append(Wordings(f"model {k}", original.astype(float), answers.astype(float)))
     found = int(rng.binomial(design.checked, world.broken))
     return PerturbCell(
         benchmark="simulated",
@@ -165,6 +167,7 @@ def calibrate(
         if world.weaker and not design.references:
             continue
         key = [seed, design.n, design.variants, design.references, design.checked, k]
+        key += [design.replicates] if design.replicates > 1 else []
         rng = np.random.default_rng(key)
         count = power_simulations if world.memorised else simulations
         outcomes = np.array([judge(design, world, thresholds, rng) for _ in range(count)], dtype=float)
@@ -200,6 +203,7 @@ def markdown(entries: Sequence[Mapping[str, Any]]) -> str:
         "variants",
         "references",
         "read",
+        "runs of the original",
         *(n.replace("_", " ") for n in names),
         "article blocks a clean model",
     ]
@@ -207,7 +211,7 @@ def markdown(entries: Sequence[Mapping[str, Any]]) -> str:
     for entry in entries:
         d, r = entry["design"], entry["rates"]
         label = "beyond" if d["references"] else "brittle"
-        row = [str(d[k]) for k in ("n", "variants", "references", "checked")]
+        row = [str(d[k]) for k in ("n", "variants", "references", "checked", "replicates")]
         row += [_cell(r, f"{name}_{label}") for name in names]
         lines.append(" | ".join([*row, _cell(r, "clean_article_blocked")]))
     return "\n".join(f"| {line} |" for line in lines) + "\n"

@@ -197,7 +197,7 @@ def _adverse(cell: PerturbCell, rng: np.random.Generator) -> float | None:
 
 
 def _detectable(tests: Tests, wordings: int, thresholds: PerturbThresholds) -> float:
-    """(t_alpha + t_power) standard errors on top of the margin; NaN where nothing varies or too few units can reject."""
+    """(t_alpha + t_power) standard errors on top of the margin; NaN where nothing varies or no test can reject."""
     units = tests.exchange.units
     if not tests.drop_se > 0 or (wordings + 1.0) ** -units > thresholds.alpha:
         return float("nan")

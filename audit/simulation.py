@@ -1,6 +1,6 @@
 """Simulated models of known truth for the calibration: designs, worlds, and outcomes drawn from them (pure).
 
-Question i is answered right with probability theta_i, Beta distributed (`audit.synthetic`). A *world* says what else is
+Question i is answered right with probability theta_i, Beta distributed (`audit.statistics.difficulty`). A *world* says what else is
 true: what noise, the clean router, repetition, leaks, unread replies, grouped questions and whole runs do. In a null
 world noisy beats some control by nothing, so that no `excess` is right; where there is a gain, clearing is wrong.
 """
@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from audit.records import Arm, Draws, Reading, Setting
+from audit.statistics.difficulty import draw_difficulties, shift
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
-from audit.synthetic import draw_difficulties, shift
 
 N_OPTIONS = 4
 

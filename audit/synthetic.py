@@ -2,10 +2,7 @@
 
 Calibration, demonstrations and tests use it: a procedure can only be trusted where the truth is known.
 
-The answer model: question i is answered right with probability theta_i in every clean presentation, theta ~ Beta with
-mean m = clean accuracy. Two independent presentations then disagree with probability d = 2 E[theta (1 - theta)]
-= 2 m (1 - m) s / (s + 1), where s is the Beta's a + b; so m and the discordance d fix the Beta. A gain g > 0 moves
-theta_i to theta_i + (1 - theta_i) g / (1 - m), g < 0 to theta_i (1 + g / m): the mean moves by g exactly.
+The answer model is `audit.statistics.difficulty`'s.
 """
 
 from __future__ import annotations
@@ -15,10 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
-from audit.errors import DataError
 from audit.records import Arm, Draws, Outcome, Reading, Setting
+from audit.statistics.difficulty import draw_difficulties, draw_latent, shift
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -48,52 +44,6 @@ class Faults:
     leak: float = 0.0
     noop: float = 0.0
     lossy: float = 0.0
-
-
-def beta_shape(accuracy: float, discordance: float) -> tuple[float, float]:
-    """(a, b) of the Beta distribution of item difficulties with this mean and clean-against-clean discordance.
-
-    Raises DataError unless 0 < accuracy < 1 and 0 < discordance < 2 accuracy (1 - accuracy).
-
-    >>> beta_shape(0.5, 0.25)
-    (0.5, 0.5)
-    """
-    ceiling = 2 * accuracy * (1 - accuracy)
-    if not (0 < accuracy < 1 and 0 < discordance < ceiling):
-        raise DataError(
-            f"No model has clean accuracy {accuracy} and discordance {discordance}: expected 0 < accuracy < 1 and "
-            f"0 < discordance < 2 accuracy (1 - accuracy) = {ceiling:.3f}, such as 0.7 and 0.2."
-        )
-    share = discordance / ceiling
-    total = share / (1 - share)
-    return accuracy * total, (1 - accuracy) * total
-
-
-def draw_difficulties(n: int, accuracy: float, discordance: float, rng: np.random.Generator) -> FloatArray:
-    """(n,) chances of a right answer, Beta distributed (see the module's docstring)."""
-    a, b = beta_shape(accuracy, discordance)
-    return rng.beta(a, b, size=n)
-
-
-def shift(theta: FloatArray, gain: float, accuracy: float) -> FloatArray:
-    """Chances of a right answer after an effect that moves their mean `accuracy` by `gain`; same shape as theta."""
-    if not -accuracy <= gain <= 1 - accuracy:
-        raise DataError(f"gain {gain} takes an accuracy of {accuracy} outside 0 to 1.")
-    if gain >= 0:
-        return theta + (1 - theta) * (gain / (1 - accuracy)) if gain else theta
-    return theta * (1 + gain / accuracy)
-
-
-def draw_latent(shape: tuple[int, ...], correlation: float, rng: np.random.Generator) -> FloatArray:
-    """Uniforms of `shape` whose first axis (the settings of one item) is correlated; right means latent < chance.
-
-    correlation (0-1): of the latent normals; nested draws share router messages. 0 makes the settings independent.
-    """
-    if correlation <= 0:
-        return rng.random(shape)
-    shared = rng.standard_normal(shape[1:])
-    own = rng.standard_normal(shape)
-    return np.asarray(ndtr(np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own))
 
 
 def synthetic_outcomes(

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from audit.errors import DataError
-from audit.statistics.multiplicity import benjamini_hochberg, holm
+from audit.statistics.multiplicity import benjamini_hochberg, benjamini_yekutieli, holm
 
 panel = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 
@@ -25,6 +25,7 @@ def test_benjamini_hochberg_by_hand():
 def test_agree_with_statsmodels(p):
     assert np.allclose(holm(p), multipletests(p, method="holm")[1])
     assert np.allclose(benjamini_hochberg(p), multipletests(p, method="fdr_bh")[1])
+    assert np.allclose(benjamini_yekutieli(p), multipletests(p, method="fdr_by")[1])
 
 
 @given(panel)

@@ -15,7 +15,8 @@ import yaml
 
 from audit.errors import ConfigError, DataError
 from audit.records import Arm, Outcome
-from audit.synthetic import Faults, beta_shape, outcome_columns, synthetic_outcomes
+from audit.statistics.difficulty import beta_shape
+from audit.synthetic import Faults, outcome_columns, synthetic_outcomes
 from audit.verdict.analysis import analyse, analyse_outcomes
 from audit.verdict.calibrated import nearest
 from audit.verdict.result import SelfTest, rounded

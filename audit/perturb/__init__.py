@@ -1,0 +1,9 @@
+"""The semantic-perturbation audit: does the score fall when the questions are reworded, and by more than it should?
+
+record     what one model answered on one benchmark, originals and rewordings, beside its reference models
+evidence   every statistic of one cell        items    the same, item by item
+gates      can this measurement carry a verdict?
+decide     evidence and gates -> one of five verdicts      words    the plain sentences
+calibrate  models of known truth through the same tests    calibrated    the nearest measured design
+analyse    cells -> results, corrected over the panel
+"""

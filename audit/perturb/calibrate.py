@@ -1,0 +1,259 @@
+"""How often is this audit itself wrong? Models of known truth through the tests of the real verdict.
+
+    python -m audit.perturb.calibrate audit/data/calibration_perturb.json      # the table that ships, minutes
+
+A simulated benchmark has n items. Each model answers item i right with a chance of its own: Beta distributed over items
+(`audit.statistics.difficulty`), correlated between models (easy items are easy for most), references of accuracies
+around the tested model's. The worlds:
+
+- clean: nothing is special about the original wordings;
+- harder: variants cost every model about 5 points (the same share of its accuracy);
+- uneven: the same, but what it costs differs between models with a standard deviation of 2 points;
+- stronger: the same as harder, with references whose mean accuracy is 15 points below the tested model's;
+- broken_2, broken_5: 2 % or 5 % of the variants lost their answer, and every model guesses at these;
+- memorised: the tested model is right on 15 % of the originals because it remembers them;
+- memorised_harder, memorised_broken_2: both at once.
+
+A person has read `checked` variants of each library, and the verdict knows only what was found there. The gates, which
+look for faults that a simulation does not have, are bypassed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.special import ndtr
+
+from audit.perturb.decide import finding
+from audit.perturb.evidence import run_tests
+from audit.perturb.record import BrokenShare, PerturbCell, Wordings
+from audit.perturb.result import PerturbVerdict
+from audit.perturb.thresholds import PerturbThresholds
+from audit.statistics.contamination_score import article_result
+from audit.statistics.difficulty import beta_shape, shift
+from audit.statistics.paired import FloatArray
+from audit.verdict.result import rounded
+
+N_OPTIONS = 4
+CURVE_DRAWS = 100
+_GRID = np.linspace(0, 1, 4001)
+_NEVER = 10**6  # more references than any run has: no curve
+
+
+@dataclass(frozen=True)
+class PerturbDesign:
+    """What is simulated. checked: variants a person read. replicates: of every model's originals, sampled. accuracy,
+    flip (two wordings disagree), item_correlation (of latent difficulties between models) and reference_spread (half
+    the range of the references' accuracies): 0-1."""
+
+    n: int
+    variants: int
+    references: int
+    checked: int = 150
+    replicates: int = 1
+    accuracy: float = 0.7
+    flip: float = 0.2
+    item_correlation: float = 0.7
+    reference_spread: float = 0.1
+
+
+@dataclass(frozen=True)
+class World:
+    """harder: points lost under the variants by a model of the design's accuracy; uneven: standard deviation of that
+    between models; broken: share of variants without their answer; memorised: share of originals remembered; weaker:
+    how far the references' mean accuracy is below the tested model's."""
+
+    harder: float = 0.0
+    uneven: float = 0.0
+    broken: float = 0.0
+    memorised: float = 0.0
+    weaker: float = 0.0
+
+
+WORLDS: Mapping[str, World] = {
+    "clean": World(),
+    "harder": World(harder=0.05),
+    "uneven": World(harder=0.05, uneven=0.02),
+    "stronger": World(harder=0.05, weaker=0.15),
+    "broken_2": World(broken=0.02),
+    "broken_5": World(broken=0.05),
+    "memorised": World(memorised=0.15),
+    "memorised_harder": World(memorised=0.15, harder=0.05),
+    "memorised_broken_2": World(memorised=0.15, broken=0.02),
+}
+
+# The designs that ship: `calibrated.nearest` picks from them.
+SHIPPED = (
+    *(PerturbDesign(1000, 3, r, checked) for checked in (150, 300) for r in (0, 1, 5)),
+    *(PerturbDesign(n, 3, r) for n in (500, 200) for r in (0, 5)),
+    *(PerturbDesign(1000, v, 5) for v in (1, 9)),
+    PerturbDesign(1000, 3, 5, replicates=2),
+)
+
+
+def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> PerturbCell:
+    """One tested model and its references in a world."""
+    n, r = design.n, design.references
+    means = design.accuracy - world.weaker + design.reference_spread * np.linspace(-1, 1, r) if r > 1 else None
+    accuracies = [design.accuracy, *(means if means is not None else [design.accuracy - world.weaker] * r)]
+    share = design.flip / (2 * design.accuracy * (1 - design.accuracy))
+    latent = _latent(n, r + 1, design.item_correlation, rng)
+    broken = rng.random((design.variants, n)) < world.broken
+    models = []
+    for k, accuracy in enumerate(accuracies):
+        a, b = beta_shape(accuracy, share * 2 * accuracy * (1 - accuracy))
+        theta = np.interp(latent[k], _GRID, _quantiles(a, b))
+        cost = (world.harder + world.uneven * rng.standard_normal()) * accuracy / design.accuracy
+        reworded = np.where(broken, 1 / N_OPTIONS, shift(theta, -min(cost, accuracy), accuracy))
+        original = rng.random((design.replicates, n)) < theta
+        if k == 0:
+            original |= rng.random(n) < world.memorised
+        answers = rng.random((design.variants, n)) < reworded
+        models.append(Wordings(f"model {k}", original.astype(float), answers.astype(float)))
+    found = int(rng.binomial(design.checked, world.broken))
+    return PerturbCell(
+        benchmark="simulated",
+        question_ids=tuple(map(str, range(n))),
+        cluster=np.arange(n),
+        n_options=np.full(n, N_OPTIONS),
+        tested=models[0],
+        references=tuple(models[1:]),
+        broken=BrokenShare(design.checked, found),
+    )
+
+
+def judge(
+    design: PerturbDesign, world: World, thresholds: PerturbThresholds, rng: np.random.Generator
+) -> tuple[bool, bool, bool, bool]:
+    """One model: (beyond reference, brittle, the article's CS > .10 and p < .05, its block at over 5 % of items).
+
+    The curve can only turn a finding away, so it is drawn where the other tests speak for one.
+    """
+    cell = simulate(design, world, rng)
+    tests = run_tests(cell, replace(thresholds, curve_references_min=_NEVER), rng=rng)
+    found = finding(tests, thresholds.alpha)
+    if found == PerturbVerdict.DROP_BEYOND_REFERENCE and len(tests.references) >= thresholds.curve_references_min:
+        found = finding(run_tests(cell, thresholds, rng=rng, n_draws=CURVE_DRAWS), thresholds.alpha)
+    article = article_result(*cell.tested.pair)
+    return (
+        found == PerturbVerdict.DROP_BEYOND_REFERENCE,
+        found == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN,
+        article.triggered,
+        article.blocked,
+    )
+
+
+def calibrate(
+    design: PerturbDesign,
+    *,
+    simulations: int = 300,
+    power_simulations: int = 200,
+    worlds: Mapping[str, World] = WORLDS,
+    thresholds: PerturbThresholds | None = None,
+    seed: int = 42,
+) -> dict[str, Any]:
+    """{"design": ..., "rates": ...}: for each world W the shares (0-1) of models called W_beyond, W_brittle, and by the
+    article's rules W_article_triggered and W_article_blocked, each with its Monte-Carlo standard error W_..._se."""
+    thresholds = thresholds or PerturbThresholds()
+    rates: dict[str, float | None] = {"simulations": simulations, "power_simulations": power_simulations}
+    for k, (name, world) in enumerate(worlds.items()):
+        if world.weaker and not design.references:
+            continue
+        key = [seed, design.n, design.variants, design.references, design.checked, k]
+        key += [design.replicates] if design.replicates > 1 else []
+        rng = np.random.default_rng(key)
+        count = power_simulations if world.memorised else simulations
+        outcomes = np.array([judge(design, world, thresholds, rng) for _ in range(count)], dtype=float)
+        for label, values in zip(
+            ("beyond", "brittle", "article_triggered", "article_blocked"), outcomes.T, strict=True
+        ):
+            rates |= _rate(f"{name}_{label}", values)
+    return {"design": asdict(design), "rates": rates}
+
+
+def calibrate_all(
+    designs: Sequence[PerturbDesign] = SHIPPED,
+    *,
+    simulations: int = 300,
+    power_simulations: int = 200,
+    seed: int = 42,
+    done: Callable[[dict[str, Any]], None] = lambda table: None,
+) -> dict[str, Any]:
+    """The table that ships. done: called with the table so far after every design."""
+    table: dict[str, Any] = {"seed": seed, "thresholds": asdict(PerturbThresholds()), "designs": []}
+    for design in designs:
+        entry = calibrate(design, simulations=simulations, power_simulations=power_simulations, seed=seed)
+        table["designs"].append(entry)
+        done(table)
+    return table
+
+
+def markdown(entries: Sequence[Mapping[str, Any]]) -> str:
+    """The table of the documentation: per cent, one row a design; beyond reference, or brittle without references."""
+    names = list(WORLDS)
+    head = [
+        "n",
+        "variants",
+        "references",
+        "read",
+        "runs of the original",
+        *(n.replace("_", " ") for n in names),
+        "article blocks a clean model",
+    ]
+    lines = [" | ".join(head), " | ".join(["---"] * len(head))]
+    for entry in entries:
+        d, r = entry["design"], entry["rates"]
+        label = "beyond" if d["references"] else "brittle"
+        row = [str(d[k]) for k in ("n", "variants", "references", "checked", "replicates")]
+        row += [_cell(r, f"{name}_{label}") for name in names]
+        lines.append(" | ".join([*row, _cell(r, "clean_article_blocked")]))
+    return "\n".join(f"| {line} |" for line in lines) + "\n"
+
+
+def _cell(rates: Mapping[str, float | None], name: str) -> str:
+    value, error = rates.get(name), rates.get(f"{name}_se")
+    return "-" if value is None or error is None else f"{100 * value:.1f} ± {100 * error:.1f}"
+
+
+@lru_cache(maxsize=64)
+def _quantiles(a: float, b: float) -> FloatArray:
+    """Quantiles of a Beta distribution at _GRID: exact ones take longer than all the rest of a simulation."""
+    found: FloatArray = stats.beta.ppf(_GRID, a, b)
+    return found
+
+
+def _latent(n: int, models: int, correlation: float, rng: np.random.Generator) -> FloatArray:
+    """Uniforms (models, n), correlated between models on the normal scale."""
+    shared, own = rng.standard_normal(n), rng.standard_normal((models, n))
+    uniform: FloatArray = ndtr(np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own)
+    return uniform
+
+
+def _rate(name: str, values: FloatArray) -> dict[str, float | None]:
+    """Mean and standard error; for a rate of exactly 0 or 1 that of one more model with the other outcome."""
+    n, mean = values.size, float(values.mean())
+    spread = float(np.sqrt(mean * (1 - mean))) if 0 < mean < 1 else float(np.sqrt(n) / (n + 1))
+    return {name: rounded(mean), f"{name}_se": rounded(spread / np.sqrt(n))}
+
+
+def main(arguments: Sequence[str], designs: Sequence[PerturbDesign] = SHIPPED, simulations: int = 300) -> int:
+    """Simulate what ships, print one row a design, and write the table to the file named."""
+
+    def keep(table: Mapping[str, Any]) -> None:  # after every design: an interrupted calibration keeps what it has
+        print(markdown(table["designs"][-1:]).splitlines()[2], flush=True)
+        Path(arguments[0]).write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+    calibrate_all(designs, simulations=simulations, power_simulations=2 * simulations // 3, done=keep)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

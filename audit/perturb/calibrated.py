@@ -1,0 +1,70 @@
+"""The calibrated design nearest to a run, and what was measured there (`audit.perturb.calibrate` makes the table)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from math import log
+from typing import Any
+
+from audit.verdict.result import Calibration
+
+
+def load_table() -> dict[str, Any] | None:
+    """The table that ships with the package; None where it was not built in."""
+    path = files("audit") / "data" / "calibration_perturb.json"
+    if not path.is_file():
+        return None
+    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return table
+
+
+def nearest(
+    table: Mapping[str, Any] | None, *, n: int, variants: int, references: int, checked: int
+) -> Calibration | None:
+    """The design with the smallest |log n| + |log N| + |log(1 + R)| + |log checked| / 4. None where there is no table.
+
+    checked: variants that a person read; a run without any is compared as if one had been.
+    """
+    designs = table.get("designs", ()) if table else ()
+    if not designs:
+        return None
+
+    def distance(entry: Mapping[str, Any]) -> float:
+        d = entry["design"]
+        far = abs(log(max(n, 1) / d["n"])) + abs(log(max(variants, 1) / d["variants"]))
+        far += abs(log((1 + references) / (1 + d["references"])))
+        return float(far + abs(log(max(checked, 1) / d["checked"])) / 4)
+
+    found = min(designs, key=distance)
+    return Calibration(design=dict(found["design"]), rates=dict(found["rates"]), sentence=sentence(found))
+
+
+def sentence(entry: Mapping[str, Any]) -> str:
+    """The rates of one design in words."""
+    d, r = entry["design"], entry["rates"]
+    many = d["references"]
+    name = "beyond" if many else "brittle"
+    said = "a drop beyond reference" if many else "brittle"
+    text = (
+        f"Nearest calibrated design: {d['n']} items, {d['variants']} variants an item, {many} reference "
+        f"{'model' if many == 1 else 'models'}, {d['checked']} variants read by a person. Of clean models, this "
+        f"procedure calls {_rate(r, f'clean_{name}')} {said}; with variants that are 5 points harder "
+        f"{_rate(r, f'harder_{name}')}; with 2 % broken variants {_rate(r, f'broken_2_{name}')}, with 5 % "
+        f"{_rate(r, f'broken_5_{name}')}. Of models that remember 15 % of the items it finds "
+        f"{_rate(r, f'memorised_{name}')}."
+    )
+    if many:
+        text += (
+            " Where models differ by 2 points in what rewording costs them, "
+            f"{_rate(r, 'uneven_beyond')} of clean models are called so."
+        )
+    return text
+
+
+def _rate(rates: Mapping[str, float | None], name: str) -> str:
+    value, error = rates.get(name), rates.get(f"{name}_se")
+    if value is None:
+        return "an unmeasured share"
+    return f"{value:.1%}" + (f" (± {error:.1%})" if error is not None else "")

@@ -1,0 +1,156 @@
+"""Evidence and gates -> one of five verdicts, with its reasons. The order is the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from audit.perturb.evidence import Evidence, Tests
+from audit.perturb.gates import failed
+from audit.perturb.result import Decision, PerturbVerdict
+from audit.perturb.thresholds import PerturbThresholds
+from audit.verdict.result import Gate, Status, points
+
+
+def finding(
+    tests: Tests, alpha: float, found_p: float | None = None, beyond_p: float | None = None
+) -> PerturbVerdict | None:
+    """The finding that the tests alone support, or None. p-values after correction over the panel where given."""
+    found = tests.found_p if found_p is None else found_p
+    beyond = tests.beyond_p if beyond_p is None else beyond_p
+    if beyond is not None and not np.isnan(beyond) and beyond <= alpha:
+        return PerturbVerdict.DROP_BEYOND_REFERENCE
+    return PerturbVerdict.BRITTLE_CAUSE_UNKNOWN if found <= alpha else None
+
+
+def decide(
+    evidence: Evidence,
+    gates: Sequence[Gate],
+    thresholds: PerturbThresholds,
+    found_p: float | None = None,
+    beyond_p: float | None = None,
+) -> Decision:
+    """The first that applies: withheld, drop beyond reference, brittle (cause unknown), underpowered, no drop detected.
+
+    A drop counts where the exchange test speaks for it and it is larger than broken variants could make; it is beyond
+    reference where it is larger than the reference models' on both scales, and off their curve where there are ten or
+    more. Small samples keep these error rates, so `underpowered` stands after the findings; what a small sample cannot
+    do is to clear a model, so it stands before `no drop detected`.
+    """
+    blocking = failed(gates)
+    if blocking:
+        return Decision(
+            PerturbVerdict.WITHHELD,
+            tuple(f"{g.name}: {g.detail}" for g in blocking),
+            tuple(g.advice for g in blocking if g.advice),
+        )
+    tests, alpha = evidence.tests, thresholds.alpha
+    found = finding(tests, alpha, found_p, beyond_p)
+    if found is not None and tests.adverse_p is not None and tests.adverse_p > alpha:
+        return Decision(
+            PerturbVerdict.WITHHELD,
+            (
+                "The drop is gone if the answers that could not be read are held against it (variants counted as "
+                "right, originals as wrong): it may come from which answers were readable.",
+            ),
+            ("Read the unreadable replies and mend what makes them so, or read answers by likelihood.",),
+        )
+    fallen = _fallen(evidence, found_p)
+    if found == PerturbVerdict.DROP_BEYOND_REFERENCE:
+        return Decision(
+            found,
+            (fallen, *_above_broken(tests), *_beyond(tests)),
+            (
+                "Treat the score as partly memory of these wordings until shown otherwise: repeat it on fresh "
+                "questions.",
+                "Read the items at the top of the ranked list, with their variants.",
+            ),
+        )
+    if found is not None:
+        return Decision(found, (fallen, *_above_broken(tests), *_not_beyond(tests, alpha)), _what_would_tell(tests))
+    doubt = ""
+    reasons = [f"No drop counts (p={tests.found_p if found_p is None else found_p:.2g})."]
+    if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:
+        doubt = "the drop is no larger than broken variants could make"
+        reasons = [
+            fallen,
+            f"That is not clearly more than the {points(tests.margin or 0.0)} broken variants could make.",
+        ]
+    if any(g.name == "enough_data" and g.status == Status.FAIL for g in gates):
+        seen = points(evidence.detectable) if np.isfinite(evidence.detectable) else "more than any possible drop"
+        reasons.append(
+            f"This design finds a drop of {seen} with {thresholds.power:.0%} power; "
+            f"{points(thresholds.effect_of_interest)} would be of interest."
+        )
+        advice = tuple(g.advice for g in gates if g.name == "enough_data")
+        return Decision(PerturbVerdict.UNDERPOWERED, tuple(reasons), advice, doubt)
+    equivalence = evidence.equivalence
+    shown = "is shown" if equivalence.p_no_larger <= alpha else "is not shown"
+    reasons += [
+        f"The largest drop still compatible with the data is {points(evidence.drop.largest)} (95 %, one-sided).",
+        f"That it is below {points(equivalence.delta)} {shown} (p={equivalence.p_no_larger:.2g}).",
+        "Memory of a fact that was learnt with its answer survives rewording and is not excluded.",
+    ]
+    return Decision(PerturbVerdict.NO_DROP_DETECTED, tuple(reasons), (), doubt)
+
+
+def _fallen(evidence: Evidence, found_p: float | None) -> str:
+    d, p = evidence.drop, evidence.tests.exchange.pvalue
+    text = (
+        f"Accuracy falls by {points(d.drop.estimate)} from the original wordings to the variants (95 % interval "
+        f"{100 * d.drop.low:.1f} to {100 * d.drop.high:.1f}; exchange test p={p:.2g}"
+    )
+    if found_p is None:
+        return text + ")."
+    return text + f"; with the test against broken variants and the panel's correction, {found_p:.2g})."
+
+
+def _above_broken(tests: Tests) -> tuple[str, ...]:
+    if tests.margin is None or tests.broken_p is None:
+        return ("No person read a sample of the variants: broken ones could have made any part of it.",)
+    return (f"That is more than the {points(tests.margin)} broken variants could make (p={tests.broken_p:.2g}).",)
+
+
+def _beyond(tests: Tests) -> tuple[str, ...]:
+    reasons = [
+        f"Counted {_scale(b.scale)}, the drop exceeds that of {b.references} reference "
+        f"{'model' if b.references == 1 else 'models'} by {points(b.difference)} (95 % interval "
+        f"{100 * b.low:.1f} to {100 * b.high:.1f}, p={b.pvalue:.2g})."
+        for b in tests.beyond
+    ]
+    if tests.curve:
+        c = tests.curve
+        reasons.append(
+            f"On the curve through {c.references} reference models, {c.expected:.1%} would be expected where "
+            f"{c.accuracy:.1%} was scored (p={c.pvalue:.2g}"
+            + (")." if tests.curve_counts else "; not asked: the references are too alike to fix a curve).")
+        )
+    return tuple(reasons)
+
+
+def _not_beyond(tests: Tests, alpha: float) -> tuple[str, ...]:
+    if not tests.beyond:
+        left = f" ({len(tests.left_out)} left out: not above chance)" if tests.left_out else ""
+        return (f"No reference models were run{left}: harder variants make the same drop as memory of the wording.",)
+    reasons = list(_beyond(tests))
+    if tests.broken_p is None:
+        reasons.append("Without a human sample of the variants, a drop is not called beyond reference.")
+    else:
+        reasons.append("It is not clearly more than the references lose: harder variants are an explanation.")
+    return tuple(reasons)
+
+
+def _what_would_tell(tests: Tests) -> tuple[str, ...]:
+    out = []
+    if tests.broken_p is None:
+        out.append("Have a person read 150 variants or more (audit.variants review).")
+    if not tests.beyond:
+        out.append("Run reference models on the same items and variants (references=[...]), five or more.")
+    elif tests.beyond[0].references < 5:
+        out.append("Run more reference models: five or more.")
+    return (*out, "Ask fresh questions of the same kind: memory shows as a gap to them.")
+
+
+def _scale(scale: str) -> str:
+    return "in points" if scale == "points" else "as a share of their accuracy above chance"

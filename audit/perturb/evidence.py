@@ -1,0 +1,218 @@
+"""The statistics that a verdict rests on, for one cell. The analysis and the calibration both call `run_tests`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from audit.perturb.items import ItemLevel, item_level
+from audit.perturb.record import PerturbCell, Wordings
+from audit.perturb.thresholds import PerturbThresholds
+from audit.statistics.contamination_score import ArticleResult, FalseAlarms, article_result, false_alarms
+from audit.statistics.exchange import ExchangeResult, exchange_test
+from audit.statistics.multiplicity import holm
+from audit.statistics.paired import FloatArray
+from audit.statistics.performance_curve import N_CURVES, CurveResult
+from audit.statistics.references import BeyondReference, difference_in_differences, reference_curve
+from audit.statistics.resampling import N_RESAMPLES
+from audit.statistics.wording_drop import (
+    Equivalence,
+    RunNoise,
+    WordingDrop,
+    above_broken,
+    equivalence,
+    item_means,
+    mean_of,
+    run_noise,
+    wording_drop,
+    wording_flips,
+)
+
+_CURVE_SE_MAX = 2.0  # of the difference in differences: a curve through bunched references tells nothing
+_REFERENCE_STANDARD_ERRORS = 2.0  # above chance, to serve as a reference: a model that guesses loses nothing
+
+
+@dataclass(frozen=True)
+class Tests:
+    """The p-values that decide, all one-sided.
+
+    exchange: is the original right more often than its other wordings? broken_p: is the drop larger than the upper
+    share of broken variants makes (`margin`, 0-1)? None where no person read a sample. broken_se: its standard error.
+    beyond: difference in differences on both scales, empty without references; curve: from ten references on.
+    adverse_p: the exchange test with every unread answer held against a drop (variants right, originals wrong); None
+    where all were read. left_out: reference models that are not above chance.
+    """
+
+    exchange: ExchangeResult
+    margin: float | None
+    broken_p: float | None
+    drop_se: float
+    beyond: tuple[BeyondReference, ...]
+    curve: CurveResult | None
+    adverse_p: float | None
+    references: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def found_p(self) -> float:
+        """For a drop that counts: the exchange test, and above what broken variants could make where that is known."""
+        return max(self.exchange.pvalue, self.broken_p or 0.0)
+
+    @property
+    def curve_counts(self) -> bool:
+        """Whether the curve is known well enough to be asked: its error is at most twice that of the difference in
+        differences. It is not where the reference models are all about equally good."""
+        return self.curve is not None and bool(self.curve.delta_se <= _CURVE_SE_MAX * self.beyond[0].se)
+
+    @property
+    def beyond_p(self) -> float | None:
+        """For a drop beyond reference: every test must speak for it (intersection-union, so no correction is needed).
+
+        None without references, or where the share of broken variants is not known.
+        """
+        if not self.beyond or self.broken_p is None:
+            return None
+        curve = self.curve.pvalue if self.curve is not None and self.curve_counts else 0.0
+        return max(self.found_p, *(b.pvalue for b in self.beyond), curve)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that `decide` and the report look at, apart from the gates. Accuracies and drops are 0-1.
+
+    flips: chance that two wordings of an item disagree. detectable: the smallest drop that this design finds (above
+    broken variants, and beyond the references where there are some); NaN where nothing varies.
+    alarms: the article's rules on clean models like this one; None where no such model can be simulated.
+    """
+
+    tests: Tests
+    drop: WordingDrop
+    equivalence: Equivalence
+    noise: RunNoise
+    flips: float
+    detectable: float
+    article: ArticleResult
+    alarms: FalseAlarms | None
+    items: ItemLevel
+    chance: float
+
+
+def run_tests(
+    cell: PerturbCell, thresholds: PerturbThresholds, *, rng: np.random.Generator, n_draws: int = N_CURVES
+) -> Tests:
+    """The tests of one cell. Raises DataError where not one item has an original and a variant answered."""
+    pair, chance = cell.tested.pair, cell.chance_items
+    exchange = exchange_test(*pair, cell.cluster if cell.clustered else None, rng=rng)
+    o, v = item_means(*pair)
+    margin = broken_p = None
+    se = mean_of(o - v, cell.cluster).se
+    if cell.broken is not None:
+        broken_p, excess = above_broken(*pair, chance, cell.cluster, cell.broken.upper)
+        se = excess.se
+        margin = cell.broken.upper * max(float(np.nanmean(o - chance)), 0.0)
+    used = [w for w in cell.references if _above_chance(w, cell)]
+    pairs = [w.pair for w in used]
+    beyond: tuple[BeyondReference, ...] = ()
+    curve = None
+    if pairs:
+        beyond = (
+            difference_in_differences(pair, pairs, chance, cell.cluster, scale="points"),
+            difference_in_differences(pair, pairs, chance, cell.cluster, scale="share"),
+        )
+    if len(pairs) >= thresholds.curve_references_min:
+        curve = reference_curve(pair, pairs, chance, cell.cluster, n_draws=n_draws, rng=rng)
+    return Tests(
+        exchange=exchange,
+        margin=margin,
+        broken_p=broken_p,
+        drop_se=se,
+        beyond=beyond,
+        curve=curve,
+        adverse_p=_adverse(cell, rng),
+        references=tuple(w.model for w in used),
+        left_out=tuple(w.model for w in cell.references if w not in used),
+    )
+
+
+def measure(
+    cell: PerturbCell,
+    thresholds: PerturbThresholds,
+    *,
+    rng: np.random.Generator,
+    n_resamples: int = N_RESAMPLES,
+    n_draws: int = N_CURVES,
+) -> Evidence:
+    """Every statistic of one cell."""
+    tests = run_tests(cell, thresholds, rng=rng, n_draws=n_draws)
+    original, variants = cell.tested.pair
+    o, v = item_means(original, variants)
+    flips = wording_flips(variants, original)
+    drop = wording_drop(original, variants, cell.cluster, n_resamples=n_resamples, rng=rng)
+    return Evidence(
+        tests=tests,
+        drop=drop,
+        equivalence=equivalence(mean_of(o - v, cell.cluster), thresholds.effect_of_interest),
+        noise=run_noise(original),
+        flips=flips,
+        detectable=_detectable(tests, len(variants), thresholds),
+        article=article_result(original, variants),
+        alarms=_alarms(drop, variants, flips, rng),
+        items=item_level(cell, thresholds.alpha),
+        chance=cell.chance,
+    )
+
+
+def panel_pvalues(tests: Sequence[Tests]) -> tuple[FloatArray, FloatArray]:
+    """(found, beyond) p-values after Holm over the cells of the panel, NaN where a cell has none.
+
+    Two families: that no cell is called brittle by chance, and that none is called a drop beyond reference by chance.
+    """
+    found = holm([t.found_p for t in tests])
+    beyond = holm([np.nan if t.beyond_p is None else t.beyond_p for t in tests])
+    return found, beyond
+
+
+def _above_chance(wordings: Wordings, cell: PerturbCell) -> bool:
+    """Whether a model can lose anything: its reworded accuracy is above chance by two of its own standard errors."""
+    o, v = item_means(*wordings.pair)
+    if np.isnan(o).all():
+        return False
+    height = mean_of(v - cell.chance_items, cell.cluster)
+    return height.value > _REFERENCE_STANDARD_ERRORS * max(height.se, 1e-12)
+
+
+def _adverse(cell: PerturbCell, rng: np.random.Generator) -> float | None:
+    """The exchange test with unread originals wrong and unread variants right."""
+    original, variants = cell.tested.pair
+    unread = np.isnan(variants) & cell.tested.was_asked
+    lost = np.isnan(original).all(axis=0)
+    if not unread.any() and not lost.any():
+        return None
+    first = np.where(lost, 0.0, original)
+    groups = cell.cluster if cell.clustered else None
+    return exchange_test(first, np.where(unread, 1.0, variants), groups, rng=rng).pvalue
+
+
+def _detectable(tests: Tests, wordings: int, thresholds: PerturbThresholds) -> float:
+    """(t_alpha + t_power) standard errors on top of the margin; NaN where nothing varies or no test can reject."""
+    units = tests.exchange.units
+    if not tests.drop_se > 0 or (wordings + 1.0) ** -units > thresholds.alpha:
+        return float("nan")
+
+    def errors(df: float) -> float:
+        return float(stats.t.isf(thresholds.alpha, df) + stats.t.ppf(thresholds.power, df))
+
+    own = (tests.margin or 0.0) + errors(units - 1) * tests.drop_se
+    return max(own, *(errors(b.df) * b.se for b in tests.beyond), 0.0)
+
+
+def _alarms(drop: WordingDrop, variants: FloatArray, flips: float, rng: np.random.Generator) -> FalseAlarms | None:
+    """A clean model like this one: the accuracy under its variants, and their flips."""
+    answered = int(np.median(np.sum(~np.isnan(variants), axis=0)))
+    ceiling = 2 * drop.variants * (1 - drop.variants)
+    if answered < 1 or not 0 < flips < ceiling:  # NaN flips too: no such model
+        return None
+    return false_alarms(drop.n, answered, drop.variants, flips, rng=rng)

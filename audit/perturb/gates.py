@@ -1,0 +1,316 @@
+"""The gates: can this measurement carry a verdict at all? Each is a function of one cell.
+
+`withholds` tells whether a failure alone withholds the verdict; `enough_data` does not: see `decide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats
+
+from audit.perturb.record import FREE_FORM, PerturbCell
+from audit.perturb.thresholds import PerturbThresholds
+from audit.statistics.chance import chance_check
+from audit.statistics.exchange import first_answered
+from audit.statistics.paired import BoolArray, FloatArray
+from audit.statistics.wording_drop import run_noise, wording_flips
+from audit.verdict.result import MAX_ITEMS, Gate, Status, points
+
+_IMPLAUSIBLE = 1e-3  # probability of an exact accuracy of 1 below which it withholds
+_MARGIN = 3.5  # standard errors by which agreement may fall short of what is expected
+_LIMIT_MIN = 1.5  # a lower limit would let one broken order in ten or more pass
+
+
+def all_gates(cell: PerturbCell, thresholds: PerturbThresholds, detectable: float | None) -> tuple[Gate, ...]:
+    """Every gate, in the order in which the report lists them."""
+    return (
+        parseability(cell, thresholds),
+        above_chance(cell, thresholds),
+        order_of_items(cell, thresholds),
+        noise_floor(cell, thresholds),
+        exact_values(cell),
+        variants_reached_model(cell, thresholds),
+        broken_share(cell, thresholds),
+        enough_data(detectable, thresholds),
+    )
+
+
+def failed(gates: Sequence[Gate]) -> tuple[Gate, ...]:
+    """The gates that failed and withhold the verdict."""
+    return tuple(g for g in gates if g.status == Status.FAIL and g.withholds)
+
+
+def above_chance(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
+    """The original accuracy beats guessing by the given number of standard errors of a guesser.
+
+    Free answers have no chance to speak of: there the standard error is the accuracy's own.
+    """
+    name, limit = "above_chance", thresholds.above_chance_standard_errors
+    source = "mean of 1/k over the questions; conf/verdict: above_chance_standard_errors"
+    values = first_answered(cell.tested.original)
+    answered = ~np.isnan(values)
+    if not answered.any():
+        return _absent(name, limit, source, "The original wordings have no answer.")
+    accuracy, options = float(values[answered].mean()), cell.n_options[answered]
+    if np.any(options == FREE_FORM):
+        chance = float(cell.chance_items[answered].mean())
+        se = float(np.sqrt(max(accuracy * (1 - accuracy), 1e-12) / answered.sum()))
+        z = (accuracy - chance) / se
+    else:
+        check = chance_check(accuracy, options, limit)
+        chance, z = check.chance, check.z
+    return _gate(
+        name,
+        z > limit,
+        z,
+        limit,
+        source,
+        f"Accuracy ({accuracy:.3f}) is {'above' if z > limit else 'not above'} guessing ({chance:.3f}) by {limit:g} "
+        "standard errors.",
+        "A model that guesses has no score to audit: check the prompt, the reading of answers and the gold labels, or "
+        "take an easier benchmark.",
+        numbers={"accuracy": accuracy, "chance": chance},
+    )
+
+
+def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
+    """Share of asked wordings with a readable answer, by arm, with its 95 % interval (Wilson). number: the lowest.
+
+    An arm is one replicate of the original or one rank of variant, so that one unreadable set does not hide in a mean.
+    """
+    name, limit = "parseability", thresholds.answered_share_min
+    source = "li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min"
+    arms: list[tuple[str, FloatArray, BoolArray]] = [
+        (f"original #{k}", row, np.ones(cell.n, dtype=bool)) for k, row in enumerate(cell.tested.original)
+    ]
+    arms += [(f"variant {j + 1}", row, cell.tested.was_asked[j]) for j, row in enumerate(cell.tested.variants)]
+    shares: dict[str, float] = {}
+    numbers: dict[str, float | None] = {}
+    unread: dict[str, BoolArray] = {}
+    for arm, row, asked in arms:
+        total = int(asked.sum())
+        if not total:
+            continue
+        read = int(np.sum(~np.isnan(row) & asked))
+        interval = stats.binomtest(read, total).proportion_ci(0.95, method="wilson")
+        shares[arm], unread[arm] = read / total, np.isnan(row) & asked
+        numbers |= {arm: read / total, f"{arm}_low": float(interval.low), f"{arm}_high": float(interval.high)}
+    worst = min(shares, key=lambda a: shares[a])
+    low, high = numbers[f"{worst}_low"], numbers[f"{worst}_high"]
+    return _gate(
+        name,
+        shares[worst] >= limit,
+        shares[worst],
+        limit,
+        source,
+        f"{shares[worst]:.1%} (95 % interval {low:.1%} to {high:.1%}) of the answers to {worst} can be read, "
+        f"the lowest of {len(shares)} arms.",
+        "Read some unreadable replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
+        "letter_logprob or option_text.",
+        numbers=numbers,
+        items=_ids(cell, unread[worst]),
+    )
+
+
+def noise_floor(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
+    """Replicates of the original differ only in their seeds, so they are equally accurate: Cochran's Q over them."""
+    name, limit = "noise_floor", thresholds.noise_floor_alpha
+    source = "ours; Cochran's Q between replicates of the original; conf/verdict: noise_floor_alpha"
+    noise = run_noise(cell.tested.original)
+    if np.isnan(noise.pvalue):
+        detail = (
+            f"{noise.replicates} replicate of the original, or none that share an answered question: no noise floor."
+        )
+        return _absent(name, limit, source, detail)
+    return _gate(
+        name,
+        noise.pvalue > limit,
+        noise.pvalue,
+        limit,
+        source,
+        f"The {noise.replicates} replicates of the original differ "
+        f"{'by no more' if noise.pvalue > limit else 'more'} than chance explains (p={noise.pvalue:.2g}); "
+        f"{noise.flipped:.1%} of outcomes change from one to the next.",
+        "Something other than the seed changed between runs of the same prompt: compare their shards (engine, prompts, "
+        "truncated replies), and repeat the run.",
+        numbers={"replicates": float(noise.replicates), "flipped": noise.flipped, "sd": noise.sd_difference},
+    )
+
+
+def exact_values(cell: PerturbCell) -> Gate:
+    """Values that real data rarely give: an accuracy of exactly 0 or 1, or not one answer that differs by wording.
+
+    An exact 1 that the accuracy over all wordings makes likely enough (1 in 1,000) is printed and withholds nothing.
+    """
+    arms = [("the original", row) for row in cell.tested.original]
+    arms += [(f"variant {j + 1}", row) for j, row in enumerate(cell.tested.variants)]
+    everything = np.concatenate([cell.tested.original, cell.tested.variants])
+    pooled = float(np.nanmean(everything)) if np.any(~np.isnan(everything)) else float("nan")
+    alarms: list[str] = []
+    harmless: list[str] = []
+    for arm, row in arms:
+        answers = row[~np.isnan(row)]
+        if answers.size and answers.mean() in (0.0, 1.0):
+            likely = answers.mean() == 1.0 and pooled < 1 and len(arms) * pooled**answers.size > _IMPLAUSIBLE
+            (harmless if likely else alarms).append(f"accuracy of exactly {answers.mean():.0f} under {arm}")
+    flips = wording_flips(cell.tested.variants, cell.tested.original)
+    gap = cell.tested.variants - first_answered(cell.tested.original)
+    if np.any(~np.isnan(gap)) and not np.nansum(np.abs(gap)) and not flips > 0:
+        alarms.append("no answer differs between any two wordings: every interval has zero width")
+    found = [*alarms, *harmless]
+    return Gate(
+        name="exact_values",
+        status=Status.FAIL if found else Status.PASS,
+        number=float(len(found)),
+        threshold=0.0,
+        source="eight cells of song2026's Table 2 are exactly 0.00, worse than guessing",
+        detail=("Found " + "; ".join(found[:5]) + "." + ("" if alarms else " At this accuracy that is likely enough."))
+        if found
+        else "No accuracy is exactly 0 or 1, and answers differ between wordings.",
+        advice="Look at the raw replies: such values usually come from unread answers, wrong labels or variants that "
+        "never reached the model."
+        if alarms
+        else "",
+        withholds=bool(alarms) or not harmless,
+    )
+
+
+def variants_reached_model(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
+    """A variant whose request has the hash of the original's, or of another variant's, tests nothing.
+
+    number: the share of such rows.
+    """
+    name, limit = "variants_reached_model", thresholds.noop_share_max
+    source = "request_sha256 over the tokens that the model was sent; conf/verdict: noop_share_max"
+    counts = cell.requests
+    if counts is None or not counts.compared:
+        return _absent(name, limit, source, "The hashes of the requests were not compared.")
+    share = (counts.same_as_original + counts.repeated) / counts.compared
+    return _gate(
+        name,
+        share <= limit,
+        share,
+        limit,
+        source,
+        f"Of {counts.compared} requests with a variant, {counts.same_as_original} were the original's and "
+        f"{counts.repeated} another variant's.",
+        "Look at the prompts that were sent: the variant is dropped by the template, cut off, or the same text.",
+        items=counts.items,
+    )
+
+
+def broken_share(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
+    """The upper 95 % limit of the share of variants whose gold answer is lost, from a sample that a person read."""
+    name, limit = "broken_share", thresholds.broken_share_max
+    source = "Clopper-Pearson upper limit of the human sample of the library; conf/verdict: broken_share_max"
+    broken = cell.broken
+    if broken is None:
+        return _absent(name, limit, source, "No person read a sample of the variants: broken ones cannot be ruled out.")
+    return _gate(
+        name,
+        broken.upper <= limit,
+        broken.upper,
+        limit,
+        source,
+        f"{broken.broken} of {broken.checked} variants that a person read are broken: at most {broken.upper:.1%} of "
+        f"all ({broken.confidence:.0%}).",
+        "Read more variants (audit.variants review), or build a library with stricter gates.",
+        numbers={"checked": float(broken.checked), "broken": float(broken.broken), "share": broken.share},
+    )
+
+
+def enough_data(detectable: float | None, thresholds: PerturbThresholds) -> Gate:
+    """The drop that this design finds against the effect of interest. A failure alone means `underpowered`."""
+    name, limit = "enough_data", thresholds.effect_of_interest
+    source = "the drop's standard error, the margin for broken variants and the references; conf: effect_of_interest"
+    if detectable is None:
+        return _absent(name, limit, source, "There is no item with an original and a variant.", withholds=False)
+    seen = points(detectable) if np.isfinite(detectable) else "larger than any possible"
+    return _gate(
+        name,
+        bool(detectable <= limit),  # false for NaN: nothing varies, nothing can be told
+        detectable,
+        limit,
+        source,
+        f"The smallest drop that this design finds with {thresholds.power:.0%} power is {seen}; the drop of interest "
+        f"is {points(limit)}.",
+        "Take more items first, then more variants an item; have a person read more variants; add reference models.",
+        withholds=False,
+    )
+
+
+def order_of_items(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
+    """Item i must be item i in every arm: right and wrong originals must agree with the variants of the same items.
+
+    number: z = correlation x sqrt(n - 1) of the original with the mean of the variants. It is judged where the
+    variants agree well enough among themselves to expect a clear one (their agreement, stepped up by Spearman-Brown).
+    """
+    name, limit = "order_of_items", thresholds.order_z_min
+    source = "ours; conf/verdict: order_z_min, order_items_min"
+    first, variants = first_answered(cell.tested.original), cell.tested.variants
+    complete = ~np.isnan(first) & ~np.isnan(variants).any(axis=0)
+    x, v = first[complete], variants[:, complete]
+    if x.size < thresholds.order_items_min or len(v) < 2 or x.std() == 0:
+        detail = f"Needs {thresholds.order_items_min:g} complete items with two variants, right and wrong ones; found "
+        return _absent(name, limit, source, f"{detail}{x.size} items with {len(v)}.")
+    varying = v[v.std(axis=1) > 0]
+    pairs = np.corrcoef(varying)[np.triu_indices(len(varying), 1)] if len(varying) > 1 else np.zeros(0)
+    one = max(float(pairs.mean()), 0.0) if pairs.size else 0.0
+    y, root = v.mean(axis=0), float(np.sqrt(x.size - 1))
+    expected = one / np.sqrt((1 + (len(v) - 1) * one) / len(v)) if one else 0.0  # corr of one with the mean of N others
+    spread = float(np.sqrt(max(1 + stats.skew(x) * stats.skew(y) * expected, 1.0))) if y.std() > 0 else 1.0
+    allowed = min(limit, expected * root - _MARGIN * spread)
+    if y.std() == 0 or allowed < _LIMIT_MIN:
+        return _absent(name, limit, source, "The variants agree too little among themselves to tell an order by them.")
+    z = float(np.corrcoef(x, y)[0, 1]) * root
+    return _gate(
+        name,
+        z >= allowed,
+        z,
+        allowed,
+        source,
+        f"Right and wrong originals agree with the variants of the same items {z:.1f} standard errors better than with "
+        f"shuffled ones; {expected * root:.0f} are expected from the variants among themselves.",
+        "The rows of the originals seem to belong to other items than those of the variants: compare one id in both.",
+        numbers={"expected_z": float(expected * root), "items": float(x.size)},
+    )
+
+
+def _gate(
+    name: str,
+    passed: bool,
+    number: float,
+    threshold: float,
+    source: str,
+    detail: str,
+    advice: str,
+    *,
+    withholds: bool = True,
+    numbers: dict[str, float | None] | None = None,
+    items: tuple[str, ...] = (),
+) -> Gate:
+    passed = bool(passed)
+    shown = () if passed else tuple(sorted(items))
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=float(number),
+        threshold=float(threshold),
+        source=source,
+        detail=detail,
+        advice="" if passed else advice,
+        withholds=withholds,
+        items=shown[:MAX_ITEMS],
+        item_count=len(shown),
+        numbers=dict(numbers or {}),
+    )
+
+
+def _absent(name: str, threshold: float, source: str, detail: str, *, withholds: bool = True) -> Gate:
+    return Gate(name, Status.NOT_APPLICABLE, None, float(threshold), source, detail, withholds=withholds)
+
+
+def _ids(cell: PerturbCell, mask: BoolArray) -> tuple[str, ...]:
+    return tuple(q for q, hit in zip(cell.question_ids, mask, strict=True) if hit)

@@ -1,0 +1,132 @@
+"""What the analysis of one cell (model x benchmark) starts from: arrays of answers, nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from audit.errors import DataError
+from audit.statistics.paired import BoolArray, FloatArray, IntArray
+
+FREE_FORM = 0  # options of an item that is answered freely, such as with a number: chance 0
+
+
+@dataclass(frozen=True)
+class Wordings:
+    """One model's answers to n items. original: (K, n) replicates; variants: (N, n). 1 right, 0 wrong, NaN no answer.
+
+    asked: (N, n), false where the library has no such variant of the item; None where it has all. What was asked and is
+    NaN was unread, cut off or failed.
+    """
+
+    model: str
+    original: FloatArray
+    variants: FloatArray
+    asked: BoolArray | None = None
+
+    @property
+    def was_asked(self) -> BoolArray:
+        return np.ones(self.variants.shape, dtype=bool) if self.asked is None else self.asked
+
+    @property
+    def pair(self) -> tuple[FloatArray, FloatArray]:
+        return self.original, self.variants
+
+
+@dataclass(frozen=True)
+class BrokenShare:
+    """People read `checked` variants drawn at random and found `broken` whose gold answer is lost."""
+
+    checked: int
+    broken: int
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.broken <= self.checked or self.checked < 1:
+            raise DataError(
+                f"A sample of variants has 0 <= broken <= checked and checked >= 1, such as BrokenShare(150, 0); found "
+                f"{self.broken} of {self.checked}. Where nobody read any, give None."
+            )
+
+    @property
+    def share(self) -> float:
+        return self.broken / self.checked
+
+    @property
+    def upper(self) -> float:
+        """One-sided upper limit of the share (Clopper & Pearson 1934, Biometrika 26): 2.0 % for 0 of 150."""
+        if self.broken == self.checked:
+            return 1.0
+        return float(stats.beta.ppf(self.confidence, self.broken + 1, self.checked - self.broken))
+
+
+@dataclass(frozen=True)
+class RequestCounts:
+    """Rows of variants whose request (`request_sha256`) was compared with the others of the same item.
+
+    same_as_original: sent the very request of the original; repeated: that of another variant. items: their ids.
+    """
+
+    compared: int
+    same_as_original: int
+    repeated: int = 0
+    items: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PerturbCell:
+    """One model on one benchmark, and the reference models on the same items and variants.
+
+    cluster: (n,) index 0..G-1 of what resampling keeps whole. n_options: (n,), FREE_FORM for a free answer.
+    broken: None where no person read a sample. requests: None where no hashes were kept.
+    """
+
+    benchmark: str
+    question_ids: tuple[str, ...]
+    cluster: IntArray
+    n_options: IntArray
+    tested: Wordings
+    references: tuple[Wordings, ...] = ()
+    broken: BrokenShare | None = None
+    requests: RequestCounts | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.question_ids)
+        if self.cluster.shape != (n,) or self.n_options.shape != (n,):
+            raise DataError(
+                f"{self.benchmark}: {n} items need clusters and options of shape ({n},); found "
+                f"{self.cluster.shape} and {self.n_options.shape}."
+            )
+        for w in (self.tested, *self.references):
+            shapes = (w.original.shape, w.variants.shape, w.was_asked.shape)
+            if any(len(s) != 2 or s[1] != n for s in shapes) or w.was_asked.shape != w.variants.shape:
+                raise DataError(
+                    f"{w.model} on {self.benchmark}: expected an original (K, {n}) and variants and asked (N, {n}); "
+                    f"found {', '.join(map(str, shapes))}."
+                )
+            for values in w.pair:
+                if not np.all(np.isnan(values) | (values == 0) | (values == 1)):
+                    raise DataError(f"{w.model} on {self.benchmark}: an answer is 1, 0 or NaN; found another value.")
+            if np.any(~np.isnan(w.variants) & ~w.was_asked):
+                raise DataError(f"{w.model} on {self.benchmark}: a variant that was not asked has an answer.")
+
+    @property
+    def n(self) -> int:
+        return len(self.question_ids)
+
+    @property
+    def chance_items(self) -> FloatArray:
+        """(n,) accuracy of guessing each item: 1 / options, 0 for a free answer."""
+        options = self.n_options.astype(float)
+        return np.where(options > 0, 1 / np.maximum(options, 1), 0.0)
+
+    @property
+    def chance(self) -> float:
+        return float(self.chance_items.mean())
+
+    @property
+    def clustered(self) -> bool:
+        """Whether some items share a cluster."""
+        return bool(np.unique(self.cluster).size < self.n)

@@ -1,0 +1,48 @@
+"""The five verdicts, and all that is said of one cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from audit.perturb.evidence import Evidence
+from audit.verdict.result import Calibration, Gate
+
+
+class PerturbVerdict(StrEnum):
+    """In the order in which they are tried."""
+
+    WITHHELD = "withheld"
+    DROP_BEYOND_REFERENCE = "drop_beyond_reference"
+    BRITTLE_CAUSE_UNKNOWN = "brittle_cause_unknown"
+    UNDERPOWERED = "underpowered"
+    NO_DROP_DETECTED = "no_drop_detected"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A verdict, why, and what to do about it. doubt: where a drop was not counted, the reason in a few words."""
+
+    verdict: PerturbVerdict
+    reasons: tuple[str, ...]
+    what_to_do: tuple[str, ...] = ()
+    doubt: str = ""
+
+
+@dataclass(frozen=True)
+class PerturbResult:
+    """The verdict on one model and benchmark, with its evidence (None where nothing could be compared).
+
+    found_p, beyond_p: after Holm over the panel; None where not tested.
+    """
+
+    model: str
+    benchmark: str
+    decision: Decision
+    headline: str
+    cannot_exclude: tuple[str, ...]
+    gates: tuple[Gate, ...]
+    evidence: Evidence | None
+    found_p: float | None
+    beyond_p: float | None
+    calibration: Calibration | None

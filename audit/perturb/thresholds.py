@@ -1,0 +1,39 @@
+"""The thresholds of the gates and verdicts of this audit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from audit.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class PerturbThresholds:
+    """Shares, accuracies and drops are 0-1.
+
+    broken_share_max: upper limit of the share of broken variants above which no verdict is given. curve_references_min:
+    from so many reference models on, ConStat's curve must agree too. order_*: see `gates.order_of_items`.
+    """
+
+    alpha: float = 0.05
+    power: float = 0.8
+    effect_of_interest: float = 0.05
+    above_chance_standard_errors: float = 2.0
+    answered_share_min: float = 0.95
+    noop_share_max: float = 0.01
+    noise_floor_alpha: float = 0.001
+    broken_share_max: float = 0.10
+    order_z_min: float = 2.5
+    order_items_min: int = 30
+    curve_references_min: int = 10
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
+                raise ConfigError(
+                    f"Threshold {field.name} is {value!r}; expected a number of at least 0, such as {field.default}."
+                )
+        for name in ("alpha", "power", "effect_of_interest"):
+            if not 0 < getattr(self, name) < 1:
+                raise ConfigError(f"Threshold {name} is {getattr(self, name)}; expected 0 < {name} < 1, such as 0.05.")

@@ -1,0 +1,101 @@
+"""The plain sentences: a headline, and what the instrument cannot exclude. They never say more than it sees.
+
+It sees that a model is better at the published wording than at others. A fact that was learnt with its answer survives
+rewording, so "no drop" is no clean bill; and wordings that are harder for this model look like memory of the original.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.perturb.evidence import Evidence
+from audit.perturb.record import PerturbCell
+from audit.perturb.result import Decision, PerturbVerdict
+from audit.verdict.result import points
+
+# What a failing gate means in a headline, after "because".
+BECAUSE = {
+    "parseability": "too many answers could not be read",
+    "above_chance": "the model is not clearly better than guessing",
+    "order_of_items": "the items do not match between the original wordings and the variants",
+    "noise_floor": "repeated runs of the same prompt differ by more than chance",
+    "exact_values": "some figures are suspiciously exact",
+    "variants_reached_model": "the variants did not reach the model",
+    "broken_share": "too many variants may have lost their answer",
+}
+
+
+def headline(
+    model: str, benchmark: str, decision: Decision, evidence: Evidence | None, failing: tuple[str, ...]
+) -> str:
+    """One sentence. failing: names of the gates that withhold the verdict."""
+    if evidence is None or decision.verdict == PerturbVerdict.WITHHELD:
+        because = ", and ".join(BECAUSE.get(name, name) for name in failing)
+        if not because:
+            because = "the comparison could not be made" if evidence is None else "the drop hangs on unread answers"
+        return f"No verdict on {model} and {benchmark}: {because}."
+    drop, tests = evidence.drop, evidence.tests
+    score, lost = f"{drop.original:.0%}", points(drop.drop.estimate)
+    if decision.verdict == PerturbVerdict.DROP_BEYOND_REFERENCE:
+        least = min(tests.beyond, key=lambda b: b.difference)
+        r = least.references
+        return (
+            f"{model} loses {lost} on {benchmark} when its questions are reworded, {points(least.difference)} more "
+            f"than {r} reference {'model does' if r == 1 else 'models do'}: part of its score of {score} hangs on the "
+            "published wording, as it would if that were remembered."
+        )
+    if decision.verdict == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN:
+        why = (
+            "no reference model was run, so it may remember the wording, or the variants may be harder"
+            if not tests.beyond
+            else "no person checked the variants, so broken ones may be the cause"
+            if tests.broken_p is None
+            else "that is not clearly more than the reference models lose, so the variants may simply be harder"
+        )
+        return f"{model} loses {lost} on {benchmark} when its questions are reworded; {why}."
+    if decision.verdict == PerturbVerdict.UNDERPOWERED:
+        seen = f"a drop below {points(evidence.detectable)}" if np.isfinite(evidence.detectable) else "any drop"
+        extra = f" ({decision.doubt})" if decision.doubt else ""
+        return (
+            f"Too little data to judge {model} on {benchmark}: {seen} could go unseen{extra}, so its score of {score} "
+            "is neither cleared nor doubted."
+        )
+    if decision.doubt:
+        return (
+            f"No drop is counted for {model} on {benchmark} at its score of {score}: {decision.doubt}. It could be "
+            f"{points(drop.largest)} at most (95 % limit). An answer that was learnt as such would survive rewording."
+        )
+    return (
+        f"No sign that {model} hangs on the wording of {benchmark} at its score of {score}: rewording costs at most "
+        f"{points(drop.largest)} (95 % limit). An answer that was learnt as such would survive rewording unseen."
+    )
+
+
+def cannot_exclude(cell: PerturbCell, evidence: Evidence | None) -> tuple[str, ...]:
+    """What stays open whatever the verdict, and what stays open because a control was not run."""
+    out = ["that answers were learnt as facts, which rewording does not disturb"]
+    if evidence is None:
+        return tuple(out)
+    tests = evidence.tests
+    if not tests.beyond:
+        out.append("that the variants are harder than the original wordings, for any model")
+    elif tests.beyond[0].references == 1:
+        out.append("that models differ in how much rewording costs them: with one reference this cannot be seen")
+    else:
+        r, tau = tests.beyond[0].references, max(b.tau for b in tests.beyond)
+        out.append(
+            f"that rewording suits this model less for reasons of its own: the {r} reference models differ by "
+            f"{points(tau)} beyond sampling, an uncertain figure from so few"
+            if r < 10
+            else f"that rewording suits this model less than any of {r} references, whose drops differ by {points(tau)}"
+        )
+        out.append("that the reference models remember the same wordings, which would hide memory of this one")
+    if cell.broken is None:
+        out.append("that some variants lost their answer: no person read a sample")
+    if evidence.noise.replicates < 2:
+        out.append("that answers to one and the same prompt vary from run to run (original_replicates=2 shows it)")
+    if not evidence.items.can_flag:
+        out.append(
+            f"which items are affected: with these variants no item's p can be below {evidence.items.smallest_p:.2g}"
+        )
+    return tuple(out)

@@ -1,0 +1,188 @@
+"""The exact exchange test: is the original wording one of N + 1 wordings like the others?
+
+If nothing is special about the original, then which of an item's N + 1 wordings is called the original is arbitrary.
+Given that an item is right under s of its M answered wordings, its original is right with probability s / M. The number
+T of items that are right as published is then a sum of independent yes/no draws with these probabilities (Poisson-
+binomial): its tail is the p-value, exact at any n. With one variant an item it is the exact McNemar test.
+
+A small p says that the original wording is easier than the others. Memory of it makes it so; so do variants that are
+harder, or broken, for every model: see `audit.statistics.references`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from audit.errors import DataError
+from audit.statistics.drawing import choice_totals, cluster_sums, patterns
+from audit.statistics.paired import BoolArray, FloatArray, IntArray
+from audit.statistics.resampling import N_RESAMPLES
+
+
+@dataclass(frozen=True)
+class ExchangeResult:
+    """right: items right under the original wording; expected: of the n compared, if wordings are exchangeable.
+
+    pvalue: one-sided, P(T >= right). exact: from the Poisson-binomial distribution; else from random relabelling of
+    whole clusters. n: items answered under the original and at least one variant. units: independent items or clusters.
+    """
+
+    right: float
+    expected: float
+    pvalue: float
+    exact: bool
+    n: int
+    units: int
+
+
+@dataclass(frozen=True)
+class AffectedItems:
+    """At least `lower` items are easier in the original wording than exchangeable wordings allow, with `confidence`.
+
+    estimate: right - expected, the excess of items right as published. n: items compared.
+    """
+
+    lower: int
+    confidence: float
+    estimate: float
+    n: int
+
+
+def first_answered(original: FloatArray) -> FloatArray:
+    """(K, n) replicates of the original -> (n,): the first answered one.
+
+    Replicates of one wording are more alike than different wordings, so they are no further wordings to exchange: a
+    test that counted them as such would reject too often.
+    """
+    runs = np.atleast_2d(np.asarray(original, dtype=float))
+    first = np.argmax(~np.isnan(runs), axis=0)
+    answered: FloatArray = runs[first, np.arange(runs.shape[1])]
+    return answered
+
+
+def right_of_answered(original: FloatArray, variants: FloatArray) -> tuple[FloatArray, IntArray, IntArray, BoolArray]:
+    """(original (n,), right wordings s (n,), answered wordings M (n,), compared (n,)) with the original counted in.
+
+    original: (n,), or (K, n) of which the first answered replicate counts. variants: (N, n). Values 0, 1 or NaN.
+    """
+    first, others = first_answered(original), np.atleast_2d(np.asarray(variants, dtype=float))
+    if first.shape[0] != others.shape[1]:
+        raise DataError(
+            f"The original has {first.shape[0]} items and the variants {others.shape[1]}: expected (n,) and (N, n) "
+            "over the same items."
+        )
+    everything = np.concatenate([first[None], others])
+    there = ~np.isnan(everything)
+    if np.any(there & (everything != 0) & (everything != 1)):
+        raise DataError("An exchange of wordings needs answers that are 0, 1 or NaN; found a value between.")
+    answered = there.sum(axis=0)
+    return first, np.nansum(everything, axis=0).astype(np.int64), answered, there[0] & (answered > 1)
+
+
+def exchange_test(
+    original: FloatArray,
+    variants: FloatArray,
+    cluster: IntArray | None = None,
+    *,
+    rng: np.random.Generator,
+    n_permutations: int = N_RESAMPLES,
+) -> ExchangeResult:
+    """One-sided test that the original wording is right more often than the other wordings of the same items.
+
+    Parameters
+    ----------
+    original : (n,) or (K, n), variants : (N, n)
+        1, 0 or NaN; an item may have fewer variants.
+    cluster : (n,) or None
+        Items that share a text which was reworded for all of them at once. With clusters of more than one item, which
+        of the N + 1 wordings is called the original is drawn for the whole cluster (items whose wordings are
+        independent may be exchanged so too), a wording without an answer counting as the item's mean. That is exact up
+        to missing answers, and to the Monte-Carlo error of `n_permutations`; rng is used for nothing else.
+
+    Examples
+    --------
+    Ten items right as published and wrong in their one other wording, two the other way round: McNemar's p.
+
+    >>> o, v = np.repeat([1.0, 0.0], [10, 2]), np.repeat([0.0, 1.0], [10, 2])
+    >>> round(exchange_test(o, v, rng=np.random.default_rng(0)).pvalue, 6)
+    0.019287
+    """
+    first, right, answered, compared = right_of_answered(original, variants)
+    if not compared.any():
+        raise DataError("Not one item has an answer under the original and a variant: nothing can be exchanged.")
+    chance = right[compared] / answered[compared]
+    total, expected, n = float(first[compared].sum()), float(chance.sum()), int(compared.sum())
+    groups = None if cluster is None else np.asarray(cluster)[compared]
+    units = n if groups is None else int(np.unique(groups).size)
+    if groups is None or units == n:
+        return ExchangeResult(total, expected, tail(chance, total), True, n, units)
+    everything = np.concatenate([first[None], np.atleast_2d(variants)])[:, compared]
+    deviation = cluster_sums(np.nan_to_num(everything - chance, nan=0.0), groups)  # (N + 1, clusters)
+    pattern, count = patterns(np.sort(deviation[:, np.any(deviation != 0, axis=0)], axis=0))
+    drawn = choice_totals(pattern[None], count, n_permutations, rng)[:, 0] if count.size else np.zeros(n_permutations)
+    p = (1 + int(np.sum(drawn >= deviation[0].sum() - 1e-9))) / (n_permutations + 1)
+    return ExchangeResult(total, expected, p, False, n, units)
+
+
+def tail(chances: FloatArray, at_least: float) -> float:
+    """P(X >= at_least) for a sum X of independent yes/no draws with these chances (n,): Poisson-binomial, exact.
+
+    Draws with equal chances are taken together as a binomial, and the few binomials are convolved.
+    """
+    value, count = np.unique(np.asarray(chances, dtype=float), return_counts=True)
+    pmf = np.ones(1)
+    for p, c in zip(value, count, strict=True):
+        pmf = np.convolve(pmf, stats.binom.pmf(np.arange(c + 1), c, p))
+    from_ = max(int(np.ceil(at_least - 1e-9)), 0)
+    return float(min(pmf[from_:].sum(), 1.0))
+
+
+def item_pvalues(original: FloatArray, variants: FloatArray) -> FloatArray:
+    """Exact p (n,) of each item: s / M where the original is right, 1 where it is wrong, NaN where not compared.
+
+    Never below 1 / (N + 1), which is reached where the original alone is right: with one answer a wording, an item
+    cannot say more. p <= .05 needs N = 19.
+    """
+    first, right, answered, compared = right_of_answered(original, variants)
+    p = np.full(first.shape, np.nan)
+    p[compared] = np.where(first[compared] == 1, right[compared] / answered[compared], 1.0)
+    return p
+
+
+def affected_items(original: FloatArray, variants: FloatArray, confidence: float = 0.95) -> AffectedItems:
+    """A lower bound on how many items are easier in the original wording.
+
+    If at most m items are affected, then without these the rest is exchangeable. So m is refuted when the exchange test
+    rejects after any m items were taken out. Taking out an item that is wrong as published never helps; of those that
+    are right, taking out the ones with the smallest s / M leaves the largest total for the rest (stochastically), so
+    that one choice is the worst case, and `lower` is the smallest m that is not refuted. The bound is simultaneous
+    over all m (closed testing), and it is the "attributable effect" of Rosenbaum (2001), Biometrika 88, in one-sided
+    form. It counts what the original wording gains, whatever the reason; items must have been reworded independently.
+    """
+    first, right, answered, compared = right_of_answered(original, variants)
+    chance = right[compared] / answered[compared]
+    is_right = first[compared] == 1
+    wrong, taken = chance[~is_right], np.sort(chance[is_right])  # the first m of `taken` are the worst case for m
+    alpha = 1 - confidence
+
+    def refuted(m: int) -> bool:
+        return tail(np.concatenate([wrong, taken[m:]]), float(taken.size - m)) <= alpha
+
+    lower = _first_false(refuted, taken.size)
+    return AffectedItems(lower, confidence, float(taken.size - chance.sum()), int(compared.sum()))
+
+
+def _first_false(holds: Callable[[int], bool], end: int) -> int:
+    """Smallest m in 0..end where `holds` is false (it is true before and false after); end where it never is."""
+    low, high = 0, end
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            low = middle + 1
+        else:
+            high = middle
+    return low

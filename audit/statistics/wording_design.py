@@ -1,0 +1,126 @@
+"""What a design of n items and N rewordings can see, before it is run (normal approximation).
+
+An item's two wordings disagree with probability d ("flip"), so that one answer has a variance of d / 2 given the item,
+and the drop of one model a standard error of sqrt(d / 2 (1 + 1 / N) / n). R reference models on the same items add
+1 / R of that. Memory of some items, which spreads the drop over items, adds a little more and is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from audit.errors import DataError
+
+ARTICLE_MODES = (0, 2, 4, 9)  # rewordings an item: 1x, 3x, 5x and 10x calls
+# The article's column "Statistical Confidence", by rewordings an item.
+ARTICLE_CLAIMS = {
+    0: "None (no contamination signal)",
+    2: "Moderate (p < 0.10 achievable)",
+    4: "High (p < 0.05 stable)",
+    9: "Very High (p < 0.01 achievable)",
+}
+
+
+@dataclass(frozen=True)
+class VolumeRow:
+    """One row of the article's table for this design.
+
+    calls: of the tested model, originals and rewordings. smallest_item_p: 1 / (N + 1), below which no valid p-value of
+    one item can be (NaN without rewordings). detectable: drop (0-1) found over all items with the power asked for;
+    beyond_reference: the same against the reference models (NaN without). article: its claim; valid: what can be said.
+    """
+
+    variants: int
+    calls: int
+    relative_cost: int
+    smallest_item_p: float
+    standard_error: float
+    detectable: float
+    beyond_reference: float
+    article: str
+    valid: str
+
+
+def drop_standard_error(
+    n: int, variants: int, discordance: float, *, references: int = 0, design_effect: float = 1.0
+) -> float:
+    """Standard error of a drop (references=0), or of a difference in differences against R reference models.
+
+    design_effect: variance inflation where items share a text (1 for independent items).
+
+    >>> round(drop_standard_error(500, 3, 0.2), 4), round(drop_standard_error(1000, 1, 0.2), 4)
+    (0.0163, 0.0141)
+    """
+    if n < 1 or variants < 1 or not 0 <= discordance <= 1 or references < 0 or design_effect <= 0:
+        raise DataError(
+            "A design needs n >= 1 items, at least one rewording, a discordance in [0, 1] and references >= 0, such as "
+            f"drop_standard_error(500, 3, 0.2); found {n}, {variants}, {discordance}, {references}."
+        )
+    own = discordance / 2 * (1 + 1 / variants) / n * design_effect
+    return float(np.sqrt(own * (1 + (1 / references if references else 0))))
+
+
+def detectable_drop(
+    n: int,
+    variants: int,
+    discordance: float,
+    *,
+    references: int = 0,
+    margin: float = 0.0,
+    design_effect: float = 1.0,
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> float:
+    """Smallest drop (0-1) found by a one-sided test at `alpha` with this power, above a margin for broken variants."""
+    se = drop_standard_error(n, variants, discordance, references=references, design_effect=design_effect)
+    return float(margin + (stats.norm.isf(alpha) + stats.norm.ppf(power)) * se)
+
+
+def volume_table(
+    n: int,
+    discordance: float,
+    *,
+    references: int = 0,
+    margin: float = 0.0,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    modes: Sequence[int] = ARTICLE_MODES,
+) -> tuple[VolumeRow, ...]:
+    """The article's table 1x / 3x / 5x / 10x with statements that hold for this design."""
+    rows = []
+    for variants in modes:
+        if variants == 0:
+            nan = float("nan")
+            text = "No statement: nothing was reworded."
+            rows.append(VolumeRow(0, n, 1, nan, nan, nan, nan, ARTICLE_CLAIMS.get(0, ""), text))
+            continue
+        seen = detectable_drop(n, variants, discordance, margin=margin, alpha=alpha, power=power)
+        beyond = float("nan")
+        if references:
+            beyond = detectable_drop(n, variants, discordance, references=references, alpha=alpha, power=power)
+        smallest = 1 / (variants + 1)
+        item = (
+            f"No item can reach p < {alpha:g}: its p is at least {smallest:.3g}."
+            if smallest > alpha
+            else f"One item can reach p = {smallest:.3g}, before correction for {n} items."
+        )
+        text = f"All items together: a drop of {100 * seen:.1f} points is found with {power:.0%} power"
+        text += f", one beyond {references} reference models of {100 * beyond:.1f}. " if references else ". "
+        rows.append(
+            VolumeRow(
+                variants=variants,
+                calls=n * (variants + 1),
+                relative_cost=variants + 1,
+                smallest_item_p=smallest,
+                standard_error=drop_standard_error(n, variants, discordance),
+                detectable=seen,
+                beyond_reference=beyond,
+                article=ARTICLE_CLAIMS.get(variants, ""),
+                valid=text + item,
+            )
+        )
+    return tuple(rows)

@@ -1,0 +1,30 @@
+"""Cells for the tests of the perturbation audit, out of its own simulation."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from audit.perturb.calibrate import PerturbDesign, World, simulate
+from audit.perturb.record import PerturbCell, RequestCounts, Wordings
+
+
+def cell(n=600, variants=3, references=5, seed=1, checked=300, replicates=2, **world) -> PerturbCell:
+    """A simulated cell whose tested model answered its originals `replicates` times alike, and all variants reached."""
+    made = simulate(PerturbDesign(n, variants, references, checked), World(**world), np.random.default_rng(seed))
+    original = made.tested.original
+    if replicates == 2:
+        again = original.copy()
+        flipped = np.random.default_rng(seed).choice(n, n // 20, replace=False)
+        again[0, flipped] = 1 - again[0, flipped]
+        # as many changes to right as to wrong would need luck: take back what tips the balance
+        original = np.concatenate([original, np.where(np.cumsum(again - original)[None] == 0, again, original)])
+    tested = Wordings("m", original, made.tested.variants)
+    return replace(made, benchmark="b", tested=tested, requests=RequestCounts(n * variants, 0))
+
+
+def with_answers(base: PerturbCell, original=None, variants=None, asked=None) -> PerturbCell:
+    w = base.tested
+    new = Wordings(
+        w.model, w.original if original is None else original, w.variants if variants is None else variants, asked
+    )
+    return replace(base, tested=new)

@@ -1,0 +1,142 @@
+"""Each gate fails under its own fault, and no other gate does."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from perturb_cells import cell, with_answers
+
+from audit.errors import ConfigError, DataError
+from audit.perturb.gates import all_gates, enough_data, exact_values, noise_floor, order_of_items, parseability
+from audit.perturb.record import BrokenShare, PerturbCell, RequestCounts, Wordings
+from audit.perturb.thresholds import PerturbThresholds
+from audit.verdict.result import Status
+
+NAN, LIMITS = float("nan"), PerturbThresholds()
+
+
+def failing(c: PerturbCell, detectable: float = 0.03) -> set[str]:
+    return {g.name for g in all_gates(c, LIMITS, detectable) if g.status == Status.FAIL}
+
+
+def unread(c: PerturbCell) -> PerturbCell:
+    variants = c.tested.variants.copy()
+    variants[1, :60] = NAN
+    return with_answers(c, variants=variants)
+
+
+def guessing(c: PerturbCell) -> PerturbCell:
+    rng = np.random.default_rng(0)
+    shape = c.tested.variants.shape
+    return with_answers(c, (rng.random((1, c.n)) < 0.25) * 1.0, (rng.random(shape) < 0.25) * 1.0)
+
+
+def shuffled(c: PerturbCell) -> PerturbCell:
+    return with_answers(c, original=c.tested.original[:, np.random.default_rng(0).permutation(c.n)])
+
+
+def drifting(c: PerturbCell) -> PerturbCell:
+    first = c.tested.original[0]
+    worse = np.where((np.arange(c.n) % 3 == 0) & (first == 1), 0.0, first)
+    return with_answers(c, original=np.stack([first, worse]))
+
+
+def same_everywhere(c: PerturbCell) -> PerturbCell:
+    first = c.tested.original[:1]
+    return with_answers(c, first, np.repeat(first, len(c.tested.variants), axis=0))
+
+
+@pytest.mark.parametrize(
+    ("gate", "fault"),
+    [
+        (None, lambda c: c),
+        ("parseability", unread),
+        ("above_chance", guessing),
+        ("order_of_items", shuffled),
+        ("noise_floor", drifting),
+        ("exact_values", same_everywhere),
+        ("variants_reached_model", lambda c: replace(c, requests=RequestCounts(1800, 30, 0, ("q1",)))),
+        ("variants_reached_model", lambda c: replace(c, requests=RequestCounts(1800, 0, 30))),
+        ("broken_share", lambda c: replace(c, broken=BrokenShare(100, 9))),
+    ],
+)
+def test_a_gate_fails_under_its_fault_and_no_other_does(gate, fault):
+    assert failing(fault(cell())) == ({gate} if gate else set())
+
+
+def test_too_little_data_withholds_nothing():
+    gate = enough_data(0.08, LIMITS)
+    assert gate.status == Status.FAIL and not gate.withholds and "8.0 points" in gate.detail
+    assert enough_data(NAN, LIMITS).status == Status.FAIL
+    assert enough_data(None, LIMITS).status == Status.NOT_APPLICABLE
+
+
+def test_what_was_not_measured_is_not_applicable():
+    bare = replace(cell(replicates=1), broken=None, requests=None)
+    statuses = {g.name: g.status for g in all_gates(bare, LIMITS, 0.03)}
+    missing = {name for name, s in statuses.items() if s == Status.NOT_APPLICABLE}
+    assert missing == {"noise_floor", "variants_reached_model", "broken_share"}
+
+
+def test_parseability_counts_what_was_asked_and_gives_an_interval():
+    """100 items; variant 2 exists for 50, of which 46 are read: .92, Wilson 95 % .812 to .968 (by hand)."""
+    base = cell(n=100, references=0, replicates=1)
+    asked = np.ones((3, 100), dtype=bool)
+    asked[1, 50:] = False
+    variants = np.where(asked, base.tested.variants, NAN)
+    variants[1, :4] = NAN
+    gate = parseability(with_answers(base, variants=variants, asked=asked), LIMITS)
+    assert gate.status == Status.FAIL and gate.number == pytest.approx(0.92) and gate.item_count == 4
+    z, p, m = 1.959964, 0.92, 50
+    centre, half = (
+        (p + z**2 / (2 * m)) / (1 + z**2 / m),
+        z * np.sqrt(p * (1 - p) / m + z**2 / (4 * m**2)) / (1 + z**2 / m),
+    )
+    assert gate.numbers["variant 2_low"] == pytest.approx(centre - half)
+    assert gate.numbers["variant 2_high"] == pytest.approx(centre + half)
+
+
+def test_a_strong_model_may_be_right_on_everything():
+    ones = np.ones((1, 30))
+    variants = np.ones((3, 30))
+    variants[0, 0] = 0
+    base = cell(n=30, references=0, replicates=1)
+    gate = exact_values(with_answers(base, ones, variants))
+    assert gate.status == Status.FAIL and not gate.withholds and "likely enough" in gate.detail
+    assert exact_values(with_answers(base, 0 * ones, variants)).withholds
+
+
+def test_order_is_not_judged_where_nothing_can_be_expected():
+    assert order_of_items(cell(n=20, references=0), LIMITS).status == Status.NOT_APPLICABLE
+    assert order_of_items(cell(variants=1), LIMITS).status == Status.NOT_APPLICABLE
+    assert noise_floor(cell(replicates=1), LIMITS).status == Status.NOT_APPLICABLE
+
+
+def test_free_answers_have_no_chance_to_beat():
+    base = cell()
+    free = replace(base, n_options=np.zeros(base.n, dtype=int))
+    assert free.chance == 0 and "above_chance" not in failing(free)
+
+
+def test_a_record_refuses_what_does_not_fit():
+    base = cell(n=30)
+    with pytest.raises(DataError, match="expected an original"):
+        with_answers(base, variants=np.ones((3, 29)))
+    with pytest.raises(DataError, match="1, 0 or NaN"):
+        with_answers(base, original=np.full((1, 30), 0.5))
+    with pytest.raises(DataError, match="not asked has an answer"):
+        with_answers(base, asked=np.zeros((3, 30), dtype=bool))
+    with pytest.raises(DataError, match="BrokenShare"):
+        BrokenShare(0, 0)
+    with pytest.raises(ConfigError, match="alpha"):
+        PerturbThresholds(alpha=1.5)
+
+
+def test_the_upper_limit_of_the_broken_share():
+    """0 of 150: 1 - .05^(1/150) = 2.0 % (notes, section 4)."""
+    assert BrokenShare(150, 0).upper == pytest.approx(1 - 0.05 ** (1 / 150))
+    assert BrokenShare(3, 3).upper == 1.0
+
+
+def test_asked_defaults_to_everything():
+    assert Wordings("m", np.ones((1, 2)), np.ones((3, 2))).was_asked.all()

@@ -1,0 +1,162 @@
+"""Verdicts on models of known truth, the first that applies, and what is said of each."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from perturb_cells import cell, with_answers
+
+from audit.perturb.analyse import analyse
+from audit.perturb.decide import decide, finding
+from audit.perturb.evidence import measure, panel_pvalues, run_tests
+from audit.perturb.gates import all_gates
+from audit.perturb.items import item_level
+from audit.perturb.result import PerturbVerdict as V
+from audit.perturb.thresholds import PerturbThresholds
+from audit.statistics.multiplicity import holm
+
+NAN, LIMITS = float("nan"), PerturbThresholds()
+BIG = {"n": 1500, "checked": 600}
+
+
+def result(c, limits=LIMITS):
+    return analyse([c], limits, seed=1, n_resamples=400, n_draws=100)[0]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "made"),
+    [
+        (V.NO_DROP_DETECTED, lambda: cell(**BIG)),
+        (V.DROP_BEYOND_REFERENCE, lambda: cell(**BIG, memorised=0.3)),
+        (V.DROP_BEYOND_REFERENCE, lambda: cell(**BIG, memorised=0.3, harder=0.05)),
+        (V.BRITTLE_CAUSE_UNKNOWN, lambda: cell(**BIG, harder=0.08)),
+        (V.BRITTLE_CAUSE_UNKNOWN, lambda: cell(**BIG, memorised=0.3, references=0)),
+        (V.BRITTLE_CAUSE_UNKNOWN, lambda: replace(cell(**BIG, memorised=0.3), broken=None)),
+        (V.UNDERPOWERED, lambda: cell(n=150)),
+        (V.WITHHELD, lambda: with_answers(cell(**BIG), variants=np.full((3, 1500), NAN))),
+    ],
+)
+def test_known_truth_gets_its_verdict(verdict, made):
+    found = result(made())
+    assert found.decision.verdict == verdict
+    assert found.headline and found.headline.count("nan") == 0
+    assert found.decision.reasons and all("nan" not in r for r in found.decision.reasons)
+    if verdict != V.WITHHELD:
+        assert any("learnt as facts" in c for c in found.cannot_exclude)
+
+
+def test_findings_come_before_too_little_data_and_gates_before_findings():
+    found = measure(cell(n=200, memorised=0.8), LIMITS, rng=np.random.default_rng(0), n_resamples=200)
+    gates = all_gates(cell(n=200, memorised=0.8), LIMITS, detectable=0.2)
+    assert decide(found, gates, LIMITS).verdict == V.DROP_BEYOND_REFERENCE
+    bad = replace(gates[0], status="fail", withholds=True)
+    assert decide(found, [bad, *gates[1:]], LIMITS).verdict == V.WITHHELD
+
+
+def test_p_values_after_correction_decide():
+    tests = run_tests(cell(n=400, memorised=0.8), LIMITS, rng=np.random.default_rng(0))
+    assert finding(tests, 0.05) == V.DROP_BEYOND_REFERENCE
+    assert finding(tests, 0.05, 0.01, 0.2) == V.BRITTLE_CAUSE_UNKNOWN
+    assert finding(tests, 0.05, 0.2, 0.2) is None
+    assert finding(tests, 0.05, 0.01, NAN) == V.BRITTLE_CAUSE_UNKNOWN
+
+
+def test_the_panel_is_corrected_by_holm():
+    cells = [cell(n=300, seed=s, memorised=m, references=r) for s, m, r in ((1, 0.3, 5), (2, 0.0, 5), (3, 0.3, 0))]
+    tests = [run_tests(c, LIMITS, rng=np.random.default_rng(0)) for c in cells]
+    found, beyond = panel_pvalues(tests)
+    np.testing.assert_allclose(found, holm([t.found_p for t in tests]))
+    np.testing.assert_allclose(beyond[:2], holm([t.beyond_p for t in tests[:2]]))
+    assert tests[2].beyond_p is None and np.isnan(beyond[2])
+    results = analyse(cells, LIMITS, seed=1, n_resamples=100)
+    alone = analyse(cells[:1], LIMITS, seed=1, n_resamples=100)[0]
+    assert results[0].evidence.drop == alone.evidence.drop  # a cell's random numbers are its own
+    assert results[0].found_p >= alone.found_p
+
+
+def test_a_drop_within_what_broken_variants_make_does_not_count():
+    """5 % broken variants: the drop is real, and no more than the human sample allows for."""
+    found = result(cell(n=2500, broken=0.05, references=0, checked=1000), PerturbThresholds(broken_share_max=0.2))
+    tests = found.evidence.tests
+    assert tests.exchange.pvalue < 0.05 < tests.broken_p
+    assert found.decision.verdict in (V.NO_DROP_DETECTED, V.UNDERPOWERED)
+    assert "no larger than broken variants" in found.decision.doubt
+    assert "broken variants" in found.headline
+
+
+def test_a_drop_that_hangs_on_unread_answers_is_withheld():
+    """4 % of the variants of a clean model are unread, all of them ones that were right."""
+    base = cell(n=3000, references=0, checked=3000)
+    variants = base.tested.variants.copy()
+    for row in variants:
+        row[np.flatnonzero(row == 1)[:130]] = NAN
+    original = np.minimum(base.tested.original + (np.arange(3000) % 100 == 0), 1.0)
+    found = result(with_answers(base, original=original, variants=variants))
+    assert found.evidence.tests.found_p < 0.05 < found.evidence.tests.adverse_p
+    assert found.decision.verdict == V.WITHHELD and "unread" in found.headline
+
+
+def test_references_that_guess_are_left_out():
+    base = cell(n=400)
+    rng = np.random.default_rng(0)
+    guesser = replace(
+        base.references[0],
+        model="g",
+        original=(rng.random((1, 400)) < 0.25) * 1.0,
+        variants=(rng.random((3, 400)) < 0.25) * 1.0,
+    )
+    tests = run_tests(replace(base, references=(*base.references, guesser)), LIMITS, rng=rng)
+    assert tests.left_out == ("g",) and tests.beyond[0].references == 5
+    alone = run_tests(replace(base, references=(guesser,)), LIMITS, rng=rng)
+    assert alone.beyond == () and alone.beyond_p is None
+
+
+def test_ten_references_ask_the_curve_too():
+    c = cell(n=600, references=10, memorised=0.5)
+    tests = run_tests(c, LIMITS, rng=np.random.default_rng(0), n_draws=100)
+    assert tests.curve is not None and tests.curve.references == 10
+    if tests.curve_counts:
+        assert tests.beyond_p >= tests.curve.pvalue
+    vague = replace(tests, curve=replace(tests.curve, delta_se=1.0, pvalue=0.9))
+    assert not vague.curve_counts and vague.beyond_p < 0.9
+
+
+def test_items_are_ranked_and_flagged_with_valid_p():
+    c = cell(n=300, variants=3, memorised=0.2)
+    level = item_level(c)
+    assert level.smallest_p == 0.25 and not level.can_flag and not level.flagged.any()
+    ranked = level.pvalues[level.order]
+    assert np.all(np.diff(ranked) >= 0) and level.method == "bh"
+    assert level.affected.lower <= np.sum(level.drop > 0)
+    clustered = replace(c, cluster=np.arange(300) // 3)
+    assert item_level(clustered).method == "by" and item_level(clustered).affected is None
+    # 25 variants: an item that is right only as published has p = 1/26, and 60 of 100 such items are flagged
+    o = np.ones((1, 100))
+    v = np.concatenate([np.zeros((25, 60)), np.ones((25, 40))], axis=1)
+    many = item_level(with_answers(cell(n=100, references=0), original=o, variants=v))
+    assert many.flagged.sum() == 0 and many.can_flag  # 1/26 x 100/60 = .064
+    v = np.concatenate([np.zeros((25, 80)), np.ones((25, 20))], axis=1)
+    assert item_level(with_answers(cell(n=100, references=0), original=o, variants=v)).flagged.sum() == 80  # .048
+
+
+@pytest.mark.parametrize("clusters", [1, 2])
+def test_next_to_no_independent_units_show_nothing(clusters):
+    """All items in one or two passages, a large drop: nothing can be told, and nothing breaks."""
+    c = replace(cell(n=200, memorised=0.9), cluster=np.arange(200) % clusters)
+    found = result(c)
+    assert found.decision.verdict == V.UNDERPOWERED
+    assert found.evidence.drop.largest >= found.evidence.drop.drop.estimate
+
+
+def test_no_headline_says_more_than_the_instrument_sees():
+    for made in (cell(**BIG), cell(**BIG, memorised=0.3), cell(**BIG, harder=0.08), cell(n=150)):
+        text = result(made).headline.lower()
+        assert "contaminat" not in text and "cheat" not in text and "proves" not in text
+    assert "survive rewording" in result(cell(**BIG)).headline
+
+
+def test_nothing_to_compare_is_withheld_and_other_errors_are_not_swallowed():
+    c = with_answers(cell(n=50), original=np.full((1, 50), NAN))
+    found = result(c)
+    assert found.decision.verdict == V.WITHHELD and found.evidence is None and found.found_p is None
+    assert {f.name for f in fields(found)} >= {"gates", "headline"}

@@ -1,0 +1,51 @@
+import csv
+
+import numpy as np
+import pytest
+from constat_agreement import agreement
+from scipy.interpolate import make_smoothing_spline
+
+from audit.errors import DataError
+from audit.statistics.performance_curve import _PENALTIES, curve_test, fit_curve, smoothing_penalty
+
+
+def test_the_penalty_is_the_one_with_the_smallest_cross_validation_score():
+    """GCV written out: SciPy's spline of every unit vector gives the smoother's matrix."""
+    rng = np.random.default_rng(1)
+    x = np.sort(rng.random(14))
+    y = np.sort(np.clip(x**2 + rng.normal(0, 0.03, 14), 0, 1))
+    scores = []
+    for penalty in _PENALTIES:
+        smoother = np.stack([make_smoothing_spline(x, unit, lam=penalty)(x) for unit in np.eye(14)], axis=1)
+        rest = y - smoother @ y
+        scores.append(14 * (rest @ rest) / (14 - np.trace(smoother)) ** 2)
+    assert smoothing_penalty(x, y) == pytest.approx(_PENALTIES[int(np.argmin(scores))])
+
+
+def test_a_matched_curve_pairs_ranks_and_stays_within_0_and_1():
+    x, y = np.array([0.2, 0.4, 0.6, 0.8, 0.9, 0.5]), np.array([0.9, 0.2, 0.5, 0.4, 0.8, 0.6])
+    curve = fit_curve(x, y, penalty=1e-9)
+    np.testing.assert_allclose(curve(np.sort(x)), np.sort(y), atol=1e-3)
+    assert 0 <= float(curve(np.array(5.0))) <= 1
+    line = fit_curve(np.array([0.2, 0.2, 0.6]), np.array([0.1, 0.3, 0.6]))  # two different x: (.2, .2) and (.6, .6)
+    assert float(line(np.array(0.4))) == pytest.approx(0.4)
+
+
+def test_models_that_differ_by_rounding_alone_are_one_point():
+    x = np.array([0.25, 0.5, 0.6, 0.6 + 1e-16, 0.6 + 1e-15, 0.7, 0.8, 0.9])
+    assert float(fit_curve(x, x, penalty=1e-4)(np.array(0.6))) == pytest.approx(0.6, abs=1e-3)
+
+
+def test_too_few_references_are_refused():
+    with pytest.raises(DataError, match="R >= 5"):
+        curve_test(np.ones((3, 5)), np.ones((3, 5)), anchor=(0, 0), anchor_items=(9, 9), rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("table", ["arc_rephrase", "gsm8k_rephrase"])
+def test_published_decisions_are_found_again(shared_data, table):
+    """ConStat's tables, from the aggregate figures that are published (see constat_agreement.py)."""
+    with (shared_data / "constat" / "tables" / f"{table}.csv").open() as handle:
+        found = agreement(table, list(csv.DictReader(handle)), n_draws=30)
+    assert found["models"] == 65 and found["decisions"] >= 0.9
+    assert found["delta_correlation"] > 0.98
+    assert found["median_delta_difference"] < 0.008

@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from audit.errors import DataError
+from audit.statistics.difficulty import draw_difficulties, shift
+from audit.statistics.references import difference_in_differences, reference_curve
+from audit.statistics.wording_drop import item_means
+
+N_ITEMS = 400
+CHANCE, ITEMS = np.full(N_ITEMS, 0.25), np.arange(N_ITEMS)
+
+
+def model(theta, rng, harder=0.0, memorised=0.0):
+    o = (rng.random(theta.size) < theta) | (rng.random(theta.size) < memorised)
+    return o[None].astype(float), (rng.random((3, theta.size)) < shift(theta, -harder, 0.7)).astype(float)
+
+
+def world(rng, references, harder=0.05, memorised=0.0, uneven=0.0):
+    theta = draw_difficulties(N_ITEMS, 0.7, 0.2, rng)
+    cost = [harder + uneven * rng.standard_normal() for _ in range(references + 1)]
+    return model(theta, rng, cost[0], memorised), [model(theta, rng, c) for c in cost[1:]]
+
+
+def test_one_reference_is_a_t_test_of_the_differences_of_each_item():
+    tested, references = world(np.random.default_rng(1), 1)
+    found = difference_in_differences(tested, references, CHANCE, ITEMS)
+    (a, b), (c, d) = item_means(*tested), item_means(*references[0])
+    expected = stats.ttest_1samp((a - b) - (c - d), 0, alternative="greater")
+    assert found.pvalue == pytest.approx(expected.pvalue)
+    assert np.isnan(found.tau) and found.references == 1
+
+
+def test_the_spread_of_references_is_added():
+    """By hand: five references with drops of 0, 5, 10, 15 and 20 points, without noise."""
+    o = np.ones((1, N_ITEMS))
+
+    def dropping(items):
+        v = np.ones((1, N_ITEMS))
+        v[:, :items] = 0
+        return o, v
+
+    references = [dropping(20 * k) for k in range(5)]
+    found = difference_in_differences(dropping(80), references, CHANCE, ITEMS)
+    assert found.drops == pytest.approx((0, 0.05, 0.10, 0.15, 0.20))
+    assert found.difference == pytest.approx(0.20 - 0.10)
+    variance = np.var([0, 0.05, 0.10, 0.15, 0.20], ddof=1)
+    assert 0 < found.tau**2 < variance  # what items explain is taken off
+    assert found.se**2 > found.tau**2 * (1 + 1 / 5)
+    assert 4 < found.df < 399
+
+
+def test_a_share_of_what_can_be_lost():
+    """The reference loses 40 of 80 points above chance 0; the tested model has 40 to lose, and loses 20."""
+    zero = np.zeros(N_ITEMS)
+    reference = (np.repeat([[1.0, 0.0]], [320, 80], axis=1), np.repeat([[1.0, 0.0]], [160, 240], axis=1))
+    tested = (np.repeat([[1.0, 0.0]], [160, 240], axis=1), np.repeat([[1.0, 0.0]], [80, 320], axis=1))
+    points = difference_in_differences(tested, [reference], zero, ITEMS)
+    share = difference_in_differences(tested, [reference], zero, ITEMS, scale="share")
+    assert points.difference == pytest.approx(0.2 - 0.4)
+    assert share.difference == pytest.approx(0.2 - 0.4 * 0.2 / 0.4)
+
+
+@pytest.mark.parametrize("scale", ["points", "share"])
+@pytest.mark.parametrize("references", [1, 5])
+def test_harder_variants_convict_nobody(scale, references):
+    """400 items, variants 5 points harder for everybody (notes, section 2)."""
+    rng, trials = np.random.default_rng(references), 300
+    rejected = [
+        difference_in_differences(*world(rng, references), CHANCE, ITEMS, scale=scale).pvalue <= 0.05
+        for _ in range(trials)
+    ]
+    assert np.mean(rejected) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / trials)
+
+
+def test_power_with_memory():
+    rng = np.random.default_rng(9)
+    found = [difference_in_differences(*world(rng, 5, memorised=0.3), CHANCE, ITEMS).pvalue <= 0.05 for _ in range(60)]
+    assert np.mean(found) > 0.9
+
+
+def test_the_curve_finds_memory_and_not_hardness():
+    """Ten references of accuracies .5 to .9; variants cost every model a tenth of its accuracy."""
+    rng = np.random.default_rng(3)
+    theta = draw_difficulties(N_ITEMS, 0.7, 0.2, rng)
+    references = [model(np.clip(theta + s, 0, 1), rng, 0.07) for s in np.linspace(-0.25, 0.2, 10)]
+    spoilt = model(theta, rng, 0.07, memorised=0.6)
+    found = reference_curve(spoilt, references, CHANCE, ITEMS, n_draws=200, rng=rng)
+    assert found.pvalue < 0.02 and found.delta_low > 0.05
+    assert found.expected_low <= found.expected <= found.expected_high < found.accuracy
+    again = [reference_curve(model(theta, rng, 0.07), references, CHANCE, ITEMS, n_draws=60, rng=rng) for _ in range(8)]
+    assert np.median([c.pvalue for c in again]) > 0.1
+
+
+def test_references_are_needed():
+    tested, references = world(np.random.default_rng(0), 2)
+    with pytest.raises(DataError, match="at least one reference"):
+        difference_in_differences(tested, [], CHANCE, ITEMS)
+    with pytest.raises(DataError, match="at least 5"):
+        reference_curve(tested, references, CHANCE, ITEMS, rng=np.random.default_rng(0))
+    guessing = (np.zeros((1, N_ITEMS)), np.zeros((3, N_ITEMS)))
+    with pytest.raises(DataError, match="not above chance"):
+        difference_in_differences(tested, [guessing], CHANCE, ITEMS, scale="share")

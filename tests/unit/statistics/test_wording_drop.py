@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy import stats
+from statsmodels.stats.weightstats import ttost_paired
+
+from audit.errors import DataError
+from audit.statistics.difficulty import draw_difficulties
+from audit.statistics.wording_drop import (
+    Estimate,
+    above_broken,
+    above_pvalue,
+    equivalence,
+    item_means,
+    largest_drop,
+    mean_of,
+    run_noise,
+    wording_drop,
+    wording_flips,
+)
+
+NAN = float("nan")
+
+
+def answers(n, variants, rng, memorised=0.0):
+    theta = draw_difficulties(n, 0.7, 0.2, rng)
+    o = ((rng.random(n) < theta) | (rng.random(n) < memorised)).astype(float)
+    return o[None], (rng.random((variants, n)) < theta).astype(float)
+
+
+def test_estimates_by_hand():
+    # item means 1, .5, 0 (replicates) against .5, 1, 0; the fourth has no variant
+    o = np.array([[1, 0, 0, 1], [1, 1, 0, 1.0]])
+    v = np.array([[1, 1, 0, NAN], [0, NAN, 0, NAN]])
+    found = wording_drop(o, v, np.arange(4), n_resamples=200, rng=np.random.default_rng(0))
+    assert (found.original, found.variants, found.n, found.units) == (0.5, 0.5, 3, 3)
+    assert found.drop.estimate == 0.0 and found.cs.estimate == 0.0
+    with pytest.raises(DataError, match="Not one item"):
+        wording_drop(o[:, 3:], v[:, 3:], np.arange(1), rng=np.random.default_rng(0))
+
+
+def test_cs_of_accuracies_is_unbiased_and_its_interval_covers():
+    rng = np.random.default_rng(4)
+    found = [wording_drop(*answers(300, 3, rng), np.arange(300), n_resamples=400, rng=rng) for _ in range(200)]
+    scores = np.array([f.cs.estimate for f in found])
+    assert scores.mean() == pytest.approx(0.0, abs=3 * scores.std() / np.sqrt(200))
+    covered = np.mean([f.cs.low <= 0 <= f.cs.high for f in found])
+    assert covered >= 0.95 - 2.5 * np.sqrt(0.05 * 0.95 / 200)
+    upper = np.mean([f.largest >= 0 for f in found])
+    assert upper >= 0.95 - 2.5 * np.sqrt(0.05 * 0.95 / 200)
+
+
+def test_the_clustered_standard_error_is_that_of_a_regression_on_a_constant():
+    rng = np.random.default_rng(1)
+    d, cluster = rng.normal(size=60), rng.integers(0, 12, 60)
+    fit = sm.OLS(d, np.ones(60)).fit(cov_type="cluster", cov_kwds={"groups": cluster, "use_correction": False})
+    _, index = np.unique(cluster, return_inverse=True)
+    assert mean_of(d, index).se == pytest.approx(fit.bse[0] * np.sqrt(12 / 11))
+
+
+def test_the_margin_for_broken_variants_is_a_t_test_of_each_item():
+    rng = np.random.default_rng(2)
+    o, v = answers(200, 3, rng, 0.3)
+    chance = np.full(200, 0.25)
+    p, excess = above_broken(o, v, chance, np.arange(200), 0.04)
+    a, b = item_means(o, v)
+    per_item = (a - b) - 0.04 * (a - 0.25)
+    assert p == pytest.approx(stats.ttest_1samp(per_item, 0, alternative="greater").pvalue)
+    assert excess.value == pytest.approx((a - b).mean() - 0.04 * (a.mean() - 0.25))
+
+
+def test_equivalence_is_tost():
+    rng = np.random.default_rng(6)
+    o, v = answers(400, 3, rng)
+    a, b = item_means(o, v)
+    found = equivalence(mean_of(a - b, np.arange(400)), 0.05)
+    p, (_, p_low, _), (_, p_high, _) = ttost_paired(a, b, -0.05, 0.05)
+    assert (found.pvalue, found.p_no_larger, found.p_no_smaller) == pytest.approx((p, p_high, p_low))
+
+
+def test_where_nothing_varies_little_is_shown():
+    nothing = Estimate(0.0, np.zeros(20))
+    # none of 20 items drops with probability .95^20 = .36 where 5 % of items do; the limit is 1 - .05^(1/20) = .139
+    assert equivalence(nothing, 0.05).pvalue == pytest.approx(0.95**20)
+    assert largest_drop(nothing) == pytest.approx(1 - 0.05 ** (1 / 20))
+    assert above_pvalue(nothing) == 1.0
+    with pytest.raises(DataError, match="between 0 and 1"):
+        equivalence(nothing, 0.0)
+
+
+def test_noise_of_replicates_by_hand():
+    # of 4 items, replicate 2 changes two, replicate 3 one more against the first
+    runs = np.array([[1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 0.0]])
+    found = run_noise(runs)
+    assert found.flipped == pytest.approx((2 + 1 + 1) / 4 / 3)
+    assert found.sd_difference == pytest.approx(np.sqrt((0 + 0.25**2 + 0.25**2) / 3))
+    assert np.isnan(run_noise(runs[:1]).pvalue)
+
+
+def test_flips_by_hand():
+    v = np.array([[1, 1, 0, 1], [1, 0, 0, NAN], [1, 1, NAN, NAN]])
+    # pairs that disagree: item 1 0 of 3, item 2 2 of 3, item 3 0 of 1, item 4 has no pair
+    assert wording_flips(v) == pytest.approx((0 + 2 / 3 + 0) / 3)
+    assert wording_flips(v[:1], np.array([1.0, 0, 0, 1])) == pytest.approx(1 / 4)
+    assert np.isnan(wording_flips(v[:1]))

@@ -1,8 +1,8 @@
 """How far are the embedded rewordings from their originals? `python -m bench.variant_distances --weights FOLDER`
 
 Cosine distance (1 - cosine) of mean-pooled (padding masked), L2-normalised embeddings of stem and rewording, both
-without options. FOLDER is an unpacked all-MiniLM-L6-v2 in the transformers layout. Prints n, quantiles, the share inside
-the window and how many items have three rewordings inside it.
+without options. FOLDER is an unpacked all-MiniLM-L6-v2 in the transformers layout. Prints n, quantiles, the share in
+the window and how many items have three rewordings in it.
 """
 
 from __future__ import annotations

@@ -65,7 +65,9 @@ class _Encoder:
 
     def __init__(self, folder: ModelFolder) -> None:
         from transformers import AutoTokenizer
+        from transformers.utils.logging import disable_progress_bar
 
+        disable_progress_bar()  # a second's load needs none
         check_mean_pooling(folder.path)
         self.name, self.revision = folder.name, folder.revision
         self.max_tokens = read_max_tokens(folder.path)

@@ -1,0 +1,1 @@
+"""One look at a candidate in each module, all pure: novelty (repeats, distance), rules, judge, panel, review, decide."""

@@ -52,7 +52,9 @@ def cosine_distance(a: Embedding, b: Embedding) -> float | None:
     return float(1.0 - np.dot(a.vector.astype(np.float64), b.vector.astype(np.float64)))
 
 
-def load_embedder(adapter: str = "transformers", model: str = DEFAULT_EMBEDDER, revision: str | None = None) -> Embedder:
+def load_embedder(
+    adapter: str = "transformers", model: str = DEFAULT_EMBEDDER, revision: str | None = None
+) -> Embedder:
     """The embedder of this adapter ("transformers" or "vllm") with this model; EngineLoadError when it cannot load."""
     adapters = {"transformers": TransformersEmbedder, "vllm": VllmEmbedder}
     if adapter not in adapters:

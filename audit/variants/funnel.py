@@ -108,5 +108,7 @@ def funnel_text(result: Funnel, header: Header) -> str:
         lines.append("Broken variants: unknown; nobody has read a sample (python -m audit.variants review).")
     else:
         review = header.review
-        lines.append(f"Broken variants: {review.broken} of {review.n} read; at most {review.upper_95:.1%} (95 %, exact).")
+        lines.append(
+            f"Broken variants: {review.broken} of {review.n} read; at most {review.upper_95:.1%} (95 %, exact)."
+        )
     return "\n".join([*lines, WINDOW_NOTE])

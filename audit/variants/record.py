@@ -112,9 +112,7 @@ class Variant:
 
     def reword(self, question: Question) -> Question:
         """The question in this variant's words, under its own id; the gold option is found by what it says."""
-        return replace(
-            question, text=self.context + self.text, options=self.options, gold=self.gold, order=self.order
-        )
+        return replace(question, text=self.context + self.text, options=self.options, gold=self.gold, order=self.order)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ JUDGE_TEMPERATURE = 0.7  # votes are to differ where the judge is in doubt; at 0
 JUDGE_MAX_TOKENS = 512
 _VERDICT = re.compile(r"VERDICT\s*[:=]\s*[*_`\"']*\s*(KEPT|BROKEN|UNSURE)\b", re.IGNORECASE)
 
+
 def judge_requests(templates: Mapping[str, str], variant: Variant, votes: int, seed: int) -> list[ModelRequest]:
     """The k requests for one variant: one prompt, k seeds."""
     prompt = fill(

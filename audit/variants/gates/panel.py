@@ -28,9 +28,7 @@ class PanelFinding:
         return self.models >= MIN_MODELS and self.original_right == self.models and self.variant_right == 0
 
 
-def panel_findings(
-    original: Readings, variants: Readings, question_of: Mapping[str, str]
-) -> dict[str, PanelFinding]:
+def panel_findings(original: Readings, variants: Readings, question_of: Mapping[str, str]) -> dict[str, PanelFinding]:
     """The finding on each variant.
 
     original: {model: {question_id: correct}}; variants: {model: {variant_id: correct}}, of the same models; an

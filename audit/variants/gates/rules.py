@@ -28,11 +28,11 @@ _UNITS: dict[str, str] = {
     "mole": r"moles?", "calorie": r"calories?",
 }  # fmt: skip
 _QUANTIFIERS: dict[str, str] = {
-    "all": r"all|every|each|always|entire(?:ly)?|whole", "some": r"some|sometimes|certain", "any": r"any|ever",
-    "most": r"most(?:ly)?|majority|usually|mainly|primarily|typically", "few": r"few|rarely|seldom|hardly",
-    "many": r"many|much|several|often|numerous", "only": r"only|solely|exclusively|just", "both": r"both",
+    "all": r"(?<!in )(?<!of )all|every|each|always", "some": r"some|sometimes", "any": r"any|ever",
+    "most": r"(?<!at )most(?:ly)?|best|majority|usually|mainly|primarily|typically", "few": r"few|rarely|seldom|hardly",
+    "many": r"(?<!how )(?<!as )(?:many|much)|several|often|numerous", "only": r"only|solely|exclusively", "both": r"both",
     "at least": r"at least|no (?:less|fewer) than|minimum", "at most": r"at most|no more than|up to|maximum",
-    "more": r"(?<!no )more|greater|larger|exceeds?", "less": r"(?<!no )(?:less|fewer)|smaller", "best": r"best",
+    "more": r"(?<!no )more|greater|larger|exceed(?:s|ed|ing)?", "less": r"(?<!no )(?:less|fewer)|smaller",
     "least": r"(?<!at )least|lowest|smallest", "exactly": r"exactly|precisely",
 }  # fmt: skip
 _NEGATION = re.compile(
@@ -45,11 +45,16 @@ _LETTERED = re.compile(
     r"(?i:\b(?:options?|choices?|answers?|statements?)) \(?([A-Z]|[IVX]{1,4}|\d)\b|(?<!\w)\(([A-Z])\)|"
     r"((?i:\b(?:all|none|both|either|neither) of the (?:above|following|these)\b))"
 )
-_ANSWERS = re.compile(r"^\s*answer\s*:|\bthe (?:correct |right )?answer (?:is|would be|to this)\b", re.IGNORECASE)
+_ANSWERS = re.compile(
+    r"^\s*(?:answer|reply|response|solution)\s*:|\bthe (?:correct |right )?answer (?:is|would be)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 def _words(patterns: dict[str, str]) -> list[tuple[str, re.Pattern[str]]]:
-    return [(name, re.compile(rf"(?<![a-z])(?:{pattern})(?![a-z])", re.IGNORECASE)) for name, pattern in patterns.items()]
+    return [
+        (name, re.compile(rf"(?<![a-z])(?:{pattern})(?![a-z])", re.IGNORECASE)) for name, pattern in patterns.items()
+    ]
 
 
 _UNIT_WORDS, _QUANTIFIER_WORDS = _words(_UNITS), _words(_QUANTIFIERS)
@@ -62,7 +67,7 @@ def rule_findings(original: str, text: str, options: Sequence[str] = ()) -> tupl
     which numbers, units, quantifiers, quotations and named options occur, not how often; for negations, how many.
     """
     found = [
-        _changed("numbers", set(map(_shown, numbers_in(original))), set(map(_shown, numbers_in(text)))),
+        _changed("numbers", _numbers(original), _numbers(text)),
         _changed("units", _present(_UNIT_WORDS, original), _present(_UNIT_WORDS, text)),
         _changed("quantifiers", _present(_QUANTIFIER_WORDS, original), _present(_QUANTIFIER_WORDS, text)),
         _changed("quoted", _quotations(original), _quotations(text)),
@@ -83,6 +88,11 @@ def _changed(what: str, before: set[str], after: set[str]) -> str:
     return f"{what}: {lost} -> {new}"
 
 
+def _numbers(text: str) -> set[str]:
+    """The numbers as shown in a finding. 1 is left out: in words it is a pronoun as often as a number."""
+    return {_shown(number) for number in numbers_in(text) if number != 1}
+
+
 def _shown(number: Fraction) -> str:
     return str(number) if number.denominator in (1, 2, 3, 4) else f"{float(number):g}"
 
@@ -99,7 +109,5 @@ def _named(text: str, options: Sequence[str]) -> set[str]:
     """Options that the text names: by letter or number ("option B", "(B)", "all of the above"), or in their own words."""
     by_letter = {next(part for part in match if part) for match in _LETTERED.findall(text)}
     words = f" {same_words(text)} "
-    by_words = {
-        option for option in options if len(option) >= MIN_OPTION_CHARS and f" {same_words(option)} " in words
-    }
+    by_words = {option for option in options if len(option) >= MIN_OPTION_CHARS and f" {same_words(option)} " in words}
     return by_letter | by_words

@@ -20,9 +20,7 @@ ROW = {"question": " How many are left? ", "answer": "2,000 - 1 = <<2000-1=1999>
 
 def test_a_row_has_a_target_and_no_options() -> None:
     question = gsm8k(ROW, CONTEXT)
-    assert question == Question(
-        "gsm8k/3", "gsm8k", "How many are left?", (), NO_OPTION, "gsm8k/3", (), target=1999.0
-    )
+    assert question == Question("gsm8k/3", "gsm8k", "How many are left?", (), NO_OPTION, "gsm8k/3", (), target=1999.0)
     with pytest.raises(IndexError):
         _ = question.options[question.gold]  # never by mistake the first option
 

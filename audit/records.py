@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-
 NO_OPTION = -1  # `gold` of an item that has no options: never a valid index, and never the first option
 
 

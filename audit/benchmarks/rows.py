@@ -149,7 +149,7 @@ def elementary(row: RawRow, context: RowContext) -> Question:
 def gsm8k(row: RawRow, context: RowContext) -> Question:
     """GSM8K (openai/grade-school-math jsonl; the hub has its fields): question, answer ending in "#### <number>".
 
-    Id gsm8k/<row>. The target is read by the rule that reads a reply (`scoring.number`); a row without marker is refused.
+    Id gsm8k/<row>. The target is read as a reply is (`scoring.number`); a row without marker is refused.
     """
     answer, text = _get(row, "answer"), _get(row, "question")
     target = read_number(answer) if isinstance(answer, str) else UNREAD

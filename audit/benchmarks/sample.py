@@ -57,7 +57,8 @@ class Sample:
 
     ids, indices: (n,) of the drawn questions; indices are positions in the benchmark. n_total: questions in the
     benchmark; n_distinct: in the sampling frame, which keeps only the first of exact duplicates. duplicates: groups of
-    ids of the same question, in the whole benchmark. chance: mean of 1/k over the drawn questions, a free-form number counting 0 (accuracy, 0-1).
+    ids of the same question, in the whole benchmark. chance: mean of 1/k over the drawn questions (accuracy, 0-1); a
+    free-form number counts 0.
     """
 
     ids: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Does one text entail another? A port, and its transformers adapter for any NLI classifier (RoBERTa, ModernBERT, ...)."""
+"""Does one text entail another? A port, and its transformers adapter for NLI classifiers (RoBERTa, ModernBERT)."""
 
 from __future__ import annotations
 

@@ -70,9 +70,9 @@ def build_variants(
     """Every candidate with its findings.
 
     An attempt asks `propose` for as many candidates as each question still lacks (of num_variants accepted), under
-    numbers that were not used before; it ends after max_attempts, or when nothing is lacking or proposed. A strategy may
-    offer more than it was asked for; all of it is judged. LibraryError for a candidate of an unknown question or with a
-    number that was used.
+    numbers that were not used before; it ends after max_attempts, or when nothing is lacking or proposed. A strategy
+    may offer more than it was asked for; all of it is judged. LibraryError for a candidate of an unknown question or
+    with a number that was used.
     """
     by_id = {question.id: question for question in questions}
     found: list[Variant] = []

@@ -10,7 +10,8 @@ from audit.variants.record import Library, ModelRef, State, Variant, header_dict
 
 # What must agree for the variants of two libraries to have passed the same gates.
 _SAME = (
-    "benchmark", "questions_sha256", "window", "changes", "context", "options", "embedder", "nli", "nli_cut", "unjudged",
+    "benchmark", "questions_sha256", "window", "changes", "context", "options", "embedder", "nli", "nli_cut",
+    "unjudged",
 )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def compose_config(overrides: Sequence[str]) -> VariantsConfig:
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(str(error)) from error
     validate(config)
-    return config  # type: ignore[no-any-return]
+    return config  # narrowed by to_object
 
 
 def validate(config: VariantsConfig) -> None:

@@ -14,7 +14,7 @@ _BAR_CHARS = 30
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One gate: candidates left after it, and those that it stopped, by state. run: False where it was not configured."""
+    """One gate: candidates left after it, and those it stopped, by state. run: False where it was not configured."""
 
     name: str
     label: str

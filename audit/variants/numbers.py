@@ -11,13 +11,15 @@ import re
 from collections import Counter
 from fractions import Fraction
 
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-_TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split(), range(20, 100, 10), strict=True))
+_ONES = [
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+]  # fmt: skip
+_TENS = {
+    "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
+}  # fmt: skip
 _SMALL = {word: value for value, word in enumerate(_ONES)} | _TENS
-_SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _WORDS: dict[str, Fraction] = {
     "half": Fraction(1, 2), "halves": Fraction(1, 2), "halved": Fraction(1, 2), "quarter": Fraction(1, 4),
     "quarters": Fraction(1, 4), "twice": Fraction(2), "double": Fraction(2), "doubles": Fraction(2),

@@ -74,8 +74,8 @@ class Variant:
     may change, as published; text: its rewording. options, gold, order: as shown with this variant (permuted only where
     the library says so; the key follows). question_sha256: of the published question. distance: cosine, 0-2; None when
     it could not be had. same_as: the earlier text that it repeats. rules: findings, such as "numbers: 3 -> 4".
-    nli_forward, nli_backward: probability that the original entails the variant, and the reverse. panel: "", "passed" or
-    "suspect". review: "", "ok" or "broken".
+    nli_forward, nli_backward: probability that the original entails the variant, and the reverse. panel: "", "passed"
+    or "suspect". review: "", "ok" or "broken".
     """
 
     question_id: str

@@ -32,8 +32,8 @@ def run_build(
 ) -> Library:
     """Build the library that a configuration describes.
 
-    generate, paraphraser: the model of strategy=paraphrase_llm. judge: the model that votes, if any. Raises ConfigError,
-    BenchmarkError or EngineLoadError before any candidate is judged.
+    generate, paraphraser: the model of strategy=paraphrase_llm. judge: the model that votes, if any. Raises
+    ConfigError, BenchmarkError or EngineLoadError before any candidate is judged.
     """
     policy = policy_of(config)
     benchmark = open_benchmark(config.benchmark, seed=config.seed)

@@ -89,7 +89,7 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
     with pytest.raises(EngineLoadError, match="not the file that was pinned: its sha256 is"):
         check_files(tmp_path, {"model.safetensors": "0" * 64})
-    with pytest.raises(EngineLoadError, match="has no config.json"):
+    with pytest.raises(EngineLoadError, match=r"has no config\.json"):
         check_files(tmp_path, {"config.json": "0" * 64})
 
 

@@ -95,7 +95,7 @@ def test_find_by_name_hash_and_path(tmp_path: Path) -> None:
     save_library(make_library(FAR, GOOD), tmp_path)
     with pytest.raises(LibraryError, match="'quiz-file' means 2 libraries"):
         find_library("quiz-file", tmp_path)
-    with pytest.raises(LibraryError, match="Unknown variant library: 'secnd'. Did you mean 'second'"):
+    with pytest.raises(LibraryError, match=r"Unknown variant library: 'secnd'\. Did you mean 'second'"):
         find_library("secnd", tmp_path)
     with pytest.raises(LibraryError, match="no variant library at"):
         find_library(str(tmp_path / "gone.arrow"), tmp_path)
@@ -168,7 +168,7 @@ def test_review_by_file(tmp_path: Path) -> None:
     head, *lines = map(json.loads, path.read_text().splitlines())
     assert head["library"] == library.sha256 and [line["id"] for line in lines] == ["q/1#2", "q/1#3"]
     assert lines[0]["key"] == "B. Paris" and lines[0]["finding"] == ""
-    with pytest.raises(DataError, match="2 of 2 variants in .* have no finding yet"):
+    with pytest.raises(DataError, match=r"2 of 2 variants in .* have no finding yet"):
         read_review(library, path, reviewer="ann")
     findings = [{**lines[0], "finding": "ok"}, {**lines[1], "finding": "Unsure"}]
     path.write_text("\n".join(map(json.dumps, [head, *findings])))

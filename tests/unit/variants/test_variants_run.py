@@ -1,4 +1,4 @@
-"""`audit.variants build` with the real embedder on files, and the shipped library against the rows it was built from."""
+"""`audit.variants build` with the real embedder on files; the shipped library against the rows it came from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from audit.variants.select import check_library, select_variants
 from audit.variants.store import find_library, shipped_folder
 
 ROWS = [
-    {"question_id": "elementary/animals/03", "text": "What name is given to a cat that is still very young?"},
+    {"question_id": "elementary/animals/03", "text": "By what name do we refer to a cat that is not yet grown up?"},
     {"question_id": "elementary/animals/03", "text": "What is a young cat called"},
     {"question_id": "elementary/animals/04", "text": "A sheep's child is known by which word?"},
     {"question_id": "elementary/animals/04", "text": "How long is the river Nile?"},

@@ -7,6 +7,7 @@
     │   ├── EngineLoadError    it did not start (missing weights, gated model, no memory)
     │   ├── EngineDiedError    it served, and its process or its inner engine ended
     │   └── EndpointAuthError  an endpoint refused the key (401, 403)
+    ├── LibraryError           a variant library is absent, damaged, or of another benchmark
     ├── ShardError             what is on disk is not what the run says (duplicate key, foreign run, full disk)
     └── DataError              the outcomes cannot carry the statistic asked for
 
@@ -45,6 +46,10 @@ class EngineDiedError(EngineError):
 
 class EndpointAuthError(EngineError):
     """An endpoint refused the key."""
+
+
+class LibraryError(AuditError):
+    """A variant library is absent, damaged, or of another benchmark."""
 
 
 class ShardError(AuditError):

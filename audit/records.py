@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+NO_OPTION = -1  # `gold` of an item that has no options: never a valid index, and never the first option
+
 
 class Arm(StrEnum):
     """How a question reaches the worker (song2026, section 4.2; `direct` is ours)."""
@@ -52,11 +54,13 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One multiple-choice item in the order in which its options are shown.
+    """One item: multiple-choice in the order in which its options are shown, or with a free-form number as answer.
 
     `id` is stable and unique within `benchmark`. `gold` indexes `options`. `group` names the cluster that resampling
     keeps together (subject, passage, BBQ's group of four); it is the item's own id where there is none.
     `order[i]` is the published position of the option shown at position i (identity unless shuffled).
+    `target` is the right number where the answer is one (GSM8K): then `options` is empty and `gold` is NO_OPTION. It is
+    a float: a column of its own in Arrow, and two decimals that are equal in writing are equal as floats.
     """
 
     id: str
@@ -66,6 +70,7 @@ class Question:
     gold: int
     group: str
     order: tuple[int, ...] = ()
+    target: float | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -35,6 +35,7 @@ FORMATS: dict[str, Format] = {
     "openbook_qa": Format(rows.labelled),
     "bbq": Format(rows.bbq, (".parquet", ".jsonl"), subject_field="category"),
     "mmlu_pro": Format(rows.mmlu_pro, subject_field="category"),
+    "gsm8k": Format(rows.gsm8k, (".parquet", ".jsonl")),
     "mcq_file": Format(rows.mcq_file, (".parquet", ".jsonl", ".json", ".csv")),
     "elementary": Format(rows.elementary, (".jsonl",)),
 }

@@ -16,7 +16,8 @@ import numpy as np
 from audit.benchmarks.answers import LETTERS, label_index, letter_index, resolve_answer, typed_index
 from audit.benchmarks.config import BenchmarkConfig
 from audit.errors import BenchmarkError
-from audit.records import Question
+from audit.records import NO_OPTION, Question
+from audit.scoring.number import MARKER, UNREAD, read_number
 
 RawRow = Mapping[str, Any] | Sequence[str]
 
@@ -143,6 +144,21 @@ def elementary(row: RawRow, context: RowContext) -> Question:
     """The embedded benchmark: id (elementary/<domain>/<nn>), domain, question, choices[4], answer (index)."""
     options, gold = _texts(_get(row, "choices")), typed_index(_get(row, "answer"))
     return _question(context, _own_id(row, "id"), _get(row, "question"), options, gold)
+
+
+def gsm8k(row: RawRow, context: RowContext) -> Question:
+    """GSM8K (openai/grade-school-math jsonl; the hub has its fields): question, answer ending in "#### <number>".
+
+    Id gsm8k/<row>. The target is read as a reply is (`scoring.number`); a row without marker is refused.
+    """
+    answer, text = _get(row, "answer"), _get(row, "question")
+    target = read_number(answer) if isinstance(answer, str) else UNREAD
+    if target.value is None or target.form != "marked":
+        raise BenchmarkError(f"the answer names no number after {MARKER!r}; expected such as '9 * 2 = 18\\n#### 18'.")
+    if not isinstance(text, str) or not text.strip():
+        raise BenchmarkError(f"the question is {'empty' if isinstance(text, str) else _kind(text)}.")
+    id_ = f"{context.config.name}/{context.number}"
+    return Question(id_, context.config.name, text.strip(), (), NO_OPTION, id_, (), target.value)
 
 
 def normalised(text: str) -> str:

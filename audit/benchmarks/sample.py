@@ -57,7 +57,8 @@ class Sample:
 
     ids, indices: (n,) of the drawn questions; indices are positions in the benchmark. n_total: questions in the
     benchmark; n_distinct: in the sampling frame, which keeps only the first of exact duplicates. duplicates: groups of
-    ids of the same question, in the whole benchmark. chance: mean of 1/k over the drawn questions (accuracy, 0-1).
+    ids of the same question, in the whole benchmark. chance: mean of 1/k over the drawn questions (accuracy, 0-1); a
+    free-form number counts 0.
     """
 
     ids: tuple[str, ...]
@@ -106,7 +107,7 @@ def draw_sample(benchmark: QuestionSource, n: int | str | None = 100, seed: int 
             names[i] = question.id
         if i == following:
             ids.append(question.id)
-            inverse_k += 1 / len(question.options)
+            inverse_k += 1 / len(question.options) if question.options else 0.0  # a number is not guessed
             following = next(drawn)
     return Sample(
         ids=tuple(ids),
@@ -137,14 +138,14 @@ def sampled_questions(benchmark: QuestionSource, sample: Sample) -> Iterator[Que
 
 def take_census(benchmark: QuestionSource) -> Census:
     """Reads every row once. BenchmarkError when there is none, or when an id occurs twice (naming both places)."""
-    ids, contents, golds = array("Q"), array("Q"), array("H")
+    ids, contents, golds = array("Q"), array("Q"), array("d")
     repeated_options = 0
     for _, question in benchmark.iter_located():
         # The published order: two copies of one question may have been shuffled differently.
         published = [option for _, option in sorted(zip(question.order, question.options, strict=True))]
         ids.frombytes(_digest(question.id))
         contents.frombytes(_digest("\x1f".join(normalised(text) for text in (question.text, *published))))
-        golds.append(question.order[question.gold])
+        golds.append(question.order[question.gold] if question.target is None else question.target)
         repeated_options += len(set(question.options)) < len(question.options)
     if not golds:
         raise BenchmarkError(f"{benchmark.name} has no questions.")

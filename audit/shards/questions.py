@@ -32,6 +32,7 @@ QUESTION_SCHEMA = pa.schema(
         ("gold", pa.int16()),
         ("group", pa.string()),
         ("order", pa.list_(pa.int16())),
+        ("target", pa.float64()),
     ]
 )
 
@@ -135,6 +136,6 @@ class QuestionFile:
 def _questions(batch: pa.RecordBatch) -> list[Question]:
     columns = batch.to_pydict()
     return [
-        Question(id_, benchmark, text, tuple(options), gold, group, tuple(order))
-        for id_, benchmark, text, options, gold, group, order in zip(*columns.values(), strict=True)
+        Question(id_, benchmark, text, tuple(options), gold, group, tuple(order), target)
+        for id_, benchmark, text, options, gold, group, order, target in zip(*columns.values(), strict=True)
     ]

@@ -1,0 +1,193 @@
+"""`python -m audit.variants build|list|show|diff|merge|export|review`: thin; every command is a function elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from audit.errors import AuditError
+
+EXAMPLES = """Examples:
+  python -m audit.variants build benchmark=elementary strategy=file 'file.path=[my_variants.jsonl]'
+  python -m audit.variants build benchmark=gsm8k benchmark.path=test.jsonl strategy=file \\
+      'file.path=[rephrase_gsm8k.jsonl]' file.align=row "file.extract='Question: (?P<text>.*?)\\s*Answer:'"
+  python -m audit.variants show elementary --question elementary/animals/01
+  python -m audit.variants review elementary --n 150 --out review.jsonl
+A LIBRARY is a path, a name, or a hash (its first 6 digits or more)."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0, or 1 with the reason on stderr."""
+    args = _parser().parse_args(arguments)
+    try:
+        args.run(args)
+    except AuditError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m audit.variants", description="Libraries of reworded benchmark questions.", epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--folder", type=Path, default=Path("outputs/variants"), help="where libraries are kept")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    build = commands.add_parser("build", help="items -> candidates -> gates -> library")
+    build.add_argument("overrides", nargs="*", help="key=value of conf/variants.yaml")
+    build.set_defaults(run=_build)
+
+    commands.add_parser("list", help="the libraries there are").set_defaults(run=_list)
+
+    show = commands.add_parser("show", help="header and funnel; variants of a question or in a state")
+    show.add_argument("library")
+    show.add_argument("--question", help="id of a question: all its candidates")
+    show.add_argument("--state", help="candidates in this state, such as accepted or too_close")
+    show.add_argument("--limit", type=int, default=20)
+    show.set_defaults(run=_show)
+
+    diff = commands.add_parser("diff", help="what differs between two libraries")
+    diff.add_argument("library")
+    diff.add_argument("other")
+    diff.set_defaults(run=_diff)
+
+    merge = commands.add_parser("merge", help="the candidates of two libraries of one benchmark")
+    merge.add_argument("library")
+    merge.add_argument("other")
+    merge.add_argument("--name", required=True)
+    merge.set_defaults(run=_merge)
+
+    export = commands.add_parser("export", help="as jsonl or parquet, by the file's suffix")
+    export.add_argument("library")
+    export.add_argument("out", type=Path)
+    export.add_argument("--all", action="store_true", help="every candidate, not the accepted ones alone")
+    export.set_defaults(run=_export)
+
+    review = commands.add_parser("review", help="write a random sample for a person, or read the findings back")
+    review.add_argument("library")
+    either = review.add_mutually_exclusive_group(required=True)
+    either.add_argument("--out", type=Path, help="the file to write")
+    either.add_argument("--read", type=Path, help="the file with the findings")
+    review.add_argument("--n", type=int, default=150, help="variants to draw (0 broken of 150: at most 2 %%)")
+    review.add_argument("--seed", type=int, default=0)
+    review.add_argument("--reviewer", default="", help="who read it")
+    review.set_defaults(run=_review)
+    return parser
+
+
+def _build(args: argparse.Namespace) -> None:
+    from audit.variants.config import compose_config
+    from audit.variants.run import run_build
+    from audit.variants.store import save_library
+
+    config = compose_config(args.overrides)
+    library = run_build(config)
+    _print_library(library)
+    print(f"library  {library.sha256}\nfile     {save_library(library, Path(config.out))}")
+
+
+def _list(args: argparse.Namespace) -> None:
+    from audit.variants.store import list_libraries
+
+    entries = list_libraries(args.folder)
+    for entry in entries:
+        total, accepted = sum(entry.counts.values()), entry.counts.get("accepted", 0)
+        print(f"{entry.sha256[:12]}  {entry.name}  {entry.benchmark}  {accepted} of {total} accepted  {entry.path}")
+    if not entries:
+        print(f"No library in {args.folder}, and none is shipped.")
+
+
+def _show(args: argparse.Namespace) -> None:
+    from audit.errors import unknown_name
+    from audit.variants.record import State, header_dict
+
+    if args.state is not None and args.state not in set(State):
+        raise unknown_name("state", args.state, list(State))
+    library = _find(args.library, args)
+    if args.question is None and args.state is None:
+        print(json.dumps(header_dict(library.header), indent=2, ensure_ascii=False))
+        _print_library(library)
+        print(f"library  {library.sha256}")
+        return
+    chosen = [
+        v for v in library.variants if args.question in (None, v.question_id) and args.state in (None, v.state.value)
+    ]
+    if not chosen and args.question is not None:
+        raise unknown_name("question of the library", args.question, {v.question_id for v in library.variants})
+    for variant in chosen[: args.limit]:
+        distance = "-" if variant.distance is None else f"{variant.distance:.3f}"
+        print(f"{variant.id}  {variant.state.value}  distance {distance}  {'; '.join(variant.rules)}")
+        print(f"  - {variant.original}\n  + {variant.text or variant.error or '(empty)'}")
+    print(f"{min(len(chosen), args.limit)} of {len(chosen)} candidates")
+
+
+def _diff(args: argparse.Namespace) -> None:
+    from audit.variants.combine import diff
+
+    first, second = _find(args.library, args), _find(args.other, args)
+    found = diff(first, second)
+    for name, (one, two) in found.header.items():
+        print(f"{name}: {one} -> {two}")
+    for variant in found.only_first:
+        print(f"- {variant.id}  {variant.text}")
+    for variant in found.only_second:
+        print(f"+ {variant.id}  {variant.text}")
+    for one, two in found.changed:
+        print(f"~ {one.id}  {one.state.value} -> {two.state.value}  {one.text}")
+    print(
+        f"{len(found.only_first)} only in {first.sha256[:12]}, {len(found.only_second)} only in {second.sha256[:12]}, "
+        f"{len(found.changed)} in another state."
+    )
+
+
+def _merge(args: argparse.Namespace) -> None:
+    from audit.variants.combine import merge
+
+    _save(merge(_find(args.library, args), _find(args.other, args), args.name), args)
+
+
+def _export(args: argparse.Namespace) -> None:
+    from audit.variants.export import export_library
+
+    library = _find(args.library, args)
+    print(f"{export_library(library, args.out, every=args.all)} variants written to {args.out}")
+
+
+def _review(args: argparse.Namespace) -> None:
+    from audit.variants.review_file import ASK, read_review, write_review
+
+    library = _find(args.library, args)
+    if args.out is not None:
+        write_review(library, args.out, n=args.n, seed=args.seed)
+        print(f"{args.n} of {len(library.accepted)} accepted variants written to {args.out}. {ASK}")
+        return
+    _save(read_review(library, args.read, reviewer=args.reviewer), args)
+
+
+def _find(reference: str, args: argparse.Namespace) -> Any:
+    from audit.variants.store import find_library
+
+    return find_library(reference, args.folder)
+
+
+def _save(library: Any, args: argparse.Namespace) -> None:
+    from audit.variants.store import save_library
+
+    _print_library(library)
+    print(f"library  {library.sha256}\nfile     {save_library(library, args.folder)}")
+
+
+def _print_library(library: Any) -> None:
+    from audit.variants.funnel import funnel, funnel_text
+
+    print(funnel_text(funnel(library), library.header))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""The library's file: Arrow IPC, one row a candidate, the header in the schema's metadata. Verified when read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from audit.errors import LibraryError
+from audit.shards.files import make_folder, write_file
+from audit.variants.record import SCHEMA_VERSION, Judgement, Library, State, Variant, header_dict, header_from
+
+FILE = "variants.arrow"
+METADATA = b"audit.variants"
+
+_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
+    ("question_id", pa.string(), "the question, unique within the benchmark"),
+    ("number", pa.int32(), "of the candidate, from 1 within its question"),
+    ("question_sha256", pa.string(), "of the published question (16 hex digits)"),
+    ("context", pa.string(), "what stands before the reworded part and never changes"),
+    ("original", pa.string(), "the part that may change, as published"),
+    ("text", pa.string(), "its rewording; hostile text where a model wrote it"),
+    ("options", pa.list_(pa.string()), "as shown with this variant; empty for a free-form answer"),
+    ("gold", pa.int16(), "index of the right option as shown; -1 without options"),
+    ("order", pa.list_(pa.int16()), "published position of each option shown"),
+    ("target", pa.float64(), "the right number of a free-form answer; null otherwise"),
+    ("source", pa.string(), "row, rule or prompt that it came from"),
+    ("attempt", pa.int32(), "of the strategy, from 0"),
+    ("state", pa.string(), "accepted, or the first gate that stopped it (audit.variants.record.State)"),
+    ("accepted", pa.bool_(), "state is accepted"),
+    ("same_as", pa.string(), "original, or the id of the variant that it repeats"),
+    ("distance", pa.float64(), "cosine distance of the embeddings of original and text, 0-2"),
+    ("rules", pa.list_(pa.string()), "findings of the rules"),
+    ("nli_forward", pa.float64(), "probability that the original entails the text"),
+    ("nli_backward", pa.float64(), "probability that the text entails the original"),
+    ("judge_votes", pa.list_(pa.string()), "kept, broken, unsure, unreadable or failed, each vote"),
+    ("judgement", pa.string(), "not_asked, kept, broken, tie or unreadable"),
+    ("panel", pa.string(), "empty, passed or suspect"),
+    ("review", pa.string(), "empty, ok or broken"),
+    ("error", pa.string(), "why there is no text or no distance"),
+)
+SCHEMA = pa.schema([pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in _COLUMNS])
+
+
+def to_table(library: Library) -> pa.Table:
+    """The rows with `accepted` beside `state`, and the header with the library's hash in the metadata."""
+    columns = {name: [getattr(v, name) for v in library.variants] for name in SCHEMA.names}
+    columns["state"] = [v.state.value for v in library.variants]
+    columns["judgement"] = [v.judgement.value for v in library.variants]
+    about = json.dumps({"sha256": library.sha256, "counts": library.counts, "header": header_dict(library.header)})
+    return pa.table(columns, schema=SCHEMA.with_metadata({METADATA: about.encode()}))
+
+
+def write_library(library: Library, path: Path) -> Path:
+    """Write the file whole or not at all; returns its path. ShardError when the disk refuses."""
+    sink = pa.BufferOutputStream()
+    table = to_table(library)
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    make_folder(path.parent)
+    write_file(path, memoryview(sink.getvalue()))
+    return path
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """What the file says of itself, without its rows: {"sha256", "counts", "header"}. LibraryError when it is none."""
+    with _opened(path) as reader:
+        return _about(path, reader.schema)
+
+
+def read_library(path: Path) -> Library:
+    """The library, its hash computed anew from what was read; LibraryError when it is not the one the file names."""
+    with _opened(path) as reader:
+        about = _about(path, reader.schema)
+        if not reader.schema.equals(SCHEMA, check_metadata=False):
+            raise _damaged(path, f"its columns are {reader.schema.names}")
+        try:
+            rows = reader.read_all().to_pylist()
+            library = Library(header_from(about["header"]), tuple(_variant(row) for row in rows))
+        except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+            raise _damaged(path, f"{type(error).__name__}: {error}") from error
+    if library.sha256 != about["sha256"]:
+        raise LibraryError(
+            f"{path} says that it is library {about['sha256'][:12]}, but its content is {library.sha256[:12]}: it was "
+            "changed after it was built. Take the file from where it was built, or build it again."
+        )
+    return library
+
+
+def _opened(path: Path) -> pa.ipc.RecordBatchFileReader:
+    try:
+        return pa.ipc.open_file(pa.BufferReader(path.read_bytes()))
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _about(path: Path, schema: pa.Schema) -> dict[str, Any]:
+    try:
+        about: dict[str, Any] = json.loads(schema.metadata[METADATA])
+        version = about["header"]["schema_version"]
+        if version != SCHEMA_VERSION:
+            raise _damaged(path, f"it is of version {version}, this program reads version {SCHEMA_VERSION}")
+        return {"sha256": about["sha256"], "counts": about["counts"], "header": about["header"]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, "its metadata holds no header") from error
+
+
+def _damaged(path: Path, why: str) -> LibraryError:
+    return LibraryError(f"{path} is not a variant library: {why}. Expected a file that audit.variants build wrote.")
+
+
+def _variant(row: dict[str, Any]) -> Variant:
+    row.pop("accepted")
+    for name in ("options", "order", "rules", "judge_votes"):
+        row[name] = tuple(row[name])
+    return Variant(**{**row, "state": State(row["state"]), "judgement": Judgement(row["judgement"])})

@@ -1,0 +1,190 @@
+"""Questions -> candidates -> gates -> library. Pure: embedder, NLI and models come in as ports and functions.
+
+Every gate's value is computed for every candidate, accepted or not, so that the funnel can be looked at from any side.
+The one exception is the judge, whose votes cost money: it is asked about candidates that every gate before it let
+through and that a rule routed to it (`judge_scope=all`: about all that were let through).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from audit.benchmarks.rows import shuffled
+from audit.engines.embedder import Embedder, Embedding, cosine_distance
+from audit.engines.entailment import Entailment
+from audit.errors import LibraryError
+from audit.records import Question
+from audit.variants.gates.decide import before_judge, decide
+from audit.variants.gates.judge import ask_judge, tally
+from audit.variants.gates.novelty import repeats, same_words
+from audit.variants.gates.rules import rule_findings
+from audit.variants.policy import Policy, split_text
+from audit.variants.record import DISTANCE_DIGITS, Candidate, ModelRef, State, Variant, question_sha256
+from audit.variants.requests import Generate, request_seed
+
+# Options that speak of other options by place: another order would change what they say.
+_REFERS = re.compile(
+    r"\b(?:all|none|both|either|neither|any) of (?:the|these)\b|\b(?:both|neither|either) \(?[A-H]\)?\b|"
+    r"\b[A-H] (?:and|or|&) [A-H]\b|\babove\b|\bbelow\b",
+)
+
+Needed = Sequence[tuple[Question, Sequence[int]]]
+Propose = Callable[[Needed, int], list[Candidate]]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Who votes: a function, the prompts' templates, and which model it is."""
+
+    generate: Generate
+    templates: Mapping[str, str]
+    model: ModelRef
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """What a build judges candidates by. nli, judge: None where none is configured."""
+
+    policy: Policy
+    embedder: Embedder
+    nli: Entailment | None = None
+    judge: Judge | None = None
+    seed: int = 42
+
+
+def once(candidates: Sequence[Candidate]) -> Propose:
+    """The strategy of candidates that exist already: all at the first attempt, none later."""
+
+    def propose(needed: Needed, attempt: int) -> list[Candidate]:
+        return list(candidates) if attempt == 0 else []
+
+    return propose
+
+
+def build_variants(
+    questions: Sequence[Question], propose: Propose, gates: Gates, *, num_variants: int, max_attempts: int
+) -> list[Variant]:
+    """Every candidate with its findings.
+
+    An attempt asks `propose` for as many candidates as each question still lacks (of num_variants accepted), under
+    numbers that were not used before; it ends after max_attempts, or when nothing is lacking or proposed. A strategy
+    may offer more than it was asked for; all of it is judged. LibraryError for a candidate of an unknown question or
+    with a number that was used.
+    """
+    by_id = {question.id: question for question in questions}
+    found: list[Variant] = []
+    for attempt in range(max_attempts):
+        accepted = Counter(v.question_id for v in found if v.accepted)
+        used = Counter(v.question_id for v in found)
+        needed = [
+            (question, range(used[id_] + 1, used[id_] + 1 + num_variants - accepted[id_]))
+            for id_, question in by_id.items()
+            if accepted[id_] < num_variants
+        ]
+        candidates = propose(needed, attempt) if needed else []
+        if not candidates:
+            break
+        seen = {(v.question_id, v.number) for v in found}
+        for candidate in candidates:
+            key = (candidate.question_id, candidate.number)
+            if candidate.question_id not in by_id or key in seen:
+                raise LibraryError(f"Candidate {key[0]}#{key[1]} is of no known question, or was proposed before.")
+            seen.add(key)
+        found += judge_candidates(by_id, candidates, gates, earlier=found)
+    return found
+
+
+def judge_candidates(
+    questions: Mapping[str, Question], candidates: Sequence[Candidate], gates: Gates, earlier: Iterable[Variant] = ()
+) -> list[Variant]:
+    """The gates' values and the state of each candidate, in order. earlier: variants that they must not repeat."""
+    policy = gates.policy
+    variants = [_undecided(questions[c.question_id], c, policy, gates.seed) for c in candidates]
+    variants = _with_repeats(variants, earlier)
+    variants = _with_distances(variants, gates.embedder)
+    variants = [replace(v, rules=rule_findings(v.original, v.text, v.options) if v.text else ()) for v in variants]
+    if gates.nli is not None:
+        variants = _with_entailment(variants, gates.nli)
+    if gates.judge is not None:
+        variants = _with_votes(variants, gates, gates.judge)
+    nli, judge = gates.nli is not None, gates.judge is not None
+    return [replace(v, state=decide(v, policy, nli=nli, judge=judge)) for v in variants]
+
+
+def _undecided(question: Question, candidate: Candidate, policy: Policy, seed: int) -> Variant:
+    shown = question
+    if policy.options == "permute" and question.options and not any(map(_REFERS.search, question.options)):
+        shown = shuffled(question, request_seed(seed, "permute", question.id, candidate.number))
+    context, stem = split_text(question.text, policy)
+    return Variant(
+        question_id=question.id,
+        number=candidate.number,
+        question_sha256=question_sha256(question),
+        context=context,
+        original=stem,
+        text=candidate.text.strip(),
+        options=shown.options,
+        gold=shown.gold,
+        order=shown.order,
+        target=question.target,
+        source=candidate.source,
+        attempt=candidate.attempt,
+        state=State.EMPTY,
+        error=candidate.error,
+    )
+
+
+def _with_repeats(variants: list[Variant], earlier: Iterable[Variant]) -> list[Variant]:
+    words: dict[str, dict[str, str]] = {}
+    for variant in earlier:
+        words.setdefault(variant.question_id, {}).setdefault(same_words(variant.text), variant.id)
+    found = []
+    for variant in variants:
+        mine = words.setdefault(variant.question_id, {})
+        found.append(replace(variant, same_as=repeats(variant.text, variant.original, mine) if variant.text else None))
+        if variant.text:
+            mine.setdefault(same_words(variant.text), variant.id)
+    return found
+
+
+def _with_distances(variants: list[Variant], embedder: Embedder) -> list[Variant]:
+    texts = list(dict.fromkeys(text for v in variants if v.text for text in (v.original, v.text)))
+    embeddings = dict(zip(texts, embedder.embed(texts), strict=True))
+    return [_measured(v, embeddings[v.original], embeddings[v.text]) if v.text else v for v in variants]
+
+
+def _measured(variant: Variant, original: Embedding, text: Embedding) -> Variant:
+    distance = cosine_distance(original, text)
+    if distance is None:
+        which = f"original: {original.error}" if original.error else f"variant: {text.error}"
+        return replace(variant, error=variant.error or which)
+    return replace(variant, distance=max(round(distance, DISTANCE_DIGITS), 0.0))
+
+
+def _with_entailment(variants: list[Variant], nli: Entailment) -> list[Variant]:
+    """Both directions, of every candidate with a text."""
+    asked = [i for i, v in enumerate(variants) if v.text]
+    pairs = [(variants[i].original, variants[i].text) for i in asked]
+    shares = nli.entails([*pairs, *((text, original) for original, text in pairs)])
+    found = list(variants)
+    for k, i in enumerate(asked):
+        forward, backward = (None if s is None else round(s, DISTANCE_DIGITS) for s in shares[k :: len(asked)])
+        found[i] = replace(variants[i], nli_forward=forward, nli_backward=backward)
+    return found
+
+
+def _with_votes(variants: list[Variant], gates: Gates, judge: Judge) -> list[Variant]:
+    policy, nli = gates.policy, gates.nli is not None
+    asked = [
+        i
+        for i, v in enumerate(variants)
+        if before_judge(v, policy, nli=nli) is None and (v.rules or policy.judge_scope == "all")
+    ]
+    votes = ask_judge(judge.generate, judge.templates, [variants[i] for i in asked], policy.judge_votes, gates.seed)
+    found = list(variants)
+    for i, words in zip(asked, votes, strict=True):
+        found[i] = replace(variants[i], judge_votes=words, judgement=tally(words))
+    return found

@@ -1,0 +1,105 @@
+"""What `audit.variants build` is asked for: the schema of conf/variants.yaml, composed and checked without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Optional
+
+from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.config import CONF_DIR, load_group
+from audit.engines.embedder import DEFAULT_EMBEDDER
+from audit.errors import ConfigError, unknown_name
+from audit.variants.policy import Policy, policy_for
+
+STRATEGIES = ("template", "file", "paraphrase_llm")
+
+
+@dataclass
+class FileConfig:
+    path: list[str] = field(default_factory=list)
+    align: str = "id"
+    text_column: str = "text"
+    id_column: str = "question_id"
+    extract: Optional[str] = None  # noqa: UP045  # OmegaConf wants typing.Optional
+
+
+@dataclass
+class PolicyConfig:
+    """Overrides of conf/variants/policy.yaml; null: as declared there."""
+
+    window: Optional[str] = None  # noqa: UP045
+    changes: Optional[str] = None  # noqa: UP045
+    context: Optional[str] = None  # noqa: UP045
+    options: Optional[str] = None  # noqa: UP045
+    nli_cut: Optional[float] = None  # noqa: UP045
+    judge_votes: Optional[int] = None  # noqa: UP045
+    judge_scope: Optional[str] = None  # noqa: UP045
+    unjudged: Optional[str] = None  # noqa: UP045
+
+
+@dataclass
+class EncoderConfig:
+    """An embedder, or an NLI classifier (whose adapter is transformers)."""
+
+    adapter: str = "transformers"
+    model: Optional[str] = None  # noqa: UP045
+    revision: Optional[str] = None  # noqa: UP045
+
+
+@dataclass
+class VariantsConfig:
+    benchmark: BenchmarkConfig = field(default_factory=BenchmarkConfig)
+    name: Optional[str] = None  # noqa: UP045
+    strategy: str = "template"
+    num_variants: int = 3
+    max_attempts: int = 3
+    seed: int = 42
+    licence: str = ""
+    out: str = "outputs/variants"
+    file: FileConfig = field(default_factory=FileConfig)
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    embedder: EncoderConfig = field(default_factory=lambda: EncoderConfig(model=DEFAULT_EMBEDDER))
+    nli: EncoderConfig = field(default_factory=EncoderConfig)
+
+    @property
+    def library_name(self) -> str:
+        return self.name or f"{self.benchmark.name}-{self.strategy}"
+
+
+def compose_config(overrides: Sequence[str]) -> VariantsConfig:
+    """conf/variants.yaml with `key=value` overrides, checked; ConfigError for what cannot be built."""
+    ConfigStore.instance().store(name="variants_schema", node=VariantsConfig)
+    try:
+        with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
+            composed = compose("variants", overrides=list(overrides))
+        config: Any = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(VariantsConfig), composed))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(str(error)) from error
+    validate(config)
+    return config  # narrowed by to_object
+
+
+def validate(config: VariantsConfig) -> None:
+    """Everything that can be refused without a benchmark or a model."""
+    if config.strategy not in STRATEGIES:
+        raise unknown_name("strategy", config.strategy, STRATEGIES)
+    if config.strategy == "file" and not config.file.path:
+        raise ConfigError("strategy=file needs the file: such as 'file.path=[my_variants.jsonl]'.")
+    for name, value in (("num_variants", config.num_variants), ("max_attempts", config.max_attempts)):
+        if value < 1:
+            raise ConfigError(f"{name}={value}; expected at least 1, such as 3.")
+    if config.seed < 0:
+        raise ConfigError(f"seed={config.seed}; expected 0 or more, such as seed=42.")
+    policy_of(config)
+
+
+def policy_of(config: VariantsConfig) -> Policy:
+    """The benchmark's policy with the overrides asked for."""
+    return policy_for(config.benchmark.name, load_group("variants", "policy"), asdict(config.policy))

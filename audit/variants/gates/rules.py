@@ -1,0 +1,120 @@
+"""What a rewording must not touch, by rule: numbers, units, negations, quantifiers, quotations, named options.
+
+A finding does not reject. Of 51 GSM8K rewordings with a "new number", 17 were read and nearly all were legitimate
+("minute and a half" -> "90 seconds"); and of hand-written changes of meaning the rules see about half. A finding routes
+the candidate to the judge, and is kept with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+
+from audit.variants.gates.novelty import same_words
+from audit.variants.numbers import numbers_in
+
+MIN_OPTION_CHARS = 4  # a shorter option ("4", "no") turns up in any prose
+
+_UNITS: dict[str, str] = {
+    "dollar": r"\$|dollars?|usd", "cent": r"cents?|¢", "euro": r"€|euros?", "pound": r"£|pounds?|lbs?",
+    "percent": r"%|percent|per cent",
+    "second": r"seconds|secs?", "minute": r"minutes?|mins?", "hour": r"hours?|hrs?", "day": r"days?|daily",
+    "week": r"weeks?|weekly", "month": r"months?|monthly",
+    "year": r"years?|yearly|annual(?:ly)?", "decade": r"decades?",
+    "century": r"centur(?:y|ies)", "millimetre": r"mm|millimet(?:re|er)s?", "centimetre": r"cm|centimet(?:re|er)s?",
+    "metre": r"met(?:re|er)s?", "kilometre": r"km|kilomet(?:re|er)s?", "mile": r"miles?|mph", "inch": r"inch(?:es)?",
+    "foot": r"feet|foot|ft", "yard": r"yards?", "acre": r"acres?", "gram": r"grams?", "kilogram": r"kg|kilo(?:gram)?s?",
+    "ounce": r"ounces?|oz", "ton": r"tons?|tonnes?", "litre": r"lit(?:re|er)s?",
+    "millilitre": r"ml|millilit(?:re|er)s?",
+    "gallon": r"gallons?", "degree": r"degrees?|°", "volt": r"volts?", "watt": r"watts?", "joule": r"joules?",
+    "mole": r"moles?", "calorie": r"calories?",
+}  # fmt: skip
+_QUANTIFIERS: dict[str, str] = {
+    "all": r"(?<!in )(?<!of )all|every|each|always", "some": r"some|sometimes", "any": r"any|ever",
+    "most": r"(?<!at )most(?:ly)?|best|majority|usually|mainly|primarily|typically", "few": r"few|rarely|seldom|hardly",
+    "many": r"(?<!how )(?<!as )(?:many|much)|several|often|numerous", "only": r"only|solely|exclusively",
+    "both": r"both",
+    "at least": r"at least|no (?:less|fewer) than|minimum", "at most": r"at most|no more than|up to|maximum",
+    "more": r"(?<!no )more|greater|larger|exceed(?:s|ed|ing)?", "less": r"(?<!no )(?:less|fewer)|smaller",
+    "least": r"(?<!at )least|lowest|smallest", "exactly": r"exactly|precisely",
+}  # fmt: skip
+_NEGATION = re.compile(
+    r"\b(?:not|no|never|none|neither|nor|nobody|nothing|nowhere|without|except|excluding|cannot|unable|fails?|failed|lacks?|"
+    r"false|incorrect(?:ly)?|impossible|unlikely)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"“([^”]{2,200})”|\"([^\"]{2,200})\"|(?<!\w)[‘']([^‘’'\n]{2,200})[’'](?!\w)|`([^`\n]{1,200})`")
+_LETTERED = re.compile(
+    r"(?i:\b(?:options?|choices?|answers?|statements?)) \(?([A-Z]|[IVX]{1,4}|\d)\b|(?<!\w)\(([A-Z])\)|"
+    r"((?i:\b(?:all|none|both|either|neither) of the (?:above|following|these)\b))"
+)
+_ANSWERS = re.compile(
+    r"^\s*(?:answer|reply|response|solution)\s*:|\bthe (?:correct |right )?answer (?:is|would be)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _words(patterns: dict[str, str]) -> list[tuple[str, re.Pattern[str]]]:
+    return [
+        (name, re.compile(rf"(?<![a-z])(?:{pattern})(?![a-z])", re.IGNORECASE)) for name, pattern in patterns.items()
+    ]
+
+
+_UNIT_WORDS, _QUANTIFIER_WORDS = _words(_UNITS), _words(_QUANTIFIERS)
+
+
+def rule_findings(original: str, text: str, options: Sequence[str] = ()) -> tuple[str, ...]:
+    """What the rewording changed that a rule watches, such as "numbers: 3 -> 4"; () when nothing.
+
+    original, text: the parts that may change. options: of the item, none for a free-form answer. What is compared is
+    which numbers, units, quantifiers, quotations and named options occur, not how often; for negations, how many.
+    """
+    found = [
+        _changed("numbers", _numbers(original), _numbers(text)),
+        _changed("units", _present(_UNIT_WORDS, original), _present(_UNIT_WORDS, text)),
+        _changed("quantifiers", _present(_QUANTIFIER_WORDS, original), _present(_QUANTIFIER_WORDS, text)),
+        _changed("quoted", _quotations(original, text), _quotations(text, original)),
+        _changed("options named", _named(original, options), _named(text, options)),
+    ]
+    before, after = (len(_NEGATION.findall(t)) for t in (original, text))
+    if before != after:
+        found.append(f"negations: {before} -> {after}")
+    if _ANSWERS.search(text) and not _ANSWERS.search(original):
+        found.append("states an answer")
+    return tuple(finding for finding in found if finding)
+
+
+def _changed(what: str, before: set[str], after: set[str]) -> str:
+    if before == after:
+        return ""
+    lost, new = (", ".join(sorted(side)) or "nothing" for side in (before - after, after - before))
+    return f"{what}: {lost} -> {new}"
+
+
+def _numbers(text: str) -> set[str]:
+    """The numbers as shown in a finding. 1 is left out: in words it is a pronoun as often as a number."""
+    return {_shown(number) for number in numbers_in(text) if number != 1}
+
+
+def _shown(number: Fraction) -> str:
+    return str(number) if number.denominator in (1, 2, 3, 4) else f"{float(number):g}"
+
+
+def _present(words: list[tuple[str, re.Pattern[str]]], text: str) -> set[str]:
+    return {name for name, pattern in words if pattern.search(text)}
+
+
+def _quotations(text: str, other: str) -> set[str]:
+    """What the text quotes and the other does not even say: marks put around a word, or taken off, change nothing."""
+    said = f" {same_words(other)} "
+    quoted = {same_words(next(part for part in match if part)) for match in _QUOTED.findall(text)}
+    return {words for words in quoted if words and f" {words} " not in said}
+
+
+def _named(text: str, options: Sequence[str]) -> set[str]:
+    """Options that the text names: by letter or number ("option B", "(B)", "all of the above"), or by their words."""
+    by_letter = {next(part for part in match if part) for match in _LETTERED.findall(text)}
+    words = f" {same_words(text)} "
+    by_words = {option for option in options if len(option) >= MIN_OPTION_CHARS and f" {same_words(option)} " in words}
+    return by_letter | by_words

@@ -1,0 +1,249 @@
+"""The records of a variant library, and its hash. Pure.
+
+A library's hash covers its rows and its header in a canonical form: it depends neither on the order of the rows nor on
+how Arrow wrote them. A reviewed or merged library is another one, and names those it came from in `parents`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from enum import StrEnum
+from typing import Any
+
+from audit.records import Question
+
+SCHEMA_VERSION = 1
+DISTANCE_DIGITS = 4  # distances are rounded before they are judged: machines differ in the seventh digit
+
+
+class State(StrEnum):
+    """Whether a candidate is a variant, and if not, the first gate that stopped it."""
+
+    ACCEPTED = "accepted"
+    FAILED = "failed"  # the paraphraser gave no text: an error, or cut off at its token limit
+    EMPTY = "empty"
+    NO_OP = "no_op"  # the original's own words
+    DUPLICATE = "duplicate"  # another variant's words
+    NOT_EMBEDDED = "not_embedded"  # longer than the embedder holds
+    TOO_CLOSE = "too_close"
+    TOO_FAR = "too_far"
+    NOT_ENTAILED = "not_entailed"  # NLI: one direction at least is below the cut, or could not be had
+    AWAITING_JUDGE = "awaiting_judge"  # a rule found something, no judge was configured, and the policy is to hold
+    JUDGED_BROKEN = "judged_broken"
+    JUDGE_TIE = "judge_tie"
+    JUDGE_UNREADABLE = "judge_unreadable"
+    SUSPECT = "suspect"  # reference panel: every model has the original right, and every one fails the variant
+    REVIEWED_BROKEN = "reviewed_broken"  # a person found the gold answer lost
+
+
+class Judgement(StrEnum):
+    """What k votes of a judge come to. TIE: no side has more than half of the votes."""
+
+    NOT_ASKED = "not_asked"
+    KEPT = "kept"
+    BROKEN = "broken"
+    TIE = "tie"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A proposed rewording of the part of a question that may change.
+
+    number counts from 1 within the question, in the order proposed, and is never reused. source: which row, rule or
+    prompt it came from. text: the reworded part alone. error: why there is no text.
+    """
+
+    question_id: str
+    number: int
+    text: str
+    source: str
+    attempt: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One row of a library: a candidate, what every gate found, and its state.
+
+    context: what stands before the reworded part and never changes ("" where there is none); original: the part that
+    may change, as published; text: its rewording. options, gold, order: as shown with this variant (permuted only where
+    the library says so; the key follows). question_sha256: of the published question. distance: cosine, 0-2; None when
+    it could not be had. same_as: the earlier text that it repeats. rules: findings, such as "numbers: 3 -> 4".
+    nli_forward, nli_backward: probability that the original entails the variant, and the reverse. panel: "", "passed"
+    or "suspect". review: "", "ok" or "broken".
+    """
+
+    question_id: str
+    number: int
+    question_sha256: str
+    context: str
+    original: str
+    text: str
+    options: tuple[str, ...]
+    gold: int
+    order: tuple[int, ...]
+    target: float | None
+    source: str
+    attempt: int
+    state: State
+    same_as: str | None = None
+    distance: float | None = None
+    rules: tuple[str, ...] = ()
+    nli_forward: float | None = None
+    nli_backward: float | None = None
+    judge_votes: tuple[str, ...] = ()
+    judgement: Judgement = Judgement.NOT_ASKED
+    panel: str = ""
+    review: str = ""
+    error: str | None = None
+
+    @property
+    def id(self) -> str:
+        return f"{self.question_id}#{self.number}"
+
+    @property
+    def accepted(self) -> bool:
+        return self.state == State.ACCEPTED
+
+    def reword(self, question: Question) -> Question:
+        """The question in this variant's words, under its own id; the gold option is found by what it says."""
+        return replace(question, text=self.context + self.text, options=self.options, gold=self.gold, order=self.order)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRef:
+    """A model that had a part in a library, at a fixed revision."""
+
+    name: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What a person found in a random sample of the accepted variants.
+
+    broken: of n, those whose gold answer is no longer right (doubt counts as broken). upper_95: exact one-sided 95 %
+    bound on the share of broken variants (Clopper and Pearson 1934).
+    """
+
+    n: int
+    broken: int
+    upper_95: float
+    seed: int
+    reviewer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Where a library comes from: everything that decides its rows, and what is known of them."""
+
+    name: str
+    benchmark: str
+    benchmark_revision: str
+    questions_sha256: str
+    n_questions: int
+    strategy: str
+    window: tuple[float, float]
+    changes: str  # stem, or stem_and_context
+    context: str  # how a question's text is cut into context and stem
+    options: str  # keep, or permute
+    num_variants: int
+    max_attempts: int
+    seed: int
+    licence: str
+    embedder: ModelRef
+    nli: ModelRef | None = None
+    nli_cut: float | None = None
+    judge: ModelRef | None = None
+    judge_votes: int = 0
+    judge_scope: str = "routed"
+    unjudged: str = "accept"
+    paraphraser: ModelRef | None = None
+    prompts_sha256: str = ""
+    sources: tuple[str, ...] = ()  # sha256 of the files that variants were read from
+    review: Review | None = None
+    panel: tuple[str, ...] = ()  # reference models of the panel
+    parents: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True)
+class Library:
+    """Every candidate with its findings, by question and number; `sha256` names it."""
+
+    header: Header
+    variants: tuple[Variant, ...]
+    sha256: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        ordered = tuple(sorted(self.variants, key=lambda v: (v.question_id, v.number)))
+        object.__setattr__(self, "variants", ordered)
+        object.__setattr__(self, "sha256", _library_sha256(self.header, ordered))
+
+    @property
+    def accepted(self) -> tuple[Variant, ...]:
+        return tuple(v for v in self.variants if v.accepted)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Candidates by state; states that no candidate has are left out."""
+        return dict(sorted(Counter(v.state.value for v in self.variants).items()))
+
+    def by_question(self) -> dict[str, tuple[Variant, ...]]:
+        """The accepted variants of each question, by number."""
+        found: dict[str, list[Variant]] = {}
+        for variant in self.accepted:
+            found.setdefault(variant.question_id, []).append(variant)
+        return {id_: tuple(variants) for id_, variants in found.items()}
+
+
+def question_sha256(question: Question) -> str:
+    """sha256 (16 hex digits) of what a variant must fit: text, options in published order, the gold one, the target.
+
+    The file's format, the order in which options are shown, and the id are not part of it.
+    """
+    published = sorted(zip(question.order, question.options, strict=True))
+    gold = question.order[question.gold] if question.options else None
+    content = [question.text, [text for _, text in published], gold, question.target]
+    return hashlib.sha256(_canonical(content)).hexdigest()[:16]
+
+
+def questions_sha256(questions: Iterable[Question]) -> str:
+    """sha256 of a benchmark's content: ids with `question_sha256`, whatever file or order they came in."""
+    lines = sorted(f"{q.id}\0{question_sha256(q)}\n" for q in questions)
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def header_dict(header: Header) -> dict[str, Any]:
+    """The header as plain data (what the Arrow metadata holds)."""
+    return asdict(header)
+
+
+def header_from(data: Mapping[str, Any]) -> Header:
+    """The header from plain data; TypeError or KeyError when it is not one."""
+    plain = dict(data)
+    unknown = sorted(set(plain) - {f.name for f in fields(Header)})
+    if unknown:
+        raise KeyError(f"unknown header fields {', '.join(unknown)}")
+    for name in ("embedder", "nli", "judge", "paraphraser"):
+        plain[name] = ModelRef(**plain[name]) if plain.get(name) else None
+    plain["review"] = Review(**plain["review"]) if plain.get("review") else None
+    for name in ("window", "sources", "panel", "parents"):
+        plain[name] = tuple(plain[name])
+    return Header(**plain)
+
+
+def _library_sha256(header: Header, ordered: Iterable[Variant]) -> str:
+    digest = hashlib.sha256(_canonical(header_dict(header)) + b"\n")
+    for variant in ordered:
+        digest.update(_canonical(asdict(variant)) + b"\n")
+    return digest.hexdigest()
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")

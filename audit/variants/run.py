@@ -1,0 +1,128 @@
+"""`audit.variants build` as a function: opens the benchmark, loads the embedder, builds the library. Thin."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from audit.benchmarks.files import DataFile, content_hash, read_rows
+from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.rows import RawRow
+from audit.config import load_group
+from audit.engines.embedder import load_embedder
+from audit.engines.entailment import load_entailment
+from audit.errors import BenchmarkError, ConfigError
+from audit.records import Question
+from audit.variants.build import Gates, Judge, Needed, Propose, build_variants, once
+from audit.variants.config import VariantsConfig, policy_of
+from audit.variants.policy import Policy
+from audit.variants.record import Candidate, Header, Library, ModelRef, questions_sha256
+from audit.variants.requests import Generate
+from audit.variants.strategies.file import FileFormat, file_candidates
+from audit.variants.strategies.paraphrase import Prompts, load_prompts, paraphrase_candidates
+from audit.variants.strategies.template import load_rules, template_candidates
+
+
+def run_build(
+    config: VariantsConfig,
+    *,
+    generate: Generate | None = None,
+    paraphraser: ModelRef | None = None,
+    judge: Judge | None = None,
+) -> Library:
+    """Build the library that a configuration describes.
+
+    generate, paraphraser: the model of strategy=paraphrase_llm. judge: the model that votes, if any. Raises
+    ConfigError, BenchmarkError or EngineLoadError before any candidate is judged.
+    """
+    policy = policy_of(config)
+    benchmark = open_benchmark(config.benchmark, seed=config.seed)
+    questions = list(benchmark.iter_questions())
+    sources = [_source(path) for path in config.file.path] if config.strategy == "file" else []
+    propose, prompts_sha256 = _strategy(config, policy, questions, sources, generate)
+    if judge is not None:
+        prompts_sha256 = _prompts().sha256
+    embedder = load_embedder(config.embedder.adapter, str(config.embedder.model), config.embedder.revision)
+    nli = load_entailment(config.nli.model, config.nli.revision) if config.nli.model else None
+    variants = build_variants(
+        questions,
+        propose,
+        Gates(policy, embedder, nli, judge, config.seed),
+        num_variants=config.num_variants,
+        max_attempts=config.max_attempts,
+    )
+    header = Header(
+        name=config.library_name,
+        benchmark=benchmark.name,
+        benchmark_revision=benchmark.revision,
+        questions_sha256=questions_sha256(questions),
+        n_questions=len(questions),
+        strategy=config.strategy,
+        window=(policy.low, policy.high),
+        changes=policy.changes,
+        context=policy.context,
+        options=policy.options,
+        num_variants=config.num_variants,
+        max_attempts=config.max_attempts,
+        seed=config.seed,
+        licence=config.licence,
+        embedder=ModelRef(embedder.name, embedder.revision),
+        nli=ModelRef(nli.name, nli.revision) if nli else None,
+        nli_cut=policy.nli_cut if nli else None,
+        judge=judge.model if judge else None,
+        judge_votes=policy.judge_votes if judge else 0,
+        judge_scope=policy.judge_scope,
+        unjudged=policy.unjudged,
+        paraphraser=paraphraser,
+        prompts_sha256=prompts_sha256,
+        sources=tuple(content_hash([source]) for source in sources),
+    )
+    return Library(header, tuple(variants))
+
+
+def _prompts() -> Prompts:
+    return load_prompts(load_group("variants", "prompts"))
+
+
+def _strategy(
+    config: VariantsConfig,
+    policy: Policy,
+    questions: list[Question],
+    sources: list[DataFile],
+    generate: Generate | None,
+) -> tuple[Propose, str]:
+    """(how candidates are proposed, the hash of the prompts or rules; "" for a file)."""
+    if config.strategy == "file":
+        file = config.file
+        format_ = FileFormat(file.align, file.text_column, file.id_column, file.extract)
+        return once(file_candidates(_rows(sources), questions, format_)), ""
+    if config.strategy == "template":
+        rules = load_rules(load_group("variants", "templates"))
+        return once([c for q in questions for c in template_candidates(q, policy, rules)]), rules.sha256
+    if generate is None:
+        raise ConfigError("strategy=paraphrase_llm needs a model; such as model=llama3_8b.")
+    prompts = _prompts()
+    return partial(_paraphrase, config, policy, prompts, generate), prompts.sha256
+
+
+def _paraphrase(
+    config: VariantsConfig, policy: Policy, prompts: Prompts, generate: Generate, needed: Needed, attempt: int
+) -> list[Candidate]:
+    return paraphrase_candidates(generate, prompts, needed, policy, seed=config.seed, attempt=attempt)
+
+
+def _source(path: str) -> DataFile:
+    found = Path(path).expanduser()
+    if not found.is_file():
+        raise ConfigError(f"file.path={path}: no such file (looked from {Path.cwd()}).")
+    return DataFile(found, found.name)
+
+
+def _rows(sources: list[DataFile]) -> list[tuple[str, RawRow]]:
+    rows = []
+    for source in sources:
+        try:
+            rows += [(f"{source.label}, {place}", row) for place, row in read_rows(source.path)]
+        except BenchmarkError as error:
+            raise ConfigError(f"{source.label}, {error}") from error
+    return rows

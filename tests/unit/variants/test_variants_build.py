@@ -1,0 +1,287 @@
+"""Candidates through the gates: every state, every value, by hand, with an embedder of known distances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from variant_helpers import (
+    CAPITAL,
+    DISTANCES,
+    EGGS,
+    FAR,
+    GOOD,
+    NEAR,
+    OTHER,
+    QUESTIONS,
+    ScriptedEmbedder,
+    candidates,
+    make_library,
+)
+
+from audit.config import load_group
+from audit.errors import ConfigError, LibraryError
+from audit.records import Generation, Question
+from audit.variants.build import Gates, Judge, build_variants, judge_candidates, once
+from audit.variants.funnel import funnel, funnel_text
+from audit.variants.policy import Policy, policy_for, split_text
+from audit.variants.record import Candidate, Judgement, ModelRef, State, Variant, question_sha256
+from audit.variants.requests import ModelRequest
+from audit.variants.strategies.file import FileFormat, file_candidates
+from audit.variants.strategies.paraphrase import load_prompts
+from audit.variants.strategies.template import load_rules, template_candidates
+
+BY_ID = {q.id: q for q in QUESTIONS}
+TEMPLATES = load_prompts(load_group("variants", "prompts")).templates
+
+
+class ScriptedNli:
+    name, revision = "nli", "sha256:nli"
+
+    def __init__(self, shares: dict[tuple[str, str], float | None]) -> None:
+        self.shares = shares
+
+    def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        return [self.shares.get(pair, 0.99) for pair in pairs]
+
+
+def judge_of(*replies: str) -> Judge:
+    left = list(replies)
+
+    def generate(requests: Sequence[ModelRequest]) -> list[Generation]:
+        return [Generation(f"VERDICT: {left.pop(0)}") for _ in requests]
+
+    return Judge(generate, TEMPLATES, ModelRef("judge", "rev"))
+
+
+def judged(*texts: str, gates: Gates | None = None, **fields: object) -> list[Variant]:
+    gates = gates or Gates(Policy(), ScriptedEmbedder(DISTANCES))
+    return judge_candidates(BY_ID, candidates(*texts), replace(gates, **fields))
+
+
+def test_states_and_values_of_every_candidate() -> None:
+    found = judged(NEAR, GOOD, FAR, CAPITAL.text.upper(), "", GOOD + " ", "a long text")
+    assert [(v.state, v.distance) for v in found] == [
+        (State.TOO_CLOSE, 0.05),
+        (State.ACCEPTED, 0.3),
+        (State.TOO_FAR, 0.8),
+        (State.NO_OP, None),  # the scripted embedder does not know it; the no-op is found first
+        (State.EMPTY, None),
+        (State.DUPLICATE, 0.3),
+        (State.NOT_EMBEDDED, None),
+    ]
+    assert [v.same_as for v in found] == [None, None, None, "original", None, "q/1#2", None]
+    assert found[6].error == "variant: the text has 300 tokens; scripted holds 256"
+    assert found[2].rules == () and found[1].options == CAPITAL.options and found[1].gold == 1
+    assert found[1].reword(CAPITAL) == replace(CAPITAL, text=GOOD)
+
+
+def test_the_window_includes_its_ends() -> None:
+    embedder = ScriptedEmbedder({CAPITAL.text: 0.0, "a": 0.15, "b": 0.45, "c": 0.1499, "d": 0.4501})
+    found = judged("a", "b", "c", "d", gates=Gates(Policy(), embedder))
+    assert [v.state.value for v in found] == ["accepted", "accepted", "too_close", "too_far"]
+
+
+def test_a_paraphraser_that_fails_is_not_an_empty_text() -> None:
+    gates = Gates(Policy(), ScriptedEmbedder(DISTANCES))
+    [found] = judge_candidates(BY_ID, [Candidate("q/1", 1, "", "p", error="prompt too long")], gates)
+    assert (found.state, found.error) == (State.FAILED, "prompt too long")
+
+
+def test_entailment_in_both_directions() -> None:
+    one_way = ScriptedNli({(OTHER, CAPITAL.text): 0.2})
+    found = judged(GOOD, OTHER, FAR, nli=one_way)
+    assert [(v.state.value, v.nli_forward, v.nli_backward) for v in found] == [
+        ("accepted", 0.99, 0.99),
+        ("not_entailed", 0.99, 0.2),
+        ("too_far", 0.99, 0.99),  # the value is there although another gate stopped it
+    ]
+    unknown = ScriptedNli({(CAPITAL.text, GOOD): None})
+    assert judged(GOOD, nli=unknown)[0].state == State.NOT_ENTAILED  # too long for the classifier is not a pass
+
+
+NUMBER = "Which 1 of the 9 cities is the French seat of government?"
+
+
+@pytest.mark.parametrize(
+    ("votes", "state"),
+    [
+        (("KEPT", "KEPT", "BROKEN"), State.ACCEPTED),
+        (("BROKEN", "BROKEN", "KEPT"), State.JUDGED_BROKEN),
+        (("KEPT", "BROKEN", "UNSURE"), State.JUDGE_TIE),
+        (("?", "?", "KEPT"), State.JUDGE_UNREADABLE),
+    ],
+)
+def test_a_rule_finding_goes_to_the_judge_and_does_not_reject(votes: tuple[str, ...], state: State) -> None:
+    embedder = ScriptedEmbedder({**DISTANCES, NUMBER: 0.3})
+    asked, plain = judged(NUMBER, GOOD, gates=Gates(Policy(), embedder, judge=judge_of(*votes)))
+    assert asked.rules == ("numbers: nothing -> 9",)
+    assert asked.state == state and len(asked.judge_votes) == 3
+    assert (plain.judgement, plain.judge_votes, plain.state) == (Judgement.NOT_ASKED, (), State.ACCEPTED)
+
+
+def test_without_a_judge_a_finding_is_kept_and_counted_or_held() -> None:
+    embedder = ScriptedEmbedder({**DISTANCES, NUMBER: 0.3})
+    assert judged(NUMBER, gates=Gates(Policy(), embedder))[0].state == State.ACCEPTED
+    held = judged(NUMBER, GOOD, gates=Gates(Policy(unjudged="hold"), embedder))
+    assert [v.state for v in held] == [State.AWAITING_JUDGE, State.ACCEPTED]
+
+
+def test_judge_scope_all_asks_about_whatever_the_other_gates_let_through() -> None:
+    found = judged(
+        GOOD, FAR, gates=Gates(Policy(judge_scope="all"), ScriptedEmbedder(DISTANCES), judge=judge_of(*["BROKEN"] * 3))
+    )
+    assert [v.state for v in found] == [State.JUDGED_BROKEN, State.TOO_FAR]
+    assert found[1].judge_votes == ()  # stopped before: no vote is paid for
+
+
+def test_the_judge_is_shown_item_key_and_rewording() -> None:
+    prompts: list[str] = []
+
+    def generate(requests: Sequence[ModelRequest]) -> list[Generation]:
+        prompts.extend(r.prompt for r in requests)
+        assert len({r.seed for r in requests}) == len(requests)
+        return [Generation("VERDICT: KEPT")] * len(requests)
+
+    gates = Gates(
+        Policy(judge_scope="all"),
+        ScriptedEmbedder({**DISTANCES, "Ann: 3 + 4?": 0.3}),
+        judge=Judge(generate, TEMPLATES, ModelRef("j", "r")),
+    )
+    judge_candidates(BY_ID, [*candidates(GOOD), Candidate("q/2", 1, "Ann: 3 + 4?", "x")], gates)
+    assert CAPITAL.text in prompts[0] and GOOD in prompts[0] and "The right answer is B." in prompts[0]
+    assert "The right answer is 7." in prompts[3]
+
+
+def test_attempts_ask_for_what_is_lacking_under_new_numbers() -> None:
+    asked: list[list[tuple[str, list[int]]]] = []
+    texts = iter([NEAR, GOOD, FAR, OTHER])
+
+    def propose(needed: Sequence[tuple[Question, Sequence[int]]], attempt: int) -> list[Candidate]:
+        asked.append([(q.id, list(numbers)) for q, numbers in needed])
+        return [Candidate(q.id, k, next(texts), "p", attempt) for q, numbers in needed for k in numbers]
+
+    gates = Gates(Policy(), ScriptedEmbedder(DISTANCES))
+    found = build_variants([CAPITAL], propose, gates, num_variants=2, max_attempts=9)
+    # 1 and 2: one accepted; 3: none; 4: the second. Then nothing lacks, and the fourth attempt is not made.
+    assert asked == [[("q/1", [1, 2])], [("q/1", [3])], [("q/1", [4])]]
+    assert [(v.number, v.attempt, v.state.value) for v in found] == [
+        (1, 0, "too_close"), (2, 0, "accepted"), (3, 1, "too_far"), (4, 2, "accepted")
+    ]  # fmt: skip
+    texts = iter([NEAR, NEAR, NEAR])
+    assert len(build_variants([CAPITAL], propose, gates, num_variants=1, max_attempts=3)) == 3  # then it gives up
+
+
+def test_foreign_and_repeated_candidates_are_refused() -> None:
+    gates = Gates(Policy(), ScriptedEmbedder(DISTANCES))
+    for bad in ([Candidate("q/9", 1, GOOD, "x")], candidates(GOOD) * 2):
+        with pytest.raises(LibraryError, match="no known question, or was proposed before"):
+            build_variants(QUESTIONS, once(bad), gates, num_variants=1, max_attempts=1)
+
+
+def test_permuted_options_take_the_key_along() -> None:
+    gates = Gates(Policy(options="permute"), ScriptedEmbedder({CAPITAL.text: 0.0, **{f"v{i}": 0.3 for i in range(9)}}))
+    found = judged(*(f"v{i}" for i in range(9)), gates=gates)
+    assert all(v.options[v.gold] == "Paris" for v in found)
+    assert all(tuple(CAPITAL.options[i] for i in v.order) == v.options for v in found)
+    assert len({v.order for v in found}) > 1
+    assert [v.order for v in found] == [v.order for v in judged(*(f"v{i}" for i in range(9)), gates=gates)]
+    refers = replace(CAPITAL, options=("Rome", "Paris", "None of the above"))
+    [kept] = judge_candidates({"q/1": refers}, candidates("v1"), gates)
+    assert kept.order == (0, 1, 2)
+
+
+def test_context_is_never_reworded() -> None:
+    passage = Question("p/1", "bbq", "Ann met Bob.\nBob ran. \nWho ran?", ("Ann", "Bob"), 1, "p/1", (0, 1))
+    assert split_text(passage.text, Policy(context="last_line")) == ("Ann met Bob.\nBob ran. \n", "Who ran?")
+    assert split_text("Ann met Bob. Who ran?", Policy(context="last_sentence")) == ("Ann met Bob. ", "Who ran?")
+    assert split_text("Who ran?", Policy(context="last_sentence")) == ("", "Who ran?")
+    assert split_text(passage.text, Policy(context="last_line", changes="stem_and_context")).context == ""
+    gates = Gates(Policy(context="last_line"), ScriptedEmbedder({"Who ran?": 0.0, "Which person ran?": 0.2}))
+    [found] = judge_candidates({"p/1": passage}, [Candidate("p/1", 1, "Which person ran?", "x")], gates)
+    assert found.reword(passage).text == "Ann met Bob.\nBob ran. \nWhich person ran?"
+    assert found.distance == 0.2  # of the reworded part alone
+
+
+def test_policy_of_a_benchmark() -> None:
+    conf = load_group("variants", "policy")
+    assert (policy_for("gsm8k", conf).low, policy_for("gsm8k", conf).high) == (0.20, 0.50)
+    assert (policy_for("truthfulqa_mc1", conf).low, policy_for("truthfulqa_mc1", conf).high) == (0.15, 0.30)
+    assert policy_for("my_exam", conf) == Policy(0.15, 0.45)
+    assert policy_for("bbq", conf).context == "last_sentence"
+    assert policy_for("gsm8k", conf, {"window": "default", "options": None}) == Policy(0.15, 0.45)
+    for name in conf["benchmarks"]:
+        policy_for(name, conf)
+    for bad, found in (({"window": "wide"}, "Unknown distance window"), ({"options": "shuffle"}, "Unknown options"),
+                       ({"judge_votes": 0}, "judge_votes=0"), ({"colour": 1}, "Unknown policy key")):  # fmt: skip
+        with pytest.raises(ConfigError, match=found):
+            policy_for("gsm8k", conf, bad)
+
+
+def test_question_hash_is_of_content_in_published_order() -> None:
+    shown = replace(CAPITAL, options=("Paris", "Bonn", "Rome"), gold=0, order=(1, 2, 0), id="other")
+    assert question_sha256(shown) == question_sha256(CAPITAL)
+    others = [replace(CAPITAL, text="?"), replace(CAPITAL, gold=0), replace(CAPITAL, options=("Rom", "Paris", "Bonn"))]
+    assert question_sha256(CAPITAL) not in set(map(question_sha256, others))
+    assert question_sha256(EGGS) != question_sha256(replace(EGGS, target=8.0))
+
+
+def test_file_candidates_by_id_and_by_row() -> None:
+    rows = [("line 1", {"question_id": "q/1", "text": " a "}), ("line 2", {"question_id": "q/1", "text": "b"}),
+            ("line 3", {"question_id": "q/2", "text": None})]  # fmt: skip
+    found = file_candidates(rows, QUESTIONS, FileFormat())
+    assert [(c.question_id, c.number, c.text, c.source) for c in found] == [
+        ("q/1", 1, "a", "line 1"), ("q/1", 2, "b", "line 2"), ("q/2", 1, "", "line 3")
+    ]  # fmt: skip
+    by_row = FileFormat(align="row", extract=r"Question:\s*(?P<text>.*?)\s*Answer:")
+    found = file_candidates([("l1", {"text": "Question: a\nb\nAnswer: 3"}), ("l2", {"text": "b"})], QUESTIONS, by_row)
+    assert [(c.question_id, c.text, c.error) for c in found] == [
+        ("q/1", "a\nb", None), ("q/2", "", "the field does not match `extract`")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "format_", "found"),
+    [
+        ([{"question_id": "q/9", "text": "a"}], {}, "no question 'q/9'"),
+        ([{"id": "q/1", "text": "a"}], {}, "no field 'question_id'; found: id, text"),
+        ([["q/1", "a"]], {}, "no named fields"),
+        ([{"text": "a"}], {"align": "row"}, "1 rows for 2 questions"),
+        ([], {"align": "line"}, "Unknown align"),
+        ([], {"extract": "("}, "is no regular expression"),
+        ([], {"extract": "(.*)"}, "has no group"),
+    ],
+)
+def test_files_that_do_not_fit(rows: list[object], format_: dict[str, str], found: str) -> None:
+    with pytest.raises(ConfigError, match=found):
+        file_candidates([("line 1", row) for row in rows], QUESTIONS, FileFormat(**format_))  # type: ignore[misc]
+
+
+def test_templates() -> None:
+    rules = load_rules(load_group("variants", "templates"))
+    asked = replace(CAPITAL, text="It is cold. What is the capital of France?")
+    found = template_candidates(asked, Policy(), rules)
+    assert [(c.number, c.source) for c in found] == [(1, "what_is_the"), (2, "pupil"), (3, "quiz")]
+    assert found[0].text == "It is cold. The capital of France is what?"
+    assert template_candidates(replace(CAPITAL, text="Paris is"), Policy(), rules)[0].source == "complete"
+    with pytest.raises(ConfigError, match="Rule 'x' is no regular expression"):
+        load_rules({"rules": [{"name": "x", "pattern": "(", "replacement": ""}]})
+    with pytest.raises(ConfigError, match="expected name, pattern and replacement"):
+        load_rules({"rules": [{"name": "x"}]})
+
+
+def test_funnel_counts_by_hand() -> None:
+    library = make_library(NEAR, GOOD, FAR, CAPITAL.text, "", OTHER)
+    result = funnel(library)
+    assert (result.candidates, result.accepted) == (6, 2)
+    # 6 candidates, 1 empty, 1 no-op, none unembedded, 1 too close and 1 too far: 2.
+    assert [(s.name, s.left, dict(s.stopped)) for s in result.stages[:4]] == [
+        ("text", 5, {"empty": 1}), ("novelty", 4, {"no_op": 1}), ("embedding", 4, {}),
+        ("distance", 2, {"too_close": 1, "too_far": 1}),
+    ]  # fmt: skip
+    assert [s.run for s in result.stages] == [True] * 4 + [False] * 4
+    assert (result.with_all, result.with_some, result.with_none) == (1, 0, 1)
+    text = funnel_text(result, library.header)
+    assert "novelty filter" in text and "1 too close, 1 too far" in text and "nobody has read a sample" in text
+    assert "2 questions: 1 with 2 variants or more, 0 with fewer, 1 with none." in text

@@ -1,0 +1,129 @@
+"""Votes, their tally, and paraphrases read out of replies: scripted functions in a model's place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from variant_helpers import CAPITAL, EGGS
+
+from audit.config import load_group
+from audit.errors import ConfigError, DataError
+from audit.records import FinishReason, Generation
+from audit.variants.gates.judge import read_vote, tally
+from audit.variants.policy import Policy
+from audit.variants.record import Judgement
+from audit.variants.requests import ModelRequest, replies_of, request_seed
+from audit.variants.strategies.paraphrase import (
+    Prompts,
+    load_prompts,
+    paraphrase_candidates,
+    paraphrase_requests,
+    read_paraphrase,
+)
+
+
+@pytest.fixture
+def prompts() -> Prompts:
+    return load_prompts(load_group("variants", "prompts"))
+
+
+@pytest.mark.parametrize(
+    ("reply", "vote"),
+    [
+        (Generation("Same thing.\nVERDICT: KEPT"), "kept"),
+        (Generation("**verdict**: x\nVerdict: **broken**"), "broken"),
+        (Generation("VERDICT: UNSURE"), "unsure"),
+        (Generation("<think>VERDICT: BROKEN</think>VERDICT: KEPT"), "kept"),
+        (Generation("VERDICT: KEPT\nno, VERDICT: BROKEN"), "unreadable"),
+        (Generation("It is kept."), "unreadable"),
+        (Generation("The number chan", FinishReason.LENGTH), "unreadable"),
+        (Generation("VERDICT: KEPT", error="engine died"), "failed"),
+        (Generation("VERDICT: KEPT", FinishReason.ERROR), "failed"),
+    ],
+)
+def test_read_vote(reply: Generation, vote: str) -> None:
+    assert read_vote(reply) == vote
+
+
+@pytest.mark.parametrize(
+    ("votes", "judgement"),
+    [
+        ("", Judgement.NOT_ASKED),
+        ("kept kept broken", Judgement.KEPT),
+        ("broken kept broken", Judgement.BROKEN),
+        ("kept broken", Judgement.TIE),
+        ("kept kept broken unreadable", Judgement.TIE),  # 2 of 4 is not more than half
+        ("unsure unsure unsure", Judgement.TIE),
+        ("unreadable failed kept", Judgement.UNREADABLE),
+        ("kept unreadable kept", Judgement.KEPT),
+    ],
+)
+def test_tally(votes: str, judgement: Judgement) -> None:
+    assert tally(votes.split()) == judgement
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        ("<question>Who is it?</question>", "Who is it?"),
+        ("Sure! Here is the reworded question:\nWho is it?", "Who is it?"),
+        ('"Who is it?"', "Who is it?"),
+        ('"Who" and "it"', '"Who" and "it"'),  # quotations within, not around
+        ("<think>Hm, <question>x</question></think><question>Who?</question>", "Who?"),
+        ("<question>Who is it?\nA. Ann\nB. Bob</question>", "Who is it?"),
+        ("", ""),
+        ("<question></question>", ""),
+    ],
+)
+def test_read_paraphrase(reply: str, text: str) -> None:
+    assert read_paraphrase(Generation(reply)) == (text, None)
+
+
+def test_a_failed_or_cut_off_reply_has_no_text() -> None:
+    assert read_paraphrase(Generation("Who", FinishReason.LENGTH)) == ("", "the reply was cut off at its token limit")
+    assert read_paraphrase(Generation("<question>Who?</question> and", FinishReason.LENGTH)) == ("Who?", None)
+    assert read_paraphrase(Generation(error="prompt too long")) == ("", "prompt too long")
+
+
+def test_paraphrase_requests(prompts: Prompts) -> None:
+    one, two, again = (paraphrase_requests(prompts, CAPITAL, Policy(), [k], 42)[0] for k in (1, 2, 1))
+    assert one == again and one.key == "q/1#1"
+    assert one.prompt != two.prompt and one.seed != two.seed  # another style, another seed
+    assert CAPITAL.text in one.prompt and "B. Paris" in one.prompt and "right answer is" not in one.prompt.lower()
+    assert paraphrase_requests(prompts, CAPITAL, Policy(), [1], 43)[0].seed != one.seed
+    assert "(none: the answer is written freely)" in paraphrase_requests(prompts, EGGS, Policy(), [1], 42)[0].prompt
+
+
+def test_paraphrase_candidates(prompts: Prompts) -> None:
+    def generate(requests: Sequence[ModelRequest]) -> list[Generation]:
+        assert [r.key for r in requests] == ["q/1#4", "q/1#5", "q/2#1"]
+        return [Generation("<question>Which?</question>"), Generation(error="died"), Generation("Who?")]
+
+    found = paraphrase_candidates(generate, prompts, [(CAPITAL, [4, 5]), (EGGS, [1])], Policy(), seed=1, attempt=2)
+    assert [(c.question_id, c.number, c.text, c.source, c.attempt, c.error) for c in found] == [
+        ("q/1", 4, "Which?", "paraphrase_words", 2, None),
+        ("q/1", 5, "", "paraphrase_structure", 2, "died"),
+        ("q/2", 1, "Who?", "paraphrase_words", 2, None),
+    ]
+
+
+def test_a_lost_reply_is_an_error() -> None:
+    with pytest.raises(DataError, match="0 replies for 1 requests"):
+        replies_of(lambda _: [], [ModelRequest("k", "p", 1, 8, 0.0)])
+    assert replies_of(lambda _: 1 / 0, []) == []  # type: ignore[arg-type, return-value]  # nothing asked, nothing called
+
+
+def test_seeds_keep_their_fields_apart() -> None:
+    seeds = {request_seed(1, "judge", "q#1", 1), request_seed(1, "judge", "q#11", 0), request_seed(1, "x", "q#1", 1)}
+    assert len(seeds) == 3 and all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_prompts_are_checked() -> None:
+    conf = load_group("variants", "prompts")
+    with pytest.raises(ConfigError, match="need a template `judge`"):
+        load_prompts({**conf, "templates": {"judge": conf["templates"]["judge"]}})
+    with pytest.raises(ConfigError, match="Prompt 'judge' has the placeholders"):
+        load_prompts({**conf, "templates": {**conf["templates"], "judge": "{original}"}})
+    changed = {**conf["templates"], "judge": conf["templates"]["judge"] + "."}
+    assert load_prompts({**conf, "templates": changed}).sha256 != load_prompts(conf).sha256

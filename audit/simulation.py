@@ -1,8 +1,8 @@
 """Simulated models of known truth for the calibration: designs, worlds, and outcomes drawn from them (pure).
 
-Question i is answered right with probability theta_i, Beta distributed (`audit.statistics.difficulty`). A *world* says what else is
-true: what noise, the clean router, repetition, leaks, unread replies, grouped questions and whole runs do. In a null
-world noisy beats some control by nothing, so that no `excess` is right; where there is a gain, clearing is wrong.
+Question i is answered right with probability theta_i, Beta distributed (`statistics.difficulty`). A *world* says what
+else is true: what noise, the clean router, repetition, leaks, unread replies, grouped questions and whole runs do. In a
+null world noisy beats some control by nothing, so that no `excess` is right; where there is a gain, clearing is wrong.
 """
 
 from __future__ import annotations

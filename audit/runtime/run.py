@@ -22,7 +22,6 @@ from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.sample import Sample, draw_sample, sampled_questions
 from audit.config import (
     ClusterConfig,
-    ModelConfig,
     SweepConfig,
     design_of,
     load_group,
@@ -33,6 +32,8 @@ from audit.config import (
     worker_of,
 )
 from audit.design import Design
+from audit.engines.config import ModelConfig
+from audit.engines.weights import Weights, resolve_weights
 from audit.errors import AuditError, ConfigError, EngineError, ShardError
 from audit.prompting.templates import load_protocol
 from audit.records import Arm, Protocol, Question
@@ -49,7 +50,6 @@ from audit.runtime.pipeline import (
 )
 from audit.runtime.progress import Display
 from audit.runtime.stages import Sampling, StageContext
-from audit.runtime.weights import Weights, resolve_weights
 from audit.shards.attempt import now
 from audit.shards.cost import run_cost
 from audit.shards.manifest import RunDir, fingerprint, open_run_dir

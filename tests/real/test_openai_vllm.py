@@ -18,10 +18,10 @@ from typing import TypeVar
 
 import pytest
 
+from audit.engines.openai_config import EndpointConfig, OpenAIConfig, RetryConfig
+from audit.engines.openai_engine import OpenAIEngine
 from audit.errors import EndpointAuthError, EngineLoadError
 from audit.records import Arm, FinishReason, GenerationRequest, Role
-from audit.runtime.engines.openai_config import EndpointConfig, OpenAIConfig, RetryConfig
-from audit.runtime.engines.openai_engine import OpenAIEngine
 
 pytestmark = pytest.mark.real
 

@@ -7,21 +7,11 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf.errors import OmegaConfBaseException
 
-from audit.config import (
-    CONF_DIR,
-    DECIDED_ENGINE_ARGS,
-    ModelConfig,
-    SweepConfig,
-    design_of,
-    from_hydra,
-    known_models,
-    protocol_of,
-    reading_of,
-    register,
-)
+from audit.config import CONF_DIR, SweepConfig, design_of, from_hydra, known_models, protocol_of, reading_of, register
+from audit.engines.config import DECIDED_ENGINE_ARGS, ModelConfig
+from audit.engines.vllm_engine import engine_args
 from audit.errors import ConfigError
 from audit.records import Draws, Reading
-from audit.runtime.engines.vllm_engine import engine_args
 
 
 def config(*overrides: str) -> SweepConfig:

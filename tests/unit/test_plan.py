@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from audit.config import ModelConfig, SweepConfig, design_of, load_group
+from audit.config import SweepConfig, design_of, load_group
+from audit.engines.config import ModelConfig
 from audit.plan import PLANNED_DISCORDANCE, Plan, describe, make_plan
 from audit.records import Question
 from audit.statistics.power import mcnemar_power

@@ -11,10 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from audit.engines.openai_config import EndpointConfig, OpenAISettings
+from audit.engines.redact import Redactor
+from audit.engines.retry import Failure, FailureKind, classify_status, error_code_and_message
 from audit.records import FinishReason, Generation, GenerationRequest
-from audit.runtime.engines.openai_config import EndpointConfig, OpenAISettings
-from audit.runtime.engines.redact import Redactor
-from audit.runtime.engines.retry import Failure, FailureKind, classify_status, error_code_and_message
 
 _LENGTH_REASONS = frozenset({"length", "max_tokens", "model_length"})
 _BROKEN_OFF_REASONS = frozenset({"abort", "error", "cancelled"})

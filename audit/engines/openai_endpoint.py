@@ -6,18 +6,18 @@ import asyncio
 
 import openai
 
-from audit.records import Arm, Generation, GenerationRequest, Role
-from audit.runtime.engines.dispatch import Slot
-from audit.runtime.engines.openai_config import EndpointConfig, OpenAISettings, endpoint_id, safe_url
-from audit.runtime.engines.openai_wire import chat_body, listed_models, read_chat
-from audit.runtime.engines.redact import Redactor
-from audit.runtime.engines.retry import (
+from audit.engines.dispatch import Slot
+from audit.engines.openai_config import EndpointConfig, OpenAISettings, endpoint_id, safe_url
+from audit.engines.openai_wire import chat_body, listed_models, read_chat
+from audit.engines.redact import Redactor
+from audit.engines.retry import (
     Failure,
     FailureKind,
     classify_status,
     error_code_and_message,
     retry_after_seconds,
 )
+from audit.records import Arm, Generation, GenerationRequest, Role
 
 # Sent where the environment holds no key: the client would otherwise take another variable's (OPENAI_API_KEY).
 _NO_KEY = "no-key-set"

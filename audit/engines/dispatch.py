@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from audit.runtime.engines.circuit import Circuit
-from audit.runtime.engines.openai_config import CircuitConfig
+from audit.engines.circuit import Circuit
+from audit.engines.openai_config import CircuitConfig
 
 AFFINITY_SLACK_PICKS = 8.0
 # How far down the queue a free endpoint looks for a request of its own; it bounds the work of one decision.

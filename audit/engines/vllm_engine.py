@@ -14,7 +14,7 @@ from importlib import metadata
 from itertools import count
 from typing import Any
 
-from audit.config import ModelConfig
+from audit.engines.config import ModelConfig
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
 

@@ -71,8 +71,8 @@ def raw(run_dir: Path) -> dict[str, float]:
     import os
 
     from audit.config import load_model_config
-    from audit.runtime.engines.vllm_engine import engine_args, engine_environment
-    from audit.runtime.weights import local_path, resolve_weights
+    from audit.engines.vllm_engine import engine_args, engine_environment
+    from audit.engines.weights import local_path, resolve_weights
     from audit.shards.read import iter_outcomes
 
     rows = list(iter_outcomes(run_dir))

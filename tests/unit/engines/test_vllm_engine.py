@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from audit.config import ModelConfig
+from audit.engines.config import ModelConfig
+from audit.engines.vllm_engine import VllmEngine, engine_args, engine_environment, is_cpu_build
 from audit.errors import EngineDiedError, EngineError
 from audit.records import Arm, FinishReason, Generation, GenerationRequest, Role
-from audit.runtime.engines.vllm_engine import VllmEngine, engine_args, engine_environment, is_cpu_build
 
 
 def _vllm_exceptions() -> ModuleType:

@@ -24,11 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # tests/, for faul
 
 from faulty_server import Call, FaultyServer, Reply, completion, echo, error, free_port, letters_completion
 
-from audit.errors import ConfigError, EndpointAuthError, EngineError, EngineLoadError
-from audit.records import Arm, FinishReason, Generation, GenerationRequest, Reading, Role
-from audit.runtime.engines.circuit import Circuit, CircuitState
-from audit.runtime.engines.dispatch import Dispatcher, make_slot
-from audit.runtime.engines.openai_config import (
+from audit.engines.circuit import Circuit, CircuitState
+from audit.engines.dispatch import Dispatcher, make_slot
+from audit.engines.openai_config import (
     CircuitConfig,
     EndpointConfig,
     OpenAIConfig,
@@ -37,9 +35,11 @@ from audit.runtime.engines.openai_config import (
     check_reading,
     endpoint_id,
 )
-from audit.runtime.engines.openai_engine import OpenAIEngine
-from audit.runtime.engines.redact import Redactor
-from audit.runtime.engines.retry import FailureKind, backoff_seconds, classify_status, retry_after_seconds
+from audit.engines.openai_engine import OpenAIEngine
+from audit.engines.redact import Redactor
+from audit.engines.retry import FailureKind, backoff_seconds, classify_status, retry_after_seconds
+from audit.errors import ConfigError, EndpointAuthError, EngineError, EngineLoadError
+from audit.records import Arm, FinishReason, Generation, GenerationRequest, Reading, Role
 
 KEY = "sk-test-0123456789-do-not-leak"
 KEY_ENV = "AUDIT_TEST_KEY"
@@ -721,7 +721,7 @@ def test_it_is_a_structured_config() -> None:
 
 def test_the_configuration_loads_no_client() -> None:
     wanted = "[m for m in ('openai', 'ray', 'vllm') if m in sys.modules]"
-    code = f"import sys, audit.runtime.engines.openai_config; print({wanted})"
+    code = f"import sys, audit.engines.openai_config; print({wanted})"
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

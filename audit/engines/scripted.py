@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 
-from audit.config import ModelConfig
+from audit.engines.config import ModelConfig
 from audit.errors import EngineLoadError
 from audit.records import Arm, FinishReason, Generation, GenerationRequest, Question, Role
 

@@ -27,14 +27,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.design import parse_routers
 from audit.errors import AuditError, ConfigError
-from audit.records import Arm, Draws, Reading, Setting
+from audit.records import Reading, Setting
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import CellOutcomes, FloatArray
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.power import discordance_of
 from audit.statistics.values import replicates_of, router_counts, runs_of, settings_values, sweep_of
+from audit.sweep.design import Arm, Draws, parse_routers
 from audit.synthetic import beta_shape, draw_difficulties, draw_latent, shift
 from audit.verdict.decide import decide
 from audit.verdict.evidence import compare, measure
@@ -216,8 +216,9 @@ def _rate(name: str, values: FloatArray) -> dict[str, float | None]:
 def observed_design(run_dir: Path) -> Iterator[Design]:
     """One design a cell of a finished run: sizes and draws, with accuracy and discordance as observed."""
     from audit.shards.read import load_cells  # Arrow is needed for this option only
+    from audit.sweep.columns import SCHEMA
 
-    for cell in load_cells(run_dir):
+    for cell in load_cells(run_dir, SCHEMA):
         clean = [settings_values(cell, [s]) for s in replicates_of(cell, Arm.FORWARD_FULL, 1)]
         sweep = sweep_of(cell)
         accuracy = float(np.clip(np.nanmean(sweep.clean), 0.02, 0.98))

@@ -1,26 +1,24 @@
-"""The configuration schema (registered with Hydra) and its validation. No engine is loaded before `validate` passed.
+"""What every audit's configuration has, and its validation. No engine is loaded before it passed.
 
-`python -m audit.sweep model=llama3_70b r=1..9` composes conf/sweep.yaml with these dataclasses as its schema, so a
-misspelt key or a value of the wrong type is refused by name.
+An audit's own dataclass extends `RunConfig` and is the schema of its conf/<audit>.yaml, so that a misspelt key or a
+value of the wrong type is refused by name.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from audit.benchmarks.config import BenchmarkConfig
-from audit.design import Design, make_design, parse_routers
 from audit.engines.config import ModelConfig, check_model
 from audit.errors import ConfigError, unknown_name
-from audit.prompting.templates import check_reading as check_reading_of_protocol
-from audit.prompting.templates import load_protocol
-from audit.records import Arm, Draws, Reading
+from audit.prompting.templates import check_reading, load_protocol
+from audit.records import Reading
 
 CONF_DIR = next(
     path for path in (Path(__file__).parent.parent / "conf", Path(__file__).parent / "_conf") if path.is_dir()
@@ -36,7 +34,7 @@ class ClusterConfig:
     num_gpus: int | None = None
     dashboard: bool = False
     runtime_env: dict[str, Any] = field(default_factory=dict)
-    chunks_in_flight: int = 32  # chunks of router sets that may wait on the engines at once
+    chunks_in_flight: int = 32  # chunks of questions that may wait on the engines at once
 
 
 @dataclass
@@ -47,7 +45,7 @@ class StoreConfig:
 
 
 @dataclass
-class SweepConfig:
+class RunConfig:
     model: dict[str, ModelConfig] = field(default_factory=dict)
     benchmark: BenchmarkConfig = field(default_factory=BenchmarkConfig)
     control_benchmark: str | None = None
@@ -55,26 +53,13 @@ class SweepConfig:
     verdict: dict[str, Any] = field(default_factory=dict)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
-    worker: str | None = None  # another model's name: it answers in place of the router's model
-    r: Any = "1..9"
     n: Any = 100
     seed: int = 42
-    arms: list[str] = field(default_factory=lambda: [str(a) for a in Arm])
-    draws: str = "independent"
-    replicates: int = 1
-    clean_replicates: int = 1
-    ensemble_control: bool = False
     reading: str | None = None  # overrides every model's own
     run_dir: str | None = None
     report: bool = True
     gate: bool = False
     progress: bool = True
-
-
-def register() -> None:
-    """Register the schemas with Hydra's ConfigStore; conf/*.yaml are validated against them."""
-    store = ConfigStore.instance()
-    store.store(name="sweep_schema", node=SweepConfig)
 
 
 def known_models() -> list[str]:
@@ -86,7 +71,7 @@ def load_model_config(name: str) -> ModelConfig:
     if name not in known_models():
         raise unknown_name("model", name, known_models())
     loaded = OmegaConf.merge(OmegaConf.structured(ModelConfig), OmegaConf.load(CONF_DIR / "model" / f"{name}.yaml"))
-    return _as_object(loaded, ModelConfig)
+    return as_object(loaded, ModelConfig)
 
 
 def load_group(group: str, name: str) -> dict[str, Any]:
@@ -99,40 +84,56 @@ def load_group(group: str, name: str) -> dict[str, Any]:
     return {str(k): v for k, v in loaded.items()}
 
 
-def _as_object(node: Any, kind: type) -> Any:
+def as_object(node: Any, kind: type) -> Any:
     result = OmegaConf.to_object(node)
     if not isinstance(result, kind):
         raise ConfigError(f"Expected a {kind.__name__}, got {type(result).__name__}.")
     return result
 
 
-def from_hydra(cfg: DictConfig) -> SweepConfig:
-    """The composed config as dataclasses, validated."""
-    config: SweepConfig = _as_object(OmegaConf.merge(OmegaConf.structured(SweepConfig), cfg), SweepConfig)
-    validate(config)
-    return config
-
-
 _SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 
 
-def validate(config: SweepConfig) -> None:
-    """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
+def reading_of(config: RunConfig, model: ModelConfig) -> Reading:
+    value = config.reading or model.reading
+    if value not in set(Reading):
+        raise unknown_name("reading", value, list(Reading))
+    return Reading(value)
+
+
+def protocol_of(config: RunConfig, model: ModelConfig) -> dict[str, Any]:
+    """The prompt templates for one model: its own protocol if it names one, else the run's."""
+    return config.protocol if model.protocol is None else load_group("protocol", model.protocol)
+
+
+def sample_size(config: RunConfig) -> int | None:
+    """n as asked for; None for all questions."""
+    if config.n in (None, "all"):
+        return None
+    if isinstance(config.n, bool) or not isinstance(config.n, int) or config.n < 1:
+        raise ConfigError(f"Invalid n: {config.n!r}. Expected a whole number of at least 1, or n=all.")
+    return config.n
+
+
+def check_run(
+    config: RunConfig, answering: Callable[[Any, ModelConfig], ModelConfig], templates: Mapping[str, tuple[str, ...]]
+) -> None:
+    """Everything shared that can be refused without touching a model or a benchmark. Raises ConfigError.
+
+    answering, templates: as in `audit.audits.Audit`.
+    """
     if not config.model:
         raise ConfigError(f"No model. Expected model=<name> or model=[a,b]. Known: {', '.join(known_models())}.")
-    if config.worker is not None and config.worker not in {*config.model, *known_models()}:
-        raise unknown_name("worker model", config.worker, known_models())
-    design_of(config)
     sample_size(config)
     for name, model in config.model.items():
         if not _SAFE_NAME.match(name):
             raise ConfigError(f"Invalid model name: {name!r}. Use letters, digits, '.', '_' and '-'.")
         check_model(name, model, reading_of(config, model))
-        answering = worker_of(config, model)
-        check_reading_of_protocol(load_protocol(protocol_of(config, model)), reading_of(config, answering))
-    if config.worker is not None:
-        worker = worker_of(config, next(iter(config.model.values())))
-        check_model(config.worker, worker, reading_of(config, worker))
+        other = answering(config, model)
+        reading = reading_of(config, other)
+        if other is not model:
+            check_model(other.name, other, reading)
+        check_reading(load_protocol(protocol_of(config, model), templates), reading)
     if config.gate and not config.report:
         raise ConfigError("gate=true needs the verdict, which the report holds: leave report=true.")
     if config.cluster.chunks_in_flight < 1:
@@ -143,65 +144,17 @@ def validate(config: SweepConfig) -> None:
         raise ConfigError(f"Invalid store.rows_per_shard: {config.store.rows_per_shard}. Expected at least 1.")
 
 
-def reading_of(config: SweepConfig, model: ModelConfig) -> Reading:
-    value = config.reading or model.reading
-    if value not in set(Reading):
-        raise unknown_name("reading", value, list(Reading))
-    return Reading(value)
+def plain_config(config: RunConfig, answering: Mapping[str, ModelConfig]) -> dict[str, Any]:
+    """The whole configuration as plain data, with every model's prompts and the models that answer spelt out.
 
-
-def worker_of(config: SweepConfig, model: ModelConfig) -> ModelConfig:
-    """The model that answers: the router's own unless `worker` names another."""
-    if config.worker is None or config.worker == model.name:
-        return model
-    return config.model.get(config.worker) or load_model_config(config.worker)
-
-
-def protocol_of(config: SweepConfig, model: ModelConfig) -> dict[str, Any]:
-    """The prompt templates for one model: its own protocol if it names one, else the sweep's."""
-    return config.protocol if model.protocol is None else load_group("protocol", model.protocol)
-
-
-def sample_size(config: SweepConfig) -> int | None:
-    """n as asked for; None for all questions."""
-    if config.n in (None, "all"):
-        return None
-    if isinstance(config.n, bool) or not isinstance(config.n, int) or config.n < 1:
-        raise ConfigError(f"Invalid n: {config.n!r}. Expected a whole number of at least 1, or n=all.")
-    return config.n
-
-
-def design_of(config: SweepConfig) -> Design:
-    arms = []
-    for arm in config.arms:
-        if arm not in set(Arm):
-            raise unknown_name("arm", arm, list(Arm))
-        arms.append(Arm(arm))
-    if config.draws not in set(Draws):
-        raise unknown_name("draws", config.draws, list(Draws))
-    stochastic = any(worker_of(config, m).worker.temperature > 0 for m in config.model.values())
-    return make_design(
-        parse_routers(config.r),
-        arms=arms,
-        draws=Draws(config.draws),
-        replicates=config.replicates,
-        clean_replicates=config.clean_replicates,
-        ensemble_control=config.ensemble_control,
-        # A greedy worker gives the same answer to the same question: repeating it would count one item twice.
-        direct_replicates=config.replicates if stochastic else 1,
-    )
-
-
-def plain_config(config: SweepConfig) -> dict[str, Any]:
-    """The whole configuration as plain data, with every model's prompts and the answering model spelt out.
-
-    `audit.shards.manifest.fingerprint` decides which of its keys decide results.
+    answering: by the name of the audited model. `audit.shards.manifest.fingerprint` decides which keys decide results.
     """
     plain = OmegaConf.to_container(OmegaConf.structured(config))
     if not isinstance(plain, dict):
         raise ConfigError(f"Expected a mapping, got {type(plain).__name__}.")
     result: dict[str, Any] = {str(key): value for key, value in plain.items()}
-    if config.worker is not None and config.worker not in config.model:
-        result["worker_model"] = OmegaConf.to_container(OmegaConf.structured(load_model_config(config.worker)))
+    others = {other.name: other for other in answering.values() if other.name not in config.model}
+    if others:
+        result["answering"] = {k: OmegaConf.to_container(OmegaConf.structured(v)) for k, v in others.items()}
     result["protocols"] = {name: protocol_of(config, model) for name, model in config.model.items()}
     return result

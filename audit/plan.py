@@ -12,14 +12,16 @@ import hydra
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from audit.config import CONF_DIR, SweepConfig, design_of, from_hydra, protocol_of, reading_of, register, worker_of
-from audit.design import Design
+from audit.config import CONF_DIR, protocol_of, reading_of
 from audit.errors import AuditError
-from audit.prompting.prompts import direct_prompt, router_prompt, worker_prompt
+from audit.prompting.prompts import direct_prompt
 from audit.prompting.templates import load_protocol
-from audit.records import Arm, Draws, Question, Reading
+from audit.records import Design, Question, Reading
 from audit.statistics.permutation import can_reject
 from audit.statistics.power import minimum_detectable_gain
+from audit.sweep.config import TEMPLATES, SweepConfig, design_of, from_hydra, register, worker_of
+from audit.sweep.design import Arm, Draws, n_messages
+from audit.sweep.present import router_prompt, worker_prompt
 from audit.verdict.thresholds import Thresholds
 
 register()
@@ -68,10 +70,10 @@ def make_plan(
     """
     model = config.model[name]
     answering = worker_of(config, model)
-    protocol = load_protocol(protocol_of(config, model))
+    protocol = load_protocol(protocol_of(config, model), TEMPLATES)
     reading = reading_of(config, answering)
     prompt_chars = generated = 0.0
-    for part in design.sets:
+    for part in design.parts:
         # A message is taken to be as long as the question, or as the limit where that is shorter.
         for question in questions:
             limit = model.router.max_tokens * CHARS_PER_TOKEN
@@ -81,12 +83,12 @@ def make_plan(
             routed = router_prompt(protocol, question, part.arm)
             text = question.text + " ".join(question.options)
             message = text[: int(limit)]
-            prompt_chars += part.n_messages * len(routed)
-            for r in part.routers:
+            prompt_chars += n_messages(part) * len(routed)
+            for r in part.levels:
                 prompt_chars += len(worker_prompt(protocol, [message] * r, len(question.options), reading))
-        generated += part.n_messages * (part.arm != Arm.DIRECT) * model.router.max_tokens
-        generated += len(part.routers) * (answering.worker.max_tokens if reading == Reading.LETTER else 0)
-    counts = max(1, len({s.routers for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
+        generated += n_messages(part) * (part.arm != Arm.DIRECT) * model.router.max_tokens
+        generated += len(part.levels) * (answering.worker.max_tokens if reading == Reading.LETTER else 0)
+    counts = max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
     groups = n if groups is None else groups
     level = thresholds.alpha / SIDES
     detectable = float("nan")
@@ -94,7 +96,7 @@ def make_plan(
         detectable = minimum_detectable_gain(
             n, PLANNED_DISCORDANCE, alpha=level, n_tests=counts * panel, power=thresholds.power
         )
-    calls = sum(part.n_messages for part in design.sets if part.arm != Arm.DIRECT)
+    calls = sum(n_messages(part) for part in design.parts if part.arm != Arm.DIRECT)
     return Plan(
         questions=n,
         groups=groups,
@@ -113,7 +115,7 @@ def make_plan(
 def describe(plan: Plan, design: Design, thresholds: Thresholds) -> list[str]:
     """The plan in lines a person reads, the warning last."""
     saved = ""
-    if design.draws == Draws.INDEPENDENT:
+    if design.kind == Draws.INDEPENDENT:
         saved = " (draws=nested would reuse router messages across r)"
     return [
         f"  questions          {plan.questions:>12,}",
@@ -168,9 +170,10 @@ def main(cfg: DictConfig) -> None:
 
 
 def _print_plan(config: SweepConfig) -> int:
-    from audit.runtime.run import resolve_run  # resolves names and revisions; starts no engine
+    from audit.resolve import resolve_run
+    from audit.sweep.audit import SWEEP
 
-    resolved = resolve_run(config)
+    resolved = resolve_run(SWEEP, config)
     design = design_of(config)
     thresholds = Thresholds.from_mapping(config.verdict)
     panel = len(config.model) * len(resolved.samples)

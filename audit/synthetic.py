@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from audit.errors import DataError
-from audit.records import Arm, Draws, Outcome, Reading, Setting
+from audit.records import Reading, Setting
+from audit.sweep.columns import Outcome
+from audit.sweep.design import Arm, Draws
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -177,7 +179,7 @@ class _Writer:
         """The rows of question i."""
         stem, options, gold = self._question(i)
         clean = _render(stem, options)
-        nested: dict[Arm, list[str]] = {}
+        nested: dict[str, list[str]] = {}
         rows = []
         for setting, correct in settings:
             own = nested.setdefault(setting.arm, []) if self.draws == Draws.NESTED else []
@@ -202,7 +204,7 @@ class _Writer:
         options = tuple(f"{have - sold + 3 * (k - gold)} {unit}" for k in range(self.n_options))
         return stem, options, gold
 
-    def _message(self, arm: Arm, stem: str, options: tuple[str, ...], gold: int, clean: str) -> str:
+    def _message(self, arm: str, stem: str, options: tuple[str, ...], gold: int, clean: str) -> str:
         if arm == Arm.FORWARD_FULL:
             if self.rng.random() < self.faults.lossy:
                 return _render(stem, options, without=(gold + 1) % len(options))
@@ -254,7 +256,7 @@ class _Writer:
             options=options,
             router_messages=messages,
             router_finish_reasons=("stop",) * len(messages),
-            worker_prompt=prompt,
+            prompt=prompt,
             response=response,
             answer=answer if parsed else None,
             gold=gold,

@@ -58,10 +58,9 @@ class SamplingConfig:
 class ScriptedConfig:
     """The scripted engine: answers are right with a fixed probability per arm. For tests and for measuring."""
 
-    accuracy: dict[str, float] = field(
-        default_factory=lambda: {"direct": 0.70, "forward_full": 0.68, "noisy_rewrite": 0.60}
-    )
-    gain_per_router: float = 0.0  # added to the noisy arm's accuracy for every router after the first
+    accuracy: dict[str, float] = field(default_factory=dict)  # by arm; 0.5 where none is given
+    gain_per_level: dict[str, float] = field(default_factory=dict)  # by arm, added for every level after the first
+    replies: dict[str, str] = field(default_factory=dict)  # by label of a request: echo or noise, in place of an answer
     parse_failures: float = 0.0  # share of worker replies without an answer
     latency_s: float = 0.0
     fail_to_load: bool = False

@@ -188,7 +188,7 @@ class OpenAIEngine:
         while True:
             if self._fatal is not None:
                 raise EndpointAuthError(self._fatal)
-            lease = await dispatcher.acquire(request.question_id, avoid)
+            lease = await dispatcher.acquire(request.affinity, avoid)
             endpoint = self._by_slot[lease.slot]
             try:
                 result = await endpoint.attempt(request)

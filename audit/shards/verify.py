@@ -13,6 +13,7 @@ from audit.errors import ShardError
 from audit.records import OutcomeKey
 from audit.shards.keys import KeySet, digests_of_keys
 from audit.shards.read import CorruptShard, RunScan, scan_run
+from audit.shards.schema import RowSchema
 from audit.shards.shard_file import ShardInfo
 from audit.shards.write import keep_rows
 
@@ -49,18 +50,20 @@ class VerifyReport:
         )
 
 
-def verify_run(run_dir: Path | str, expected: int | KeySet | Iterable[OutcomeKey], attempt: str) -> VerifyReport:
+def verify_run(
+    run_dir: Path | str, schema: RowSchema, expected: int | KeySet | Iterable[OutcomeKey], attempt: str
+) -> VerifyReport:
     """Compare a run with what it should hold, after removing rows whose key is also in an older shard.
 
     expected: how many rows, or their keys (each once), or a KeySet (`KeySet.of(digest_grid(...))`).
     Damaged shards are moved to quarantine and their rows counted as missing.
     """
     run_dir = Path(run_dir)
-    scan = scan_run(run_dir)
+    scan = scan_run(run_dir, schema)
     corrupt, removed = scan.corrupt, scan.duplicates
     if removed:
-        _remove_duplicates(run_dir, scan, attempt)
-        scan = scan_run(run_dir)
+        _remove_duplicates(run_dir, schema, scan, attempt)
+        scan = scan_run(run_dir, schema)
         corrupt += scan.corrupt
         if scan.duplicates:
             raise ShardError(f"{scan.duplicates} keys of {run_dir} occur twice again: does another driver write there?")
@@ -94,7 +97,7 @@ def _collect(keys: Iterable[OutcomeKey], done: KeySet) -> tuple[KeySet, tuple[Ou
     return wanted, tuple(missing)
 
 
-def _remove_duplicates(run_dir: Path, scan: RunScan, attempt: str) -> None:
+def _remove_duplicates(run_dir: Path, schema: RowSchema, scan: RunScan, attempt: str) -> None:
     """Of the rows with one key, the first row of the oldest shard stays."""
     ages = [(info.path.stat().st_mtime_ns, info.path.name) for info in scan.shards]
     rank = np.empty(len(ages), dtype=np.int64)
@@ -104,4 +107,4 @@ def _remove_duplicates(run_dir: Path, scan: RunScan, attempt: str) -> None:
     again = np.zeros(scan.rows, dtype=bool)
     again[order[1:]] = (hi[order[1:]] == hi[order[:-1]]) & (lo[order[1:]] == lo[order[:-1]])
     for shard in np.unique(scan.shard_of[again]):
-        keep_rows(run_dir, scan.shards[shard].path, ~again[scan.shard_of == shard], attempt)
+        keep_rows(run_dir, scan.shards[shard].path, schema, ~again[scan.shard_of == shard], attempt)

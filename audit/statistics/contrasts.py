@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from audit.errors import DataError
-from audit.records import Arm, Setting
+from audit.records import Setting
 from audit.statistics.mcnemar import Alternative, mcnemar_exact
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray
 from audit.statistics.permutation import can_reject, max_statistic_exchange
@@ -27,6 +27,7 @@ from audit.statistics.resampling import (
     studentised_pvalue,
 )
 from audit.statistics.values import Unparsed, average, is_binary, replicates_of, settings_values, to_values
+from audit.sweep.design import Arm
 
 Test = Literal["mcnemar_exact", "exchange", "bootstrap_t"]
 

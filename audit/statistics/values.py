@@ -16,8 +16,9 @@ from typing import Literal
 import numpy as np
 
 from audit.errors import DataError
-from audit.records import Arm, Setting
+from audit.records import Setting
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
+from audit.sweep.design import Arm
 
 Unparsed = Literal["left_out", "wrong", "right"]
 
@@ -129,7 +130,7 @@ def sweep_of(
     if not base or not counts:
         raise DataError(
             f"{cell.model} on {cell.benchmark} cannot be compared: needs {baseline} and {arm}, "
-            f"was run under {sorted({(s.arm.value, s.routers) for s in cell.settings})}."
+            f"was run under {sorted({(s.arm, s.routers) for s in cell.settings})}."
         )
     return Sweep(
         model=cell.model,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from audit.errors import DataError
-from audit.records import Arm, Outcome, Setting
+from audit.records import Setting
 from audit.statistics.chance import chance_level
 from audit.statistics.hypotheses import (
     HypothesisResult,
@@ -29,6 +29,8 @@ from audit.statistics.paired import BoolArray, CellOutcomes, State, pair_outcome
 from audit.statistics.paper import model_summary, router_summary, setting_rows
 from audit.statistics.permutation import can_reject
 from audit.statistics.values import Sweep, replicates_of, router_counts, sweep_of
+from audit.sweep.columns import Outcome
+from audit.sweep.design import Arm
 from audit.synthetic import outcome_columns
 from audit.verdict import words
 from audit.verdict.calibrated import nearest

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.errors import DataError
-from audit.records import Arm
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
 from audit.statistics.permutation import can_reject, max_statistic_exchange
 from audit.statistics.power import discordance_of, minimum_detectable_gain
 from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, expansion
 from audit.statistics.values import Sweep, average, replicates_of, runs_of, sweep_of
+from audit.sweep.design import Arm
 from audit.verdict.thresholds import Thresholds
 
 CONFIDENCE = 0.95

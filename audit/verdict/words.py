@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from audit.records import Arm
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.values import replicates_of
+from audit.sweep.design import Arm
 from audit.verdict.decide import Decision
 from audit.verdict.evidence import Evidence
 from audit.verdict.result import Contrast, Verdict, points

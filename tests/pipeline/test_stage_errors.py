@@ -7,12 +7,13 @@ import time
 import pytest
 from hydra import compose, initialize_config_dir
 
-from audit.config import CONF_DIR, design_of, from_hydra, protocol_of, register
+from audit.config import CONF_DIR, protocol_of
 from audit.errors import ShardError
 from audit.prompting.templates import load_protocol
 from audit.records import Reading
 from audit.runtime.pipeline import ChunkRun
 from audit.runtime.stages import Sampling, StageContext
+from audit.sweep.config import design_of, from_hydra, register
 
 
 def test_a_run_directory_that_a_node_does_not_see_is_named(driver, tmp_path):

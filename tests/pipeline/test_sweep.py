@@ -8,7 +8,7 @@ import pyarrow.dataset as ds
 import pytest
 from pipeline_helpers import keys_of, rows_of
 
-from audit.shards.schema import SCHEMA
+from audit.sweep.columns import SCHEMA
 
 
 def test_a_sweep_writes_every_key_once_and_documents_itself(nested_run):
@@ -17,7 +17,7 @@ def test_a_sweep_writes_every_key_once_and_documents_itself(nested_run):
     keys = keys_of(run.run_dir)
     assert len(keys) == len(set(keys)) == 30 * 8
     table = ds.dataset(run.run_dir / "shards", format="ipc").to_table()
-    assert table.schema.names == SCHEMA.names
+    assert table.schema.names == SCHEMA.columns.names
     manifest = json.loads((run.run_dir / "manifest.json").read_text())
     assert manifest["status"] == "finished"
     assert sum(s["rows"] for s in manifest["shards"]) == 240
@@ -31,9 +31,9 @@ def test_the_worker_is_sent_nothing_of_the_question_that_no_message_holds(indepe
     seen = 0
     for row in rows_of(independent_run.run_dir):
         if row["arm"] == "direct":
-            assert row["question"] in row["worker_prompt"]
+            assert row["question"] in row["prompt"]
             continue
-        rest = row["worker_prompt"]
+        rest = row["prompt"]
         for message in row["router_messages"]:
             assert message in rest  # the worker does see every message whole
             rest = rest.replace(message, "", 1)
@@ -50,7 +50,7 @@ def test_nested_draws_share_messages_and_prompt_prefixes(nested_run):
         if r > 1:
             shorter = rows[question_id, r - 1]
             assert row["router_messages"][:-1] == shorter["router_messages"]
-            assert row["worker_prompt"].startswith(shorter["worker_prompt"].rstrip())
+            assert row["prompt"].startswith(shorter["prompt"].rstrip())
     one = next(iter(rows))[0]
     assert len(set(rows[one, 3]["router_messages"])) > 1  # routers differ by their seeds
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from audit.calibrate import SHIPPED, Design, Effort, calibrate, load_calibration, main, markdown, simulate
-from audit.records import Arm, Setting
+from audit.records import Setting
+from audit.sweep.design import Arm
 from audit.verdict.calibrated import nearest
 
 SMALL = Design(n=100, routers=9)
@@ -107,9 +108,10 @@ def test_bad_arguments_are_told(arguments: list[str], message: str, capsys: pyte
 
 
 def test_a_finished_run_gives_its_own_design(tmp_path: Path) -> None:
+    from outcome_tables import outcomes_to_table
+
     from audit.calibrate import observed_design
-    from audit.records import Outcome
-    from audit.shards.convert import outcomes_to_table
+    from audit.sweep.columns import Outcome
     from audit.synthetic import synthetic_outcomes
 
     write = pytest.importorskip("pyarrow.ipc").new_file

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from audit.config import SweepConfig, design_of, load_group
+from audit.config import load_group
 from audit.engines.config import ModelConfig
 from audit.plan import PLANNED_DISCORDANCE, Plan, describe, make_plan
 from audit.records import Question
 from audit.statistics.power import mcnemar_power
+from audit.sweep.config import SweepConfig, design_of
 from audit.verdict.thresholds import Thresholds
 
 THRESHOLDS = Thresholds()

@@ -39,7 +39,7 @@ from audit.engines.openai_engine import OpenAIEngine
 from audit.engines.redact import Redactor
 from audit.engines.retry import FailureKind, backoff_seconds, classify_status, retry_after_seconds
 from audit.errors import ConfigError, EndpointAuthError, EngineError, EngineLoadError
-from audit.records import Arm, FinishReason, Generation, GenerationRequest, Reading, Role
+from audit.records import FinishReason, Generation, GenerationRequest, Reading
 
 KEY = "sk-test-0123456789-do-not-leak"
 KEY_ENV = "AUDIT_TEST_KEY"
@@ -55,7 +55,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def request(prompt: str = "hi", question: str = "q", **kwargs: Any) -> GenerationRequest:
-    return GenerationRequest(prompt, question, Role.WORKER, Arm.DIRECT, 0, seed=7, **kwargs)
+    return GenerationRequest(prompt, affinity=question, label="direct/0", seed=7, **kwargs)
 
 
 def endpoint(server: FaultyServer, **kwargs: Any) -> EndpointConfig:

@@ -14,7 +14,7 @@ import pytest
 from audit.engines.config import ModelConfig
 from audit.engines.vllm_engine import VllmEngine, engine_args, engine_environment, is_cpu_build
 from audit.errors import EngineDiedError, EngineError
-from audit.records import Arm, FinishReason, Generation, GenerationRequest, Role
+from audit.records import FinishReason, Generation, GenerationRequest
 
 
 def _vllm_exceptions() -> ModuleType:
@@ -85,7 +85,7 @@ def ask(llm: FakeLLM, *requests: GenerationRequest) -> list[Generation]:
 
 def request(prompt: str, *continuations: str) -> GenerationRequest:
     return GenerationRequest(
-        prompt=prompt, question_id="q", role=Role.WORKER, arm=Arm.DIRECT, routers=0, seed=1, max_tokens=8,
+        prompt=prompt, affinity="q", label="direct/0", seed=1, max_tokens=8,
         continuations=continuations,
     )  # fmt: skip
 

@@ -17,13 +17,14 @@ import panels
 import pytest
 
 from audit.errors import DataError, ShardError
-from audit.records import Arm
 from audit.report.__main__ import main
 from audit.report.accuracy import model_scores
 from audit.report.build import build_report, check_panel, run_facts, write_report
 from audit.report.page import ONE_RUN
 from audit.report.rows import ShardRows
 from audit.shards.read import load_cells
+from audit.sweep.columns import SCHEMA
+from audit.sweep.design import Arm
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def test_the_papers_numbers_are_of_replicate_0(built: Path) -> None:
 
 def test_figure_3_shows_the_first_run_and_the_score_every_run(tmp_path: Path) -> None:
     outcomes = panels.outcomes_of(1, 40)
-    (cell,) = load_cells(panels.run_of(tmp_path, outcomes))
+    (cell,) = load_cells(panels.run_of(tmp_path, outcomes), SCHEMA)
     clean = [[bool(o.correct) for o in outcomes if (o.arm, o.routers, o.replicate) == (Arm.FORWARD_FULL, 1, k)]
              for k in (0, 1)]  # fmt: skip
     assert sum(clean[0]) != sum(clean[1])  # or this shows nothing
@@ -99,7 +100,7 @@ def test_the_page_says_which_run_the_papers_numbers_are_of(built: Path, tmp_path
     page = (built / "report" / "report.html").read_text(encoding="utf-8")
     assert page.count(ONE_RUN) == 4 + 1  # Figures 2 to 5, and the tables
     run = panels.run_of(tmp_path / "run", panels.outcomes_of(1, 4, clean_replicates=1))
-    write_report([run], tmp_path / "report", panels.verdict_of([run], seed=1), load_cells(run), seed=1)
+    write_report([run], tmp_path / "report", panels.verdict_of([run], seed=1), load_cells(run, SCHEMA), seed=1)
     assert ONE_RUN not in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
 
 
@@ -132,7 +133,7 @@ def test_the_policy_allows_one_script_and_no_request(built: Path) -> None:
 def test_hostile_text_is_escaped_everywhere(tmp_path: Path) -> None:
     run = panels.run_of(tmp_path / "run", panels.hostile(panels.outcomes_of(1, 4)))
     verdict = panels.verdict_of([run], seed=1)
-    write_report([run], tmp_path / "report", verdict, load_cells(run), seed=1)
+    write_report([run], tmp_path / "report", verdict, load_cells(run, SCHEMA), seed=1)
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     assert "<script>window" not in page
     assert "<img" not in page
@@ -159,7 +160,7 @@ def test_a_model_in_two_runs_is_refused(tmp_path: Path) -> None:
 def test_rows_beyond_the_limit_are_left_out_and_said(tmp_path: Path) -> None:
     run = panels.run_of(tmp_path / "run", panels.outcomes_of(2, 20))
     verdict = panels.verdict_of([run], seed=1)
-    write_report([run], tmp_path / "report", verdict, load_cells(run), seed=1, max_rows=150)
+    write_report([run], tmp_path / "report", verdict, load_cells(run, SCHEMA), seed=1, max_rows=150)
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     assert re.search(r"This page lists \d+ of 320 answers", page)
     head = re.search(r'id="drill-head">(.*?)</script>', page)

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.records import Arm, Outcome, Setting
+from audit.records import Setting
 from audit.report.page import gate_name
 from audit.statistics.paired import CellOutcomes, State, pair_outcomes
+from audit.sweep.columns import Outcome
+from audit.sweep.design import Arm
 from audit.synthetic import Faults, outcome_columns, synthetic_outcomes
 from audit.verdict.decide import Decision
 from audit.verdict.gates import all_gates, exact_values, pairing, parseability

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit.records import Arm, Outcome
+from audit.sweep.columns import Outcome
+from audit.sweep.design import Arm
 from audit.synthetic import synthetic_outcomes
 from audit.verdict.gates import answer_leak
 from audit.verdict.texts import gives_answer, holds, measure_texts, normalise, states_answer
@@ -79,7 +80,7 @@ def _noisy(n: int = 20) -> list[Outcome]:
 def test_a_rewrite_that_only_the_prompt_lost_is_a_noop() -> None:
     """The routers wrote noise, but the worker was sent the clean prompt: the silent no-op of li2026 (F1)."""
     plain = _noisy()
-    clean = {o.question_id: o.worker_prompt for o in plain if o.arm == Arm.FORWARD_FULL and o.routers == 1}
+    clean = {o.question_id: o.prompt for o in plain if o.arm == Arm.FORWARD_FULL and o.routers == 1}
     sent = [replace(o, worker_prompt=clean[o.question_id]) if o.arm == Arm.NOISY_REWRITE else o for o in plain]
     before, after = (measure_texts(rows)["synthetic", "synthetic"] for rows in (plain, sent))
     assert before.noops == 0

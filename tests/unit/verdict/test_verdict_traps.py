@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from audit.calibrate import Design, simulate
-from audit.records import Arm, Outcome, Setting
+from audit.records import Setting
 from audit.statistics.noise_floor import noise_floor_values
 from audit.statistics.paired import CellOutcomes, State
+from audit.sweep.columns import Outcome
+from audit.sweep.design import Arm
 from audit.synthetic import outcome_columns, synthetic_outcomes
 from audit.verdict.analysis import analyse
 from audit.verdict.calibrated import nearest

@@ -52,7 +52,7 @@ def test_the_driver_is_killed(command, shards):
     assert_complete(command, run)
 
 
-@pytest.mark.parametrize("stage", ["RouteStage", "AnswerStage"])
+@pytest.mark.parametrize("stage", ["PrepareStage", "AnswerStage"])
 def test_a_ray_worker_is_killed(cluster, command, stage):
     run = command(*SWEEP)
     run.wait_for_shards(3)

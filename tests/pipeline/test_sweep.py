@@ -8,6 +8,10 @@ import pyarrow.dataset as ds
 import pytest
 from pipeline_helpers import keys_of, rows_of
 
+from audit.errors import ConfigError
+from audit.report.__main__ import analysis_options
+from audit.report.__main__ import main as rebuild
+from audit.shards.manifest import Manifest
 from audit.sweep.columns import SCHEMA
 
 
@@ -142,3 +146,27 @@ def test_the_same_command_again_finds_all_done_and_another_is_refused(sweep):
     assert other.code == 1
     assert "another configuration" in other.out and "n: 10 there, 11 now" in other.out
     assert len(keys_of(first.run_dir)) == 40
+
+
+def test_a_rebuilt_report_judges_as_the_run_did(sweep, tmp_path):
+    """Seed, thresholds and control benchmark come from the manifest: the same verdict.json, to the byte."""
+    run = sweep("r=1..2", "n=20", "verdict.alpha=0.01", "seed=7", "report=true")
+    assert run.code == 0, run.out
+    verdict = run.run_dir / "report" / "verdict.json"
+    before = verdict.read_bytes()
+    assert json.loads(before)["thresholds"]["alpha"] == 0.01
+    verdict.unlink()
+    assert rebuild([str(run.run_dir)]) == 0
+    assert verdict.read_bytes() == before
+    assert rebuild([str(run.run_dir), "--seed", "8", "--out", str(tmp_path / "other")]) == 0
+    assert (tmp_path / "other" / "verdict.json").read_bytes() != before  # so the seed does reach it
+
+
+def test_runs_that_were_judged_differently_are_no_panel_by_accident(tmp_path):
+    for name, alpha in (("a", 0.05), ("b", 0.01)):
+        (tmp_path / name).mkdir()
+        Manifest("f", {}, analysis={"seed": 42, "thresholds": {"alpha": alpha}}).save(tmp_path / name)
+    runs = [tmp_path / "a", tmp_path / "b"]
+    assert analysis_options(runs[:1], {"seed": None}).keys() == {"seed", "thresholds"}
+    with pytest.raises(ConfigError, match="judged with different thresholds"):
+        analysis_options(runs, {"seed": None})

@@ -36,6 +36,7 @@ from audit.engines.openai_config import (
     endpoint_id,
 )
 from audit.engines.openai_engine import OpenAIEngine
+from audit.engines.port import request_sha256
 from audit.engines.redact import Redactor
 from audit.engines.retry import FailureKind, backoff_seconds, classify_status, retry_after_seconds
 from audit.errors import ConfigError, EndpointAuthError, EngineError, EngineLoadError
@@ -112,7 +113,9 @@ def test_generation_fields_and_what_was_sent() -> None:
         return generation, server.calls[0], endpoint_id(endpoint(server))
 
     got, call, engine_id = with_server(echo, use, extra_body={"chat_template_kwargs": {"enable_thinking": False}})
-    assert got == Generation("2+2?", FinishReason.STOP, 12, 8, 3, engine_id)
+    sent = request_sha256(request("2+2?"))
+    assert sent.startswith("text:")  # an endpoint tells no token ids
+    assert got == Generation("2+2?", FinishReason.STOP, 12, 8, 3, engine_id, request_sha256=sent)
     assert engine_id.startswith("127.0.0.1:") and engine_id.endswith("#m")
     assert call.path == "/v1/chat/completions"
     assert call.headers["authorization"] == f"Bearer {KEY}"

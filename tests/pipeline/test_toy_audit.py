@@ -6,7 +6,9 @@ import io
 import shutil
 
 import pytest
+import toy_audit
 from pipeline_helpers import rows_of
+from ray import cloudpickle
 from rich.console import Console
 from toy_audit import TOY, run_toy
 
@@ -21,6 +23,7 @@ KEY = ("question_id", "arm", "variant", "replicate")
 
 @pytest.fixture(scope="module")
 def finished(driver, tmp_path_factory):
+    cloudpickle.register_pickle_by_value(toy_audit)  # a test's module, which Ray's workers cannot import
     run_dir = tmp_path_factory.mktemp("toy") / "run"
     result = run_toy(run_dir, "n=25", "store.rows_per_shard=10")
     assert result.failed == {} and result.rows == 75
@@ -77,7 +80,7 @@ def test_the_summary_compares_with_the_audits_baseline(finished):
     assert "variant" in out.getvalue() and "n=25" in out.getvalue()
 
 
-def test_what_cannot_be_presented_is_an_error_row_and_nothing_is_sent(driver, tmp_path):
+def test_what_cannot_be_presented_is_an_error_row_and_nothing_is_sent(finished, tmp_path):
     exam = tmp_path / "exam.jsonl"
     exam.write_text('{"question": "1 + 1 = ?", "choices": ["2", "3"], "answer": 0}\n')
     overrides = ("benchmark.name=exam", "benchmark.format=mcq_file", f"benchmark.path={exam}", "n=1")

@@ -99,7 +99,8 @@ class Design:
 class Presentation:
     """A question as a model is to be asked it under one setting: what an engine request is made from.
 
-    `options` and `gold` are as presented (an edit may change them). `extras` are the audit's own columns of the row.
+    `options` and `gold` are as presented (an edit may change them); without options the reply is what is wanted, and no
+    answer is read from it. `extras` are the audit's own columns of the row.
     `error` set: it could not be made, so nothing is sent and the row is an error.
     """
 

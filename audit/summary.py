@@ -81,7 +81,7 @@ def print_summary(run_dir: Path, audit: Audit, console: Console | None = None) -
         table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
         for heading in (
             "arm",
-            audit.schema.level,
+            audit.schema.level[0],  # r of routers, v of variant: the table has to fit
             "rep",
             "accuracy",
             "s.e.",

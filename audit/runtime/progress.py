@@ -11,13 +11,16 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _PLAIN_EVERY_S = 10.0
 _LOADING_EVERY_S = 15.0

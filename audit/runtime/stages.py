@@ -271,6 +271,7 @@ class AnswerStage:
 
 def answer_request(work: Work, question: Question, setting: Setting, presentation: Presentation) -> GenerationRequest:
     """What an engine is asked for one presentation. All of a question's requests have one affinity."""
+    by_letter = work.reading == Reading.LETTER_LOGPROB and presentation.options
     return GenerationRequest(
         prompt=presentation.prompt,
         affinity=question.id,
@@ -280,7 +281,7 @@ def answer_request(work: Work, question: Question, setting: Setting, presentatio
         temperature=work.answering.temperature,
         top_p=work.answering.top_p,
         continuations=presentation.options if work.reading == Reading.OPTION_TEXT else (),
-        letters=letters_of(len(presentation.options)) if work.reading == Reading.LETTER_LOGPROB else (),
+        letters=letters_of(len(presentation.options)) if by_letter else (),
     )
 
 

@@ -37,22 +37,22 @@ def run_config(cfg: DictConfig) -> int:
 def sweep(config: SweepConfig) -> int:
     """Run, decide, write; the exit code. What is heavy is imported once nothing can be refused any more."""
     from audit.resolve import resolve_run
+    from audit.runtime.progress import Display
     from audit.sweep.audit import SWEEP
     from audit.verdict.thresholds import Thresholds
 
-    resolved = resolve_run(SWEEP, config)
     thresholds = Thresholds.from_mapping(config.verdict)
     analysis = {
         "seed": config.seed,
         "thresholds": thresholds.to_dict(),
         "control_benchmark": config.control_benchmark,
     }
-
-    from audit.runtime.progress import Display
-    from audit.runtime.run import run_audit
-    from audit.summary import print_summary
-
     with Display(quiet=not config.progress) as display:
+        display.stage("reading the benchmark and resolving models")
+        resolved = resolve_run(SWEEP, config)
+        from audit.runtime.run import run_audit
+        from audit.summary import print_summary
+
         result = run_audit(resolved, analysis, display)
     if result.rows == 0:
         print("error: nothing was measured: every model failed", file=sys.stderr)

@@ -72,8 +72,8 @@ def test_the_papers_numbers_are_of_replicate_0(built: Path) -> None:
         model, r = row["model"], int(row["routers"])
         counts: Counter[tuple[bool | None, bool | None]] = Counter()
         for key, noisy in right.items():
-            if (key.model, key.arm, key.routers) == (model, Arm.NOISY_REWRITE, r):
-                counts[right[replace(key, arm=Arm.FORWARD_FULL, routers=1)], noisy] += 1
+            if (key.model, key.arm, key.level) == (model, Arm.NOISY_REWRITE, r):
+                counts[right[replace(key, arm=Arm.FORWARD_FULL, level=1)], noisy] += 1
         assert (int(row["improve"]), int(row["degrade"])) == (counts[False, True], counts[True, False])
         answered = sum(n for pair, n in counts.items() if None not in pair)
         assert (int(row["n"]), int(row["left_out"])) == (answered, 30 - answered)

@@ -1,14 +1,12 @@
-"""How often is the procedure itself wrong? Simulated models of known truth through the paper's rule and this verdict.
+"""How often is the procedure itself wrong, in both directions? Simulated models of known truth, the real verdict.
 
-    python -m audit.calibrate                                     every design that ships, as `make calibrate` does
+    python -m audit.calibrate                                     designs and worlds that ship (`make calibrate`)
     python -m audit.calibrate --n 300 --routers 1..5 --draws nested --simulations 500
     python -m audit.calibrate --observed outputs/my_run           difficulties and sizes of a finished run
 
-A simulated model is `audit.synthetic`'s: Beta difficulties with the given clean accuracy and discordance, nested draws
-correlated over r. Clean models have no effect in any arm; contaminated ones gain in the noisy arm alone. They go
-through `verdict.evidence` and `verdict.decide`, the code of the real verdict; the gates, which look at texts and faults
-that a simulation does not have, are bypassed by passing none. Every chunk of simulations has a seed of its own, so the
-result does not depend on --jobs.
+`audit.simulation` draws the models; they go through `verdict.evidence` and `verdict.decide`, the code of the real
+verdict, panels and run variance included. The gates, which look at texts and faults that a simulation does not have,
+are passed by. Every chunk of simulations has a seed of its own, so the result does not depend on --jobs.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -25,56 +24,77 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.errors import AuditError, ConfigError
-from audit.records import Reading, Setting
-from audit.statistics.mcnemar import mcnemar_exact
-from audit.statistics.paired import CellOutcomes, FloatArray
-from audit.statistics.permutation import max_statistic_exchange
+from audit.simulation import Design, World, simulate
+from audit.statistics.paired import FloatArray
 from audit.statistics.power import discordance_of
-from audit.statistics.values import replicates_of, router_counts, runs_of, settings_values, sweep_of
+from audit.statistics.run_variance import pooled_run_variance, run_contrasts
+from audit.statistics.values import replicates_of, settings_values, sweep_of
 from audit.sweep.design import Arm, Draws, parse_routers
-from audit.synthetic import beta_shape, draw_difficulties, draw_latent, shift
-from audit.verdict.decide import decide
-from audit.verdict.evidence import compare, measure
+from audit.synthetic import beta_shape
+from audit.verdict.decide import decide, over_panel
+from audit.verdict.evidence import measure
 from audit.verdict.result import Verdict, rounded
 from audit.verdict.thresholds import Thresholds
 
 CHUNK = 25  # simulations that share one seed
-N_OPTIONS = 4
-
-
-@dataclass(frozen=True)
-class Design:
-    """What is simulated. routers: how many router counts (1..routers); accuracies, discordance and correlation 0-1."""
-
-    n: int
-    routers: int
-    draws: str = "independent"
-    clean_replicates: int = 1
-    clean_accuracy: float = 0.7
-    discordance: float = 0.2
-    correlation: float = 0.5  # of the noisy arm over r, on the latent normal scale; nested draws only
-    controls: str = "direct and ensemble"
-
+RESAMPLES = 499  # of every permutation test and bootstrap; a run has more, on which their level does not depend
 
 # The designs that ship: `verdict.calibrated.nearest` picks from them.
 SHIPPED = (
-    *(Design(n, r, d) for n in (100, 200, 500, 1000) for r in (3, 9) for d in ("independent", "nested")),
-    *(Design(n, r, "nested", clean_replicates=3) for n in (100, 200) for r in (3, 9)),
+    *(Design(n, r, "independent") for n in (100, 1000) for r in (3, 9)),
+    *(Design(n, r, "nested", clean_replicates=3) for n in (100, 200, 500, 1000) for r in (3, 9)),
+    Design(3000, 9, "nested", clean_replicates=3),
+    Design(1000, 9, "nested", clean_replicates=3, clean_accuracy=0.9, discordance=0.1),
+    Design(1000, 9, "nested", clean_replicates=3, clean_accuracy=0.4, discordance=0.3),
+    Design(300, 9, "nested", clean_replicates=3, panel=12),
+)
+
+# What is true of the models of a design, by the prefix of their rates.
+TRUTHS = {
+    "clean": World(),
+    "gain_one_r": World(gain_one_r=0.05),
+    "gain_5": World(gain=0.05),
+    "gain_10": World(gain=0.10),
+}
+
+_WIDE = Design(1000, 9, "nested", clean_replicates=3)
+_SMALL = Design(200, 9, "nested", clean_replicates=3)
+# Worlds in which something other than memory acts, each with the design in which it hurts (name, design, world).
+WORLDS: tuple[tuple[str, Design, World], ...] = (
+    ("clean router loses 4 points", _WIDE, World(clean_loss=0.04)),
+    ("clean router loses 4 points, panel of 12", replace(_WIDE, panel=12), World(clean_loss=0.04)),
+    ("repetition gains 8 points", replace(_WIDE, n=500), World(repetition=0.08)),
+    ("repetition gains 8 points, panel of 12", replace(_WIDE, n=600, panel=12), World(repetition=0.08)),
+    ("runs shift by 1 point", _WIDE, World(shock=0.01)),
+    ("runs shift by 1 point, n=3000", replace(_WIDE, n=3000), World(shock=0.01)),
+    ("runs shift by 2 points", _WIDE, World(shock=0.02)),
+    ("runs shift by 2 points, panel of 12", replace(_WIDE, panel=12), World(shock=0.02)),
+    ("runs shift by 2 points, one clean run", replace(_WIDE, clean_replicates=1), World(shock=0.02)),
+    ("15 % leaks, clean router loses 4 points", replace(_WIDE, routers=3), World(leak=0.15, clean_loss=0.04)),
+    ("nine answers in ten always the same, one clean run", replace(_SMALL, clean_replicates=1), World(repeats=0.9)),
+    ("nine answers in ten always the same", _WIDE, World(repeats=0.9)),
+    ("noise helps weak items, hurts strong ones", _SMALL, World(helps_weak=0.1)),
+    ("20 groups of 10, known", _SMALL, World(cluster=10, cluster_sd=0.5)),
+    ("10 groups of 20, known", _SMALL, World(cluster=20, cluster_sd=0.5)),
+    ("100 groups of 10, not known", _WIDE, World(cluster=10, cluster_sd=0.5, grouped=False)),
+    ("4 % unread, at random", _WIDE, World(unread=0.04)),
+    ("4 % unread, wrong noisy answers", _WIDE, World(unread=0.04, unread_if="noisy_wrong")),
+    ("+5 points, 2 % unread, right noisy answers", _WIDE, World(gain=0.05, unread=0.02, unread_if="noisy_right")),
+    ("+5 points at one r, runs shift by 2 points", _WIDE, World(gain_one_r=0.05, shock=0.02)),
+    ("noise costs 2 points", _WIDE, World(gain=-0.02)),
+    ("noise costs 5 points", _WIDE, World(gain=-0.05)),
 )
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is simulated per design: clean models, contaminated models per gain, models for coverage, resamples."""
+    """How many models (in panels, where a design has one) are simulated of the clean truth, each other, and a world."""
 
-    clean: int = 2000
-    power: int = 200
-    coverage: int = 400
-    permutations: int = 499
-    resamples: int = 999
+    clean: int = 400
+    other: int = 200
+    world: int = 200
 
 
 def load_calibration() -> dict[str, Any] | None:
@@ -86,121 +106,112 @@ def load_calibration() -> dict[str, Any] | None:
     return table
 
 
-def simulate(design: Design, gain: float, rng: np.random.Generator) -> CellOutcomes:
-    """One model's outcomes under every setting; `gain` moves the noisy arm alone."""
-    theta = draw_difficulties(design.n, design.clean_accuracy, design.discordance, rng)
-    rows: dict[Setting, NDArray[np.bool_]] = {Setting(Arm.DIRECT, 0): rng.random(design.n) < theta}
-    for k in range(design.clean_replicates):
-        rows[Setting(Arm.FORWARD_FULL, 1, k)] = rng.random(design.n) < theta
-    rho = design.correlation if Draws(design.draws) == Draws.NESTED else 0.0
-    noisy = draw_latent((design.routers, design.n), rho, rng) < shift(theta, gain, design.clean_accuracy)
-    ensemble = draw_latent((design.routers, design.n), rho, rng) < theta
-    for k in range(design.routers):
-        rows[Setting(Arm.NOISY_REWRITE, k + 1)] = noisy[k]
-        if k:
-            rows[Setting(Arm.FORWARD_FULL, k + 1)] = ensemble[k]
-    settings = tuple(sorted(rows))
-    return CellOutcomes(
-        model="simulated",
-        benchmark="simulated",
-        draws=design.draws,
-        reading=Reading.LETTER.value,
-        question_ids=tuple(map(str, range(design.n))),
-        cluster=np.arange(design.n),
-        n_options=np.full(design.n, N_OPTIONS),
-        settings=settings,
-        state=np.stack([rows[s] for s in settings]).astype(np.int8),
-    )
+NAMES = (
+    "excess", "any_excess", "cleared", "uncontrolled", "explained", "brittle", "withheld",
+    "paper_setting", "paper_model", "coverage_gain", "coverage_mean", "coverage_simultaneous",
+)  # fmt: skip
 
 
-def judge(design: Design, gain: float, effort: Effort, thresholds: Thresholds, rng: np.random.Generator) -> FloatArray:
-    """One model: share of violations, any, share of r with McNemar p <= alpha, excess without controls, excess.
+def judge(design: Design, world: World, thresholds: Thresholds, rng: np.random.Generator) -> FloatArray:
+    """One model (or panel): a number for each of NAMES.
 
-    Intervals and controls can only turn an excess away, so they are computed where the test speaks for one.
+    Verdicts are shares of the panel's cells; any_excess: whether one of them is an excess. paper_*: settings with a
+    gain above zero and models with any, of replicate 0. coverage_*: of intervals against the true gain (NaN where there
+    is no single one): share of r, the mean over r, and all r at once.
     """
-    cell = simulate(design, gain, rng)
-    paper = sweep_of(cell, first_only=True)
-    change = paper.noisy - paper.clean
-    single = mcnemar_exact((change > 0).sum(axis=1), (change < 0).sum(axis=1)).pvalue
-    noisy, base = runs_of(cell, Arm.NOISY_REWRITE, paper.routers), runs_of(cell, Arm.FORWARD_FULL, (1,))
-    test = max_statistic_exchange(noisy, base, cell.cluster, n_permutations=effort.permutations, rng=rng)
-    alone = full = False
-    if test.pvalue <= thresholds.alpha:
-        evidence = measure(
-            cell, thresholds, rng=rng, n_resamples=effort.permutations, mde=thresholds.effect_of_interest
+    models = [simulate(design, world, rng) for _ in range(design.panel)]
+    variance = pooled_run_variance([run_contrasts(m.cell) for m in models], thresholds.run_sd_plausible)
+    found = [
+        measure(m.cell, rng=rng, n_resamples=RESAMPLES, without_leak=m.without_leak, run_variance=variance)
+        for m in models
+    ]
+    verdicts = [
+        decide(e, (), thresholds, corrected).verdict for e, corrected in zip(found, over_panel(found), strict=True)
+    ]
+
+    def share(verdict: Verdict) -> float:
+        return float(np.mean([v == verdict for v in verdicts]))
+
+    first = [sweep_of(m.cell, first_only=True) for m in models]
+    gains = np.stack([np.nanmean(s.noisy - s.clean, axis=1) for s in first])
+    covered = np.full(3, np.nan)
+    if world in (World(), World(gain=world.gain)):
+        c, truth = found[0].clean, world.gain
+        held = [i.low - 1e-12 <= truth <= i.high + 1e-12 for i in c.pointwise]
+        together = bool(np.all((c.low - 1e-12 <= truth) & (truth <= c.high + 1e-12)))
+        covered = np.array([np.mean(held), c.mean.low <= truth <= c.mean.high, together], dtype=float)
+    of_verdicts = [
+        share(v)
+        for v in (
+            Verdict.EXCESS,
+            Verdict.NO_EXCESS,
+            Verdict.UNCONTROLLED,
+            Verdict.EXCESS_EXPLAINED,
+            Verdict.BRITTLE,
+            Verdict.WITHHELD,
         )
-        # the same permutations are not drawn again: the decision is taken on the first comparison with clean
-        clean = replace(evidence.clean, family_p=test.pvalue, pvalues=test.pvalues, adjusted=test.adjusted)
-        evidence = replace(evidence, clean=clean)
-        without = replace(evidence, direct=None, ensemble=None, ensemble_gain=None)
-        alone = decide(without, (), thresholds).verdict == Verdict.EXCESS
-        full = decide(evidence, (), thresholds).verdict == Verdict.EXCESS
-    violations = change.mean(axis=1) > 0
-    share = float(np.mean(np.asarray(single) <= thresholds.alpha))
-    return np.array([violations.mean(), violations.any(), share, alone, full], dtype=float)
+    ]
+    paper = [float(np.mean(gains > 0)), float(np.mean(np.any(gains > 0, axis=1)))]
+    return np.array([of_verdicts[0], Verdict.EXCESS in verdicts, *of_verdicts[1:], *paper, *covered], dtype=float)
 
 
-def cover(design: Design, gain: float, effort: Effort, rng: np.random.Generator) -> FloatArray:
-    """One model: share of r whose interval holds the true gain, the mean's interval holds it, all r hold together."""
-    cell = simulate(design, gain, rng)
-    routers = router_counts(cell, Arm.NOISY_REWRITE)
-    noisy, base = runs_of(cell, Arm.NOISY_REWRITE, routers), runs_of(cell, Arm.FORWARD_FULL, (1,))
-    c = compare(noisy, base, routers, cell.cluster, rng=rng, n_resamples=effort.resamples)
-    held = [i.low - 1e-12 <= gain <= i.high + 1e-12 for i in c.pointwise]
-    together = np.all((c.low - 1e-12 <= gain) & (gain <= c.high + 1e-12))
-    return np.array([np.mean(held), c.mean.low <= gain <= c.mean.high, together], dtype=float)
-
-
-def _chunk(task: tuple[str, Design, float, Effort, Thresholds, int, tuple[int, ...]]) -> FloatArray:
-    """(count, K) outcomes of one chunk; a top-level function so that a process pool can run it."""
-    kind, design, gain, effort, thresholds, count, key = task
+def _chunk(task: tuple[Design, World, Thresholds, int, tuple[int, ...]]) -> FloatArray:
+    """(count, len(NAMES)) of one chunk; a top-level function so that a process pool can run it."""
+    design, world, thresholds, count, key = task
     rng = np.random.default_rng(list(key))
-    if kind == "cover":
-        return np.stack([cover(design, gain, effort, rng) for _ in range(count)])
-    return np.stack([judge(design, gain, effort, thresholds, rng) for _ in range(count)])
+    return np.stack([judge(design, world, thresholds, rng) for _ in range(count)])
+
+
+def outcomes(
+    design: Design,
+    world: World,
+    total: int,
+    *,
+    thresholds: Thresholds | None = None,
+    seed: int = 42,
+    run: Callable[..., Any] = map,
+) -> dict[str, float | None]:
+    """Mean and Monte-Carlo standard error (`<name>_se`) of each of NAMES over `total` models or panels.
+
+    run: `map`, or the map of a process pool.
+    """
+    key = (seed, zlib.crc32(repr((design, world)).encode()))
+    sizes = [min(CHUNK, total - at) for at in range(0, total, CHUNK)]
+    tasks = [(design, world, thresholds or Thresholds(), size, (*key, k)) for k, size in enumerate(sizes)]
+    values = np.concatenate(list(run(_chunk, tasks)))
+    rates: dict[str, float | None] = {"simulations": float(total)}
+    for k, name in enumerate(NAMES):
+        if not np.isnan(values[:, k]).all():
+            rates |= _rate(name, values[:, k])
+    return rates
 
 
 def calibrate(
     design: Design,
     *,
-    gains: Sequence[float] = (0.0, 0.05, 0.1),
     effort: Effort | None = None,
     thresholds: Thresholds | None = None,
     seed: int = 42,
     run: Callable[..., Any] = map,
 ) -> dict[str, Any]:
-    """{"design": ..., "rates": ...}: every rate 0-1, `<name>_se` its Monte-Carlo standard error.
+    """{"design": ..., "rates": ...}: `<truth>_<name>` for each of TRUTHS, 0-1, with its standard error.
 
-    run: `map`, or the map of a process pool. Gain 0 is always simulated: it is what the error rates are about.
-
-    paper_setting_fpr, paper_model_fpr: settings with gain > 0 and models with any, of clean models.
-    mcnemar_setting_fpr: settings with an uncorrected exact p <= alpha. excess_fpr: clean models called `excess`;
-    excess_no_controls_fpr: the same when neither direct nor the ensemble control was run.
-    power_G: models with true gain G called `excess`.
-    coverage_*: of 95 % intervals, under no gain and under the largest gain together.
+    clean_excess (of a panel: clean_any_excess) is the false-alarm rate, gain_one_r_cleared and gain_5_cleared the
+    false-clearance rate, clean_cleared and gain_*_excess what the procedure is able to do. paper_*: the paper's rule on
+    clean models.
     """
-    effort, thresholds = effort or Effort(), thresholds or Thresholds()
-    name = [design.n, design.routers, int(design.draws == Draws.NESTED), round(1000 * design.discordance)]
-
-    def outcomes(kind: str, gain: float, total: int) -> FloatArray:
-        base = [seed, *name, {"judge": 0, "cover": 1}[kind], round(10000 * gain) + 20000]
-        sizes = [min(CHUNK, total - at) for at in range(0, total, CHUNK)]
-        tasks = [(kind, design, gain, effort, thresholds, s, (*base, k)) for k, s in enumerate(sizes)]
-        return np.concatenate(list(run(_chunk, tasks)))
-
-    rates: dict[str, float | None] = {"simulations_clean": effort.clean, "simulations_power": effort.power}
-    rates["simulations_coverage"] = effort.coverage
-    clean = outcomes("judge", 0.0, effort.clean)
-    for k, label in enumerate(
-        ("paper_setting_fpr", "paper_model_fpr", "mcnemar_setting_fpr", "excess_no_controls_fpr", "excess_fpr")
-    ):
-        rates |= _rate(label, clean[:, k])
-    for gain in sorted({g for g in gains if g > 0}):
-        rates |= _rate(f"power_{gain:g}", outcomes("judge", gain, effort.power)[:, 4])
-    half = max(effort.coverage // 2, 1)
-    covered = np.concatenate([outcomes("cover", g, half) for g in (0.0, max(gains))])
-    for k, label in enumerate(("coverage_gain", "coverage_mean", "coverage_simultaneous")):
-        rates |= _rate(label, covered[:, k])
+    effort = effort or Effort()
+    rates: dict[str, float | None] = {}
+    for name, world in TRUTHS.items():
+        total = max((effort.clean if name == "clean" else effort.other) // design.panel, 20)
+        found = outcomes(design, world, total, thresholds=thresholds, seed=seed, run=run)
+        rates[f"{name}_simulations"] = found["simulations"]
+        kept = ("excess", "any_excess", "cleared", "brittle")
+        rates |= {f"{name}_{k}{end}": found[k + end] for k in kept for end in ("", "_se")}
+        if name == "clean":
+            rates |= {f"{k}_fpr{end}": found[k + end] for k in ("paper_setting", "paper_model") for end in ("", "_se")}
+            covered = ("coverage_gain", "coverage_mean", "coverage_simultaneous")
+            rates |= {k + end: found[k + end] for k in covered for end in ("", "_se")}
     return {"design": asdict(design), "rates": rates}
 
 
@@ -218,7 +229,8 @@ def observed_design(run_dir: Path) -> Iterator[Design]:
     from audit.shards.read import load_cells  # Arrow is needed for this option only
     from audit.sweep.columns import SCHEMA
 
-    for cell in load_cells(run_dir, SCHEMA):
+    cells = load_cells(run_dir, SCHEMA)
+    for cell in cells:
         clean = [settings_values(cell, [s]) for s in replicates_of(cell, Arm.FORWARD_FULL, 1)]
         sweep = sweep_of(cell)
         accuracy = float(np.clip(np.nanmean(sweep.clean), 0.02, 0.98))
@@ -232,31 +244,55 @@ def observed_design(run_dir: Path) -> Iterator[Design]:
             clean_replicates=max(len(clean), 1),
             clean_accuracy=round(accuracy, 4),
             discordance=round(float(np.clip(pair, 0.02 * ceiling, 0.98 * ceiling)), 4),
+            panel=len(cells),
+            direct=bool(replicates_of(cell, Arm.DIRECT, 0)),
+            ensemble=any(s.level > 1 for s in cell.settings_of(Arm.FORWARD_FULL)),
         )
 
 
-def markdown(table: Mapping[str, Any]) -> str:
-    """The table of the documentation: one row a design."""
-    entries = table["designs"]
-    gains = sorted({k for e in entries for k in e["rates"] if k.startswith("power_") and not k.endswith("_se")})
-    head = ["n", "r", "draws", "clean runs", "paper: settings", "paper: models", "excess, no controls", "excess"]
-    head += [*gains, "coverage: gain", "mean", "all r together"]
-    columns = ["paper_setting_fpr", "paper_model_fpr", "excess_no_controls_fpr", "excess_fpr", *gains]
+def markdown(entries: Sequence[Mapping[str, Any]]) -> str:
+    """The table of designs: one row each, per cent."""
+    head = ["n", "r", "draws", "clean runs", "accuracy", "panel", "paper: settings", "paper: models", "false alarm"]
+    head += ["false clearance, +5 at one r", "+5 at every r", "clean: cleared", "+5: excess", "+10: excess"]
+    head += ["coverage: gain", "mean", "all r"]
+    columns = ["paper_setting_fpr", "paper_model_fpr", "clean_any_excess", "gain_one_r_cleared", "gain_5_cleared"]
+    columns += ["clean_cleared", "gain_5_excess", "gain_10_excess"]
     columns += ["coverage_gain", "coverage_mean", "coverage_simultaneous"]
-    lines = [" | ".join(head), " | ".join(["---"] * len(head))]
+    rows = []
     for e in entries:
         d, r = e["design"], e["rates"]
-        cells = [str(d["n"]), f"1..{d['routers']}", d["draws"], str(d["clean_replicates"])]
-        cells += [f"{100 * r[c]:.1f} ± {100 * r[c + '_se']:.1f}" if r.get(c) is not None else "-" for c in columns]
-        lines.append(" | ".join(cells))
+        cells = [str(d["n"]), f"1..{d['routers']}", d["draws"], str(d["clean_replicates"]), f"{d['clean_accuracy']:g}"]
+        rows.append([*cells, str(d["panel"]), *(_percent(r, c) for c in columns)])
+    return _table(head, rows)
+
+
+def worlds_markdown(entries: Sequence[Mapping[str, Any]]) -> str:
+    """The table of worlds: one row each, per cent of models (any excess: of panels)."""
+    head = ["what acts", "n", "r", "clean runs", "panel", "any excess", "cleared", "explained", "brittle", "withheld"]
+    columns = ["any_excess", "cleared", "explained", "brittle", "withheld"]
+    rows = []
+    for e in entries:
+        d, r = e["design"], e["rates"]
+        cells = [e["name"], str(d["n"]), f"1..{d['routers']}", str(d["clean_replicates"]), str(d["panel"])]
+        rows.append([*cells, *(_percent(r, c) for c in columns)])
+    return _table(head, rows)
+
+
+def _percent(rates: Mapping[str, float | None], name: str) -> str:
+    value, error = rates.get(name), rates.get(f"{name}_se")
+    return "-" if value is None or error is None else f"{100 * value:.1f} ± {100 * error:.1f}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [" | ".join(head), " | ".join(["---"] * len(head)), *(" | ".join(row) for row in rows)]
     return "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m audit.calibrate",
-        description="Measure the error rates of the paper's rule and of this verdict on simulated models.",
-        epilog="Without --n and --observed, every design that ships is simulated (minutes).",
+        description="Measure both error rates of this verdict, and those of the paper's rule, on simulated models.",
+        epilog="Without --n and --observed, every design and world that ships is simulated (an hour or so).",
     )
     parser.add_argument("--n", help="questions, such as 100 or 100,500")
     parser.add_argument("--routers", default="1..9", help="router counts, such as 1..9 (default)")
@@ -267,14 +303,14 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--discordance", type=float, default=0.2, help="share of answers that differ, clean against clean"
     )
     parser.add_argument("--correlation", type=float, default=0.5, help="of nested draws over r (default 0.5)")
+    parser.add_argument("--panel", type=int, default=1, help="models judged together (default 1)")
     parser.add_argument(
         "--observed", type=Path, metavar="RUN_DIR", help="take sizes and difficulties from a finished run"
     )
-    parser.add_argument("--gain", default="0,0.05,0.1", help="true gains (default 0,0.05,0.1)")
-    parser.add_argument("--simulations", type=int, help="clean models a design (default 2000; a tenth for power)")
+    parser.add_argument("--simulations", type=int, help="clean models a design (default 400; half for the others)")
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1); the result does not depend on it")
-    parser.add_argument("--out", type=Path, help="write the table as json")
+    parser.add_argument("--out", type=Path, help="write the tables as json")
     return parser.parse_args(arguments)
 
 
@@ -290,13 +326,14 @@ def _designs(options: argparse.Namespace) -> list[Design]:
     sizes = [_whole(part) for part in options.n.split(",")]
     return [
         Design(
-            n,
-            len(routers),
-            options.draws,
-            options.replicates,
-            options.clean_accuracy,
-            options.discordance,
-            options.correlation,
+            n=n,
+            routers=len(routers),
+            draws=options.draws,
+            clean_replicates=options.replicates,
+            clean_accuracy=options.clean_accuracy,
+            discordance=options.discordance,
+            correlation=options.correlation,
+            panel=options.panel,
         )
         for n in sizes
     ]
@@ -308,40 +345,38 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _effort(options: argparse.Namespace, design: Design) -> Effort:
-    """Fewer models where one takes longer, unless --simulations says how many."""
-    total = options.simulations
-    if total is not None:
-        return Effort(clean=total, power=max(total // 10, 20), coverage=max(total // 5, 20))
-    small = design.n <= 200
-    return Effort(clean=2000 if small else 1000, power=200 if small else 100, coverage=1000 if small else 400)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Simulate, print one line a design, and write the table where asked."""
+    """Simulate, print one line a design and world, and write the tables where asked."""
     options = _arguments(arguments)
     try:
-        gains = [float(g) for g in options.gain.split(",")]
         designs = _designs(options)
     except (AuditError, ValueError) as error:
         print(f"audit.calibrate: {error}", file=sys.stderr)
         return 1
-    entries = []
+    total = options.simulations
+    effort = Effort() if total is None else Effort(total, max(total // 2, 20), max(total // 2, 20))
+    table: dict[str, Any] = {"seed": options.seed, "thresholds": Thresholds().to_dict(), "designs": [], "worlds": []}
     with ProcessPoolExecutor(options.jobs) if options.jobs > 1 else _Serial() as pool:
+        run = partial(pool.map)
         for design in designs:
-            entry = calibrate(
-                design, gains=gains, effort=_effort(options, design), seed=options.seed, run=partial(pool.map)
-            )
-            entries.append(entry)
-            table = {"seed": options.seed, "thresholds": Thresholds().to_dict(), "designs": entries}
-            print(
-                markdown({"designs": [entry]}) if len(entries) == 1 else markdown({"designs": [entry]}).split("\n")[2]
-            )
-            sys.stdout.flush()
-            if options.out:  # after every design, so that an interrupted calibration keeps what it has
-                options.out.parent.mkdir(parents=True, exist_ok=True)
-                options.out.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            table["designs"].append(calibrate(design, effort=effort, seed=options.seed, run=run))
+            _show(markdown(table["designs"]), options.out, table)
+        for name, design, world in WORLDS if designs == list(SHIPPED) else ():
+            count = max(effort.world // design.panel, 20)
+            rates = outcomes(design, world, count, seed=options.seed, run=run)
+            table["worlds"].append({"name": name, "design": asdict(design), "world": asdict(world), "rates": rates})
+            _show(worlds_markdown(table["worlds"]), options.out, table)
     return 0
+
+
+def _show(text: str, out: Path | None, table: Mapping[str, Any]) -> None:
+    """Print the last row of a table (with its head if it is the first); write everything so far, so that an interrupted
+    calibration keeps what it has."""
+    lines = text.splitlines()
+    print("\n".join(lines if len(lines) == 3 else lines[-1:]), flush=True)
+    if out:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 class _Serial:

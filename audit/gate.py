@@ -3,7 +3,7 @@
     0  no excess detected, or an excess explained by ensembling
     1  the run failed: there is no verdict to read
     3  excess
-    4  withheld, brittle or underpowered
+    4  withheld, gain uncontrolled, brittle or underpowered
 
 A panel has the code of its worst cell, in the order 3, 4, 0: an excess anywhere is reported even where another cell was
 withheld. A run without a single cell has failed. (2 is left to the command line's own usage errors.)
@@ -29,6 +29,7 @@ _CODE = {
     Verdict.EXCESS_EXPLAINED: NO_EXCESS,
     Verdict.EXCESS: EXCESS,
     Verdict.WITHHELD: NOT_CLEARED,
+    Verdict.UNCONTROLLED: NOT_CLEARED,
     Verdict.BRITTLE: NOT_CLEARED,
     Verdict.UNDERPOWERED: NOT_CLEARED,
 }
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m audit.gate",
         description="Turn the verdict of a finished run into an exit code.",
         epilog="Exit codes: 0 no excess detected or explained by ensembling; 1 the run failed; 3 excess; "
-        "4 withheld, brittle or underpowered. A panel has the code of its worst cell: 3, then 4, then 0.",
+        "4 withheld, gain uncontrolled, brittle or underpowered. A panel has the code of its worst cell: 3, 4, 0.",
     )
     parser.add_argument("run_dir", type=Path, help="a run directory, such as outputs/my_run")
     code = print_verdict(parser.parse_args(arguments).run_dir)

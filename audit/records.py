@@ -61,10 +61,6 @@ class Setting:
     level: int
     replicate: int = 0
 
-    @property
-    def routers(self) -> int:
-        return self.level
-
 
 @dataclass(frozen=True, slots=True)
 class Part:

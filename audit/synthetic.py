@@ -183,11 +183,11 @@ class _Writer:
         rows = []
         for setting, correct in settings:
             own = nested.setdefault(setting.arm, []) if self.draws == Draws.NESTED else []
-            while len(own) < setting.routers:
+            while len(own) < setting.level:
                 own.append(self._message(setting.arm, stem, options, gold, clean))
-            messages = tuple(own[: setting.routers])
+            messages = tuple(own[: setting.level])
             if setting.arm == Arm.NOISY_REWRITE and self.rng.random() < self.faults.noop:
-                messages = (clean,) * setting.routers
+                messages = (clean,) * setting.level
             rows.append(self._row(i, setting, stem, options, gold, clean, messages, correct))
         return rows
 
@@ -248,7 +248,7 @@ class _Writer:
             if self.group_size > 1
             else f"{self.benchmark}-{i:05d}",
             arm=setting.arm,
-            routers=setting.routers,
+            routers=setting.level,
             replicate=setting.replicate,
             draws=self.draws,
             reading=self.reading,

@@ -96,7 +96,7 @@ def settings(rows: Sequence[SettingAccuracy]) -> str:
     return write(
         header,
         (
-            (a.model, a.benchmark, a.setting.arm, a.setting.routers, a.setting.replicate, a.n, a.answered,
+            (a.model, a.benchmark, a.setting.arm, a.setting.level, a.setting.replicate, a.n, a.answered,
              a.correct, a.accuracy, a.low, a.high, a.unparsed, a.truncated, a.errors, a.absent)
             for a in rows
         ),
@@ -106,9 +106,10 @@ def settings(rows: Sequence[SettingAccuracy]) -> str:
 def verdicts(run: RunVerdict) -> str:
     """One row per cell: the verdict with effect, interval, p and the 2-D table's score and credibility."""
     header = (
-        "model", "benchmark", "verdict", "score", "chance", "credibility", "credibility_category", "questions",
+        "model", "benchmark", "verdict", "score", "chance", "share_beyond_gains", "credibility", "credibility_category",
+        "questions",
         "largest_gain", "at_routers", "ci_low", "ci_high", "mean_gain", "mean_ci_low", "mean_ci_high", "p_adjusted",
-        "mde", "largest_compatible_excess", "slope", "slope_ci_low", "slope_ci_high", "headline",
+        "largest_compatible_gain", "run_sd", "run_sd_df", "slope", "slope_ci_low", "slope_ci_high", "headline",
     )  # fmt: skip
     body = []
     for c in run.cells:
@@ -118,8 +119,9 @@ def verdicts(run: RunVerdict) -> str:
         )
         slope: tuple[Cell, ...] = (c.slope.estimate, c.slope.ci_low, c.slope.ci_high) if c.slope else (None,) * 3
         body.append(
-            (c.model, c.benchmark, c.verdict.value, c.score, c.chance, c.credibility, c.credibility_category,
-             c.n_questions, *effect, c.p_adjusted, c.mde, c.largest_compatible_excess, *slope, c.headline)
+            (c.model, c.benchmark, c.verdict.value, c.score, c.chance, c.share_beyond_gains, c.credibility,
+             c.credibility_category, c.n_questions, *effect, c.p_adjusted, c.largest_compatible_gain, c.run_sd,
+             c.run_sd_df, *slope, c.headline)
         )  # fmt: skip
     return write(header, body)
 

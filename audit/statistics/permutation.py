@@ -13,6 +13,7 @@ from audit.statistics.drawing import choice_totals, cluster_sums, flip_totals, p
 from audit.statistics.mcnemar import Alternative
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 from audit.statistics.resampling import N_RESAMPLES, signed
+from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
 from audit.statistics.values import average
 
 MAX_LABELLINGS = 500  # ways to call some of an item's runs noisy; with more, as many are drawn
@@ -44,6 +45,7 @@ def max_statistic_permutation(
     *,
     n_permutations: int = N_RESAMPLES,
     alternative: Alternative = "greater",
+    run_variance: RunVariance = ASSUMED_ZERO,
     rng: np.random.Generator,
 ) -> MaxStatResult:
     """One family-wise p over all R settings that share a clean baseline, and step-down adjusted p per setting.
@@ -60,6 +62,7 @@ def max_statistic_permutation(
     cluster : (n,) cluster of each item, flipped as one, or None
     n_permutations : random flips; the observed labelling is counted too, so p >= 1 / (n_permutations + 1)
     alternative : "greater" (noisy beats clean), "less", or "two-sided"
+    run_variance : of a run's shift beyond its items; it widens the reference distribution (`_with_run_variance`)
 
     Notes
     -----
@@ -76,8 +79,10 @@ def max_statistic_permutation(
     difference = noisy - clean
     n_pairs = np.sum(~np.isnan(difference), axis=1)
     scores = cluster_sums(np.nan_to_num(difference, nan=0.0), cluster)
-    observed, exceed, reference = _flip_test(scores, n_permutations, alternative, rng)
-    return _step_down(observed, exceed, reference, n_pairs, alternative)
+    observed, reference = _flip_test(scores, n_permutations, rng)
+    se = np.sqrt(np.sum(scores**2, axis=1)) / np.maximum(n_pairs, 1)
+    observed, reference = _with_run_variance(observed, reference, se, (1, 1), run_variance, rng)
+    return _step_down(signed(observed, alternative), signed(reference, alternative), n_pairs, alternative)
 
 
 def max_statistic_exchange(
@@ -87,6 +92,7 @@ def max_statistic_exchange(
     *,
     n_permutations: int = N_RESAMPLES,
     alternative: Alternative = "greater",
+    run_variance: RunVariance = ASSUMED_ZERO,
     rng: np.random.Generator,
 ) -> MaxStatResult:
     """`max_statistic_permutation` where a setting was run several times: every run counts, none is drawn.
@@ -95,7 +101,7 @@ def max_statistic_exchange(
     ----------
     noisy : (L, R, n) values 0, 1 or NaN (no answer) of L runs
     base : (K, R, n), or (K, 1, n) for one baseline of all R, of K runs
-    cluster, n_permutations, alternative : as for `max_statistic_permutation`, which this is for L = K = 1
+    cluster, n_permutations, alternative, run_variance : as for `max_statistic_permutation`, which this is for L = K = 1
 
     Notes
     -----
@@ -123,13 +129,14 @@ def max_statistic_exchange(
     if len(noisy) == len(base) == 1:
         half = np.full(noisy.shape[2], 0.5)  # a baseline of its own for each r: the same differences around one half
         signs = half + (noisy[0] - base[0]) / 2
+        halved = run_variance.scaled(0.5)  # halved differences have half the shifts
         return max_statistic_permutation(
-            half, signs, cluster, n_permutations=n_permutations, alternative=alternative, rng=rng
+            half, signs, cluster, n_permutations=n_permutations, alternative=alternative, run_variance=halved, rng=rng
         )
     _, _, groups = checked_pair(base[0, 0], noisy[0], cluster)
     runs = np.concatenate([noisy, np.broadcast_to(base, (len(base), *noisy.shape[1:]))])
     labellings = _labellings(len(noisy), len(runs), rng)
-    observed, exceed = np.zeros(noisy.shape[1]), np.ones(noisy.shape[1])
+    observed, se = np.zeros(noisy.shape[1]), np.zeros(noisy.shape[1])
     reference = np.zeros((n_permutations, noisy.shape[1]))
     differences = []
     n_pairs = np.zeros(noisy.shape[1], dtype=np.int64)
@@ -142,11 +149,13 @@ def max_statistic_exchange(
         pattern, count = patterns(np.sort(scores[:, np.any(scores != 0, axis=0)], axis=0))
         total, square = choice_totals(np.stack([pattern, pattern**2]), count, n_permutations, rng).T
         reference[:, r] = total / np.sqrt(np.where(square > 0, square, 1.0))
-        observed[r] = scores[0].sum() / np.sqrt(np.sum(scores[0] ** 2) or 1.0)
+        norm = np.sqrt(np.sum(scores[0] ** 2))
+        observed[r] = scores[0].sum() / (norm or 1.0)
+        se[r] = norm / max(n_pairs[r], 1)
     reference = _in_joint_order(reference, np.stack(differences), rng)
-    observed, reference = signed(observed, alternative), signed(reference, alternative)
-    exceed = (1 + np.sum(reference >= observed - 1e-9, axis=0)) / (n_permutations + 1)
-    return _step_down(observed, exceed, reference, n_pairs, alternative)
+    counts = (len(noisy), len(base))
+    observed, reference = _with_run_variance(observed, reference, se, counts, run_variance, rng)
+    return _step_down(signed(observed, alternative), signed(reference, alternative), n_pairs, alternative)
 
 
 def can_reject(clusters: int, alpha: float) -> bool:
@@ -165,24 +174,46 @@ def sign_flip_pvalue(
     """p-value that the scores (n,) of items are symmetric about zero, by random sign flips; NaN scores are left out."""
     values = np.nan_to_num(np.asarray(scores, dtype=float), nan=0.0)[None]
     groups = np.arange(values.shape[1]) if cluster is None else np.asarray(cluster)
-    _, pvalues, _ = _flip_test(cluster_sums(values, groups), n_permutations, alternative, rng)
-    return float(pvalues[0])
+    observed, reference = _flip_test(cluster_sums(values, groups), n_permutations, rng)
+    return float(_exceed(signed(observed, alternative), signed(reference, alternative))[0])
 
 
-def _flip_test(
-    scores: FloatArray, n_permutations: int, alternative: Alternative, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Scores (K, G) -> observed statistics (K,), unadjusted p (K,), reference statistics (n_permutations, K)."""
+def _flip_test(scores: FloatArray, n_permutations: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Scores (K, G) -> observed statistics (K,), reference statistics (n_permutations, K)."""
     scale = np.sqrt(np.sum(scores**2, axis=1))
     scale[scale == 0] = 1.0  # no difference anywhere: statistic 0 in every permutation, p = 1
     observed = scores.sum(axis=1) / scale
     # A pattern and its negative have the same flips: keep one of the two, and drop items without any difference.
     lead = np.sign(scores[np.argmax(scores != 0, axis=0), np.arange(scores.shape[1])])
     pattern, count = patterns((scores * lead)[:, lead != 0])
-    reference = flip_totals(pattern, count, n_permutations, rng) / scale
-    observed, reference = signed(observed, alternative), signed(reference, alternative)
-    exceed = (1 + np.sum(reference >= observed - 1e-9, axis=0)) / (n_permutations + 1)
-    return observed, exceed, reference
+    return observed, flip_totals(pattern, count, n_permutations, rng) / scale
+
+
+def _with_run_variance(
+    observed: FloatArray,
+    reference: FloatArray,
+    se: FloatArray,
+    counts: tuple[int, int],
+    run_variance: RunVariance,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Statistics (R,) and reference (B, R) over items -> the same with the runs' shifts in both.
+
+    The statistic is divided by the total standard error. The reference gets normal shifts, one a setting and one that
+    all settings share (that of the baseline). counts: runs of the noisy and of the base side.
+    """
+    if run_variance.used == 0:
+        return observed, reference
+    b, r = reference.shape
+    total = run_variance.total_se(se, np.full(r, 1 / counts[0] + 1 / counts[1]))
+    shifts = rng.standard_normal((b, r)) / np.sqrt(counts[0]) + rng.standard_normal((b, 1)) / np.sqrt(counts[1])
+    return observed * se / total, (reference * se + shifts * np.sqrt(run_variance.used)) / total
+
+
+def _exceed(observed: FloatArray, reference: FloatArray) -> FloatArray:
+    """Unadjusted p (R,) of signed statistics (R,) under their reference (B, R)."""
+    p: FloatArray = (1 + np.sum(reference >= observed - 1e-9, axis=0)) / (len(reference) + 1)
+    return p
 
 
 def _labellings(noisy: int, runs: int, rng: np.random.Generator) -> list[IntArray]:
@@ -217,7 +248,7 @@ def _in_joint_order(reference: FloatArray, differences: FloatArray, rng: np.rand
 
 
 def _step_down(
-    observed: FloatArray, exceed: FloatArray, reference: FloatArray, n_pairs: IntArray, alternative: Alternative
+    observed: FloatArray, reference: FloatArray, n_pairs: IntArray, alternative: Alternative
 ) -> MaxStatResult:
     """Family-wise p from statistics (R,) and their joint reference (B, R): the k-th largest is compared with the
     maximum over itself and all smaller ones."""
@@ -229,7 +260,7 @@ def _step_down(
     return MaxStatResult(
         statistic=observed,
         pvalue=float(adjusted[order[0]]),
-        pvalues=exceed,
+        pvalues=_exceed(observed, reference),
         adjusted=adjusted,
         best=int(order[0]),
         n_pairs=n_pairs.astype(np.int64),

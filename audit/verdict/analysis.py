@@ -1,6 +1,7 @@
 """Everything together: columns of shards in, `RunVerdict` out. Pure: the caller reads shards and writes files.
 
-columns -> pair_outcomes -> cells -> evidence (measure) -> gates -> Holm over the panel -> decide -> words
+columns -> pair_outcomes -> cells -> run variance over the panel -> evidence (measure) -> gates -> Holm over the panel
+        -> decide -> words
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from audit.statistics.noise_floor import noise_floor
 from audit.statistics.paired import BoolArray, CellOutcomes, State, pair_outcomes
 from audit.statistics.paper import model_summary, router_summary, setting_rows
 from audit.statistics.permutation import can_reject
+from audit.statistics.run_variance import RunVariance, pooled_run_variance, run_contrasts
 from audit.statistics.values import Sweep, replicates_of, router_counts, sweep_of
 from audit.sweep.columns import Outcome
 from audit.sweep.design import Arm
@@ -35,9 +37,9 @@ from audit.synthetic import outcome_columns
 from audit.verdict import words
 from audit.verdict.calibrated import nearest
 from audit.verdict.contrast_rows import contrast_rows
-from audit.verdict.decide import Decision, decide
+from audit.verdict.decide import Corrected, Decision, decide, over_panel
 from audit.verdict.evidence import CONFIDENCE, Comparison, Evidence, measure
-from audit.verdict.gates import all_gates, failed
+from audit.verdict.gates import all_gates, failed, noise_floor_p
 from audit.verdict.gates.common import label
 from audit.verdict.result import (
     Calibration,
@@ -94,21 +96,25 @@ def analyse(
     calibration : the table of `audit.calibrate` (`load_calibration()`)
 
     Same columns, texts and seed give the same result, whatever the order of the rows. A cell's randomness comes from
-    the seed and its own name: adding a model to the panel does not change the others' intervals.
+    the seed and its own name: adding a model to the panel changes the others' corrections and the run variance, which
+    is estimated over the panel, and nothing else.
     """
     thresholds = thresholds or Thresholds()
     cells = pair_outcomes(columns)
     measures = measure_texts(texts) if texts is not None else {}
+    run_variance = pooled_run_variance(map(run_contrasts, cells), thresholds.run_sd_plausible)
+    floors = _holm([noise_floor_p(c) for c in cells])
     measured = [
-        _measure(c, measures.get((c.model, c.benchmark)), thresholds, seed, n_resamples, len(cells)) for c in cells
+        _measure(c, measures.get((c.model, c.benchmark)), thresholds, seed, n_resamples, run_variance, floor)
+        for c, floor in zip(cells, floors, strict=True)
     ]
-    adjusted = _over_panel(measured)
+    panel = over_panel([m.evidence for m in measured])
     answers = _answers(columns, cells)
     verdicts: list[CellVerdict] = []
     tests: list[SelfTest] = []
-    for m, p in zip(measured, adjusted, strict=True):
+    for m, corrected in zip(measured, panel, strict=True):
         control = _control_cell(m.cell, cells, control_benchmark)
-        verdicts.append(_cell_verdict(m, p, thresholds, seed, n_resamples, control, calibration))
+        verdicts.append(_cell_verdict(m, corrected, thresholds, seed, n_resamples, control, calibration))
         key = (m.cell.model, m.cell.benchmark)
         rng = _rng(seed, m.cell, "self_test")
         tests += self_test(m.cell, thresholds, rng=rng, answers=answers.get(key), texts=m.texts, rows=texts)
@@ -127,7 +133,7 @@ def analyse(
             "router_summary": [asdict(r) for r in router_summary(rows)] if rows else [],
             "cells": [asdict(r) for r in rows],
         },
-        hypotheses=_hypotheses(judged, thresholds.alpha, seed, n_resamples),
+        hypotheses=_hypotheses(judged, verdicts, thresholds.alpha, seed, n_resamples),
         calibration=smallest.calibration if smallest else None,
         self_test=tuple(tests),
     )
@@ -142,7 +148,13 @@ def analyse_outcomes(outcomes: Sequence[Outcome], **options: Any) -> RunVerdict:
 
 
 def _measure(
-    cell: CellOutcomes, texts: TextMeasures | None, thresholds: Thresholds, seed: int, n_resamples: int, panel: int
+    cell: CellOutcomes,
+    texts: TextMeasures | None,
+    thresholds: Thresholds,
+    seed: int,
+    n_resamples: int,
+    run_variance: RunVariance,
+    noise_floor_adjusted: float | None,
 ) -> _Measured:
     keep: BoolArray | None = None
     by_routers: BoolArray | None = None
@@ -156,27 +168,26 @@ def _measure(
     try:
         evidence = measure(
             cell,
-            thresholds,
             rng=_rng(seed, cell, "evidence"),
             n_resamples=n_resamples,
             without_leak=by_routers,
-            panel=panel,
+            run_variance=run_variance,
         )
     except DataError as error:  # an arm was not run or has no answer: the verdict is withheld and says so
         why = str(error)
-    gates = all_gates(cell, texts, thresholds, evidence.mde if evidence else None)
+    limit = evidence.largest_compatible if evidence else None
+    gates = all_gates(cell, texts, thresholds, limit, noise_floor_adjusted)
     return _Measured(cell, texts, keep, evidence, gates, why)
 
 
-def _over_panel(measured: Sequence[_Measured]) -> list[float | None]:
-    """Holm over the cells that can be tested."""
-    p = [m.evidence.clean.family_p if m.evidence else float("nan") for m in measured]
-    return [None if np.isnan(a) else float(a) for a in holm(p)] if p else []
+def _holm(pvalues: Sequence[float]) -> list[float | None]:
+    """Holm's adjusted p-values; None where there was none."""
+    return [None if np.isnan(p) else float(p) for p in holm(pvalues)] if pvalues else []
 
 
 def _cell_verdict(
     m: _Measured,
-    p_adjusted: float | None,
+    corrected: Corrected,
     thresholds: Thresholds,
     seed: int,
     n_resamples: int,
@@ -187,7 +198,7 @@ def _cell_verdict(
     if evidence is None:
         decision = Decision(Verdict.WITHHELD, (m.why,), ("Run the clean and the noisy arm on the same questions.",))
     else:
-        decision = decide(evidence, m.gates, thresholds, p_adjusted)
+        decision = decide(evidence, m.gates, thresholds, corrected)
     failing = tuple(g.name for g in failed(m.gates))
     if decision.gate:
         failing = (decision.gate,)
@@ -197,23 +208,34 @@ def _cell_verdict(
     score = None
     if evidence:
         score = evidence.clean_accuracy if evidence.direct_accuracy is None else evidence.direct_accuracy
-    credibility, category = credible(decision.verdict, score, chance, limit, bool(missing), thresholds)
-    noisy = tuple(sorted({s.routers for s in cell.settings_of(Arm.NOISY_REWRITE)}))
-    design: Calibration | None = nearest(
-        calibration,
-        n=cell.n,
-        routers=len(noisy),
-        draws=cell.draws,
-        discordance=evidence.discordance if evidence else None,
-        clean_replicates=len(replicates_of(cell, Arm.FORWARD_FULL, 1)),
-    )
+    noisy = tuple(sorted({s.level for s in cell.settings_of(Arm.NOISY_REWRITE)}))
+    design: Calibration | None = None
+    if evidence is not None:
+        design = nearest(
+            calibration,
+            n=cell.n,
+            clusters=int(np.unique(cell.cluster).size),
+            routers=len(noisy),
+            draws=cell.draws,
+            clean_accuracy=evidence.clean_accuracy,
+            discordance=evidence.discordance,
+            clean_replicates=len(replicates_of(cell, Arm.FORWARD_FULL, 1)),
+            panel=corrected.cells,
+        )
     contrasts: tuple[Contrast, ...] = ()
     if evidence is not None:
         rng = _rng(seed, cell, "contrasts")
         contrasts = contrast_rows(cell, evidence, keep=m.keep, control=control, rng=rng, n_resamples=n_resamples)
     reasons = decision.reasons
-    if decision.verdict == Verdict.EXCESS:
+    if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
         reasons += words.fresh_items(contrasts)
+    if evidence is not None and decision.verdict != Verdict.WITHHELD:
+        reasons += (words.run_variance(evidence.run_variance),)
+    beyond = None
+    if decision.verdict not in (Verdict.WITHHELD, Verdict.BRITTLE):  # damage that costs much bounds no memory
+        beyond = share_left(score, chance, limit)
+    gap = next((c for c in contrasts if c.name == "score_gap"), None)
+    credibility = share_left(score, chance, gap.ci_high if gap else None)
     return CellVerdict(
         model=cell.model,
         benchmark=cell.benchmark,
@@ -222,10 +244,11 @@ def _cell_verdict(
         reasons=reasons,
         what_to_do=decision.what_to_do,
         effect=_effect(evidence.clean) if evidence else None,
-        p_value=evidence.clean.family_p if evidence else None,
-        p_adjusted=p_adjusted,
-        mde=evidence.mde if evidence else None,
-        largest_compatible_excess=limit,
+        p_value=evidence.p_value if evidence else None,
+        p_adjusted=corrected.excess,
+        largest_compatible_gain=limit,
+        run_sd=float(np.sqrt(evidence.run_variance.used)) if evidence else 0.0,
+        run_sd_df=evidence.run_variance.df if evidence else 0,
         gates=m.gates,
         contrasts=contrasts,
         controls_missing=missing,
@@ -235,8 +258,9 @@ def _cell_verdict(
         calibration=design,
         score=score,
         chance=chance,
+        share_beyond_gains=beyond,
         credibility=credibility,
-        credibility_category=category,
+        credibility_category=category(credibility, thresholds),
         n_questions=cell.n,
         routers=noisy,
         reading=cell.reading,
@@ -246,30 +270,21 @@ def _cell_verdict(
     )
 
 
-def credible(
-    verdict: Verdict,
-    score: float | None,
-    chance: float,
-    largest_excess: float | None,
-    controls_missing: bool,
-    thresholds: Thresholds,
-) -> tuple[float | None, str]:
-    """(credibility 0-1, its category).
+def share_left(score: float | None, chance: float, taken: float | None) -> float | None:
+    """Share of the score above chance that stays when `taken` (0-1) is taken off: 1 - taken / (score - chance), cut to
+    0-1. None where the score is not above chance, or nothing bounds what is to be taken off."""
+    if score is None or taken is None or not np.isfinite(taken) or score <= chance:
+        return None
+    return float(np.clip(1 - max(taken, 0.0) / (score - chance), 0, 1))
 
-    Credibility is the share of the score above chance that stays when the largest excess still compatible with the data
-    is taken off as memory: 1 - excess / (score - chance), cut to 0-1. Few questions make it low, as they should. None,
-    "none" for a withheld verdict, and for a brittle one: where deletion costs much, what it gains bounds no memory. An
-    excess is never more than "low"; underpowered or a missing control cap "high" to "moderate".
-    """
-    if verdict in (Verdict.WITHHELD, Verdict.BRITTLE) or score is None or largest_excess is None or score <= chance:
-        return None, "none"
-    value = float(np.clip(1 - largest_excess / (score - chance), 0, 1))
-    if verdict == Verdict.EXCESS or value < thresholds.credibility_moderate:
-        return value, "low"
-    capped = controls_missing or verdict == Verdict.UNDERPOWERED
-    if value < thresholds.credibility_high or capped:
-        return value, "moderate"
-    return value, "high"
+
+def category(credibility: float | None, thresholds: Thresholds) -> str:
+    """high, moderate or low; none without a credibility."""
+    if credibility is None:
+        return "none"
+    if credibility >= thresholds.credibility_high:
+        return "high"
+    return "moderate" if credibility >= thresholds.credibility_moderate else "low"
 
 
 def _effect(c: Comparison) -> Effect:
@@ -308,15 +323,18 @@ def _noise_floor(cell: CellOutcomes, seed: int, n_resamples: int, thresholds: Th
     )
 
 
-def _hypotheses(measured: Sequence[_Measured], alpha: float, seed: int, n_resamples: int) -> tuple[Hypothesis, ...]:
+def _hypotheses(
+    measured: Sequence[_Measured], verdicts: Sequence[CellVerdict], alpha: float, seed: int, n_resamples: int
+) -> tuple[Hypothesis, ...]:
     """Over the cells whose verdict is not withheld: what failed a gate says nothing about a hypothesis either."""
     sweeps = [sweep_of(m.cell) for m in measured if m.evidence is not None]
     rng = np.random.default_rng([seed, 1])
     out = []
-    # H1 is about the very p-values that the verdicts rest on: other random draws could contradict them near alpha.
-    tests = {f"{m.cell.model} on {m.cell.benchmark}": m.evidence.clean.family_p for m in measured if m.evidence}
+    # H1 is the verdicts' own conjunction over controls: other p-values could contradict them.
+    tests = {f"{m.cell.model} on {m.cell.benchmark}": m.evidence.p_value for m in measured if m.evidence}
+    excess = [f"{v.model} on {v.benchmark}" for v in verdicts if v.verdict == Verdict.EXCESS]
     benchmarks = sorted({s.benchmark for s in sweeps})
-    computed: list[tuple[str, Callable[[], HypothesisResult]]] = [("H1", partial(h1_any_excess, tests, alpha))]
+    computed: list[tuple[str, Callable[[], HypothesisResult]]] = [("H1", partial(h1_any_excess, tests, excess, alpha))]
     for benchmark in benchmarks or [""]:  # models are compared on the same questions
         name = f"H2 on {benchmark}" if len(benchmarks) > 1 else "H2"
         computed.append((name, partial(h2_heterogeneity, [s for s in sweeps if s.benchmark == benchmark], alpha)))

@@ -1,4 +1,4 @@
-"""Which calibrated design is nearest to a run, and what was measured there (the table comes from `audit.calibrate`)."""
+"""Which calibrated design is near to a run, and what was measured there (the table comes from `audit.calibrate`)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 from audit.verdict.result import Calibration
 
+NEAR = 1.0  # the largest distance at which a design is called near: twice the questions and half the discordance, say
+
 
 def nearest(
     table: Mapping[str, Any] | None,
@@ -15,50 +17,62 @@ def nearest(
     n: int,
     routers: int,
     draws: str,
-    discordance: float | None = None,
+    clean_accuracy: float,
+    discordance: float,
     clean_replicates: int = 1,
+    clusters: int | None = None,
+    panel: int = 1,
 ) -> Calibration | None:
-    """The design with the smallest distance |log n| + |log R| + |log discordance| / 2, +1 for the other kind of draws
-    and +1 where one of the two has one clean replicate and the other has several.
+    """The clean-world design with the smallest distance; none near is said, with no rates, where it is above NEAR.
 
-    table: {"designs": [{"design": {...}, "rates": {...}}]}. None where there is no table.
+    The distance is |log n| + |log R| / 2 + |log discordance| / 2 + 2 |accuracy| (differences), + 1/2 for the other kind
+    of draws, + 1/2 where one has one clean replicate and the other several, + |log panel| / 4, and n stands for the
+    number of clusters where questions are grouped. None where there is no table.
     """
     designs: Sequence[Mapping[str, Any]] = table.get("designs", ()) if table else ()
     if not designs:
         return None
+    units = min(clusters or n, n)
 
     def distance(entry: Mapping[str, Any]) -> float:
         d = entry["design"]
-        far = abs(log(max(n, 1) / d["n"])) + abs(log(max(routers, 1) / d["routers"])) + (d["draws"] != draws)
-        far += (d.get("clean_replicates", 1) > 1) != (clean_replicates > 1)
-        if discordance:
-            far += 0.5 * abs(log(discordance / d["discordance"]))
+        far = abs(log(max(units, 1) / d["n"])) + 0.5 * abs(log(max(routers, 1) / d["routers"]))
+        far += 0.5 * (d["draws"] != draws) + 0.5 * ((d["clean_replicates"] > 1) != (clean_replicates > 1))
+        far += 2 * abs(clean_accuracy - d["clean_accuracy"]) + 0.25 * abs(log(panel / d["panel"]))
+        far += 0.5 * abs(log(max(discordance, 1e-3) / d["discordance"]))
         return float(far)
 
     found = min(designs, key=distance)
+    if distance(found) > NEAR:
+        of = f"{units} {'questions' if units == n else 'groups of questions'}"
+        text = (
+            f"No calibrated design is near: {of}, {routers} router counts, {draws} draws, clean accuracy "
+            f"{clean_accuracy:.0%}, discordance {discordance:.0%}, panel of {panel}. Measure your own: "
+            "python -m audit.calibrate --observed RUN_DIR."
+        )
+        return Calibration(design={}, rates={}, sentence=text)
     return Calibration(design=dict(found["design"]), rates=dict(found["rates"]), sentence=sentence(found))
 
 
 def sentence(entry: Mapping[str, Any]) -> str:
-    """The rates of one design in words."""
+    """The rates of one design in words: both errors, then what it finds."""
     d, r = entry["design"], entry["rates"]
-    runs = d.get("clean_replicates", 1)
+    runs = d["clean_replicates"]
     text = (
-        f"Nearest calibrated design: {d['n']} questions, {d['routers']} router counts, {d['draws']} draws, "
-        f"{runs} clean {'replicate' if runs == 1 else 'replicates'}. Of clean models, "
-        f"this procedure calls {_rate(r, 'excess_fpr')} an excess with direct and the ensemble control run, "
-        f"and {_rate(r, 'excess_no_controls_fpr')} without either; the paper's rule convicts "
-        f"{_rate(r, 'paper_model_fpr')}."
+        f"Nearest calibrated design: {d['n']} questions, {d['routers']} router counts, {d['draws']} draws, {runs} "
+        f"clean {'replicate' if runs == 1 else 'replicates'}, accuracy {d['clean_accuracy']:.0%}, both controls. False "
+        f"alarm: of models that noise does nothing for, this procedure calls {_rate(r, 'clean_excess')} an excess (the "
+        f"paper's rule: {_rate(r, 'paper_model_fpr')}). False clearance: of models that noise lifts by 5 points at one "
+        f"router count, it clears {_rate(r, 'gain_one_r_cleared')}. It clears {_rate(r, 'clean_cleared')} of the former"
     )
-    found = ((name.removeprefix("power_"), value) for name, value in r.items() if name.startswith("power_"))
-    powers = sorted((float(gain), value) for gain, value in found if not gain.endswith("_se"))
+    powers = [(g, r[k]) for g, k in ((5, "gain_5_excess"), (10, "gain_10_excess")) if r.get(k) is not None]
     if powers:
-        shown = ", ".join(f"{100 * gain:g} points in {value:.0%}" for gain, value in powers if value is not None)
-        text += f" With both controls, it finds a true excess of {shown} of models."
+        text += ", and finds a true gain of " + ", ".join(f"{g} points in {v:.0%}" for g, v in powers) + " of models"
+    text += "."
     if r.get("coverage_mean") is not None:
         held = f"{r['coverage_gain']:.1%} (per r) and {r['coverage_mean']:.1%} (mean over r)"
         text += f" Its 95 % intervals held the truth in {held}."
-    return text
+    return text + " None of these models remembers in a way that helps intact and damaged questions alike."
 
 
 def _rate(rates: Mapping[str, float | None], name: str) -> str:

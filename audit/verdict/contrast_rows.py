@@ -10,8 +10,9 @@ import numpy as np
 from audit.errors import DataError
 from audit.records import Setting
 from audit.statistics.contrasts import Contrast as PairedContrast
-from audit.statistics.contrasts import contrast, difference_in_differences
+from audit.statistics.contrasts import contrast, difference_in_differences, score_gap
 from audit.statistics.paired import BoolArray, CellOutcomes, State
+from audit.statistics.run_variance import RunVariance
 from audit.statistics.values import replicates_of
 from audit.sweep.design import Arm
 from audit.verdict.evidence import Comparison, Evidence
@@ -32,17 +33,25 @@ def contrast_rows(
     keep: (n,) questions without an answer leak, None without texts. control: the same model on the control benchmark.
     """
     out: list[Contrast] = []
-    for name, against, comparison in (
-        ("noisy_vs_clean", "clean", evidence.clean),
-        ("noisy_vs_direct", "direct", evidence.direct),
-        ("noisy_vs_ensemble", "ensemble control", evidence.ensemble),
-        ("ensemble_vs_clean", "clean", evidence.ensemble_gain),
-        ("noisy_vs_clean_without_leak", "clean, without leaked questions", evidence.without_leak),
-        ("noisy_vs_clean_adverse", "clean, unread replies held against a gain", evidence.adverse),
+    for suffix, words, read in (
+        ("", "", evidence.plain),
+        ("_without_leak", ", without leaked questions", evidence.without_leak),
+        ("_adverse", ", unread replies held against a gain", evidence.adverse),
     ):
-        if comparison is not None:
-            left = "ensemble control" if name == "ensemble_vs_clean" else "noisy"
-            out += _rows(name, f"{left} - {against}", comparison)
+        if read is not None:
+            for name, against, comparison in (
+                ("noisy_vs_clean", "clean", read.clean),
+                ("noisy_vs_direct", "direct", read.direct),
+                ("noisy_vs_ensemble", "ensemble control", read.ensemble),
+            ):
+                if comparison is not None:
+                    out += _rows(name + suffix, f"noisy - {against}{words}", comparison)
+    for name, text, other in (
+        ("noisy_vs_clean_favourable", "noisy - clean, unread replies held for a gain", evidence.favourable),
+        ("ensemble_vs_clean", "ensemble control - clean", evidence.ensemble_gain),
+    ):
+        if other is not None:
+            out += _rows(name, text, other)
 
     noisy, clean = cell.settings_of(Arm.NOISY_REWRITE), replicates_of(cell, Arm.FORWARD_FULL, 1)
 
@@ -63,24 +72,7 @@ def contrast_rows(
             text = f"noisy - clean, unreadable replies counted as {reading}, mean over r"
             single(f"noisy_vs_clean_unparsed_{reading}", text, noisy, clean, unparsed=reading)
     if control is not None:
-        text = f"gain on {cell.benchmark} - gain on {control.benchmark}, mean over r"
-        try:
-            did = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples)
-        except DataError as error:  # the control benchmark has no clean or no noisy answers
-            out.append(Contrast("difference_in_differences", text, None, 0, None, None, None, None, note=str(error)))
-        else:
-            out.append(
-                Contrast(
-                    name="difference_in_differences",
-                    label=text,
-                    routers=None,
-                    n=did.first.n,
-                    estimate=did.difference,
-                    ci_low=did.interval.low,
-                    ci_high=did.interval.high,
-                    p=did.pvalue,
-                )
-            )
+        out += _against_fresh(cell, control, evidence.run_variance, rng, n_resamples)
     return tuple(out)
 
 
@@ -114,6 +106,35 @@ def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
         note=note,
     )
     return [*rows, mean]
+
+
+def _against_fresh(
+    cell: CellOutcomes, control: CellOutcomes, run_variance: RunVariance, rng: np.random.Generator, n_resamples: int
+) -> list[Contrast]:
+    """The score against that on fresh items, and the gain against theirs on three scales."""
+    out: list[Contrast] = []
+    gap = f"score on {cell.benchmark} - score on {control.benchmark}"
+    gain = f"gain on {cell.benchmark} - gain on {control.benchmark}, mean over r"
+    try:
+        i = score_gap(cell, control, rng=rng, run_variance=run_variance, n_resamples=n_resamples)
+    except DataError as error:
+        out.append(Contrast("score_gap", gap, None, 0, None, None, None, None, note=str(error)))
+    else:
+        out.append(Contrast("score_gap", gap, None, cell.n, i.estimate, i.low, i.high, None))
+    try:
+        did = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples)
+    except DataError as error:  # the control benchmark has no clean or no noisy answers
+        out.append(Contrast("difference_in_differences", gain, None, 0, None, None, None, None, note=str(error)))
+        return out
+    for name, scale, i in (
+        ("difference_in_differences", "", did.difference),
+        ("difference_in_differences_log_odds", ", log-odds", did.log_odds),
+        ("difference_in_differences_log_wrong", ", log share of wrong answers", did.log_wrong),
+    ):
+        note = "p: larger on every scale" if not scale else ""
+        p = None if scale else did.pvalue
+        out.append(Contrast(name, gain + scale, None, did.n, i.estimate, i.low, i.high, p, note=note))
+    return out
 
 
 def _single(name: str, found: PairedContrast) -> Contrast:

@@ -1,25 +1,30 @@
 """The statistics that a verdict rests on, for one cell. The analysis and the calibration both call `measure`.
 
-Comparisons, each over all r at once: noisy against the clean baseline, against `direct`, and against the ensemble
-control at the same r; and the ensemble control against the clean baseline. Each gives one family-wise p and step-down
-adjusted p per r (max-statistic permutation). Replicates of a setting are all used, by estimates, intervals and tests.
+Noisy is compared with each control over all r at once: the clean baseline, `direct` (the original question) and the
+ensemble control at the same r. Each comparison gives one family-wise p and step-down adjusted p per r (max-statistic
+permutation). All three are made under one reading of the replies after another, the same for every arm: as read,
+without leaked questions, and with unread replies held against an excess. Replicates of a setting are all used, by
+estimates, intervals and tests; what runs vary by beyond their questions is in all of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
 from audit.statistics.permutation import can_reject, max_statistic_exchange
-from audit.statistics.power import discordance_of, minimum_detectable_gain
+from audit.statistics.power import discordance_of
 from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, expansion
-from audit.statistics.values import Sweep, average, replicates_of, runs_of, sweep_of
+from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
+from audit.statistics.values import Unparsed, average, replicates_of, router_counts, runs_of
 from audit.sweep.design import Arm
-from audit.verdict.thresholds import Thresholds
 
 CONFIDENCE = 0.95
 
@@ -30,8 +35,8 @@ class Comparison:
 
     gain, pvalues, adjusted, low, high: (R,). low and high are simultaneous: they hold for all r together with 95 %.
     pointwise: one BCa interval a router count. mean: the gain averaged over r, with its interval. family_p: one p for
-    "any r". improve, degrade: (R,) counts, fractions where replicates were averaged. n: (R,) pairs with both answers.
-    p-values are one-sided.
+    "any r". fall_p: for "the mean over r is below zero". improve, degrade: (R,) counts, fractions where replicates were
+    averaged. n: (R,) pairs with both answers. p-values are one-sided.
     """
 
     routers: tuple[int, ...]
@@ -42,6 +47,7 @@ class Comparison:
     pointwise: tuple[Interval, ...]
     mean: Interval
     family_p: float
+    fall_p: float
     pvalues: FloatArray
     adjusted: FloatArray
     improve: FloatArray
@@ -52,128 +58,165 @@ class Comparison:
         """Index of the router count with the largest gain."""
         return int(np.nanargmax(self.gain))
 
+    @property
+    def largest_compatible(self) -> float:
+        """A 97.5 % upper limit of the largest gain over r: the largest of the upper ends of the intervals per r.
+
+        Whatever r the largest gain is at, it lies above the end of its own interval with probability 2.5 % only, and
+        above the largest end with less: no correction for the number of r is needed (an intersection-union argument;
+        Berger & Hsu 1996, Statistical Science 11). At least the share of questions that could all improve unseen: none
+        of n improves with probability 2.5 % where it is 1 - 0.025^(1/n) of them, and there a bootstrap of few or no
+        changes sees nothing. NaN without intervals.
+        """
+        high = np.array([i.high for i in self.pointwise])
+        high = high[np.isfinite(high)]
+        unseen = 1 - ((1 - CONFIDENCE) / 2) ** (1 / max(int(self.n.max()), 1))
+        return max(float(high.max()), unseen) if high.size else float("nan")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Noisy against each control under one reading of the replies.
+
+    None for a control that was not run, or where nothing is left to compare.
+    """
+
+    clean: Comparison | None
+    direct: Comparison | None
+    ensemble: Comparison | None
+
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """Those that were made."""
+        return tuple(c for c in (self.clean, self.direct, self.ensemble) if c is not None)
+
+    def adjusted(self, routers: tuple[int, ...], *, ensemble: bool = True) -> FloatArray:
+        """(R,) p of "noisy beats every control at this r": the largest adjusted p (an intersection-union test; Berger
+        1982, Technometrics 24). A control that was not run at an r asks nothing there; NaN where clean could not be
+        compared. ensemble=False leaves the ensemble control out."""
+        if self.clean is None:
+            return np.full(len(routers), np.nan)
+        used = [c for c in self.comparisons() if ensemble or c is not self.ensemble]
+        return reduce(np.fmax, [_at(c, c.adjusted, routers) for c in used])
+
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that `decide` looks at, apart from the gates. A comparison is None where its control was not run.
+    """Everything that `decide` looks at, apart from the gates. Accuracies are 0-1.
 
-    without_leak: against clean, each r without the questions of which a noisy message at that r states the answer; None
-    when there are no leaks or nothing is left. mde: smallest detectable gain (NaN: none). Accuracies are 0-1.
-    ensemble_gain: the ensemble control against clean, for what repetition alone gains. adverse: against clean with
-    every reply that could not be read held against an excess (noisy ones wrong, clean ones right); None when all were.
+    plain: as read. without_leak: each r without the questions of which a noisy message at that r states the answer;
+    None without leaks. adverse: the same, and every reply that could not be read held against an excess (noisy ones
+    wrong, those of every control right); None when all were read. favourable: against clean with such replies held for
+    it; None when all were read. ensemble_gain: the ensemble control against clean, for what repetition alone gains.
+    run_variance: what entered every test and interval.
     """
 
-    clean: Comparison
-    direct: Comparison | None
-    ensemble: Comparison | None
-    without_leak: Comparison | None
+    plain: Reading
+    without_leak: Reading | None
+    adverse: Reading | None
+    favourable: Comparison | None
+    ensemble_gain: Comparison | None
+    run_variance: RunVariance
     clean_accuracy: float
     direct_accuracy: float | None
     chance: float
     discordance: float
-    mde: float
-    ensemble_gain: Comparison | None = None
-    adverse: Comparison | None = None
+
+    @property
+    def clean(self) -> Comparison:
+        """Noisy against the clean baseline, as read."""
+        assert self.plain.clean is not None  # noqa: S101 - `measure` raises where it could not be made
+        return self.plain.clean
+
+    @property
+    def p_value(self) -> float:
+        """The cell's p of an excess: the smallest over r of the largest adjusted p over the controls (as read)."""
+        return float(np.nanmin(self.plain.adjusted(self.clean.routers)))
 
     @property
     def largest_compatible(self) -> float:
-        """The upper end of the simultaneous interval, the largest over r; NaN without intervals.
+        """The upper limit of the gain over clean, unread replies held for a gain where there are any."""
+        limits = [c.largest_compatible for c in (self.clean, self.favourable) if c is not None]
+        return max(limits)
 
-        At least the share of questions that could all improve unseen: none of n improves with probability 2.5 % where
-        it is 1 - 0.025^(1/n) of them, and there a bootstrap of few or no changes sees nothing.
-        """
-        high = self.clean.high[np.isfinite(self.clean.high)]
-        unseen = 1 - ((1 - CONFIDENCE) / 2) ** (1 / max(int(self.clean.n.max()), 1))
-        return max(float(high.max()), unseen) if high.size else float("nan")
+    def controlled(self, routers: int) -> bool:
+        """Whether both `direct` and the ensemble control were run for this r (r=1 is its own ensemble control)."""
+        ensemble = self.plain.ensemble
+        return self.plain.direct is not None and (
+            routers == 1 or (ensemble is not None and routers in ensemble.routers)
+        )
 
 
 def measure(
     cell: CellOutcomes,
-    thresholds: Thresholds,
     *,
     rng: np.random.Generator,
     n_resamples: int,
     without_leak: BoolArray | None = None,
-    mde: float | None = None,
+    run_variance: RunVariance = ASSUMED_ZERO,
     intervals: bool = True,
-    panel: int = 1,
 ) -> Evidence:
     """All comparisons of one cell.
 
-    without_leak: (n,), or (R, n) for each router count, true for questions without an answer leak. panel: cells over
-    which the verdict is corrected; the detectable gain is that of the corrected test. mde: given by a caller that knows
-    it (calibration), else computed from the observed discordance. intervals=False skips every bootstrap (their limits
-    are then NaN).
+    without_leak: (R, n) for each router count, true for questions without an answer leak. run_variance: as estimated
+    over the panel. intervals=False skips every bootstrap (their limits are then NaN).
     Raises DataError when the clean or the noisy arm was not run or shares no answered question.
     """
-    sweep = sweep_of(cell)
-    noisy, base = runs_of(cell, Arm.NOISY_REWRITE, sweep.routers), runs_of(cell, Arm.FORWARD_FULL, (1,))
+    routers = router_counts(cell, Arm.NOISY_REWRITE)
+    shared = tuple(r for r in routers if replicates_of(cell, Arm.FORWARD_FULL, r))
+    has_direct = bool(replicates_of(cell, Arm.DIRECT, 0))
+    options: dict[str, Any] = {"rng": rng, "n_resamples": n_resamples, "intervals": intervals}
+    options["run_variance"] = run_variance
 
-    def against(runs: FloatArray, other: FloatArray, routers: tuple[int, ...] = sweep.routers) -> Comparison | None:
+    def against(runs: FloatArray, other: FloatArray, at: tuple[int, ...]) -> Comparison | None:
         if not np.any(~np.isnan(average(runs) - average(other))):
             return None
-        return compare(runs, other, routers, sweep.cluster, rng=rng, n_resamples=n_resamples, intervals=intervals)
-
-    clean = against(noisy, base)
-    if clean is None:
-        raise DataError("Not one question has an answer in both arms: nothing can be compared.")
-    direct = ensemble = ensemble_gain = leakless = None
-    direct_accuracy = None
-    if replicates_of(cell, Arm.DIRECT, 0):
-        original = runs_of(cell, Arm.DIRECT, (0,))
-        direct_accuracy = float(np.nanmean(average(original))) if np.any(~np.isnan(original)) else None
-        direct = against(noisy, original)
-    shared = tuple(r for r in sweep.routers if replicates_of(cell, Arm.FORWARD_FULL, r))
-    if any(r > 1 for r in shared):
-        control = runs_of(cell, Arm.FORWARD_FULL, shared)
-        ensemble = against(noisy[:, [sweep.routers.index(r) for r in shared]], control, shared)
-        more = tuple(r for r in shared if r > 1)
-        ensemble_gain = against(runs_of(cell, Arm.FORWARD_FULL, more), base, more)
-    if without_leak is not None and not np.all(without_leak):
-        leakless = against(np.where(without_leak, noisy, np.nan), base)
-    adverse = None
-    used = [s.arm == Arm.NOISY_REWRITE or (s.arm == Arm.FORWARD_FULL and s.routers == 1) for s in cell.settings]
-    if np.isin(cell.state[used], (State.UNPARSED, State.TRUNCATED)).any():
-        adverse = against(
-            runs_of(cell, Arm.NOISY_REWRITE, sweep.routers, "wrong"), runs_of(cell, Arm.FORWARD_FULL, (1,), "right")
+        return compare(
+            runs,
+            other,
+            at,
+            cell.cluster,
+            rng=rng,
+            n_resamples=n_resamples,
+            intervals=intervals,
+            run_variance=run_variance,
         )
-    discordance = discordance_of(sweep.clean, sweep.noisy)
+
+    def reading(keep: BoolArray | None, noisy_unread: Unparsed, unread: Unparsed) -> Reading:
+        noisy = runs_of(cell, Arm.NOISY_REWRITE, routers, noisy_unread)
+        noisy = noisy if keep is None else np.where(keep, noisy, np.nan)
+        direct = ensemble = None
+        if has_direct:
+            direct = against(noisy, runs_of(cell, Arm.DIRECT, (0,), unread), routers)
+        if any(r > 1 for r in shared):
+            control = runs_of(cell, Arm.FORWARD_FULL, shared, unread)
+            ensemble = against(noisy[:, [routers.index(r) for r in shared]], control, shared)
+        return Reading(against(noisy, runs_of(cell, Arm.FORWARD_FULL, (1,), unread), routers), direct, ensemble)
+
+    plain = reading(None, "left_out", "left_out")
+    if plain.clean is None:
+        raise DataError("Not one question has an answer in both arms: nothing can be compared.")
+    leaks = without_leak is not None and not np.all(without_leak)
+    unread = bool(np.isin(cell.state, (State.UNPARSED, State.TRUNCATED)).any())
+    more = tuple(r for r in shared if r > 1)
+    base = runs_of(cell, Arm.FORWARD_FULL, (1,))
+    favourable = None
+    if unread:
+        favourable = against(
+            runs_of(cell, Arm.NOISY_REWRITE, routers, "right"), runs_of(cell, Arm.FORWARD_FULL, (1,), "wrong"), routers
+        )
+    original = runs_of(cell, Arm.DIRECT, (0,)) if has_direct else np.full((1, 1, cell.n), np.nan)
+    clean_values = average(base)[0]
     return Evidence(
-        clean=clean,
-        direct=direct,
-        ensemble=ensemble,
-        without_leak=leakless,
-        clean_accuracy=float(np.nanmean(sweep.clean)),
-        direct_accuracy=direct_accuracy,
+        plain=plain,
+        without_leak=reading(without_leak, "left_out", "left_out") if leaks else None,
+        adverse=reading(without_leak, "wrong", "right") if unread else None,
+        favourable=favourable,
+        ensemble_gain=against(runs_of(cell, Arm.FORWARD_FULL, more), base, more) if more else None,
+        run_variance=run_variance,
+        clean_accuracy=float(np.nanmean(clean_values)),
+        direct_accuracy=float(np.nanmean(original)) if np.any(~np.isnan(original)) else None,
         chance=chance_level(cell.n_options),
-        discordance=discordance,
-        mde=detectable_gain(sweep, discordance, thresholds, panel) if mde is None else mde,
-        ensemble_gain=ensemble_gain,
-        adverse=adverse,
-    )
-
-
-def detectable_gain(sweep: Sweep, discordance: float, thresholds: Thresholds, panel: int = 1) -> float:
-    """Minimum detectable gain of this sweep, each r tested at alpha / (2 R x panel).
-
-    A bound for the max-statistic test, whose two-sided interval must lie above zero too, and Holm over the cells of a
-    panel. It is the gain against the clean baseline alone, at one r.
-
-    With clusters, n is divided by the design effect of the observed differences, so that 100 questions on five passages
-    do not pass for 100 independent ones; with so few clusters that no flip of signs can reject, no gain is detectable.
-    """
-    difference = sweep.noisy - sweep.clean
-    n = int(np.median(np.sum(~np.isnan(difference), axis=1)))
-    if n < 1 or not can_reject(np.unique(sweep.cluster).size, thresholds.alpha / (2 * panel)):
-        return float("nan")
-    if np.unique(sweep.cluster).size < sweep.n:
-        d = np.nan_to_num(average(difference))
-        d = d - d.mean()
-        summed = np.bincount(sweep.cluster, weights=d)
-        effect = float(np.sum(summed**2) / np.sum(d**2)) if np.any(d) else 1.0
-        n = max(int(n / max(effect, 1.0)), 1)
-    return minimum_detectable_gain(
-        n, discordance, alpha=thresholds.alpha / 2, n_tests=len(sweep.routers) * panel, power=thresholds.power
+        discordance=discordance_of(clean_values, average(runs_of(cell, Arm.NOISY_REWRITE, routers))),
     )
 
 
@@ -186,6 +229,7 @@ def compare(
     rng: np.random.Generator,
     n_resamples: int,
     intervals: bool = True,
+    run_variance: RunVariance = ASSUMED_ZERO,
 ) -> Comparison:
     """Runs (L, R, n) of one arm minus runs (K, R, n) or (K, 1, n) of another: 0, 1 or NaN, paired by question.
 
@@ -195,6 +239,8 @@ def compare(
     The bootstrap takes one shared baseline. A baseline of its own for each r is the same problem in the differences:
     1/2 + d/2 against 1/2 has half the difference and half the interval.
 
+    Run variance makes every interval longer, by the ratio of the standard error with it to that of the items alone.
+
     Fewer than five clusters (one subject, say) get the limits -1 and 1: resampling them shows no spread to speak of,
     and the zero width of a single one would clear any model.
     """
@@ -203,24 +249,33 @@ def compare(
     d = noisy - base
     n = np.sum(~np.isnan(d), axis=1).astype(np.int64)
     half = np.full(d.shape[1], 0.5)
-    test = max_statistic_exchange(runs, other, cluster, n_permutations=n_resamples, rng=rng)
+    test = max_statistic_exchange(runs, other, cluster, n_permutations=n_resamples, run_variance=run_variance, rng=rng)
     with np.errstate(invalid="ignore"):
         gain = np.nansum(d, axis=1) / np.where(n > 0, n, np.nan)
-    nothing = Interval(float("nan"), float("nan"), float("nan"), CONFIDENCE, "bca", float("nan"))
-    pointwise: tuple[Interval, ...] = (nothing,) * len(routers)
-    mean = Interval(float(np.nanmean(gain)), float("nan"), float("nan"), CONFIDENCE, "bca", float("nan"))
+    nan = float("nan")
+    pointwise: tuple[Interval, ...] = (Interval(nan, nan, nan, CONFIDENCE, "bca", nan),) * len(routers)
+    mean, fall_p = Interval(float(np.nanmean(gain)), nan, nan, CONFIDENCE, "bca", nan), nan
     low = high = np.full(len(routers), np.nan)
     clusters = np.unique(cluster[np.any(~np.isnan(d), axis=0)]).size
     enough = can_reject(clusters, 1 - CONFIDENCE)
     if intervals and enough:
         draws = bootstrap_sweep(half, half + d / 2, cluster, routers=routers, n_resamples=n_resamples, rng=rng)
-        pointwise = tuple(_doubled(i) for i in draws.gain.intervals(CONFIDENCE, units=clusters))
-        mean = _doubled(draws.mean_gain.intervals(CONFIDENCE, units=clusters)[0])
+        of_each = draws.gain.intervals(CONFIDENCE, units=clusters)
+        (of_mean,) = draws.mean_gain.intervals(CONFIDENCE, units=clusters)
+        answered = np.maximum(np.sum(np.any(~np.isnan(runs), axis=2), axis=0), 1)  # runs that were made at each r
+        counts = 1 / answered + 1 / len(other)
+        longer = _longer(np.array([2 * i.se for i in of_each]), counts, run_variance)
+        all_runs = np.array([1 / answered.sum() + 1 / len(other)])
+        whole = _longer(np.array([2 * of_mean.se]), all_runs, run_variance)
+        pointwise = tuple(_doubled(i, float(f)) for i, f in zip(of_each, longer, strict=True))
+        mean = _doubled(of_mean, float(whole[0]))
+        se = (mean.high - mean.low) / (2 * stats.norm.ppf((1 + CONFIDENCE) / 2))
+        fall_p = float(stats.norm.cdf(mean.estimate / se)) if se > 0 else float(mean.estimate >= 0)
         low, high = simultaneous(draws.gain, units=clusters)
-        low, high = 2 * low, 2 * high
+        low, high = gain - 2 * (draws.gain.estimate - low) * longer, gain + 2 * (high - draws.gain.estimate) * longer
     elif intervals:
-        pointwise = tuple(Interval(float(g), -1.0, 1.0, CONFIDENCE, "bca", float("nan")) for g in gain)
-        mean = Interval(mean.estimate, -1.0, 1.0, CONFIDENCE, "bca", float("nan"))
+        pointwise = tuple(Interval(float(g), -1.0, 1.0, CONFIDENCE, "bca", nan) for g in gain)
+        mean, fall_p = Interval(mean.estimate, -1.0, 1.0, CONFIDENCE, "bca", nan), 1.0
         low, high = np.full(len(routers), -1.0), np.full(len(routers), 1.0)
     a, b = np.nan_to_num(noisy), np.nan_to_num(np.broadcast_to(base, noisy.shape))
     both = ~np.isnan(d)
@@ -233,11 +288,24 @@ def compare(
         pointwise=pointwise,
         mean=mean,
         family_p=test.pvalue,
+        fall_p=fall_p,
         pvalues=test.pvalues,
         adjusted=test.adjusted,
         improve=np.sum(np.where(both, a * (1 - b), 0), axis=1),
         degrade=np.sum(np.where(both, b * (1 - a), 0), axis=1),
     )
+
+
+def _longer(se: FloatArray, runs: FloatArray, run_variance: RunVariance) -> FloatArray:
+    """Factor (R,) by which intervals of standard errors `se` are lengthened."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(se > 0, run_variance.total_se(se, runs) / se, 1.0)
+
+
+def _at(c: Comparison, values: FloatArray, routers: tuple[int, ...]) -> FloatArray:
+    """Values (of c.routers) at these router counts, NaN where the comparison was not made."""
+    there = dict(zip(c.routers, values, strict=True))
+    return np.array([there.get(r, np.nan) for r in routers])
 
 
 def _distinct(runs: FloatArray) -> FloatArray:
@@ -269,5 +337,7 @@ def simultaneous(
     return gain.estimate - c * se, gain.estimate + c * se
 
 
-def _doubled(i: Interval) -> Interval:
-    return Interval(2 * i.estimate, 2 * i.low, 2 * i.high, i.confidence, i.method, 2 * i.se)
+def _doubled(i: Interval, longer: float) -> Interval:
+    """Twice the interval, its arms longer by a factor and inside -1 to 1."""
+    low, high = (float(np.clip(2 * (i.estimate + longer * (end - i.estimate)), -1, 1)) for end in (i.low, i.high))
+    return Interval(2 * i.estimate, low, high, i.confidence, i.method, 2 * i.se)

@@ -12,17 +12,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "2.0"
 SIGNIFICANT_DIGITS = 6  # of every float in verdict.json: fixed, so that the same shards give the same bytes
 MAX_ITEMS = 50  # ids listed behind a gate; `item_count` is the full number
 
 
 class Verdict(StrEnum):
-    """The six verdicts, in the words of the report."""
+    """The seven verdicts, in the words of the report."""
 
     WITHHELD = "withheld"
     UNDERPOWERED = "underpowered"
     EXCESS = "excess"
+    UNCONTROLLED = "gain_uncontrolled"
     EXCESS_EXPLAINED = "excess_explained_by_ensembling"
     BRITTLE = "brittle"
     NO_EXCESS = "no_excess_detected"
@@ -80,9 +81,10 @@ class Effect:
 class Contrast:
     """One comparison of two settings: estimate = accuracy(first) - accuracy(second), paired by question.
 
-    name: noisy_vs_clean, noisy_vs_direct, noisy_vs_ensemble, clean_vs_direct, noisy_vs_clean_without_leak,
-    noisy_vs_clean_with_leak, noisy_vs_clean_adverse, noisy_vs_clean_unparsed_right, noisy_vs_clean_unparsed_wrong,
-    ensemble_vs_clean, difference_in_differences.
+    name: noisy_vs_clean, noisy_vs_direct, noisy_vs_ensemble, clean_vs_direct, these noisy ones with _without_leak,
+    the same with _adverse, noisy_vs_clean_favourable, noisy_vs_clean_with_leak, noisy_vs_clean_unparsed_right,
+    noisy_vs_clean_unparsed_wrong, ensemble_vs_clean, score_gap, difference_in_differences (and with _log_odds and
+    _log_wrong).
     routers is null for a mean over r.
     p: one-sided for first > second. p_adjusted: after correction within its family; null where none was made.
     """
@@ -156,11 +158,14 @@ class SelfTest:
 class CellVerdict:
     """The verdict on one model and benchmark, with its evidence.
 
-    headline: one plain sentence. reasons: why this verdict and not another. p_adjusted: max-statistic permutation p
-    over r, then Holm over the cells of the panel. mde: smallest gain this design finds with the power in the
-    thresholds. largest_compatible_excess: the upper end of the simultaneous interval, the largest over r.
-    score: clean accuracy (the direct accuracy where it was run). credibility: share of the score above chance that
-    stays if the largest compatible excess were all memory; null when withheld.
+    headline: one plain sentence. reasons: why this verdict and not another. p_value: smallest over r of the largest
+    max-statistic p over the controls; p_adjusted: after Holm over the cells of the panel. largest_compatible_gain:
+    97.5 % upper limit of the gain, the largest over r. score: clean accuracy (the direct accuracy where it was run).
+    share_beyond_gains: share of the score above chance that stays if the largest compatible gain is taken off; it says
+    nothing of memory that helps intact and damaged questions alike; null when withheld or brittle. credibility: the
+    same with the largest compatible score gap to fresh questions; null without a control benchmark.
+    run_sd: standard deviation of a whole run's shift that every test and interval reckons with (its estimate and one
+    standard error), from run_sd_df comparisons of repeated runs; with 0 it is assumed to be 0.
     """
 
     model: str
@@ -172,8 +177,9 @@ class CellVerdict:
     effect: Effect | None
     p_value: float | None
     p_adjusted: float | None
-    mde: float | None
-    largest_compatible_excess: float | None
+    largest_compatible_gain: float | None
+    run_sd: float
+    run_sd_df: int
     gates: tuple[Gate, ...]
     contrasts: tuple[Contrast, ...]
     controls_missing: tuple[str, ...]
@@ -183,6 +189,7 @@ class CellVerdict:
     calibration: Calibration | None
     score: float | None
     chance: float
+    share_beyond_gains: float | None
     credibility: float | None
     credibility_category: str  # high, moderate, low, none
     n_questions: int

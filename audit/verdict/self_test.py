@@ -116,7 +116,7 @@ def _baseline_guessed(cell: CellOutcomes, thresholds: Thresholds, before: Gate, 
     fault = "clean baseline replaced by guesses"
     if before.status != Status.PASS:
         return _result(cell, fault, before, None)
-    seen = [k for k, s in enumerate(cell.settings) if s.routers <= 1 and s.arm in (Arm.DIRECT, Arm.FORWARD_FULL)]
+    seen = [k for k, s in enumerate(cell.settings) if s.level <= 1 and s.arm in (Arm.DIRECT, Arm.FORWARD_FULL)]
     clean = [cell.settings[k].arm == Arm.FORWARD_FULL for k in seen]
     part = replace(cell, settings=tuple(cell.settings[k] for k in seen), state=cell.state[seen])  # what the gate reads
     passed, numbers = 0, []

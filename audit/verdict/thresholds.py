@@ -21,7 +21,8 @@ class Thresholds:
     lossy_share_max: float = 0.20
     noop_share_max: float = 0.20
     leak_share_max: float = 0.05
-    noise_floor_alpha: float = 0.001
+    noise_floor_alpha: float = 0.01
+    run_sd_plausible: float = 0.02
     pairing_z_min: float = 2.5
     pairing_questions_min: int = 30
     brittle_drop_min: float = 0.10

@@ -7,11 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from audit.statistics.paired import CellOutcomes
+from audit.statistics.run_variance import RunVariance
 from audit.statistics.values import replicates_of
 from audit.sweep.design import Arm
 from audit.verdict.decide import Decision
 from audit.verdict.evidence import Evidence
 from audit.verdict.result import Contrast, Verdict, points
+
+# What this instrument cannot see, in every headline that finds nothing: measured (docs/calibration.md).
+BLIND = "Memory that helps intact and damaged questions alike, such as an exam learnt by heart, would not be seen."
 
 # What a failing gate means in a headline, after "because".
 _BECAUSE = {
@@ -34,21 +38,22 @@ def headline(
         because = ", and ".join(_BECAUSE.get(name, name) for name in failing) or "the comparison could not be made"
         return f"No verdict on {model} and {benchmark}: {because}."
     score = evidence.clean_accuracy if evidence.direct_accuracy is None else evidence.direct_accuracy
-    best = evidence.clean.best
-    gain, r = evidence.clean.gain[best], evidence.clean.routers[best]
+    limit = evidence.largest_compatible
+    shown = [k for k, r in enumerate(evidence.clean.routers) if r in decision.routers] or [evidence.clean.best]
+    best = max(shown, key=lambda k: evidence.clean.gain[k])  # of those that passed every comparison
+    gain, r, low = evidence.clean.gain[best], evidence.clean.routers[best], evidence.clean.low[best]
+    higher = (
+        f"{model} scores {points(gain)} higher on {benchmark} (95 %: at least {points(low)}) when its questions are "
+        f"damaged (with {r} {'router' if r == 1 else 'routers'}) than when they are intact"
+    )
     if decision.verdict == Verdict.EXCESS:
-        shown = [k for k, r in enumerate(evidence.clean.routers) if r in decision.routers] or [best]
-        best = max(shown, key=lambda k: evidence.clean.gain[k])  # of those that passed every comparison
-        gain, r, low = evidence.clean.gain[best], evidence.clean.routers[best], evidence.clean.low[best]
-        return (
-            f"{model} scores {points(gain)} higher on {benchmark} (95 %: at least {points(low)}) when its questions "
-            f"are damaged (with {r} {'router' if r == 1 else 'routers'}) than when they are intact, more than chance "
-            f"explains: its score of {score:.0%} may be partly memory of the exam."
-        )
+        return f"{higher}, more than chance and every control explain: its score of {score:.0%} may be partly memory."
+    if decision.verdict == Verdict.UNCONTROLLED:
+        return f"{higher}, but {decision.doubt}: run the controls before anything is read into it."
     if decision.verdict == Verdict.EXCESS_EXPLAINED:
         return (
             f"{model} gains up to {points(gain)} on {benchmark} from reading several messages, and about as much from "
-            "as many intact ones: this is no evidence that it remembers the exam."
+            "as many intact ones: repetition explains it."
         )
     if decision.verdict == Verdict.BRITTLE:
         return (
@@ -61,34 +66,55 @@ def headline(
             f"clean router, but {decision.doubt}."
         )
     if decision.verdict == Verdict.UNDERPOWERED:
-        seen = f"a gain below {points(evidence.mde)}" if np.isfinite(evidence.mde) else "any gain at all"
+        seen = f"a gain of up to {points(limit)}" if np.isfinite(limit) and limit < 1 else "a gain of any size"
         return (
-            f"Too few questions to judge {model} on {benchmark}: {seen} could go unseen, so its score of {score:.0%} "
-            "is neither cleared nor doubted."
+            f"Too few data on {model} and {benchmark}: {seen} under noise is neither shown nor excluded, so its score "
+            f"of {score:.0%} is neither cleared nor doubted."
         )
-    limit = evidence.largest_compatible
     if decision.doubt:
         return (
-            f"No excess is counted for {model} on {benchmark} at its score of {score:.0%}: {decision.doubt}. It could "
-            f"be {points(limit)} at most (95 % limit)."
+            f"No gain is counted for {model} on {benchmark} at its score of {score:.0%}: {decision.doubt}. It could be "
+            f"{points(limit)} at most (97.5 % limit). {BLIND}"
         )
     return (
-        f"No sign that {model} remembers {benchmark} beyond its score of {score:.0%}: damaged questions raise it by at "
-        f"most {points(limit)} (95 % limit). Memory that needs no damage to show would not be seen."
+        f"Damage to its questions raises the score of {model} on {benchmark} ({score:.0%}) by at most {points(limit)} "
+        f"(97.5 % limit). {BLIND}"
     )
 
 
 def fresh_items(contrasts: Sequence[Contrast]) -> tuple[str, ...]:
-    """What the control benchmark says of an excess, where one was run."""
-    for c in contrasts:
-        if c.name == "difference_in_differences" and c.estimate is not None and c.ci_low is not None and c.ci_high:
-            interval = f"95 % interval {100 * c.ci_low:+.1f} to {100 * c.ci_high:+.1f}"
-            found = "larger than" if c.ci_low > 0 else "not clearly larger than"
-            return (
-                f"The gain is {found} that on the fresh questions of the control benchmark, by {100 * c.estimate:+.1f} "
-                f"points ({interval})" + ("." if c.ci_low > 0 else ": rewriting may help as such, without memory."),
-            )
-    return ()
+    """What the control benchmark says of a gain, where one was run."""
+    scales = [c for c in contrasts if c.name.startswith("difference_in_differences") and c.ci_low is not None]
+    if not scales:
+        return ()
+    points_scale = next((c for c in scales if c.name == "difference_in_differences"), None)
+    if points_scale is None or points_scale.estimate is None or points_scale.ci_high is None:
+        return ()
+    larger = all(c.ci_low is not None and c.ci_low > 0 for c in scales)
+    interval = f"95 % interval {100 * (points_scale.ci_low or 0.0):+.1f} to {100 * points_scale.ci_high:+.1f}"
+    found = "larger than" if larger else "not clearly larger than"
+    text = (
+        f"The gain is {found} that on the fresh questions of the control benchmark, by "
+        f"{100 * points_scale.estimate:+.1f} points ({interval})"
+    )
+    if larger:
+        return (f"{text}, and so on the scales of log-odds and of the share of wrong answers repaired.",)
+    return (f"{text}, on every scale: rewriting may help as such, without memory.",)
+
+
+def run_variance(found: RunVariance) -> str:
+    """What was reckoned with for the difference between whole runs."""
+    if found.df == 0:
+        return (
+            "No setting was repeated, so what whole runs vary by beyond their questions (batches, endpoints, engines) "
+            "is assumed to be zero."
+        )
+    used, estimate = (points(float(np.sqrt(v))) for v in (found.used, found.estimate))
+    return (
+        f"Whole runs may shift by a standard deviation of {used} beyond their questions: the estimate ({estimate}) and "
+        f"one standard error, from {found.df} "
+        f"comparison{'' if found.df == 1 else 's'} of repeated runs. Every test and interval has it in."
+    )
 
 
 def controls(cell: CellOutcomes) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -97,8 +123,8 @@ def controls(cell: CellOutcomes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if not replicates_of(cell, Arm.DIRECT, 0):
         missing.append("direct: the original question without a router")
         open_.append("that a clean router which loses part of the question lowered the baseline and made the gain")
-    noisy = {s.routers for s in cell.settings_of(Arm.NOISY_REWRITE)}
-    ensemble = {s.routers for s in cell.settings_of(Arm.FORWARD_FULL)} - {1}
+    noisy = {s.level for s in cell.settings_of(Arm.NOISY_REWRITE)}
+    ensemble = {s.level for s in cell.settings_of(Arm.FORWARD_FULL)} - {1}
     absent = sorted(r for r in noisy - ensemble if r > 1)
     if absent:
         runs = f"for r={', '.join(map(str, absent))}" if ensemble else "at any r"
@@ -107,5 +133,5 @@ def controls(cell: CellOutcomes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     count = len(replicates_of(cell, Arm.FORWARD_FULL, 1))
     if count < 2:
         missing.append(f"clean replicates: {count} was run, 2 are needed for a noise floor")
-        open_.append("that clean answers vary by as much as the gain from one run to the next")
+        open_.append("that clean answers vary by as much as the gain from one run to the next (assumed zero)")
     return tuple(missing), tuple(open_)

@@ -4,61 +4,110 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from audit.calibrate import SHIPPED, Design, Effort, calibrate, load_calibration, main, markdown, simulate
+from audit.calibrate import (
+    SHIPPED,
+    WORLDS,
+    Effort,
+    calibrate,
+    load_calibration,
+    main,
+    markdown,
+    outcomes,
+    worlds_markdown,
+)
 from audit.records import Setting
+from audit.simulation import Design, World, simulate
 from audit.sweep.design import Arm
 from audit.verdict.calibrated import nearest
 
-SMALL = Design(n=100, routers=9)
-EFFORT = Effort(clean=300, power=20, coverage=60, permutations=199, resamples=299)
+SMALL = Design(n=100, routers=3)
 
 
-def test_a_small_calibration_reaches_its_targets() -> None:
-    rates = calibrate(SMALL, gains=(0.0, 0.25), effort=EFFORT)["rates"]
+def within(rates: dict[str, float], name: str, low: float, high: float) -> bool:
+    return low - 3 * rates[f"{name}_se"] <= rates[name] <= high + 3 * rates[f"{name}_se"]
 
-    def within(name: str, low: float, high: float) -> bool:
-        return low - 3 * rates[f"{name}_se"] <= rates[name] <= high + 3 * rates[f"{name}_se"]
 
-    # DESIGN's simulation of the paper's rule: 46 % of settings, 88 % of clean models
-    assert within("paper_setting_fpr", 0.42, 0.50)
-    assert within("paper_model_fpr", 0.84, 0.92)
-    assert within("mcnemar_setting_fpr", 0.0, 0.05)
-    assert within("excess_no_controls_fpr", 0.0, 0.05)
-    assert within("excess_fpr", 0.0, 0.05)
-    assert rates["excess_fpr"] <= rates["excess_no_controls_fpr"]
-    assert rates["power_0.25"] >= 0.9
-    for name in ("coverage_gain", "coverage_mean", "coverage_simultaneous"):
-        assert within(name, 0.93, 0.97), name
+def test_a_small_calibration_has_both_errors() -> None:
+    rates = calibrate(SMALL, effort=Effort(clean=50, other=25))["rates"]
+    assert within(rates, "paper_setting_fpr", 0.42, 0.50)  # DESIGN's simulation of the paper's rule
+    for error in ("clean_excess", "gain_one_r_cleared", "gain_5_cleared"):
+        assert within(rates, error, 0.0, 0.05), error
+    assert rates["gain_10_excess"] > rates["clean_excess"]
+    assert within(rates, "coverage_gain", 0.93, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("design", "world"),
+    [
+        (Design(400, 3, "nested", clean_replicates=3), World(clean_loss=0.06)),
+        (Design(400, 3, "nested", clean_replicates=3), World(repetition=0.1)),
+        (Design(400, 3, "nested", clean_replicates=3), World(shock=0.03)),
+        (Design(400, 3, "nested", clean_replicates=3), World(leak=0.15, clean_loss=0.04)),
+        (Design(150, 3, "nested", clean_replicates=3, panel=4), World(repetition=0.1)),
+    ],
+)
+def test_no_excess_where_something_else_than_memory_acts(design: Design, world: World) -> None:
+    # Of 30 models (or panels) more than five called an excess would be a rate above 5 % with probability .997 .
+    assert outcomes(design, world, 30)["any_excess"] <= 5 / 30
+
+
+def test_a_clean_model_is_cleared_by_its_data_and_one_with_a_gain_is_not() -> None:
+    design = Design(1500, 3, "nested", clean_replicates=3)
+    assert outcomes(design, World(), 12)["cleared"] >= 0.5
+    assert outcomes(design, World(gain_one_r=0.05), 12)["cleared"] <= 2 / 12
 
 
 def test_the_result_depends_on_the_seed_and_not_on_how_chunks_are_run() -> None:
-    effort = replace(EFFORT, clean=60, power=30, coverage=20)
     design = replace(SMALL, n=40, routers=2)
 
     def backwards(function, tasks):  # a pool that finishes its chunks in another order
         done = [(k, function(task)) for k, task in reversed(list(enumerate(tasks)))]
         return [result for _, result in sorted(done, key=lambda pair: pair[0])]
 
-    first = calibrate(design, effort=effort, seed=1)
-    assert calibrate(design, effort=effort, seed=1, run=backwards) == first
-    assert calibrate(design, effort=effort, seed=2) != first
+    first = outcomes(design, World(), 30, seed=1)
+    assert outcomes(design, World(), 30, seed=1, run=backwards) == first
+    assert outcomes(design, World(), 30, seed=2) != first
 
 
 def test_nested_draws_are_correlated_over_r_and_independent_ones_are_not() -> None:
     design = Design(n=20_000, routers=2, discordance=0.4)  # of at most 0.42: items hardly differ by themselves
     agree = {}
     for draws in ("independent", "nested"):
-        cell = simulate(replace(design, draws=draws), 0.0, np.random.default_rng(0))
+        cell = simulate(replace(design, draws=draws), World(), np.random.default_rng(0)).cell
         one, two = (cell.row(Setting(Arm.NOISY_REWRITE, r)) for r in (1, 2))
         agree[draws] = float(np.mean(one == two))
     assert agree["independent"] == pytest.approx(0.6, abs=0.02)  # 1 - discordance
     assert agree["nested"] > 0.68
+
+
+@pytest.mark.parametrize(
+    ("world", "arm", "accuracy"),
+    [
+        (World(gain=0.1), Arm.NOISY_REWRITE, 0.8),
+        (World(clean_loss=0.1), Arm.FORWARD_FULL, 0.6),
+        (World(helps_weak=0.1), Arm.NOISY_REWRITE, 0.7),
+        (World(leak=0.2), Arm.NOISY_REWRITE, 0.7 + 0.2 * 0.3),
+        (World(cluster=10, cluster_sd=1.0), Arm.DIRECT, 0.7),
+    ],
+)
+def test_a_world_moves_what_it_says(world: World, arm: Arm, accuracy: float) -> None:
+    cell = simulate(Design(n=20_000, routers=1), world, np.random.default_rng(3)).cell
+    found = {a: float(np.mean(cell.row(next(iter(cell.settings_of(a)))) == 1)) for a in Arm}
+    assert found[arm] == pytest.approx(accuracy, abs=0.015)
+
+
+def test_unread_replies_can_depend_on_the_outcome() -> None:
+    world = World(unread=0.05, unread_if="noisy_wrong")
+    cell = simulate(Design(n=20_000, routers=1), world, np.random.default_rng(0)).cell
+    clean, noisy = cell.row(Setting(Arm.FORWARD_FULL, 1)), cell.row(Setting(Arm.NOISY_REWRITE, 1))
+    assert not np.any(clean == -1)
+    assert np.mean(noisy == -1) == pytest.approx(0.05, abs=0.006)
+    assert np.mean(noisy == 1) == pytest.approx(0.7, abs=0.015)  # no right answer was lost
 
 
 def test_the_shipped_table_meets_the_targets() -> None:
@@ -67,29 +116,32 @@ def test_the_shipped_table_meets_the_targets() -> None:
     assert [Design(**e["design"]) for e in table["designs"]] == list(SHIPPED)
     for entry in table["designs"]:
         d, r = entry["design"], entry["rates"]
-        for name in ("excess_fpr", "excess_no_controls_fpr"):
+        for name in ("clean_any_excess", "gain_one_r_cleared", "gain_5_cleared"):
             assert r[name] <= 0.05 + 2 * r[f"{name}_se"], (d, name)
         for name in ("coverage_gain", "coverage_mean", "coverage_simultaneous"):
-            assert 0.93 - 2 * r[f"{name}_se"] <= r[name] <= 0.97 + 2 * r[f"{name}_se"], (d, name)
-        if d["n"] == 1000:
-            assert r["power_0.1"] >= 0.9, d
-        runs = d["clean_replicates"]
-        printed = nearest(table, n=d["n"], routers=d["routers"], draws=d["draws"], clean_replicates=runs)
+            assert 0.93 - 2 * r[f"{name}_se"] <= r[name], (d, name)
+        if d["n"] >= 1000 and d["panel"] == 1:
+            assert r["gain_10_excess"] >= 0.9, d
+        shown = {k: d[k] for k in ("n", "routers", "draws", "clean_replicates", "panel")}
+        printed = nearest(table, clean_accuracy=d["clean_accuracy"], discordance=d["discordance"], **shown)
         assert printed is not None and printed.design == d
-        assert f"{r['excess_fpr']:.1%}" in printed.sentence and "10 points in" in printed.sentence
-        if runs == 3:  # any number of several replicates is nearer to three than to one
-            several = nearest(table, n=d["n"] + 20, routers=d["routers"], draws=d["draws"], clean_replicates=2)
-            assert several is not None and several.design == d and "3 clean replicates" in several.sentence
+        assert f"{r['clean_excess']:.1%}" in printed.sentence and "False clearance" in printed.sentence
+    wide = next(e["rates"] for e in table["designs"] if Design(**e["design"]) == Design(1000, 9, "nested", 3))
+    assert wide["clean_cleared"] >= 0.5
+    assert [e["name"] for e in table["worlds"]] == [name for name, _, _ in WORLDS]
+    null = [e for e in table["worlds"] if "+5" not in e["name"] and e["world"]["grouped"]]
+    for e in null:
+        assert e["rates"]["any_excess"] <= 0.05 + 2 * e["rates"]["any_excess_se"], e["name"]
     documented = (Path(__file__).resolve().parents[2] / "docs" / "calibration.md").read_text(encoding="utf-8")
-    assert markdown(table) in documented
+    assert markdown(table["designs"]) in documented and worlds_markdown(table["worlds"]) in documented
 
 
 def test_the_command_writes_the_table(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     out = tmp_path / "table.json"
-    assert main(["--n", "30,40", "--routers", "1..2", "--simulations", "20", "--gain", "0,0.2", "--out", str(out)]) == 0
+    assert main(["--n", "30,40", "--routers", "1..2", "--simulations", "20", "--out", str(out)]) == 0
     table = json.loads(out.read_text(encoding="utf-8"))
-    assert [e["design"]["n"] for e in table["designs"]] == [30, 40]
-    assert "power_0.2" in table["designs"][0]["rates"]
+    assert [e["design"]["n"] for e in table["designs"]] == [30, 40] and table["worlds"] == []
+    assert "gain_10_excess" in table["designs"][0]["rates"]
     assert "| 30 | 1..2 | independent |" in capsys.readouterr().out
 
 
@@ -99,7 +151,6 @@ def test_the_command_writes_the_table(tmp_path: Path, capsys: pytest.CaptureFixt
         (["--n", "1"], "at least 2"),
         (["--n", "100", "--routers", "3..5"], "1..9"),
         (["--n", "100", "--discordance", "0.9"], "No model has"),
-        (["--n", "100", "--gain", "a"], "could not convert"),
     ],
 )
 def test_bad_arguments_are_told(arguments: list[str], message: str, capsys: pytest.CaptureFixture) -> None:
@@ -122,12 +173,6 @@ def test_a_finished_run_gives_its_own_design(tmp_path: Path) -> None:
         sink.write_table(table)
     (found,) = observed_design(tmp_path)
     assert (found.n, found.routers, found.draws, found.clean_replicates) == (400, 2, "nested", 2)
+    assert found.direct and found.ensemble and found.panel == 1
     assert found.clean_accuracy == pytest.approx(0.7, abs=0.08)
     assert found.discordance == pytest.approx(0.2, abs=0.08)
-
-
-def test_partial_is_what_a_pool_gives() -> None:
-    """`run` is called as run(function, tasks), as `map` and a pool's map are."""
-    effort = replace(EFFORT, clean=10, power=5, coverage=4)
-    design = replace(SMALL, n=30, routers=2)
-    assert calibrate(design, effort=effort, run=partial(map)) == calibrate(design, effort=effort)

@@ -21,7 +21,8 @@ LAYERS = (
     ("audit.config", "audit.audits"),
     ("audit.resolve", "audit.sweep.config", "audit.sweep.columns", "audit.sweep.present"),
     ("audit.sweep.audit", "audit.runtime"),
-    ("audit.summary", "audit.verdict", "audit.report", "audit.calibrate", "audit.synthetic", "audit.gate"),
+    ("audit.summary", "audit.verdict", "audit.report", "audit.calibrate", "audit.simulation", "audit.synthetic",
+     "audit.gate"),
     ("audit.sweep", "audit.plan", "audit.reanalyze"),
 )  # fmt: skip
 RANK = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}

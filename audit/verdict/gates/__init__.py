@@ -11,26 +11,40 @@ from collections.abc import Sequence
 from audit.statistics.paired import CellOutcomes
 from audit.verdict.gates.agreement import pairing
 from audit.verdict.gates.messages import answer_leak, clean_fidelity, manipulation_reached_worker
-from audit.verdict.gates.outcomes import above_chance, enough_data, exact_values, noise_floor, parseability
+from audit.verdict.gates.outcomes import (
+    above_chance,
+    enough_data,
+    exact_values,
+    noise_floor,
+    noise_floor_p,
+    parseability,
+)
 from audit.verdict.result import Gate, Status
 from audit.verdict.texts import TextMeasures
 from audit.verdict.thresholds import Thresholds
 
+__all__ = ["all_gates", "failed", "noise_floor_p"]
+
 
 def all_gates(
-    cell: CellOutcomes, texts: TextMeasures | None, thresholds: Thresholds, mde: float | None
+    cell: CellOutcomes,
+    texts: TextMeasures | None,
+    thresholds: Thresholds,
+    largest_compatible: float | None,
+    noise_floor_adjusted: float | None = None,
 ) -> tuple[Gate, ...]:
-    """Every gate, in the order in which the report lists them. texts is None when only outcomes are at hand."""
+    """Every gate, in the order in which the report lists them. texts is None when only outcomes are at hand;
+    noise_floor_adjusted: `noise_floor_p` corrected over the panel."""
     return (
         parseability(cell, thresholds),
         above_chance(cell, thresholds),
         pairing(cell, texts, thresholds),
-        noise_floor(cell, thresholds),
+        noise_floor(cell, thresholds, noise_floor_adjusted),
         exact_values(cell),
         clean_fidelity(cell, texts, thresholds),
         manipulation_reached_worker(texts, thresholds),
         answer_leak(texts, thresholds),
-        enough_data(mde, thresholds),
+        enough_data(largest_compatible, thresholds),
     )
 
 

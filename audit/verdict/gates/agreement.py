@@ -118,7 +118,7 @@ def _agreements(cell: CellOutcomes, thresholds: Thresholds) -> list[_Agreement]:
 
     arms: dict[str, list[Setting]] = {}
     for setting in usable:
-        ensemble = setting.arm == Arm.FORWARD_FULL and setting.routers > 1
+        ensemble = setting.arm == Arm.FORWARD_FULL and setting.level > 1
         arms.setdefault("the ensemble control" if ensemble else _ARM_WORDS[setting.arm], []).append(setting)
     found = []
     for arm, settings in arms.items():

@@ -19,7 +19,7 @@ def clean_settings(cell: CellOutcomes) -> tuple[Setting, ...]:
 
 def label(setting: Setting) -> str:
     """A setting in words: "noisy_rewrite r=3", "direct", "forward_full r=1 #2" for its third replicate."""
-    text = str(setting.arm) if setting.arm == Arm.DIRECT else f"{setting.arm} r={setting.routers}"
+    text = str(setting.arm) if setting.arm == Arm.DIRECT else f"{setting.arm} r={setting.level}"
     return f"{text} #{setting.replicate}" if setting.replicate else text
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import stats
 
 from audit.records import Reading
 from audit.statistics.chance import chance_check, chance_level
 from audit.statistics.mcnemar import cochran_q
-from audit.statistics.paired import CellOutcomes, State
+from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
 from audit.statistics.values import replicates_of, runs_of, settings_values, to_values
 from audit.sweep.design import Arm
 from audit.verdict.gates.common import CLEAN, absent, clean_settings, ids_behind, label, states_of
@@ -15,6 +16,7 @@ from audit.verdict.result import MAX_ITEMS, Gate, Status, points
 from audit.verdict.thresholds import Thresholds
 
 _IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all settings, below which it withholds
+_PARSE_ALPHA = 0.05  # of all arms and settings of a cell together
 
 
 def above_chance(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
@@ -55,14 +57,18 @@ def above_chance(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
 
 
 def parseability(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
-    """Share of rows with a readable answer, the lowest over the settings (an arm at one r, one replicate).
+    """Share of rows with a readable answer, by arm, and by setting: below the limit beyond doubt withholds.
 
-    By setting, because one unreadable r of nine hides in its arm's average, while its gain is computed from what is
-    left. Truncated and failed rows are counted apart.
+    number: the upper 95 % limit (exact binomial, one-sided, corrected for their number) of the arm or setting that is
+    lowest. An arm's rows of one question are not independent, so its limit is that of as many questions. By setting
+    too, because one unreadable r of nine hides in its arm's average, while its gain is computed from what is left; with
+    an interval, because the lowest of twenty shares around 0.96 is below 0.95 by luck. Truncated and failed rows are
+    counted apart.
     """
     name, limit = "parseability", thresholds.answered_share_min
     numbers: dict[str, float | None] = {}
-    shares = {s: float(np.mean(cell.row(s) >= State.WRONG)) for s in cell.settings}
+    shares: dict[str, float] = {}
+    masks: dict[str, BoolArray] = {}
     for arm in Arm:
         state = states_of(cell, arm)
         if state is None:
@@ -71,21 +77,26 @@ def parseability(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
         for word, kind in (("unparsed", State.UNPARSED), ("truncated", State.TRUNCATED), ("error", State.ERROR)):
             numbers[f"{arm.value}_{word}"] = float(np.sum(state == kind)) / present
         numbers[f"{arm.value}_absent"] = float(np.mean(state == State.ABSENT))
-        numbers[f"{arm.value}_answered"] = float(np.mean(state >= State.WRONG))
-    worst = min(shares, key=lambda s: shares[s])
-    behind = ids_behind(cell, cell.row(worst) < State.WRONG)
-    passed = shares[worst] >= limit
-    trivial = cell.reading != Reading.LETTER
+        shares[f"the {arm.value} arm"] = float(np.mean(state >= State.WRONG))
+        masks[f"the {arm.value} arm"] = np.any(state < State.WRONG, axis=0)
+        numbers[f"{arm.value}_answered"] = shares[f"the {arm.value} arm"]
+    for s in cell.settings:
+        shares[label(s)] = float(np.mean(cell.row(s) >= State.WRONG))
+        masks[label(s)] = cell.row(s) < State.WRONG
+    highest = {k: _upper_share(share, cell.n, _PARSE_ALPHA / len(shares)) for k, share in shares.items()}
+    worst = min(highest, key=lambda k: (highest[k], shares[k]))
+    behind = ids_behind(cell, masks[worst])
+    passed = highest[worst] >= limit
     detail = (
-        f"{shares[worst]:.1%} of the rows of {label(worst)} have a readable answer, the lowest of {len(shares)} "
-        "settings."
+        f"{shares[worst]:.1%} of the rows of {worst} have a readable answer, the lowest of {len(shares)} arms and "
+        f"settings (upper limit {highest[worst]:.1%})."
     )
-    if trivial:
+    if cell.reading != Reading.LETTER:
         detail += f" Answers were read by {cell.reading}, which finds one but for exact ties and failed rows."
     return Gate(
         name=name,
         status=Status.PASS if passed else Status.FAIL,
-        number=shares[worst],
+        number=highest[worst],
         threshold=limit,
         source="li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min",
         detail=detail,
@@ -99,18 +110,35 @@ def parseability(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
     )
 
 
-def noise_floor(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
-    """Replicates of the clean arm differ only in their seeds, so they are equally accurate: Cochran's Q over them."""
+def _upper_share(share: float, n: int, alpha: float) -> float:
+    """Clopper & Pearson's (1934) upper limit of a share observed in n questions."""
+    hits = round(share * n)
+    return 1.0 if hits >= n else float(stats.beta.ppf(1 - alpha, hits + 1, n - hits))
+
+
+def noise_floor_p(cell: CellOutcomes) -> float:
+    """p of Cochran's Q that the replicates of the clean arm are equally accurate; NaN where that cannot be asked."""
+    if len(clean_settings(cell)) < 2:
+        return float("nan")
+    complete = _complete_clean(cell)
+    return cochran_q(complete).pvalue if complete.size else float("nan")
+
+
+def noise_floor(cell: CellOutcomes, thresholds: Thresholds, p_adjusted: float | None = None) -> Gate:
+    """Replicates of the clean arm differ only in their seeds, so they are equally accurate: Cochran's Q over them.
+
+    p_adjusted: `noise_floor_p` after Holm over the cells of the panel; that of this cell alone where None. What differs
+    by less than this gate sees enters the standard errors (`audit.statistics.run_variance`).
+    """
     name, limit = "noise_floor", thresholds.noise_floor_alpha
-    source = "ours; Cochran's Q between the clean replicates; conf/verdict: noise_floor_alpha"
+    source = "ours; Cochran's Q between the clean replicates, Holm over the panel; conf/verdict: noise_floor_alpha"
     replicates = clean_settings(cell)
     if len(replicates) < 2:
         return absent(name, limit, source, "There is one replicate of the clean arm: nothing to compare it with.")
-    runs = runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
-    complete = runs[:, ~np.isnan(runs).any(axis=0)]
+    complete = _complete_clean(cell)
     if not complete.size:
         return absent(name, limit, source, "No question is answered in every replicate of the clean arm.")
-    p = cochran_q(complete).pvalue
+    p = cochran_q(complete).pvalue if p_adjusted is None else p_adjusted
     passed = p > limit
     shown = ", ".join(f"{accuracy:.3f}" for accuracy in complete.mean(axis=1))
     return Gate(
@@ -127,6 +155,12 @@ def noise_floor(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
         "prompts, truncated replies), and repeat the run.",
         numbers={"replicates": float(len(replicates)), "questions": float(complete.shape[1])},
     )
+
+
+def _complete_clean(cell: CellOutcomes) -> FloatArray:
+    """(K, m) outcomes of the clean replicates on the m questions that all of them answered."""
+    runs = runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
+    return runs[:, ~np.isnan(runs).any(axis=0)]
 
 
 def exact_values(cell: CellOutcomes) -> Gate:
@@ -177,25 +211,25 @@ def exact_values(cell: CellOutcomes) -> Gate:
     )
 
 
-def enough_data(mde: float | None, thresholds: Thresholds) -> Gate:
-    """The design's minimum detectable gain against the effect of interest. A failure alone means `underpowered`."""
+def enough_data(largest_compatible: float | None, thresholds: Thresholds) -> Gate:
+    """The largest gain still compatible with the data, against the effect of interest. A failure alone withholds
+    nothing: without a finding it means `underpowered`."""
     limit = thresholds.effect_of_interest
-    source = "exact power of McNemar's test at the observed discordance; conf/verdict: effect_of_interest"
-    if mde is None:
+    source = "97.5 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
+    if largest_compatible is None:
         return absent("enough_data", limit, source, "There is no clean and noisy pair.", withholds=False)
-    passed = mde <= limit  # false for NaN: no gain at all is detectable
+    passed = largest_compatible <= limit  # false for NaN
     return Gate(
         name="enough_data",
         status=Status.PASS if passed else Status.FAIL,
-        number=mde,
+        number=largest_compatible,
         threshold=limit,
         source=source,
-        detail=f"The smallest gain that this design finds with {thresholds.power:.0%} power is "
-        + (points(mde) if np.isfinite(mde) else "larger than any possible")
-        + f"; the gain of interest is {points(limit)}.",
+        detail=f"The largest gain still compatible with the data is {points(largest_compatible)}; the gain of interest "
+        f"is {points(limit)}.",
         advice=""
         if passed
-        else "Ask more questions (audit.plan says how many detect the gain of interest), from more subjects or "
-        "passages where they are grouped, or fewer router counts.",
+        else "Ask more questions (audit.plan says how many), from more subjects or passages where they are grouped, or "
+        "run more clean replicates.",
         withholds=False,
     )

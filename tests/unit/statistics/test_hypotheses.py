@@ -73,14 +73,18 @@ def test_slope_needs_two_router_counts():
 
 def test_h1_is_holm_over_models():
     sweeps = [simulated("clean", seed=1), simulated("gains", seed=2, effect=0.2), simulated("other", seed=3)]
-    tests = {s.model: max_statistic_permutation(s.clean, s.noisy, n_permutations=2_000, rng=rng()) for s in sweeps}
-    result = h1_any_excess(tests)
-    assert result.pvalue == pytest.approx(3 * min(t.pvalue for t in tests.values()))
+    tests = {
+        s.model: max_statistic_permutation(s.clean, s.noisy, n_permutations=2_000, rng=rng()).pvalue for s in sweeps
+    }
+    result = h1_any_excess(tests, ["gains"])
+    assert result.pvalue == pytest.approx(3 * min(tests.values()))
     assert result.effect == 1 and "gains" in result.sentence
-    none = h1_any_excess({"clean": tests["clean"]})
+    # The verdicts ask for more than the test: without one that is an excess, H1 finds none and says so.
+    assert "not counted" in h1_any_excess(tests, []).sentence and h1_any_excess(tests, []).effect == 0
+    none = h1_any_excess({"clean": tests["clean"]}, [])
     assert none.effect == 0 and "no model" in none.sentence
     with pytest.raises(DataError):
-        h1_any_excess({})
+        h1_any_excess({}, [])
 
 
 # ---------------------------------------------------------------- H2

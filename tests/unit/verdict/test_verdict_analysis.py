@@ -32,22 +32,12 @@ def rows(n: int = 80, seed: int = 3, **options: Any) -> list[Outcome]:
     return synthetic_outcomes(n, ROUTERS, rng=np.random.default_rng(seed), **options)
 
 
-TABLE = {
-    "designs": [
-        {
-            "design": {"n": n, "routers": r, "draws": "independent", "discordance": 0.2},
-            "rates": {
-                "excess_fpr": 0.01,
-                "excess_fpr_se": 0.002,
-                "paper_model_fpr": 0.8,
-                "power_0.1": 0.5,
-                "power_0.1_se": 0.05,
-            },
-        }
-        for n in (100, 1000)
-        for r in (3, 9)
-    ]
-}
+DESIGN = {"draws": "independent", "clean_replicates": 1, "clean_accuracy": 0.7, "discordance": 0.2, "panel": 1}
+RATES = {
+    "clean_excess": 0.01, "clean_excess_se": 0.002, "paper_model_fpr": 0.8, "gain_one_r_cleared": 0.03,
+    "clean_cleared": 0.6, "gain_5_excess": None, "gain_10_excess": 0.5,
+}  # fmt: skip
+TABLE = {"designs": [{"design": {"n": n, "routers": r, **DESIGN}, "rates": RATES} for n in (100, 1000) for r in (3, 9)]}
 
 
 @pytest.mark.parametrize(
@@ -88,8 +78,10 @@ def test_same_rows_and_seed_give_the_same_bytes_in_any_row_order() -> None:
 
 
 def test_a_model_keeps_its_intervals_when_the_panel_grows() -> None:
-    one = analyse_outcomes(rows(), n_resamples=RESAMPLES).cells[0]
-    two = analyse_outcomes(rows() + rows(model="zz", seed=5), n_resamples=RESAMPLES).cells[0]
+    # one clean run and no ensemble control: no run variance, which is the panel's
+    options = {"clean_replicates": 1, "with_ensemble": False}
+    one = analyse_outcomes(rows(**options), n_resamples=RESAMPLES).cells[0]
+    two = analyse_outcomes(rows(**options) + rows(model="zz", seed=5, **options), n_resamples=RESAMPLES).cells[0]
     assert (one.effect, one.p_value, one.contrasts) == (two.effect, two.p_value, two.contrasts)
 
 
@@ -99,9 +91,10 @@ def test_contrasts_with_and_without_leaks_bounds_and_control_benchmark() -> None
     first = next(c for c in cells if c.benchmark == "synthetic")
     names = {c.name for c in first.contrasts}
     assert names == {
-        "noisy_vs_clean", "noisy_vs_direct", "noisy_vs_ensemble", "noisy_vs_clean_without_leak",
+        *(f"noisy_vs_{c}{end}" for c in ("clean", "direct", "ensemble") for end in ("", "_without_leak", "_adverse")),
         "noisy_vs_clean_with_leak", "clean_vs_direct", "ensemble_vs_clean", "noisy_vs_clean_unparsed_right",
-        "noisy_vs_clean_unparsed_wrong", "noisy_vs_clean_adverse", "difference_in_differences",
+        "noisy_vs_clean_unparsed_wrong", "noisy_vs_clean_favourable", "score_gap", "difference_in_differences",
+        "difference_in_differences_log_odds", "difference_in_differences_log_wrong",
     }  # fmt: skip
     with pytest.raises(DataError, match=r"control benchmark 'none'.*fresh, synthetic"):
         analyse_outcomes(outcomes, n_resamples=RESAMPLES, control_benchmark="none")
@@ -167,11 +160,22 @@ def test_bad_thresholds_are_refused(values: dict[str, float], message: str) -> N
 
 
 def test_the_nearest_calibrated_design_is_printed() -> None:
-    found = nearest(TABLE, n=700, routers=8, draws="independent")
+    run = {"routers": 8, "draws": "independent", "clean_accuracy": 0.72, "discordance": 0.22}
+    found = nearest(TABLE, n=700, **run)
     assert found is not None
     assert (found.design["n"], found.design["routers"]) == (1000, 9)
     assert "1.0% (± 0.2%)" in found.sentence and "80.0%" in found.sentence and "10 points in 50%" in found.sentence
-    assert nearest(None, n=100, routers=9, draws="independent") is None
+    assert "it clears 3.0%" in found.sentence and "It clears 60.0%" in found.sentence
+    assert nearest(None, n=100, **run) is None
+
+
+@pytest.mark.parametrize(
+    "far", [{"n": 5000}, {"clean_accuracy": 0.99, "discordance": 0.02}, {"clusters": 12}, {"panel": 60, "n": 500}]
+)
+def test_no_rates_are_quoted_of_a_design_that_is_not_near(far: dict[str, float]) -> None:
+    run = {"n": 900, "routers": 9, "draws": "independent", "clean_accuracy": 0.7, "discordance": 0.2} | far
+    found = nearest({"designs": TABLE["designs"][3:]}, **run)
+    assert found is not None and found.rates == {} and "No calibrated design is near" in found.sentence
 
 
 @pytest.mark.parametrize(

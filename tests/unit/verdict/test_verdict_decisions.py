@@ -13,8 +13,8 @@ from audit.statistics.paired import CellOutcomes, pair_outcomes
 from audit.sweep.columns import Outcome
 from audit.sweep.design import Arm
 from audit.synthetic import Faults, outcome_columns, synthetic_outcomes
-from audit.verdict.analysis import analyse, credible
-from audit.verdict.decide import decide
+from audit.verdict.analysis import analyse, category, share_left
+from audit.verdict.decide import Decision, decide
 from audit.verdict.evidence import measure
 from audit.verdict.result import CellVerdict, Verdict
 from audit.verdict.thresholds import Thresholds
@@ -41,10 +41,12 @@ def judged(outcomes: list[Outcome], texts: bool = False) -> CellVerdict:
 @pytest.mark.parametrize(
     ("expected", "options"),
     [
-        (Verdict.NO_EXCESS, {}),
+        (Verdict.NO_EXCESS, {"n": 2000}),
         (Verdict.UNDERPOWERED, {"n": 100}),
         (Verdict.EXCESS, {"gain": 0.12}),
-        (Verdict.EXCESS_EXPLAINED, {"gain": MULTI, "ensemble_gain": MULTI}),
+        (Verdict.UNCONTROLLED, {"gain": MULTI, "with_ensemble": False}),
+        (Verdict.UNCONTROLLED, {"gain": 0.12, "with_direct": False}),
+        (Verdict.EXCESS_EXPLAINED, {"n": 3000, "gain": MULTI, "ensemble_gain": MULTI}),
         (Verdict.BRITTLE, {"gain": -0.2}),
         (Verdict.WITHHELD, {"parse_rate": 0.8}),
     ],
@@ -76,42 +78,49 @@ def test_a_gain_that_only_wins_back_what_the_clean_router_lost_is_no_excess() ->
         "m", "b", "independent", "letter", tuple(f"{i:04d}" for i in range(n)), np.arange(n), np.full(n, 4), settings,
         np.stack([direct, clean, noisy]),
     )  # fmt: skip
-    evidence = measure(cell, Thresholds(), rng=np.random.default_rng(0), n_resamples=RESAMPLES)
+    evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES)
     assert evidence.clean.gain[0] == pytest.approx(0.04) and evidence.clean.family_p < 0.01
-    assert evidence.direct is not None and evidence.direct.gain[0] == 0
-    decision = decide(evidence, (), Thresholds())
+    assert evidence.plain.direct is not None and evidence.plain.direct.gain[0] == 0
+    decision = decide(evidence, (), replace(Thresholds(), effect_of_interest=0.06))
     assert decision.verdict == Verdict.NO_EXCESS
     assert "not the original question" in decision.reasons[0]
+    # The gain over clean itself could be above five points: it is not cleared of that.
+    assert evidence.largest_compatible > 0.05
+    assert decide(evidence, (), Thresholds()).verdict == Verdict.UNDERPOWERED
     # Without the direct arm nothing would have told the two apart.
-    assert decide(replace(evidence, direct=None), (), Thresholds()).verdict == Verdict.EXCESS
+    bare = replace(evidence, plain=replace(evidence.plain, direct=None))
+    uncontrolled = decide(bare, (), Thresholds())
+    assert uncontrolled.verdict == Verdict.UNCONTROLLED and "arms: direct" in uncontrolled.reasons[-1]
 
 
 def test_no_finding_where_the_interval_holds_zero() -> None:
     cell = cell_of_rows(rows(n=600, gain=0.12))
-    evidence = measure(cell, Thresholds(), rng=np.random.default_rng(0), n_resamples=RESAMPLES)
+    evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES)
     assert decide(evidence, (), Thresholds()).verdict == Verdict.EXCESS
-    doubtful = replace(evidence, clean=replace(evidence.clean, low=np.full(3, -0.001)))
+    low = replace(evidence.clean, low=np.full(3, -0.001))
+    doubtful = replace(evidence, plain=replace(evidence.plain, clean=low))
     decision = decide(doubtful, (), Thresholds())
     assert decision.verdict != Verdict.EXCESS and "still holds zero" in decision.reasons[0]
 
 
 def test_ensembling_explains_a_gain_only_on_evidence() -> None:
-    # Noisy and the control both gain: explained. The control gains nothing, and noisy is not far enough above it to
-    # tell: undecided, which is not an explanation.
-    cell = cell_of_rows(rows(n=600, gain=MULTI, ensemble_gain=MULTI))
-    evidence = measure(cell, Thresholds(), rng=np.random.default_rng(0), n_resamples=RESAMPLES)
-    assert evidence.ensemble is not None and evidence.ensemble_gain is not None
-    explained = decide(evidence, (), Thresholds())
+    # Noisy and the control both gain: explained where noisy can be above the control by no more than the effect of
+    # interest at every r, undecided (which is not an explanation) where it can be above it by more.
+    cell = cell_of_rows(rows(n=1500, gain=MULTI, ensemble_gain=MULTI))
+    evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES)
+    control = evidence.plain.ensemble
+    assert control is not None and evidence.ensemble_gain is not None
+
+    def with_limits(high: float) -> Decision:
+        limits = tuple(replace(i, high=high) for i in control.pointwise)
+        plain = replace(evidence.plain, ensemble=replace(control, pointwise=limits))
+        return decide(replace(evidence, plain=plain), (), Thresholds())
+
+    explained = with_limits(0.04)
     assert explained.verdict == Verdict.EXCESS_EXPLAINED and "beat the clean baseline too" in explained.reasons[-2]
-
-    none = replace(evidence.ensemble_gain, low=np.full(2, -0.1))
-    apart = replace(evidence, ensemble_gain=none, ensemble=replace(evidence.ensemble, high=np.full(3, 0.08)))
-    undecided = decide(apart, (), Thresholds())
+    assert "at most 4.0 points" in explained.reasons[-1]
+    undecided = with_limits(0.08)
     assert undecided.verdict == Verdict.UNDERPOWERED and "cannot tell deletion from repetition" in undecided.reasons[-1]
-
-    close = replace(evidence, ensemble_gain=none, ensemble=replace(evidence.ensemble, high=np.full(3, 0.04)))
-    decision = decide(close, (), Thresholds())
-    assert decision.verdict == Verdict.EXCESS_EXPLAINED and "at most 4.0 points" in decision.reasons[-1]
 
 
 def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> None:
@@ -147,28 +156,46 @@ def test_a_run_without_a_clean_arm_is_withheld_and_says_why() -> None:
 def test_holm_over_the_panel_can_turn_a_lone_finding_away() -> None:
     # A model that is significant alone (0.01 < p <= 0.05), among nine clean ones: Holm multiplies its p by up to ten.
     for seed in range(40):
-        mine = rows(n=100, gain=0.14, seed=seed, with_ensemble=False)
+        mine = rows(n=150, gain=0.14, seed=seed)
         alone = judged(mine)
         if alone.verdict == Verdict.EXCESS and alone.p_value is not None and alone.p_value > 0.01:
             break
     assert alone.verdict == Verdict.EXCESS
-    panel = mine + [o for k in range(9) for o in rows(n=100, seed=100 + k, model=f"clean-{k}", with_ensemble=False)]
+    panel = mine + [o for k in range(9) for o in rows(n=150, seed=100 + k, model=f"clean-{k}")]
     cells = analyse(outcome_columns(panel), n_resamples=RESAMPLES).cells
     together = {c.model: c for c in cells}["synthetic"]
-    assert together.p_value == alone.p_value  # its own randomness does not depend on the panel
     assert together.p_adjusted is not None and together.p_adjusted > 0.05
     assert together.verdict == Verdict.UNDERPOWERED
 
 
-def test_credibility_is_the_share_of_the_score_that_survives_the_largest_excess() -> None:
-    t = Thresholds()
-    # (0.75 - 0.25) above chance, 0.05 of it perhaps memory: 1 - 0.05 / 0.5 = 0.9
-    assert credible(Verdict.NO_EXCESS, 0.75, 0.25, 0.05, False, t) == (pytest.approx(0.9), "high")
-    assert credible(Verdict.NO_EXCESS, 0.75, 0.25, 0.05, True, t)[1] == "moderate"
-    assert credible(Verdict.UNDERPOWERED, 0.75, 0.25, 0.05, False, t)[1] == "moderate"
-    assert credible(Verdict.EXCESS, 0.75, 0.25, 0.05, False, t)[1] == "low"
-    assert credible(Verdict.NO_EXCESS, 0.75, 0.25, 0.4, False, t) == (pytest.approx(0.2), "low")
-    assert credible(Verdict.WITHHELD, 0.75, 0.25, 0.05, False, t) == (None, "none")
+def test_the_share_left_is_of_the_score_above_chance() -> None:
+    # (0.75 - 0.25) above chance, 0.05 of it taken off: 1 - 0.05 / 0.5 = 0.9
+    assert share_left(0.75, 0.25, 0.05) == pytest.approx(0.9)
+    assert share_left(0.75, 0.25, -0.05) == 1  # a limit below zero takes nothing off
+    assert share_left(0.75, 0.25, 0.7) == 0
+    assert share_left(0.2, 0.25, 0.05) is None and share_left(0.75, 0.25, None) is None
+    assert [category(c, Thresholds()) for c in (0.8, 0.79, 0.5, 0.49, None)] == [
+        "high", "moderate", "moderate", "low", "none",
+    ]  # fmt: skip
+
+
+def test_credibility_needs_a_control_benchmark_whose_score_gap_is_bounded() -> None:
+    public, fresh = rows(n=1500, benchmark="public"), rows(n=1500, seed=4, benchmark="fresh")
+    without = judged(public)
+    assert without.credibility is None and without.credibility_category == "none"
+    assert without.share_beyond_gains is not None and without.share_beyond_gains > 0.8
+    cells = analyse(outcome_columns(public + fresh), n_resamples=RESAMPLES, control_benchmark="fresh").cells
+    mine = {c.benchmark: c for c in cells}["public"]
+    gap = next(c for c in mine.contrasts if c.name == "score_gap")
+    assert gap.ci_high is not None and mine.score is not None
+    assert mine.credibility == pytest.approx(1 - gap.ci_high / (mine.score - mine.chance))
+    # An exam learnt by heart: 97 % on the public questions, 70 % on fresh ones, no gain under noise.
+    learnt = rows(n=1500, benchmark="public", clean_accuracy=0.97, discordance=0.03)
+    cells = analyse(outcome_columns(learnt + fresh), n_resamples=RESAMPLES, control_benchmark="fresh").cells
+    mine = {c.benchmark: c for c in cells}["public"]
+    assert mine.verdict == Verdict.NO_EXCESS and "would not be seen" in mine.headline
+    assert mine.credibility_category == "moderate" or mine.credibility_category == "low"
+    assert mine.credibility is not None and mine.credibility < 0.7
 
 
 def _right(outcome: Outcome) -> Outcome:

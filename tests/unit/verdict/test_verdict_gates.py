@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from audit.records import Setting
 from audit.report.page import gate_name
+from audit.simulation import Design, World, simulate
 from audit.statistics.paired import CellOutcomes, State, pair_outcomes
 from audit.sweep.columns import Outcome
 from audit.sweep.design import Arm
@@ -28,10 +30,10 @@ def rows(n: int = 300, **options: Any) -> list[Outcome]:
     return synthetic_outcomes(n, ROUTERS, rng=np.random.default_rng(5), **options)
 
 
-def gates_of(outcomes: list[Outcome], mde: float = 0.03) -> dict[str, Gate]:
+def gates_of(outcomes: list[Outcome], limit: float = 0.03) -> dict[str, Gate]:
     cell = pair_outcomes(outcome_columns(outcomes))[0]
     texts = measure_texts(outcomes)[cell.model, cell.benchmark]
-    return {g.name: g for g in all_gates(cell, texts, Thresholds(), mde)}
+    return {g.name: g for g in all_gates(cell, texts, Thresholds(), limit)}
 
 
 def failing(gates: dict[str, Gate]) -> set[str]:
@@ -65,6 +67,17 @@ def test_a_gate_fails_under_its_fault_and_no_other_does(gate: str | None, option
     if gate:
         assert gates[gate].advice
     assert all(g.source and g.detail for g in gates.values())
+
+
+def test_a_few_unread_replies_at_random_do_not_withhold_whatever_the_number_of_settings() -> None:
+    # 4 % of the replies unread everywhere: the lowest of twenty shares is below 0.95 by luck, none is so beyond doubt.
+    generator, held = np.random.default_rng(1), 0
+    for _ in range(40):
+        cell = simulate(Design(200, 9, clean_replicates=3), World(unread=0.04), generator).cell
+        held += parseability(cell, Thresholds()).status == Status.FAIL
+    assert held <= 2
+    broken = simulate(Design(200, 9, clean_replicates=3), World(unread=0.12), generator).cell
+    assert parseability(broken, Thresholds()).status == Status.FAIL
 
 
 def test_guessing_fails_above_chance() -> None:
@@ -116,21 +129,23 @@ def test_a_gain_of_exactly_zero_is_counted_but_no_alarm_while_answers_change() -
 
 def test_parseability_counts_truncated_apart_and_says_where_it_is_trivial() -> None:
     clean, noisy = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
-    state = [[1] * 50 + [0] * 50, [1] * 90 + [State.TRUNCATED] * 6 + [State.UNPARSED] * 4]
+    state = [[1] * 50 + [0] * 50, [1] * 85 + [State.TRUNCATED] * 9 + [State.UNPARSED] * 6]
     gate = parseability(cell_of(state, [clean, noisy]), Thresholds())
-    assert gate.status == Status.FAIL and gate.number == pytest.approx(0.9)
-    assert gate.numbers["noisy_rewrite_truncated"] == pytest.approx(0.06)
-    assert gate.numbers["noisy_rewrite_unparsed"] == pytest.approx(0.04)
-    assert gate.items == tuple(f"q{i:03d}" for i in range(90, 100)) and gate.item_count == 10
+    assert gate.status == Status.FAIL and gate.numbers["noisy_rewrite_answered"] == pytest.approx(0.85)
+    # 85 of 100, four shares looked at: the exact upper limit at 0.05 / 4
+    assert gate.number == pytest.approx(stats.beta.ppf(1 - 0.05 / 4, 86, 15))
+    assert gate.numbers["noisy_rewrite_truncated"] == pytest.approx(0.09)
+    assert gate.numbers["noisy_rewrite_unparsed"] == pytest.approx(0.06)
+    assert gate.items == tuple(f"q{i:03d}" for i in range(85, 100)) and gate.item_count == 15
     trivial = parseability(cell_of([state[0], state[0]], [clean, noisy], reading="option_text"), Thresholds())
     assert trivial.status == Status.PASS and "exact ties" in trivial.detail
 
 
-def test_enough_data_compares_the_mde_and_does_not_withhold() -> None:
-    few, none = gates_of(rows(), mde=0.2)["enough_data"], gates_of(rows(), mde=float("nan"))["enough_data"]
+def test_enough_data_compares_the_upper_limit_and_does_not_withhold() -> None:
+    few, none = gates_of(rows(), 0.2)["enough_data"], gates_of(rows(), float("nan"))["enough_data"]
     assert few.status == none.status == Status.FAIL
     assert not few.withholds
-    assert gates_of(rows(), mde=0.05)["enough_data"].status == Status.PASS
+    assert gates_of(rows(), 0.05)["enough_data"].status == Status.PASS
 
 
 def test_text_gates_do_not_apply_without_texts() -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit.calibrate import Design, simulate
 from audit.errors import DataError
 from audit.records import Setting
+from audit.simulation import Design, World, simulate
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.values import runs_of, sweep_of
 from audit.sweep.design import Arm
@@ -39,22 +39,24 @@ def cell_of(states: dict[Setting, list[int]]) -> CellOutcomes:
 def test_the_level_holds_for_a_model_that_is_nearly_always_right() -> None:
     generator, rejected = rng(7), 0
     for _ in range(CLEAN_MODELS):
-        cell = simulate(SKEWED, 0.0, generator)
-        found = measure(cell, Thresholds(), rng=generator, n_resamples=199, mde=0.05, intervals=False)
+        cell = simulate(SKEWED, World(), generator).cell
+        found = measure(cell, rng=generator, n_resamples=199, intervals=False)
         rejected += found.clean.family_p <= 0.05
     assert rejected / CLEAN_MODELS <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / CLEAN_MODELS)
     assert rejected  # not by never rejecting
 
 
 def test_estimates_intervals_and_tests_use_all_replicates() -> None:
-    cell = simulate(replace(SKEWED, routers=2, clean_replicates=3, clean_accuracy=0.6, discordance=0.4), 0.0, rng())
-    found = measure(cell, Thresholds(), rng=rng(1), n_resamples=20_000)
+    cell = simulate(
+        replace(SKEWED, routers=2, clean_replicates=3, clean_accuracy=0.6, discordance=0.4), World(), rng()
+    ).cell
+    found = measure(cell, rng=rng(1), n_resamples=20_000)
     clean = np.mean([cell.row(Setting(Arm.FORWARD_FULL, 1, k)) for k in range(3)])
     noisy = [np.mean(cell.row(Setting(Arm.NOISY_REWRITE, r))) for r in (1, 2)]
     np.testing.assert_allclose(found.clean.gain, np.array(noisy) - clean)
     assert [i.estimate for i in found.clean.pointwise] == pytest.approx(found.clean.gain)
     # Nothing is drawn that another generator could draw otherwise: p moves by Monte-Carlo error alone.
-    again = measure(cell, Thresholds(), rng=rng(2), n_resamples=20_000)
+    again = measure(cell, rng=rng(2), n_resamples=20_000)
     assert again.clean.pvalues == pytest.approx(found.clean.pvalues, abs=0.015)
 
 
@@ -62,10 +64,9 @@ def test_a_test_and_its_interval_tell_the_same_story() -> None:
     # Where p (one-sided) is far from .025, the two-sided 95 % interval agrees with it on which side of zero it lies.
     generator = rng(11)
     for _ in range(60):
-        cell = simulate(
-            replace(SKEWED, routers=1, clean_replicates=3, clean_accuracy=0.7, discordance=0.2), 0.06, generator
-        )
-        c = measure(cell, Thresholds(), rng=generator, n_resamples=2000).clean
+        design = replace(SKEWED, routers=1, clean_replicates=3, clean_accuracy=0.7, discordance=0.2)
+        cell = simulate(design, World(gain=0.06), generator).cell
+        c = measure(cell, rng=generator, n_resamples=2000).clean
         if c.family_p < 0.015:
             assert c.low[0] > 0
         if c.family_p > 0.035:
@@ -85,7 +86,9 @@ def test_every_replicate_is_read_and_absent_ones_are_missing() -> None:
 
 
 def test_the_paper_reads_the_first_replicate() -> None:
-    cell = simulate(replace(SKEWED, routers=2, clean_replicates=3, clean_accuracy=0.6, discordance=0.4), 0.0, rng())
+    cell = simulate(
+        replace(SKEWED, routers=2, clean_replicates=3, clean_accuracy=0.6, discordance=0.4), World(), rng()
+    ).cell
     first = sweep_of(cell, first_only=True)
     np.testing.assert_array_equal(first.clean, cell.row(Setting(Arm.FORWARD_FULL, 1, 0)))
     assert not np.array_equal(first.clean, sweep_of(cell).clean)
@@ -93,18 +96,20 @@ def test_the_paper_reads_the_first_replicate() -> None:
 
 def test_clean_replicates_that_differ_by_more_than_chance_withhold() -> None:
     design = replace(SKEWED, routers=1, clean_replicates=3, clean_accuracy=0.7, discordance=0.2, n=200)
-    cell = simulate(design, 0.0, rng(4))
+    cell = simulate(design, World(), rng(4)).cell
     honest = noise_floor(cell, Thresholds())
     assert honest.status == Status.PASS and honest.number is not None and honest.number > 0.01
     state = cell.state.copy()
     state[cell.settings.index(Setting(Arm.FORWARD_FULL, 1, 1)), :80] = State.WRONG  # one run of three went wrong
     broken = noise_floor(replace(cell, state=state), Thresholds())
     assert broken.status == Status.FAIL and broken.withholds and "more than chance" in broken.detail
-    one = simulate(replace(design, clean_replicates=1), 0.0, rng())
+    one = simulate(replace(design, clean_replicates=1), World(), rng()).cell
     assert noise_floor(one, Thresholds()).status == Status.NOT_APPLICABLE
 
 
 def test_honest_replicates_fail_the_noise_floor_as_often_as_it_says() -> None:
     design, generator = replace(SKEWED, routers=1, clean_replicates=3, clean_accuracy=0.7, discordance=0.2), rng(5)
-    failed = [noise_floor(simulate(design, 0.0, generator), Thresholds()).status == Status.FAIL for _ in range(1000)]
+    failed = [
+        noise_floor(simulate(design, World(), generator).cell, Thresholds()).status == Status.FAIL for _ in range(1000)
+    ]
     assert np.mean(failed) <= 0.01 + 3 * np.sqrt(0.01 * 0.99 / 1000)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit.calibrate import Design, simulate
+from audit.simulation import Design, World, simulate
 from audit.statistics.paired import CellOutcomes
 from audit.verdict.result import SelfTest
 from audit.verdict.self_test import GUESSERS, GUESSERS_PASSED_MAX, self_test
@@ -18,7 +18,7 @@ FAULT = "clean baseline replaced by guesses"
 
 def cell_of(n: int = 100, replicates: int = 1) -> CellOutcomes:
     design = Design(n, 3, "independent", clean_replicates=replicates, clean_accuracy=0.7, discordance=0.2)
-    return simulate(design, 0.0, np.random.default_rng(5))
+    return simulate(design, World(), np.random.default_rng(5)).cell
 
 
 def guessed(cell: CellOutcomes, standard_errors: float = 2.0, seed: int = 0) -> SelfTest:

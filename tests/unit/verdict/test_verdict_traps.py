@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.calibrate import Design, simulate
 from audit.records import Setting
+from audit.simulation import Design, World, simulate
 from audit.statistics.noise_floor import noise_floor_values
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.columns import Outcome
 from audit.sweep.design import Arm
 from audit.synthetic import outcome_columns, synthetic_outcomes
 from audit.verdict.analysis import analyse
-from audit.verdict.calibrated import nearest
 from audit.verdict.decide import decide
 from audit.verdict.evidence import Evidence, measure
 from audit.verdict.gates import answer_leak, exact_values, pairing, parseability
@@ -48,7 +47,7 @@ def cell_of(states: dict[Setting, list[int]]) -> CellOutcomes:
 
 
 def measured(cell: CellOutcomes, **options: Any) -> Evidence:
-    return measure(cell, Thresholds(), rng=np.random.default_rng(0), n_resamples=RESAMPLES, **options)
+    return measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES, **options)
 
 
 def judged(outcomes: list[Outcome], **options: Any) -> tuple[CellVerdict, ...]:
@@ -65,8 +64,8 @@ def test_a_control_that_was_not_run_at_the_r_of_the_excess_explains_nothing_away
     states = {CLEAN: base, DIRECT: base, noisy(2): right(200, (5, 125)), noisy(3): right(200, (0, 160))}
     cell = cell_of({**states, Setting(Arm.FORWARD_FULL, 2): right(200, (3, 123))})
     found = decide(measured(cell), (), Thresholds())
-    assert found.verdict == Verdict.EXCESS and found.routers == (3,)
-    assert "With r=3, it was not compared" in " ".join(found.reasons)
+    assert found.verdict == Verdict.UNCONTROLLED and found.routers == (3,)
+    assert "ensemble_control=true" in " ".join(found.reasons)
     # Run at r=3 too, and with the same answers, it does explain the gain.
     full = cell_of({**states, Setting(Arm.FORWARD_FULL, 2): base, Setting(Arm.FORWARD_FULL, 3): states[noisy(3)]})
     assert decide(measured(full), (), Thresholds()).verdict == Verdict.EXCESS_EXPLAINED
@@ -84,8 +83,8 @@ def test_a_few_clusters_clear_nobody(groups: int) -> None:
     # large, can be found. With one, every resample is the sample itself.
     cell = judged(rows(1600, gain=0.1, group_size=1600 // groups, clean_replicates=1))[0]
     assert cell.p_value is not None and cell.p_value > 0.05
-    assert cell.verdict == Verdict.UNDERPOWERED and not np.isfinite(cell.mde or np.nan)
-    assert cell.largest_compatible_excess == 1 and cell.credibility_category == "low"
+    assert cell.verdict == Verdict.UNDERPOWERED
+    assert cell.largest_compatible_gain == 1 and cell.share_beyond_gains == 0
     assert judged(rows(1600, gain=0.1, group_size=8))[0].verdict == Verdict.EXCESS
 
 
@@ -95,7 +94,7 @@ def test_one_unreadable_router_count_does_not_hide_in_its_arms_average() -> None
     states = {CLEAN: base, **{noisy(r): list(base) for r in range(1, 10)}}
     states[noisy(9)] = base[:60] + [int(State.UNPARSED)] * 40
     gate = parseability(cell_of(states), Thresholds())
-    assert gate.status == Status.FAIL and gate.number == pytest.approx(0.6)
+    assert gate.status == Status.FAIL and gate.number is not None and 0.6 < gate.number < 0.8
     assert "r=9" in gate.detail and gate.item_count == 40
     assert gate.numbers["noisy_rewrite_answered"] == pytest.approx(860 / 900)
 
@@ -111,19 +110,13 @@ def test_a_router_count_without_one_readable_answer_is_withheld_and_reported() -
     assert verdict.to_json()
 
 
-def test_the_detectable_gain_is_that_of_the_test_corrected_over_the_panel() -> None:
-    alone = judged(rows(400))[0]
-    panel = judged(rows(400) + [o for k in range(5) for o in rows(400, seed=10 + k, model=f"other-{k}")])
-    mine = next(c for c in panel if c.model == "synthetic")
-    assert alone.mde is not None and mine.mde is not None and mine.mde > 1.1 * alone.mde
-
-
 def test_an_excess_made_of_leaks_is_withheld_even_where_the_leaks_pass_their_gate() -> None:
     # r=9: 30 of 400 questions have one leaking message each, 30 of 4000 messages = 0.8 %. They alone gain.
     n = 400
     base = right(n, (0, 200))
     gained = right(n, (0, 230))
-    cell = cell_of({CLEAN: base, DIRECT: base, noisy(1): base, noisy(9): gained})
+    ensemble = Setting(Arm.FORWARD_FULL, 9)
+    cell = cell_of({CLEAN: base, DIRECT: base, noisy(1): base, noisy(9): gained, ensemble: base})
     texts = TextMeasures(messages=4000, messages_noisy=4000, leaking=30, leaking_noisy=30)
     gate = answer_leak(texts, Thresholds())
     assert gate.status == Status.PASS
@@ -150,23 +143,15 @@ def test_the_headline_quotes_a_router_count_that_passed_every_comparison() -> No
 
 
 def test_no_excess_does_not_claim_that_the_score_is_free_of_memory() -> None:
-    cell = judged(rows(1200))[0]
+    cell = judged(rows(2000))[0]
     assert cell.verdict == Verdict.NO_EXCESS
-    assert "would not be seen" in cell.headline and "not excluded" in " ".join(cell.reasons)
+    assert "would not be seen" in cell.headline and "clears nobody of it" in " ".join(cell.reasons)
 
 
 def test_h1_is_the_p_value_that_the_verdicts_rest_on() -> None:
     verdict = analyse(outcome_columns(rows(100) + rows(100, seed=4, model="other")), n_resamples=RESAMPLES)
     h1 = next(h for h in verdict.hypotheses if h.name == "H1")
     assert h1.pvalue == min(c.p_adjusted for c in verdict.cells if c.p_adjusted is not None)
-
-
-def test_the_printed_error_rate_says_which_controls_it_is_for() -> None:
-    rates = {"excess_fpr": 0.005, "excess_no_controls_fpr": 0.047, "paper_model_fpr": 0.8}
-    design = {"n": 100, "routers": 3, "draws": "nested", "discordance": 0.2}
-    found = nearest({"designs": [{"design": design, "rates": rates}]}, n=100, routers=3, draws="nested")
-    assert found is not None
-    assert "0.5% an excess with direct and the ensemble control run, and 4.7% without either" in found.sentence
 
 
 def test_the_mean_absolute_gain_of_the_noise_floor_is_one() -> None:
@@ -209,10 +194,12 @@ def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> No
     improved = [1 if 600 <= i < 620 else b for i, b in enumerate(lost)]
     evidence = measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): improved}))
     assert evidence.clean.gain[0] == pytest.approx(20 / 950)
-    assert evidence.adverse is not None and evidence.adverse.gain[0] == pytest.approx(20 / 1000)
+    assert evidence.adverse is not None and evidence.adverse.clean is not None
+    assert evidence.adverse.clean.gain[0] == pytest.approx(20 / 1000)
     unread = [int(State.UNPARSED) if 750 <= i < 790 else b for i, b in enumerate(base)]  # clean replies, held as right
     evidence = measured(cell_of({CLEAN: unread, DIRECT: base, noisy(1): improved}))
-    assert evidence.adverse is not None and evidence.adverse.gain[0] == pytest.approx((20 - 40) / 1000)
+    assert evidence.adverse is not None and evidence.adverse.clean is not None
+    assert evidence.adverse.clean.gain[0] == pytest.approx((20 - 40) / 1000)
     found = decide(evidence, (), Thresholds())
     assert found.verdict == Verdict.WITHHELD and "could not be read" in found.reasons[0]
     assert "could not be read" in headline("m", "b", found, evidence, (found.gate,))
@@ -222,7 +209,8 @@ def test_after_the_leaks_only_the_router_counts_that_survive_are_an_excess() -> 
     # r=1 gains 0.10 on questions without a leak, r=2 gains 0.15 on leaking ones alone.
     n = 400
     base = right(n, (0, 200))
-    cell = cell_of({CLEAN: base, DIRECT: base, noisy(1): right(n, (0, 240)), noisy(2): right(n, (0, 200), (300, 360))})
+    states = {CLEAN: base, DIRECT: base, Setting(Arm.FORWARD_FULL, 2): base}
+    cell = cell_of({**states, noisy(1): right(n, (0, 240)), noisy(2): right(n, (0, 200), (300, 360))})
     free = np.ones((2, n), dtype=bool)
     free[1, 300:360] = False
     texts = TextMeasures(messages_noisy=1000, leaking_noisy=60, messages=1000, leaking=60)
@@ -235,14 +223,15 @@ def test_a_gain_over_the_clean_router_that_direct_does_not_settle_clears_nobody(
     n = 1000
     clean, direct = right(n, (0, 600)), right(n, (0, 615), (660, 695))
     evidence = measured(cell_of({CLEAN: clean, DIRECT: direct, noisy(1): right(n, (0, 660))}))
-    assert evidence.direct is not None
-    assert evidence.direct.adjusted[0] > 0.05 and evidence.direct.high[0] > 0.02
+    direct = evidence.plain.direct
+    assert direct is not None
+    assert direct.adjusted[0] > 0.05 and direct.high[0] > 0.02
     unsettled = decide(evidence, (), replace(Thresholds(), effect_of_interest=0.02))
     assert unsettled.verdict == Verdict.UNDERPOWERED and "still be above the original" in unsettled.reasons[-1]
     assert "more than the clean router loses" in headline("m", "b", unsettled, evidence, ())
     settled = decide(evidence, (), replace(Thresholds(), effect_of_interest=0.2))
     assert settled.verdict == Verdict.NO_EXCESS
-    assert headline("m", "b", settled, evidence, ()).startswith("No excess is counted")
+    assert headline("m", "b", settled, evidence, ()).startswith("No gain is counted")
 
 
 def test_clean_replicates_that_repeat_one_run_are_one_run() -> None:
@@ -257,7 +246,7 @@ def test_clean_replicates_that_repeat_one_run_are_one_run() -> None:
 def test_a_brittle_model_gets_no_credibility_and_no_word_about_memory() -> None:
     (cell,) = judged(rows(600, gain=-0.3))
     assert cell.verdict == Verdict.BRITTLE
-    assert cell.credibility is None and "memory" not in cell.headline
+    assert cell.share_beyond_gains is None and "memory" not in cell.headline
 
 
 def test_no_change_at_all_does_not_bound_the_excess_at_zero() -> None:
@@ -277,7 +266,7 @@ def test_sound_runs_are_not_withheld_for_what_they_are(
     rng = np.random.default_rng(11)
     held = {"pairing": 0, "exact_values": 0}
     for _ in range(20):
-        cell = simulate(design, gain, rng)
+        cell = simulate(design, World(gain=gain), rng).cell
         for gate in (pairing(cell, None, Thresholds()), exact_values(cell)):
             held[gate.name] += gate.status == Status.FAIL and gate.withholds
     assert max(held.values()) <= 1

@@ -1,0 +1,101 @@
+"""Run variance: estimated without bias, zero where nothing was repeated, and in tests and intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from audit.records import Setting
+from audit.simulation import Design, World, simulate
+from audit.statistics.paired import CellOutcomes
+from audit.statistics.permutation import max_statistic_exchange
+from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance, pooled_run_variance, run_contrasts
+from audit.sweep.design import Arm
+
+CLEAN = [Setting(Arm.FORWARD_FULL, 1, k) for k in range(3)]
+
+
+def cell_of(rows: dict[Setting, np.ndarray], cluster: np.ndarray | None = None) -> CellOutcomes:
+    settings = tuple(sorted(rows))
+    n = len(rows[settings[0]])
+    groups = np.arange(n) if cluster is None else cluster
+    return CellOutcomes(
+        "m", "b", "nested", "letter", tuple(map(str, range(n))), groups, np.full(n, 4), settings,
+        np.stack([rows[s] for s in settings]).astype(np.int8),
+    )  # fmt: skip
+
+
+def test_two_runs_by_hand() -> None:
+    # Accuracies 6/10 and 8/10, four changed answers: three up, one down. The one contrast is (a2 - a1) / sqrt 2.
+    first = np.array([1] * 6 + [0] * 4)
+    second = np.array([0] + [1] * 5 + [1] * 3 + [0])
+    found = run_contrasts(cell_of({CLEAN[0]: first, CLEAN[1]: second}))
+    d = second - first
+    assert found.squares == pytest.approx([d.mean() ** 2 / 2])
+    assert found.sampling == pytest.approx([np.sum((d - d.mean()) ** 2) / 100 / 2 * 10 / 9])
+
+
+@pytest.mark.parametrize(("sd", "mean"), [(0.0, 0.0), (0.02, 4e-4)])
+def test_the_estimate_is_unbiased(sd: float, mean: float) -> None:
+    design, rng = Design(400, 9, "nested", clean_replicates=3), np.random.default_rng(0)
+    raw = []
+    for _ in range(300):
+        c = run_contrasts(simulate(design, World(shock=sd), rng).cell)
+        assert c.squares.size == 2 + 6  # three clean runs; eight ensemble runs less a line
+        raw.append(np.mean(c.squares - c.sampling))
+    assert np.mean(raw) == pytest.approx(mean, abs=4 * np.std(raw) / np.sqrt(300))
+
+
+def test_a_trend_of_the_ensemble_over_r_is_no_run_variance_and_a_bend_only_adds() -> None:
+    rng = np.random.default_rng(1)
+
+    def rows(gain: list[float]) -> dict[Setting, np.ndarray]:
+        return {
+            Setting(Arm.FORWARD_FULL, r): rng.random(20_000) < 0.5 + g for r, g in zip(range(2, 10), gain, strict=True)
+        }
+
+    def estimate(gain: list[float]) -> float:
+        c = run_contrasts(cell_of(rows(gain)))
+        return float(np.mean(c.squares - c.sampling))
+
+    assert abs(estimate([0.02 * k for k in range(8)])) < 3e-5  # sampling variance of a run: 0.25 / 20000 = 1.25e-5
+    assert estimate([0.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]) > 1e-4
+
+
+def test_nothing_repeated_is_assumed_zero_and_copies_count_once() -> None:
+    one = np.array([1, 0, 1, 1])
+    alone = cell_of({CLEAN[0]: one, Setting(Arm.NOISY_REWRITE, 1): one, Setting(Arm.NOISY_REWRITE, 2): 1 - one})
+    assert pooled_run_variance([run_contrasts(alone)], 0.02) == ASSUMED_ZERO
+    assert pooled_run_variance([run_contrasts(cell_of(dict.fromkeys(CLEAN, one)))], 0.02) == ASSUMED_ZERO
+    assert pooled_run_variance([], 0.02) == ASSUMED_ZERO
+
+
+def test_what_is_used_is_bounded_without_evidence_and_not_with_it() -> None:
+    rng = np.random.default_rng(2)
+    few = cell_of({s: rng.random(60) < 0.5 for s in CLEAN})  # sampling error 6.5 points
+    quiet = pooled_run_variance([run_contrasts(few)], 0.02)
+    assert quiet.df == 2 and quiet.used <= 0.02**2
+    apart = cell_of({s: rng.random(5000) < 0.4 + 0.1 * k for k, s in enumerate(CLEAN)})  # sd 10 points
+    loud = pooled_run_variance([run_contrasts(apart)], 0.02)
+    assert loud.estimate == pytest.approx(0.01, rel=0.3) and loud.used > loud.estimate
+
+
+def test_unread_answers_leave_the_mean_of_the_run() -> None:
+    first, second = np.array([1, 1, 0, 0, 1, 0]), np.array([1, -1, 0, 0, -1, -1])
+    found = run_contrasts(cell_of({CLEAN[0]: first, CLEAN[1]: second}))
+    assert found.squares == pytest.approx([(1 / 3 - 1 / 2) ** 2 / 2])
+
+
+def test_a_known_run_variance_widens_the_test_to_its_level() -> None:
+    # Two runs, each shifted by sd 5 points, n=400: without it the test rejects far more than one model in twenty.
+    rng, rejected = np.random.default_rng(3), {"without": 0, "with": 0}
+    known = RunVariance(0.05**2, 0.05**2, 1)
+    for _ in range(400):
+        a, b = (rng.random((1, 1, 400)) < np.clip(0.5 + rng.normal(0, 0.05), 0, 1) for _ in range(2))
+        for name, variance in (("without", ASSUMED_ZERO), ("with", known)):
+            found = max_statistic_exchange(
+                a.astype(float), b.astype(float), n_permutations=199, run_variance=variance, rng=rng
+            )
+            rejected[name] += found.pvalue <= 0.05
+    assert rejected["without"] > 60  # 15 %
+    assert 6 <= rejected["with"] <= 36  # 5 %, give or take 3.7 standard errors

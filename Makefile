@@ -25,7 +25,7 @@ check: $(STAMP)
 	$(VENV)/bin/mypy
 
 bench: $(STAMP)
-	$(PY) -m bench $(ARGS)
+	PYTHONPATH=tests $(PY) -m bench $(ARGS)
 
 calibrate: $(STAMP)
 	$(PY) -m audit.calibrate $(ARGS)

@@ -25,15 +25,14 @@ from typing import Any
 
 import numpy as np
 
-from audit.design import parse_routers
 from audit.errors import AuditError, ConfigError
-from audit.records import Arm, Draws
 from audit.simulation import Design, World, simulate
 from audit.statistics.difficulty import beta_shape
 from audit.statistics.paired import FloatArray
 from audit.statistics.power import discordance_of
 from audit.statistics.run_variance import pooled_run_variance, run_contrasts
 from audit.statistics.values import replicates_of, settings_values, sweep_of
+from audit.sweep.design import Arm, Draws, parse_routers
 from audit.verdict.decide import decide, over_panel
 from audit.verdict.evidence import measure
 from audit.verdict.result import Verdict, rounded
@@ -228,8 +227,9 @@ def _rate(name: str, values: FloatArray) -> dict[str, float | None]:
 def observed_design(run_dir: Path) -> Iterator[Design]:
     """One design a cell of a finished run: sizes and draws, with accuracy and discordance as observed."""
     from audit.shards.read import load_cells  # Arrow is needed for this option only
+    from audit.sweep.columns import SCHEMA
 
-    cells = load_cells(run_dir)
+    cells = load_cells(run_dir, SCHEMA)
     for cell in cells:
         clean = [settings_values(cell, [s]) for s in replicates_of(cell, Arm.FORWARD_FULL, 1)]
         sweep = sweep_of(cell)
@@ -246,7 +246,7 @@ def observed_design(run_dir: Path) -> Iterator[Design]:
             discordance=round(float(np.clip(pair, 0.02 * ceiling, 0.98 * ceiling)), 4),
             panel=len(cells),
             direct=bool(replicates_of(cell, Arm.DIRECT, 0)),
-            ensemble=any(s.routers > 1 for s in cell.settings_of(Arm.FORWARD_FULL)),
+            ensemble=any(s.level > 1 for s in cell.settings_of(Arm.FORWARD_FULL)),
         )
 
 

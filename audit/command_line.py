@@ -18,7 +18,6 @@ from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
 from hydra.types import RunMode
 
-from audit.config import SweepConfig
 from audit.config_keys import check_keys
 from audit.errors import ConfigError
 
@@ -26,20 +25,23 @@ _LISTS = ("model", "arms")  # keys that take several values within one job
 _R_LIST = re.compile(r"(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)")
 
 
-def start(job: Callable[[], None]) -> None:
-    """Run a `@hydra.main` job on this process's arguments; exit code 1 with the reason where they are refused."""
+def start(job: Callable[[], None], schema: type) -> None:
+    """Run a `@hydra.main` job on this process's arguments; exit code 1 with the reason where they are refused.
+
+    schema: the dataclass that the composed configuration has to fit.
+    """
     try:
-        sys.argv[1:] = hydra_arguments(sys.argv[1:])
+        sys.argv[1:] = hydra_arguments(sys.argv[1:], schema)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         sys.exit(1)
     job()
 
 
-def hydra_arguments(arguments: Sequence[str]) -> list[str]:
+def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     """The arguments as Hydra is to read them: `r=1,3,9` as `r=[1,3,9]`. ConfigError where they ask for several jobs.
 
-    >>> hydra_arguments(["n=20", "r=1,3,9"])
+    >>> hydra_arguments(["n=20", "r=1,3,9"], SweepConfig)  # doctest: +SKIP
     ['n=20', 'r=[1,3,9]']
     """
     ours = [_R_LIST.sub(r"\1=[\2]", word) if _R_LIST.fullmatch(word) else word for word in arguments]
@@ -50,7 +52,7 @@ def hydra_arguments(arguments: Sequence[str]) -> list[str]:
         raise _several_jobs(multirun[0] if multirun else str(sweeps[0].input_line), sweeps)
     if not any(word.startswith(("-c", "--config")) for word in ours):  # a configuration of one's own has its own keys
         for override in overrides:
-            _check_key(override)
+            _check_key(override, schema)
     return ours
 
 
@@ -89,7 +91,7 @@ def _parsed(word: str) -> Override | None:
         return None  # an option, or a mistake that Hydra names better
 
 
-def _check_key(override: Override) -> None:
+def _check_key(override: Override, schema: type) -> None:
     """Of an override without a plus, for which Hydra's own message says to add one."""
     key = override.key_or_group
     if override.type != OverrideType.CHANGE or "/" in key or key.split(".")[0] == "hydra":
@@ -97,7 +99,7 @@ def _check_key(override: Override) -> None:
     value: Any = None
     for part in reversed(key.split(".")):
         value = {part: value}
-    check_keys(value, SweepConfig)
+    check_keys(value, schema)
 
 
 def _spelling(override: Override) -> str:

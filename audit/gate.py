@@ -26,6 +26,7 @@ from audit.records import CellRows
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST
+from audit.sweep.columns import SCHEMA
 from audit.verdict.result import RunVerdict, Verdict
 
 NO_EXCESS, RUN_FAILED, EXCESS, NOT_CLEARED = 0, 1, 3, 4
@@ -109,7 +110,7 @@ def _not_of_these_shards(run_dir: Path, verdict: Mapping[str, Any]) -> str:
     if not (run_dir / SHARDS).exists() and not (run_dir / MANIFEST).exists():
         return ""  # the report alone was copied, or it is a panel's
     try:
-        seen = count_rows(run_dir)
+        seen = count_rows(run_dir, SCHEMA)
         rows = cell_rows(run_dir, seen)
     except AuditError as error:
         return str(error)

@@ -6,156 +6,19 @@ Prints the number of calls, an estimate of tokens, the run directory and the min
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
 import hydra
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from audit.command_line import check_composed, start
-from audit.config import CONF_DIR, SweepConfig, design_of, from_hydra, protocol_of, reading_of, register, worker_of
-from audit.design import Design
+from audit.config import CONF_DIR, protocol_of
 from audit.errors import AuditError
-from audit.prompting.prompts import direct_prompt, router_prompt, worker_prompt
-from audit.prompting.templates import load_protocol
-from audit.records import Arm, Draws, Question, Reading
-from audit.statistics.permutation import can_reject
-from audit.statistics.power import minimum_detectable_gain
-from audit.verdict.thresholds import Thresholds
+from audit.sweep.config import SweepConfig, from_hydra, register
 
 register()
 
-CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
-PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
-SIDES = 2  # an excess is tested one-sided at alpha / 2: its two-sided interval must lie above zero too
 _SHOWN_QUESTIONS = 50
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Calls and estimated tokens of one model's sweep, and what it can detect. Tokens are before any prefix caching.
-
-    groups: of questions that resampling keeps together (subject, passage); as many as questions where there are none.
-    router_counts, panel: the tests of a cell, and the cells of the run that are corrected for together.
-    """
-
-    questions: int
-    groups: int
-    settings: int
-    rows: int
-    router_calls: int
-    worker_calls: int
-    prompt_tokens: int
-    generated_tokens_at_most: int
-    router_counts: int
-    panel: int
-    minimum_detectable_gain: float  # accuracy, 0-1; NaN where no gain reaches the power
-
-
-def make_plan(
-    config: SweepConfig,
-    name: str,
-    design: Design,
-    questions: list[Question],
-    n: int,
-    *,
-    thresholds: Thresholds,
-    groups: int | None = None,
-    panel: int = 1,
-) -> Plan:
-    """Estimate one model's sweep from its design and some of the questions (pure).
-
-    n, groups: questions of the whole sample, and their groups (None: every question its own). panel: cells of the run.
-    """
-    model = config.model[name]
-    answering = worker_of(config, model)
-    protocol = load_protocol(protocol_of(config, model))
-    reading = reading_of(config, answering)
-    prompt_chars = generated = 0.0
-    for part in design.sets:
-        # A message is taken to be as long as the question, or as the limit where that is shorter.
-        for question in questions:
-            limit = model.router.max_tokens * CHARS_PER_TOKEN
-            if part.arm == Arm.DIRECT:
-                prompt_chars += len(direct_prompt(protocol, question, reading))
-                continue
-            routed = router_prompt(protocol, question, part.arm)
-            text = question.text + " ".join(question.options)
-            message = text[: int(limit)]
-            prompt_chars += part.n_messages * len(routed)
-            for r in part.routers:
-                prompt_chars += len(worker_prompt(protocol, [message] * r, len(question.options), reading))
-        generated += part.n_messages * (part.arm != Arm.DIRECT) * model.router.max_tokens
-        generated += len(part.routers) * (answering.worker.max_tokens if reading == Reading.LETTER else 0)
-    counts = max(1, len({s.routers for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
-    groups = n if groups is None else groups
-    level = thresholds.alpha / SIDES
-    detectable = float("nan")
-    if can_reject(groups, level / panel):
-        detectable = minimum_detectable_gain(
-            n, PLANNED_DISCORDANCE, alpha=level, n_tests=counts * panel, power=thresholds.power
-        )
-    calls = sum(part.n_messages for part in design.sets if part.arm != Arm.DIRECT)
-    return Plan(
-        questions=n,
-        groups=groups,
-        settings=len(design.settings),
-        rows=n * len(design.settings),
-        router_calls=n * calls,
-        worker_calls=n * len(design.settings),
-        prompt_tokens=int(prompt_chars / max(1, len(questions)) * n / CHARS_PER_TOKEN),
-        generated_tokens_at_most=int(generated * n),
-        router_counts=counts,
-        panel=panel,
-        minimum_detectable_gain=detectable,
-    )
-
-
-def describe(plan: Plan, design: Design, thresholds: Thresholds) -> list[str]:
-    """The plan in lines a person reads, the warning last."""
-    saved = ""
-    if design.draws == Draws.INDEPENDENT:
-        saved = " (draws=nested would reuse router messages across r)"
-    return [
-        f"  questions          {plan.questions:>12,}",
-        f"  settings           {plan.settings:>12,}",
-        f"  rows               {plan.rows:>12,}",
-        f"  router calls       {plan.router_calls:>12,}{saved}",
-        f"  worker calls       {plan.worker_calls:>12,}",
-        f"  prompt tokens      {plan.prompt_tokens:>12,}  estimated, before prefix caching",
-        f"  generated tokens   {plan.generated_tokens_at_most:>12,}  at most",
-        *_detectable(plan, thresholds),
-    ]
-
-
-def _detectable(plan: Plan, thresholds: Thresholds) -> list[str]:
-    mde = plan.minimum_detectable_gain
-    few = f"{plan.groups:,} groups" if plan.groups < plan.questions else f"n={plan.questions}"
-    tests = _count(plan.router_counts, "router count") + (f" x {_count(plan.panel, 'cell')}" if plan.panel > 1 else "")
-    basis = f"power {thresholds.power:.0%}, {PLANNED_DISCORDANCE:.0%} of items changing, corrected for {tests}"
-    if mde != mde:  # NaN
-        return [f"  WARNING: with {few} no gain at all can be detected ({basis})."]
-    lines = [
-        f"  detectable gain    {100 * mde:>11.1f}%  points of accuracy ({basis})",
-        "    This is for the comparison with the clean baseline alone. An excess must also pass the controls (direct,",
-        "    ensemble); to detect a gain against all of them needs more questions.",
-    ]
-    if plan.groups < plan.questions:
-        lines += [
-            f"    The questions come in {plan.groups:,} groups (subject, passage). Questions of one group count for",
-            "    less than independent ones, so the detectable gain is larger; the verdict measures by how much.",
-        ]
-    if mde > thresholds.effect_of_interest:
-        fewer = "test fewer router counts" + (", or fewer models and benchmarks at once" if plan.panel > 1 else "")
-        lines.append(
-            f"  WARNING: this design cannot detect a gain of {100 * thresholds.effect_of_interest:.0f} points. "
-            f"A model with one would be called underpowered, not clean: raise n, or {fewer}."
-        )
-    return lines
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="sweep")
@@ -171,14 +34,17 @@ def _composed(cfg: DictConfig) -> None:
 
 def main() -> None:
     """The command: what it refuses, then Hydra, then the plan."""
-    start(_composed)
+    start(_composed, SweepConfig)
 
 
 def _print_plan(config: SweepConfig) -> int:
-    from audit.runtime.run import resolve_run  # resolves names and revisions; starts no engine
+    from audit.resolve import resolve_run
+    from audit.sweep.audit import SWEEP
+    from audit.sweep.plan import describe, make_plan
+    from audit.verdict.thresholds import Thresholds
 
-    resolved = resolve_run(config)
-    design = design_of(config)
+    resolved = resolve_run(SWEEP, config)
+    design = resolved.design
     thresholds = Thresholds.from_mapping(config.verdict)
     panel = len(config.model) * len(resolved.samples)
     groups = {one.benchmark.name: len({q.group for q in one.questions()}) for one in resolved.samples}

@@ -1,31 +1,19 @@
 """The one vocabulary: what the stages hand to each other. Dicts appear only at the Arrow edge (`audit.shards`).
 
-Question --router prompts--> GenerationRequest --engine--> Generation (a router message)
-         --aggregate-------> Presentation (what the worker sees) --engine--> Generation
-         --scoring---------> Answer --> Outcome, one row of a shard
+Question --an audit presents it--> Presentation --> GenerationRequest --engine--> Generation
+                                                    Generation --scoring--> Answer --> one row of a shard
+
+Nothing here knows an audit: an arm is a name, a level a number, and what they mean stands in the audit's own folder.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 NO_OPTION = -1  # `gold` of an item that has no options: never a valid index, and never the first option
-
-
-class Arm(StrEnum):
-    """How a question reaches the worker (song2026, section 4.2; `direct` is ours)."""
-
-    DIRECT = "direct"  # the original question, no router
-    FORWARD_FULL = "forward_full"  # routers transmit it whole; r=1 is the clean baseline, r>1 the ensemble control
-    NOISY_REWRITE = "noisy_rewrite"  # routers delete, rewrite and add noise
-
-
-class Draws(StrEnum):
-    """Whether each r has router messages of its own (as in the paper) or uses the first r of one set."""
-
-    INDEPENDENT = "independent"
-    NESTED = "nested"
 
 
 class Reading(StrEnum):
@@ -34,13 +22,6 @@ class Reading(StrEnum):
     LETTER = "letter"  # generated text -> option letter
     LETTER_LOGPROB = "letter_logprob"  # the letters' own next-token logprobs, at any rank
     OPTION_TEXT = "option_text"  # log-likelihood of each option's text
-
-
-class Role(StrEnum):
-    """Which of the two parts of the protocol a request belongs to."""
-
-    ROUTER = "router"
-    WORKER = "worker"
 
 
 class FinishReason(StrEnum):
@@ -75,10 +56,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Setting:
-    """One condition under which every question is answered. `routers` is 0 for `direct`."""
+    """One condition under which every question is answered.
 
-    arm: Arm
-    routers: int
+    `arm` is how the question reaches the model, `level` how much of it (the sweep's number of routers, a variant's
+    index; 0 where there is none), `replicate` counts repetitions under other seeds.
+    """
+
+    arm: str
+    level: int
     replicate: int = 0
 
 
@@ -102,20 +87,64 @@ class CellRows:
         return "" if self.complete else f"incomplete, {self.found:,} of {self.expected:,} answers"
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Levels of one arm and replicate whose rows are computed and stored together, and so are run again together."""
+
+    arm: str
+    levels: tuple[int, ...]
+    replicate: int = 0
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        return tuple(Setting(self.arm, level, self.replicate) for level in self.levels)
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Every part of one question; the same for all questions and models.
+
+    `kind` tells apart designs of one audit whose settings have the same names (the sweep's draws): it goes into every
+    request's seed.
+    """
+
+    parts: tuple[Part, ...]
+    kind: str = ""
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        return tuple(sorted(setting for part in self.parts for setting in part.settings))
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """A question as a model is to be asked it under one setting: what an engine request is made from.
+
+    `options` and `gold` are as presented (an edit may change them); without options the reply is what is wanted, and no
+    answer is read from it. `extras` are the audit's own columns of the row.
+    `error` set: it could not be made, so nothing is sent and the row is an error.
+    """
+
+    prompt: str
+    options: tuple[str, ...]
+    gold: int
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+
 @dataclass(frozen=True)  # without slots: pickled between processes by the million, and that is quicker from a __dict__
 class GenerationRequest:
     """One call to an engine: a user message, and either generate or score.
 
     `continuations` non-empty: score the log-likelihood of each as the reply. `letters` non-empty: read the logprob of
-    each as the reply's first token. Both empty: generate. `question_id`, `role`, `arm` and `routers` serve affinity
-    and metrics; no real model is shown them.
+    each as the reply's first token. Both empty: generate. Requests with the same `affinity` share a beginning, so that
+    one replica should answer them. `label` (`<arm>/<level>`, or `<arm>/<role>` of a call before the answer) is for
+    metrics and for the scripted engine; no real model is shown either.
     """
 
     prompt: str
-    question_id: str
-    role: Role
-    arm: Arm
-    routers: int
+    affinity: str
+    label: str
     seed: int
     max_tokens: int = 256
     temperature: float = 0.0
@@ -129,7 +158,8 @@ class Generation:
     """What an engine returned. `error` set means no answer at all: the other fields then say nothing.
 
     `option_logprobs` is the total logprob (nats) of each continuation or letter; None where an endpoint does not tell.
-    `option_tokens` counts the tokens of each continuation.
+    `option_tokens` counts the tokens of each continuation. `request_sha256` is over what the model was given
+    (`engines.port.request_sha256`); empty with an error.
     """
 
     text: str = ""
@@ -140,6 +170,7 @@ class Generation:
     engine_id: str = ""
     option_logprobs: tuple[float | None, ...] = ()
     option_tokens: tuple[int, ...] = ()
+    request_sha256: str = ""
     error: str | None = None
 
 
@@ -158,50 +189,6 @@ class Answer:
         return self.index is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One row of a shard: one question under one setting by one model. `shards.schema` documents the columns."""
-
-    model: str
-    model_revision: str
-    benchmark: str
-    question_id: str
-    group: str
-    arm: Arm
-    routers: int
-    replicate: int
-    draws: Draws
-    reading: Reading
-    question: str
-    options: tuple[str, ...]
-    router_messages: tuple[str, ...]
-    router_finish_reasons: tuple[str, ...]
-    worker_prompt: str
-    response: str
-    answer: int | None
-    gold: int
-    correct: bool | None  # None when unparsed or error
-    parsed: bool
-    answer_form: str
-    finish_reason: str
-    option_logprobs: tuple[float | None, ...]
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-    router_prompt_tokens: int  # of the router calls made for this row (nested draws: only the message this r added)
-    router_cached_tokens: int
-    router_completion_tokens: int
-    engine_id: str
-    router_engine_ids: tuple[str, ...]
-    seed: int
-    error: str | None = None
-    options_shown: bool = True  # False: a cloze protocol, whose options are scored but never shown
-
-    @property
-    def key(self) -> OutcomeKey:
-        return OutcomeKey(self.model, self.benchmark, self.question_id, self.arm, self.routers, self.replicate)
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class OutcomeKey:
     """What makes a row unique."""
@@ -209,8 +196,8 @@ class OutcomeKey:
     model: str
     benchmark: str
     question_id: str
-    arm: Arm
-    routers: int
+    arm: str
+    level: int
     replicate: int
 
 

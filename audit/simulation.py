@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtr
 
-from audit.records import Arm, Draws, Reading, Setting
+from audit.records import Reading, Setting
 from audit.statistics.difficulty import draw_difficulties, shift
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
+from audit.sweep.design import Arm, Draws
 
 N_OPTIONS = 4
 
@@ -95,7 +96,7 @@ def simulate(design: Design, world: World, rng: np.random.Generator) -> Simulate
     fixed = rng.standard_normal(n)
     leaking = rng.random(n) < world.leak
     rho = design.correlation if Draws(design.draws) == Draws.NESTED else 0.0
-    shared = {arm: rng.standard_normal(n) for arm in Arm}
+    shared: dict[str, FloatArray] = {arm: rng.standard_normal(n) for arm in Arm}
     settings = settings_of(design)
     state = np.empty((len(settings), n), dtype=np.int8)
     for k, s in enumerate(settings):
@@ -104,8 +105,8 @@ def simulate(design: Design, world: World, rng: np.random.Generator) -> Simulate
             moved = float(np.clip(rng.normal(0, world.shock), -0.2, 0.2))
             chance = shift(chance, moved, float(chance.mean()))
         own = rng.standard_normal(n)
-        routed = s.arm != Arm.DIRECT and s.routers > 0
-        nested = rho if routed and (s.arm == Arm.NOISY_REWRITE or s.routers > 1) else 0.0
+        routed = s.arm != Arm.DIRECT and s.level > 0
+        nested = rho if routed and (s.arm == Arm.NOISY_REWRITE or s.level > 1) else 0.0
         latent = np.sqrt(nested) * shared[s.arm] + np.sqrt(1 - nested) * own
         if world.cluster > 1:
             common = world.cluster_sd**2 / (1 + world.cluster_sd**2)
@@ -135,9 +136,9 @@ def simulate(design: Design, world: World, rng: np.random.Generator) -> Simulate
 def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> FloatArray:
     """Chances of a right answer under one setting. What the clean router loses, the noisy arm does not."""
     gain = -world.clean_loss if s.arm == Arm.FORWARD_FULL else 0.0
-    gain += world.repetition if s.routers > 1 else 0.0
+    gain += world.repetition if s.level > 1 else 0.0
     if s.arm == Arm.NOISY_REWRITE:
-        gain += world.gain + (world.gain_one_r if s.routers == 1 else 0.0)
+        gain += world.gain + (world.gain_one_r if s.level == 1 else 0.0)
         if world.helps_weak:
             weak = theta < 0.5
             theta = np.clip(theta + np.where(weak, world.helps_weak, 0.0), 0, 1)

@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from audit.records import Arm, Setting
+from audit.audits import Audit, Roles
+from audit.records import Setting
 from audit.shards.read import load_cells
 from audit.statistics.paired import CellOutcomes, FloatArray, State
-from audit.statistics.values import replicates_of, settings_values, to_values
+from audit.statistics.values import settings_values, to_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +29,20 @@ class SummaryRow:
     standard_error: float
     parse_rate: float
     errors: int
-    gain: float | None  # against the clean baseline, over items answered in both; None for the baseline itself
+    gain: float | None  # against the baseline, over items answered in both; None for the baseline itself
     improve: float | None  # expected numbers where the baseline is the mean of several replicates
     degrade: float | None
 
 
-def summarise(cell: CellOutcomes) -> list[SummaryRow]:
-    """One row a setting, in the order direct, forward_full, noisy_rewrite.
+def summarise(cell: CellOutcomes, roles: Roles) -> list[SummaryRow]:
+    """One row a setting, arm by arm in the audit's order.
 
-    The baseline is the mean of the clean replicates, as everywhere in the statistics.
+    The baseline is the mean of its replicates, as everywhere in the statistics.
     """
-    clean = replicates_of(cell, Arm.FORWARD_FULL, 1)
-    baseline = settings_values(cell, clean) if clean else None
-    order = {arm: i for i, arm in enumerate(Arm)}
-    settings = sorted(cell.settings, key=lambda s: (order[s.arm], s.routers, s.replicate))
-    return [_row(cell.row(s), s, None if s in clean else baseline) for s in settings]
+    base = [s for s in cell.settings if roles.is_baseline(s)]
+    baseline = settings_values(cell, base) if base else None
+    settings = sorted(cell.settings, key=lambda s: (roles.arms.index(s.arm), s.level, s.replicate))
+    return [_row(cell.row(s), s, None if s in base else baseline) for s in settings]
 
 
 def _row(state: np.ndarray, setting: Setting, baseline: FloatArray | None) -> SummaryRow:
@@ -71,20 +71,32 @@ def _row(state: np.ndarray, setting: Setting, baseline: FloatArray | None) -> Su
     )
 
 
-def print_summary(run_dir: Path, console: Console | None = None) -> None:
+def print_summary(run_dir: Path, audit: Audit, console: Console | None = None) -> None:
     """Print one table a cell. Names come from configurations and files, so nothing in them is markup."""
     console = console or Console(highlight=False, width=None)
-    for cell in load_cells(run_dir):
+    for cell in load_cells(run_dir, audit.schema):
         chance = float(np.mean(1 / cell.n_options))
-        title = f"{cell.model} on {cell.benchmark}: n={cell.n}, chance {chance:.3f}, {cell.reading}, {cell.draws} draws"
+        title = f"{cell.model} on {cell.benchmark}: n={cell.n}, chance {chance:.3f}, {cell.reading}"
+        title += f", {cell.draws} draws" if cell.draws else ""
         table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
-        for heading in ("arm", "r", "rep", "accuracy", "s.e.", "gain", "improve", "degrade", "parsed", "errors"):
+        for heading in (
+            "arm",
+            audit.schema.level[0],  # r of routers, v of variant: the table has to fit
+            "rep",
+            "accuracy",
+            "s.e.",
+            "gain",
+            "improve",
+            "degrade",
+            "parsed",
+            "errors",
+        ):
             table.add_column(heading, justify="left" if heading == "arm" else "right")
-        for row in summarise(cell):
+        for row in summarise(cell, audit.roles):
             s = row.setting
             table.add_row(
                 str(s.arm),
-                str(s.routers),
+                str(s.level),
                 str(s.replicate),
                 f"{row.accuracy:.3f}",
                 f"{row.standard_error:.3f}",

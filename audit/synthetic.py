@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.records import Arm, Draws, Outcome, Reading, Setting
+from audit.records import Reading, Setting
 from audit.statistics.difficulty import draw_difficulties, draw_latent, shift
+from audit.sweep.columns import Outcome
+from audit.sweep.design import Arm, Draws
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -127,15 +129,15 @@ class _Writer:
         """The rows of question i."""
         stem, options, gold = self._question(i)
         clean = _render(stem, options)
-        nested: dict[Arm, list[str]] = {}
+        nested: dict[str, list[str]] = {}
         rows = []
         for setting, correct in settings:
             own = nested.setdefault(setting.arm, []) if self.draws == Draws.NESTED else []
-            while len(own) < setting.routers:
+            while len(own) < setting.level:
                 own.append(self._message(setting.arm, stem, options, gold, clean))
-            messages = tuple(own[: setting.routers])
+            messages = tuple(own[: setting.level])
             if setting.arm == Arm.NOISY_REWRITE and self.rng.random() < self.faults.noop:
-                messages = (clean,) * setting.routers
+                messages = (clean,) * setting.level
             rows.append(self._row(i, setting, stem, options, gold, clean, messages, correct))
         return rows
 
@@ -152,7 +154,7 @@ class _Writer:
         options = tuple(f"{have - sold + 3 * (k - gold)} {unit}" for k in range(self.n_options))
         return stem, options, gold
 
-    def _message(self, arm: Arm, stem: str, options: tuple[str, ...], gold: int, clean: str) -> str:
+    def _message(self, arm: str, stem: str, options: tuple[str, ...], gold: int, clean: str) -> str:
         if arm == Arm.FORWARD_FULL:
             if self.rng.random() < self.faults.lossy:
                 return _render(stem, options, without=(gold + 1) % len(options))
@@ -196,7 +198,7 @@ class _Writer:
             if self.group_size > 1
             else f"{self.benchmark}-{i:05d}",
             arm=setting.arm,
-            routers=setting.routers,
+            routers=setting.level,
             replicate=setting.replicate,
             draws=self.draws,
             reading=self.reading,
@@ -204,7 +206,7 @@ class _Writer:
             options=options,
             router_messages=messages,
             router_finish_reasons=("stop",) * len(messages),
-            worker_prompt=prompt,
+            prompt=prompt,
             response=response,
             answer=answer if parsed else None,
             gold=gold,

@@ -1,18 +1,12 @@
-"""What the routers and the worker are sent (song2026, section 4.3). Pure: a protocol and records in, text out.
-
-The worker's prompt in a router arm is made from the messages, the number of options and the reading; there is no
-question among its arguments, so it cannot hold what the messages do not.
-"""
+"""What every audit shows of a question, and how it asks for the answer. Pure: a protocol and records in, text out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from string import ascii_uppercase
 
 from audit.errors import BenchmarkError
 from audit.prompting.templates import check_reading, fill
-from audit.prompting.thinking import strip_thinking
-from audit.records import Arm, Protocol, Question, Reading
+from audit.records import Protocol, Question, Reading
 
 MAX_OPTIONS = len(ascii_uppercase)
 
@@ -37,41 +31,14 @@ def question_text(protocol: Protocol, question: Question) -> str:
     return fill(protocol.templates["question"], {"stem": question.text, "options": "\n".join(lines)})
 
 
-def router_prompt(protocol: Protocol, question: Question, arm: Arm) -> str:
-    """What every router of an arm is sent; routers of one question differ in their seeds only."""
-    if arm == Arm.DIRECT:
-        raise ValueError("The direct arm has no router. Expected forward_full or noisy_rewrite.")
-    return fill(protocol.templates[f"router_{arm.value}"], {"question": question_text(protocol, question)})
-
-
-def aggregate(protocol: Protocol, messages: Sequence[str]) -> str:
-    """The messages in order, numbered from 1, as the worker sees them; their number is not stated.
-
-    A router's thinking is removed: it is not part of what a model says, and it tends to solve the question.
-    """
-    return "\n\n".join(
-        fill(protocol.templates["message"], {"index": str(i), "text": strip_thinking(message).text})
-        for i, message in enumerate(messages, start=1)
-    )
-
-
-def worker_prompt(protocol: Protocol, messages: Sequence[str], n_options: int, reading: Reading) -> str:
-    """What the worker is sent in a router arm.
-
-    The prompts for the first r and r+1 of the same messages are equal up to the end of message r, as far as the
-    template puts its instructions before `{messages}`; an engine's prefix cache then serves that part.
-    """
-    if not messages:
-        raise ValueError("A worker prompt needs at least one router message; the direct arm uses direct_prompt.")
-    return _answering(protocol, "worker", "messages", aggregate(protocol, messages), n_options, reading)
-
-
 def direct_prompt(protocol: Protocol, question: Question, reading: Reading) -> str:
-    """What the worker is sent in the direct arm: the same instructions around the original question."""
-    return _answering(protocol, "direct", "question", question_text(protocol, question), len(question.options), reading)
+    """The question itself, with the instructions of the reading."""
+    text = question_text(protocol, question)
+    return answering_prompt(protocol, "direct", "question", text, len(question.options), reading)
 
 
-def _answering(protocol: Protocol, who: str, slot: str, content: str, n_options: int, reading: Reading) -> str:
+def answering_prompt(protocol: Protocol, who: str, slot: str, content: str, n_options: int, reading: Reading) -> str:
+    """The template `<who>_letter` or `<who>_option_text`, as the reading wants, with `content` in its `slot`."""
     check_reading(protocol, reading)
     letters = letters_of(n_options)
     listed = f"{', '.join(letters[:-1])} or {letters[-1]}"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 
-from audit.records import Arm, Draws, Role
-
 SEED_BITS = 31  # engines take a signed 32-bit seed
 
 
@@ -16,33 +14,20 @@ def request_seed(
     model: str,
     benchmark: str,
     question_id: str,
-    arm: Arm,
-    routers: int,
+    arm: str,
+    level: int | None,
     replicate: int,
-    role: Role,
-    draws: Draws,
-    message_index: int = 0,
+    role: str,
+    index: int = 0,
+    kind: str = "",
 ) -> int:
     """A seed in 0..2**31-1: the first 31 bits of a sha256 over the key.
 
-    message_index: which router message of the set, from 0; 0 for the worker.
-    draws: under nested draws message j of a replicate is the same for every r, so a router's key omits `routers`;
-    under independent draws, and for the worker always, r is part of the key. Replicates differ in every arm. The
+    level: None for a call that several levels share. role: which call of a row this is (the answer, or a router's
+    message); index: which of several of that role, from 0. kind: of the design. Replicates differ in every arm. The
     model's revision is not part of the key: the seed is known before a revision is resolved.
     """
-    shared = draws == Draws.NESTED and role == Role.ROUTER
-    key = [
-        run_seed,
-        model,
-        benchmark,
-        question_id,
-        arm.value,
-        None if shared else routers,
-        replicate,
-        role.value,
-        message_index,
-        draws.value,
-    ]
+    key = [run_seed, model, benchmark, question_id, str(arm), level, replicate, role, index, *([kind] if kind else [])]
     # JSON of a list keeps the fields apart: ("ab", "c") and ("a", "bc") are different keys.
     digest = hashlib.sha256(json.dumps(key, separators=(",", ":")).encode("ascii")).digest()
     return int.from_bytes(digest[:4], "big") >> (32 - SEED_BITS)

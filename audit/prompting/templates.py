@@ -16,29 +16,25 @@ from typing import Any
 from audit.errors import ConfigError, unknown_name
 from audit.records import Protocol, Reading
 
-PLACEHOLDERS: dict[str, tuple[str, ...]] = {
+SHARED: dict[str, tuple[str, ...]] = {
     "option": ("letter", "text"),  # one option as shown; options are joined by a line break
     "question": ("stem", "options"),
-    "router_forward_full": ("question",),
-    "router_noisy_rewrite": ("question",),
-    "message": ("index", "text"),  # one router message as the worker sees it; index counts from 1
-    "worker_letter": ("letters", "messages"),
-    "worker_option_text": ("messages",),
     "direct_letter": ("letters", "question"),
     "direct_option_text": ("question",),
 }
-"""The templates of a protocol, and the placeholders of each: every one of them once, and no other."""
+"""The templates that every audit uses, and the placeholders of each: every one of them once, and no other."""
 
 OPTIONAL = frozenset({("question", "options"), ("message", "index")})
 """Placeholders that may be left out. Without `{options}` a protocol is a cloze: only the stem is transmitted, and the
 options are scored (`reading=option_text`) but never shown; `check_reading` refuses letters with it."""
 
 
-def load_protocol(mapping: Mapping[str, Any]) -> Protocol:
+def load_protocol(mapping: Mapping[str, Any], own: Mapping[str, tuple[str, ...]] | None = None) -> Protocol:
     """A checked Protocol from the mapping that conf/protocol/*.yaml holds: name, version, templates.
 
-    Raises ConfigError, naming the template, for a template that is unknown, missing, not text, or whose placeholders
-    are not exactly those of `PLACEHOLDERS`, once each.
+    own: the audit's templates beside `SHARED`, with their placeholders. Templates of other audits may stand in the same
+    file; they are no part of the protocol, nor of its hash. Raises ConfigError, naming the template, for one that is
+    missing, not text, or whose placeholders are not exactly those asked for, once each.
     """
     for key in mapping:
         if key not in ("name", "version", "description", "templates"):
@@ -49,15 +45,17 @@ def load_protocol(mapping: Mapping[str, Any]) -> Protocol:
                 f"A protocol needs a {key} that is text; found {mapping.get(key)!r}. "
                 'Example: name: song2026, version: "1".'
             )
+    wanted = {**SHARED, **(own or {})}
     templates = mapping.get("templates")
     if not isinstance(templates, Mapping):
-        raise ConfigError(f"Protocol {mapping['name']!r} has no templates. Expected: {', '.join(PLACEHOLDERS)}.")
-    for name in templates:
-        if name not in PLACEHOLDERS:
-            raise unknown_name(f"template of protocol {mapping['name']!r}", str(name), PLACEHOLDERS)
-    for name, placeholders in PLACEHOLDERS.items():
-        _check(str(mapping["name"]), name, templates.get(name), placeholders)
-    plain = {str(name): str(templates[name]) for name in PLACEHOLDERS}
+        raise ConfigError(f"Protocol {mapping['name']!r} has no templates. Expected: {', '.join(wanted)}.")
+    for name, placeholders in wanted.items():
+        if name not in templates:
+            others = sorted(str(other) for other in templates if other not in wanted)
+            meant = f" It has, beside those asked for: {', '.join(others)}." if others else ""
+            raise ConfigError(f"Protocol {mapping['name']!r} has no template {name!r}.{meant}")
+        _check(str(mapping["name"]), name, templates[name], placeholders)
+    plain = {str(name): str(templates[name]) for name in wanted}
     return Protocol(name=mapping["name"], version=mapping["version"], templates=plain, sha256=templates_sha256(plain))
 
 

@@ -1,4 +1,4 @@
-"""Rebuild the report from shards: `python -m audit.report RUN_DIR [RUN_DIR ...] [--out DIR] [--seed 42]`."""
+"""Rebuild the report from shards: `python -m audit.report RUN_DIR [RUN_DIR ...] [--out DIR]`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from audit.errors import AuditError
-from audit.report.build import build_report
+from audit.errors import AuditError, ConfigError
 from audit.verdict.watermark import COMPLETE_IT
 
 
@@ -21,14 +21,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR", help="directory that holds shards/")
     parser.add_argument("--out", type=Path, default=None, help="where to write (default: RUN_DIR/report of the first)")
-    parser.add_argument("--seed", type=int, default=42, help="seed of the resamples (default: 42)")
-    parser.add_argument("--control-benchmark", default=None, help="benchmark of fresh items in the same runs")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the resamples (default: the run's)")
+    parser.add_argument(
+        "--control-benchmark", default=None, help="benchmark of fresh items in the same runs (default: the run's)"
+    )
     arguments = parser.parse_args(argv)
     out = arguments.out or arguments.run_dirs[0] / "report"
+    asked = {"seed": arguments.seed, "control_benchmark": arguments.control_benchmark}
     try:
-        paths = build_report(
-            arguments.run_dirs, out, seed=arguments.seed, control_benchmark=arguments.control_benchmark
-        )
+        options = analysis_options(arguments.run_dirs, asked)
+        from audit.report.build import build_report  # here: --help needs no matplotlib
+
+        paths = build_report(arguments.run_dirs, out, **options)
     except AuditError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -36,6 +40,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}. {COMPLETE_IT}")
     print(f"report   {paths.html}\nverdict  {paths.verdict}\ntables   {out / 'tables'}\nfigures  {out / 'figures'}")
     return 0
+
+
+def analysis_options(run_dirs: Sequence[Path], asked: dict[str, Any]) -> dict[str, Any]:
+    """seed, thresholds and control benchmark: as asked for, else as the runs' manifests say; no manifest, the defaults.
+
+    Raises ConfigError where the runs were judged differently: then no one verdict is theirs.
+    """
+    from audit.shards.manifest import MANIFEST, Manifest
+    from audit.verdict.thresholds import Thresholds
+
+    options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    found = [(d, Manifest.load(d).analysis) for d in run_dirs if (d / MANIFEST).exists()]
+    for name in ("seed", "thresholds", "control_benchmark"):
+        told = [(run_dir, analysis[name]) for run_dir, analysis in found if analysis.get(name) is not None]
+        if name in options or not told:
+            continue
+        if any(value != told[0][1] for _, value in told):
+            listed = "; ".join(f"{run_dir}: {value}" for run_dir, value in told)
+            way = "Start the runs again with the same verdict.* (nothing is computed twice)."
+            if name != "thresholds":
+                way = f"Say which: --{name.replace('_', '-')} {told[0][1]}."
+            raise ConfigError(f"The runs were judged with different {name}: {listed}. {way}")
+        options[name] = told[0][1]
+    if "thresholds" in options:
+        options["thresholds"] = Thresholds.from_mapping(options["thresholds"])
+    return options
 
 
 if __name__ == "__main__":

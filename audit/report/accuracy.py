@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import norm
 
-from audit.records import Arm, Setting
+from audit.records import Setting
 from audit.report.paper_figures import Breadth, ModelScores, RouterPoint, Score
 from audit.statistics.paired import CellOutcomes, FloatArray, IntArray, State
 from audit.statistics.paper import SettingRow, model_summary, router_summary, setting_rows
 from audit.statistics.values import replicates_of, router_counts, settings_values, sweep_of, to_values
+from audit.sweep.design import Arm
 
 CONFIDENCE = 0.95
 

@@ -41,6 +41,7 @@ from audit.shards.files import make_folder, write_file
 from audit.shards.read import iter_columns, read_columns
 from audit.statistics.paired import CellOutcomes, pair_outcomes
 from audit.statistics.paper import SettingRow
+from audit.sweep.columns import SCHEMA
 from audit.verdict.analysis import N_RESAMPLES, analyse
 from audit.verdict.result import RunVerdict
 from audit.verdict.thresholds import Thresholds
@@ -88,7 +89,7 @@ def build_report(
     if not dirs:
         raise DataError("No run directory given. Expected at least one, such as outputs/my_run.")
     runs, rows = check_panel(dirs)
-    columns = read_columns(dirs, ANALYSIS_COLUMNS)
+    columns = read_columns(dirs, SCHEMA, ANALYSIS_COLUMNS)
     cells = pair_outcomes(columns)
     analysed = analyse(
         columns,
@@ -174,7 +175,7 @@ def check_panel(run_dirs: Sequence[Path]) -> tuple[list[dict[str, Any]], list[Ce
     runs: list[dict[str, Any]] = []
     rows: list[CellRows] = []
     for run_dir in run_dirs:
-        seen = count_rows(run_dir)
+        seen = count_rows(run_dir, SCHEMA)
         rows += cell_rows(run_dir, seen)
         runs.append({"models": contents(seen)})
         for model, benchmark, revision in sorted(seen):
@@ -233,7 +234,7 @@ def run_facts(run_dir: Path) -> RunFacts:
 def _outcomes(run_dirs: Sequence[Path], seed: int, max_rows: int) -> tuple[pa.Table, int]:
     """(rows for the drill-down, rows in the shards); beyond max_rows only those of drawn questions are read."""
     per_question: Counter[tuple[str, str]] = Counter()
-    for batch in iter_columns(run_dirs, ("benchmark", "question_id"), batch_size=1 << 16):
+    for batch in iter_columns(run_dirs, SCHEMA, ("benchmark", "question_id"), batch_size=1 << 16):
         grouped = pa.Table.from_batches([batch]).group_by(batch.schema.names).aggregate([([], "count_all")])
         for row in grouped.to_pylist():
             per_question[row["benchmark"], row["question_id"]] += row["count_all"]
@@ -248,7 +249,7 @@ def _outcomes(run_dirs: Sequence[Path], seed: int, max_rows: int) -> tuple[pa.Ta
                 break
             wanted.add(f"{key[0]}\0{key[1]}")
     batches = []
-    for batch in iter_columns(run_dirs, COLUMNS, batch_size=1 << 14):
+    for batch in iter_columns(run_dirs, SCHEMA, COLUMNS, batch_size=1 << 14):
         if wanted is not None:
             keys = pc.binary_join_element_wise(batch.column("benchmark"), batch.column("question_id"), "\0")
             batch = batch.filter(pc.is_in(keys, value_set=pa.array(sorted(wanted), pa.string())))

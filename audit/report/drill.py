@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from audit.records import Arm
 from audit.report.columns import shared_values
 from audit.statistics.paired import State
+from audit.sweep.design import Arm
 
 MAX_TEXT_BYTES = 60_000_000  # of distinct texts on the page; beyond it texts are left out question by question
 CHUNK_CHARACTERS = 1_000_000  # of text in one block that the page parses at a time
@@ -36,7 +36,7 @@ NO_TEXT = 0xFFFFFFFF
 
 COLUMNS = (
     "model", "model_revision", "benchmark", "question_id", "group", "arm", "routers", "replicate", "question",
-    "options", "router_messages", "router_finish_reasons", "worker_prompt", "response", "answer", "gold", "correct",
+    "options", "router_messages", "router_finish_reasons", "prompt", "response", "answer", "gold", "correct",
     "parsed", "answer_form", "finish_reason", "option_logprobs", "seed", "error",
 )  # fmt: skip
 
@@ -181,9 +181,9 @@ def pack(table: pa.Table, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
 def _columns(table: pa.Table) -> dict[str, list[Any]]:
     """The columns as lists, in canonical order of the rows. Equal texts are one object.
 
-    `pieces` stands in for `worker_prompt`: it is cut batch by batch, as all prompts whole would fill the memory.
+    `pieces` stands in for `prompt`: it is cut batch by batch, as all prompts whole would fill the memory.
     """
-    names = [name for name in COLUMNS if name in table.column_names and name != "worker_prompt"]
+    names = [name for name in COLUMNS if name in table.column_names and name != "prompt"]
     shared: dict[str, str] = {}
     col: dict[str, list[Any]] = {name: [] for name in (*names, "pieces")}
     for batch in table.to_batches(max_chunksize=1 << 12):
@@ -191,7 +191,7 @@ def _columns(table: pa.Table) -> dict[str, list[Any]]:
             col[name] += shared_values(batch.column(name), shared)
         messages = [[m or "" for m in sent or []] for sent in col["router_messages"][len(col["pieces"]) :]]
         col["router_messages"][len(col["pieces"]) :] = messages
-        for prompt, sent in zip(batch.column("worker_prompt").to_pylist(), messages, strict=True):
+        for prompt, sent in zip(batch.column("prompt").to_pylist(), messages, strict=True):
             col["pieces"].append([shared.setdefault(piece, piece) for piece in pieces(prompt or "", sent)])
     keys = ("benchmark", "question_id", "model", "arm", "routers", "replicate")
     order = pc.sort_indices(table.select(keys), [(key, "ascending") for key in keys]).to_pylist()

@@ -10,13 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.records import Arm
 from audit.shards.read import iter_columns, open_dataset
+from audit.sweep.columns import SCHEMA
+from audit.sweep.design import Arm
 from audit.verdict.self_test import Row
 
 _COLUMNS = (
     "model", "benchmark", "question_id", "arm", "routers", "replicate", "question", "options", "router_messages",
-    "worker_prompt", "gold", "options_shown",
+    "prompt", "gold", "options_shown",
 )  # fmt: skip
 _ARMS = {arm.value: arm for arm in Arm}
 
@@ -28,7 +29,7 @@ class ShardRows:
     run_dirs: tuple[Path, ...]
 
     def __iter__(self) -> Iterator[Row]:
-        for batch in iter_columns(self.run_dirs, _COLUMNS):
+        for batch in iter_columns(self.run_dirs, SCHEMA, _COLUMNS):
             yield from _rows(batch)
 
     def of_cell(self, model: str, benchmark: str, question_ids: Collection[str]) -> Iterator[Row]:
@@ -39,7 +40,7 @@ class ShardRows:
             & pc.field("question_id").isin(pa.array(sorted(question_ids), pa.string()))
         )
         for run_dir in self.run_dirs:
-            for batch in open_dataset(run_dir).to_batches(columns=list(_COLUMNS), filter=wanted):
+            for batch in open_dataset(run_dir, SCHEMA).to_batches(columns=list(_COLUMNS), filter=wanted):
                 yield from _rows(batch)
 
 

@@ -96,7 +96,7 @@ def settings(rows: Sequence[SettingAccuracy]) -> str:
     return write(
         header,
         (
-            (a.model, a.benchmark, a.setting.arm.value, a.setting.routers, a.setting.replicate, a.n, a.answered,
+            (a.model, a.benchmark, a.setting.arm, a.setting.level, a.setting.replicate, a.n, a.answered,
              a.correct, a.accuracy, a.low, a.high, a.unparsed, a.truncated, a.errors, a.absent)
             for a in rows
         ),

@@ -14,13 +14,13 @@ import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from audit.config import ModelConfig, openai_config
+from audit.engines.config import ModelConfig, openai_config
+from audit.engines.log_tail import explain
+from audit.engines.port import Engine
+from audit.engines.weights import Weights, local_path
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import Generation, GenerationRequest
-from audit.runtime.engines.log_tail import explain
-from audit.runtime.engines.port import Engine
 from audit.runtime.placement import Placement, plan_placement
-from audit.runtime.weights import Weights, local_path
 
 _GPU_WAIT_NOTED_S = 30.0  # how often a person is told that GPUs are waited for
 _CLOSE_S = 60.0  # for all replicas together
@@ -41,16 +41,16 @@ class EngineSpec:
 def build_engine(spec: EngineSpec) -> Engine:
     """The engine behind the port that the model configuration names."""
     if spec.model.engine == "scripted":
-        from audit.runtime.engines.scripted import ScriptedEngine
+        from audit.engines.scripted import ScriptedEngine
         from audit.shards.questions import QuestionFile
 
         script = {question.id: question for question in QuestionFile(spec.questions_path)}
         return ScriptedEngine(spec.model, spec.engine_id, script)
     if spec.model.engine == "openai":
-        from audit.runtime.engines.openai_engine import OpenAIEngine
+        from audit.engines.openai_engine import OpenAIEngine
 
         return OpenAIEngine(openai_config(spec.model))
-    from audit.runtime.engines.vllm_engine import VllmEngine, engine_environment
+    from audit.engines.vllm_engine import VllmEngine, engine_environment
 
     # Of this machine, and before vllm is imported. Ray has set one thread, the actor's share of the CPUs.
     os.environ |= engine_environment(spec.model, spec.on_gpu, len(os.sched_getaffinity(0)))

@@ -1,4 +1,4 @@
-"""Which replica of a model answers a request (policy only): the question's own, unless it is much busier."""
+"""Which replica of a model answers a request (policy only): its affinity's own, unless that is much busier."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import zlib
 
 
 class Balancer:
-    """Question affinity first, so that the prefix cache is hit; least loaded when that replica lags behind.
+    """Affinity first, so that the prefix cache is hit; least loaded when that replica lags behind.
 
-    `slack` is how many requests more than the least loaded replica a question's own replica may have waiting.
+    `slack` is how many requests more than the least loaded replica an affinity's own replica may have waiting.
     """
 
     def __init__(self, replicas: int, slack: int = 64) -> None:
@@ -17,10 +17,10 @@ class Balancer:
         self._slack = slack
         self._lock = threading.Lock()
 
-    def take(self, question_id: str, requests: int) -> int:
+    def take(self, affinity: str, requests: int) -> int:
         """The replica for these requests, which count as waiting until `give_back`."""
         with self._lock:
-            home = zlib.crc32(question_id.encode()) % len(self._load)
+            home = zlib.crc32(affinity.encode()) % len(self._load)
             least = min(range(len(self._load)), key=self._load.__getitem__)
             chosen = home if self._load[home] <= self._load[least] + self._slack else least
             self._load[chosen] += requests

@@ -29,7 +29,7 @@ class AuditMetrics:
 
     @cached_property
     def _parse_failures(self) -> Counter:
-        return Counter("audit_parse_failures_total", "Worker replies without a readable answer", tag_keys=_TAGS)
+        return Counter("audit_parse_failures_total", "Replies without a readable answer", tag_keys=_TAGS)
 
     @cached_property
     def _errors(self) -> Counter:

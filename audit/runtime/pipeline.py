@@ -1,4 +1,4 @@
-"""One model's questions through Ray Data: route -> answer, streaming, with bounded memory on the driver.
+"""One model's questions through Ray Data: prepare -> answer, streaming, with bounded memory on the driver.
 
 The driver holds task numbers (8 bytes each) and counts. Questions are read from the run directory by the stages.
 """
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from ray.data import ActorPoolStrategy, DataContext
 from ray.data.exceptions import ExecutionTimeoutError
 
-from audit.design import Design
 from audit.errors import AuditError, EngineError
-from audit.runtime.stages import AnswerStage, RouteStage, StageContext
+from audit.records import Design
+from audit.runtime.stages import AnswerStage, PrepareStage, StageContext
 from audit.shards.files import make_folder, write_file
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.questions import QuestionFile
@@ -50,13 +50,13 @@ def tasks_per_chunk(tasks: int, settings_per_task: float, rows_per_shard: int | 
 
 def missing_tasks(done: KeySet, model: str, design: Design, questions: QuestionFile) -> NDArray[np.int64]:
     """Task numbers with at least one row that no shard holds; all of a question's tasks are neighbours."""
-    n_sets = len(design.sets)
-    settings = [setting for part in design.sets for setting in part.settings]
-    owner = np.repeat(np.arange(n_sets), [len(part.routers) for part in design.sets])
+    n_parts = len(design.parts)
+    settings = [setting for part in design.parts for setting in part.settings]
+    owner = np.repeat(np.arange(n_parts), [len(part.levels) for part in design.parts])
     missing = [np.empty(0, dtype=np.int64)]
     for start, benchmark, ids in question_blocks(questions):
         absent = ~done.contains(digest_grid(model, benchmark, ids, settings))
-        tasks = (start + np.arange(len(ids)))[:, None] * n_sets + owner[None, :]
+        tasks = (start + np.arange(len(ids)))[:, None] * n_parts + owner[None, :]
         missing.append(np.unique(tasks[absent]))
     return np.concatenate(missing)
 
@@ -131,7 +131,7 @@ class ChunkRun:
 
 
 def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int, still_s: float) -> ray.data.Dataset:
-    """Chunk ids -> route -> answer -> counts of each stored shard; lazy."""
+    """Chunk ids -> prepare (where the audit does) -> answer -> counts of each stored shard; lazy."""
     n_chunks = -(-n_tasks // context.tasks_per_chunk)
     for handler in logging.getLogger("ray.data").handlers:
         if isinstance(handler, logging.StreamHandler):  # the display says what happens; Ray's log file has the rest
@@ -153,11 +153,10 @@ def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int, still_s
     )
     light = {"num_cpus": 0.1, "batch_format": "pyarrow", "batch_size": None, "compute": pool}
     # Blocks that are there already: the read tasks of ray.data.range would start another process, and ask for a CPU.
-    return (
-        ray.data.from_blocks([pa.table({"id": [chunk]}) for chunk in range(n_chunks)])
-        .map_batches(RouteStage, fn_constructor_args=(context,), **light)
-        .map_batches(AnswerStage, fn_constructor_args=(context,), **light)
-    )
+    chunks = ray.data.from_blocks([pa.table({"id": [chunk]}) for chunk in range(n_chunks)])
+    if context.audit.prepare is not None:
+        chunks = chunks.map_batches(PrepareStage, fn_constructor_args=(context,), **light)
+    return chunks.map_batches(AnswerStage, fn_constructor_args=(context,), **light)
 
 
 def _audit_error(error: BaseException) -> AuditError:

@@ -1,4 +1,4 @@
-"""What a person sees while a sweep runs: a live display on a terminal, plain lines elsewhere.
+"""What a person sees while an audit runs: a live display on a terminal, plain lines elsewhere.
 
 Rates count what this start did; rows found from an earlier start are shown as done but not as speed.
 """
@@ -11,15 +11,16 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from audit.records import Arm
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _PLAIN_EVERY_S = 10.0
 _LOADING_EVERY_S = 15.0
@@ -47,7 +48,7 @@ class _ModelState:
 
 
 class Display:
-    """Progress of a sweep. Safe to call from one thread; a second one only repaints."""
+    """Progress of a run. Safe to call from one thread; a second one only repaints."""
 
     def __init__(self, *, live: bool | None = None, console: Console | None = None, quiet: bool = False) -> None:
         self._console = console or Console(stderr=False, highlight=False)
@@ -75,21 +76,20 @@ class Display:
         self.notes.append(text)
         self._say(f"note: {text}")
 
-    def begin(self, totals: Mapping[str, Mapping[Arm, int]]) -> None:
+    def begin(self, totals: Mapping[str, Mapping[str, int]]) -> None:
         """Rows to do per model and arm."""
         self._models = {
-            name: _ModelState({str(arm): _ArmState(total) for arm, total in arms.items()})
-            for name, arms in totals.items()
+            name: _ModelState({arm: _ArmState(total) for arm, total in arms.items()}) for name, arms in totals.items()
         }
         if self._live_wanted:
             self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=4)
             self._live.start()
 
-    def resumed(self, name: str, done: Mapping[Arm, int]) -> None:
+    def resumed(self, name: str, done: Mapping[str, int]) -> None:
         """Rows that an earlier start already stored."""
         state = self._models[name]
         for arm, rows in done.items():
-            state.arms[str(arm)].done = rows
+            state.arms[arm].done = rows
         state.resumed = sum(done.values())
         if state.resumed:
             self._say(f"{name}: {state.resumed} of {sum(a.total for a in state.arms.values())} rows are already there")

@@ -1,6 +1,6 @@
 """What is on disk: Arrow shards, the manifest beside them, and how a killed run goes on.
 
-schema    the columns of a shard          convert   Outcome <-> Arrow
+schema    the columns of a row            convert   rows -> Arrow
 keys      16-byte key digests, KeySet     files     atomic files, disk errors that teach
 attempt   fencing of earlier drivers, the lock on a run directory
 write     one shard, beside and renamed   shard_file  one shard, opened and validated

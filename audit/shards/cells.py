@@ -16,16 +16,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from audit.errors import DataError
-from audit.records import Arm, Setting
+from audit.records import Setting
+from audit.shards.schema import RowSchema
 from audit.statistics.paired import CellOutcomes, State
 
 N_OPTIONS = "n_options"  # a column that readers may ask for: how many options the row's question has
-CELL_COLUMNS = (
-    *("model", "benchmark", "draws", "reading", "question_id", "group", N_OPTIONS, "arm", "routers", "replicate"),
-    *("correct", "parsed", "finish_reason", "error"),
-)
-_SORT = ("model", "benchmark", "draws", "reading")  # what sort of row it is; few values together
-_SETTING = ("arm", "routers", "replicate")
+_SORT = ("model", "benchmark", "reading")  # what sort of row it is; few values together
+_DRAWS = "draws"  # of the sweep: it tells apart rows of one setting, so it belongs to the sort
 _ROWS_AT_ONCE = 1 << 14  # rows turned into numbers together: the record batches of a shard are small
 
 Codes = NDArray[np.int32]
@@ -47,19 +44,33 @@ class _Rows:
     groups: list[str]
 
 
-def pair_batches(batches: Iterable[pa.RecordBatch]) -> list[CellOutcomes]:
-    """Record batches of CELL_COLUMNS -> one CellOutcomes per (model, benchmark), sorted.
+def _sort_columns(schema: RowSchema) -> tuple[str, ...]:
+    return (*_SORT, _DRAWS) if _DRAWS in schema.columns.names else _SORT
+
+
+def cell_columns(schema: RowSchema) -> tuple[str, ...]:
+    """What pairing reads of the rows."""
+    setting = schema.key[3:]
+    return (
+        *_sort_columns(schema), "question_id", "group", N_OPTIONS, *setting, "correct", "parsed",
+        "finish_reason", "error",
+    )  # fmt: skip
+
+
+def pair_batches(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> list[CellOutcomes]:
+    """Record batches of `cell_columns` -> one CellOutcomes per (model, benchmark), sorted.
 
     Raises DataError when a key occurs twice, or when one question has different groups or option counts.
     """
-    rows = _numbered(batches)
+    rows = _numbered(batches, schema)
     by_cell: dict[tuple[str, str], list[int]] = {}
     for code, (model, benchmark, *_) in enumerate(rows.sorts):
         by_cell.setdefault((model, benchmark), []).append(code)
     return [_pair_cell(rows, by_cell[cell]) for cell in sorted(by_cell)]
 
 
-def _numbered(batches: Iterable[pa.RecordBatch]) -> _Rows:
+def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
+    sort_columns = _sort_columns(schema)
     sorts: dict[tuple[Any, ...], int] = {}
     settings: dict[tuple[Any, ...], int] = {}
     questions: dict[tuple[Any, ...], int] = {}
@@ -68,8 +79,8 @@ def _numbered(batches: Iterable[pa.RecordBatch]) -> _Rows:
         name: [] for name in ("sort", "setting", "question", "group", "n_options", "state")
     }
     for batch in _together(batches):
-        parts["sort"].append(_codes([batch.column(name) for name in _SORT], sorts).astype(np.int16))
-        parts["setting"].append(_codes([batch.column(name) for name in _SETTING], settings).astype(np.int16))
+        parts["sort"].append(_codes([batch.column(name) for name in sort_columns], sorts).astype(np.int16))
+        parts["setting"].append(_codes([batch.column(name) for name in schema.key[3:]], settings).astype(np.int16))
         parts["question"].append(_codes([batch.column("question_id")], questions))
         parts["group"].append(_codes([batch.column("group")], groups))
         parts["n_options"].append(_counts(batch.column(N_OPTIONS)))
@@ -84,7 +95,7 @@ def _numbered(batches: Iterable[pa.RecordBatch]) -> _Rows:
         n_options=np.concatenate(parts.pop("n_options")),
         state=np.concatenate(parts.pop("state")),
         sorts=list(sorts),
-        settings=[Setting(Arm(arm), routers, replicate) for arm, routers, replicate in settings],
+        settings=[Setting(*setting) for setting in settings],
         questions=[question for (question,) in questions],
         groups=[group for (group,) in groups],
     )
@@ -134,8 +145,9 @@ def _states(batch: pa.RecordBatch) -> NDArray[np.int8]:
 
 def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
     """The cell whose rows are of these sorts (more than one is a mixture, and refused)."""
-    model, benchmark, draws, reading = (
-        _only([rows.sorts[code][k] for code in sorts], name, rows.sorts[sorts[0]][0]) for k, name in enumerate(_SORT)
+    model, benchmark, reading, *draws = (
+        _only([rows.sorts[code][k] for code in sorts], name, rows.sorts[sorts[0]][0])
+        for k, name in enumerate((*_SORT, _DRAWS)[: len(rows.sorts[sorts[0]])])
     )
     own = np.flatnonzero(rows.sort == sorts[0])
     question, setting = rows.question[own], rows.setting[own]
@@ -160,7 +172,7 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
     return CellOutcomes(
         model=model,
         benchmark=benchmark,
-        draws=draws,
+        draws=draws[0] if draws else "",
         reading=reading,
         question_ids=tuple(sorted(ids)),
         cluster=_places(clusters, [rows.groups[code] for code in clusters])[group[in_order]],

@@ -17,14 +17,15 @@ from audit.errors import ShardError
 from audit.records import CellRows
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.read import iter_columns
+from audit.shards.schema import RowSchema
 
 Revised = tuple[str, str, str]  # model, benchmark, model revision
 
 
-def count_rows(run_dir: Path) -> Counter[Revised]:
+def count_rows(run_dir: Path, schema: RowSchema) -> Counter[Revised]:
     """Rows of the shards by model, benchmark and revision. ShardError where there are no shards."""
     seen: Counter[Revised] = Counter()
-    for batch in iter_columns(run_dir, ("model", "benchmark", "model_revision"), batch_size=1 << 16):
+    for batch in iter_columns(run_dir, schema, ("model", "benchmark", "model_revision"), batch_size=1 << 16):
         grouped = pa.Table.from_batches([batch]).group_by(batch.schema.names).aggregate([([], "count_all")])
         for row in grouped.to_pylist():
             seen[row["model"], row["benchmark"], row["model_revision"]] += row["count_all"]

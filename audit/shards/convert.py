@@ -1,33 +1,32 @@
-"""Outcome <-> Arrow, in the order and types of `schema.SCHEMA`."""
+"""Rows -> Arrow, in the order and types of a `RowSchema`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from audit.errors import ShardError
-from audit.records import Arm, Draws, Outcome, Reading
 from audit.shards.keys import clean_text
-from audit.shards.schema import SCHEMA
-
-_FROM_ARROW: dict[str, Callable[[Any], Any]] = {"arm": Arm, "draws": Draws, "reading": Reading} | {
-    field.name: tuple for field in SCHEMA if pa.types.is_list(field.type)
-}
-
-if [field.name for field in fields(Outcome)] != SCHEMA.names:  # both name the columns; they must not drift apart
-    raise ImportError("records.Outcome and shards.schema.SCHEMA differ: give both the same columns in the same order.")
+from audit.shards.schema import RowSchema
 
 
-def outcomes_to_table(outcomes: Sequence[Outcome]) -> pa.Table:
-    """Rows of SCHEMA, in order. Text that is not valid Unicode (lone surrogates) is stored with U+FFFD in its place.
+def rows_to_table(rows: Sequence[Mapping[str, Any]], schema: RowSchema) -> pa.Table:
+    """Rows, {column: value}, in order. Text that is not valid Unicode (lone surrogates) gets U+FFFD in its place.
 
-    Raises ShardError, naming the column, when a value does not fit its column.
+    Raises ShardError, naming the column, when one is missing or unknown, or a value does not fit it.
     """
-    arrays = [column_array([getattr(o, field.name) for o in outcomes], field) for field in SCHEMA]
-    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+    names = schema.columns.names
+    for row in rows:
+        if len(row) != len(names) or not all(name in row for name in names):
+            missing, extra = sorted(set(names) - set(row)), sorted(set(row) - set(names))
+            raise ShardError(
+                f"A row of audit {schema.audit} lacks {missing} and has {extra}, which its schema does not know. "
+                "Presentation.extras holds exactly the audit's own columns."
+            )
+    arrays = [column_array([row[field.name] for row in rows], field) for field in schema.columns]
+    return pa.Table.from_arrays(arrays, schema=schema.columns)
 
 
 def column_array(values: list[Any], field: pa.Field) -> pa.Array:
@@ -41,7 +40,7 @@ def column_array(values: list[Any], field: pa.Field) -> pa.Array:
         bad = next((value for value in values if not _fits(value, field)), values)
         raise ShardError(
             f"Column {field.name!r} of a shard holds {field.type} and was given {bad!r:.200} ({error}). "
-            f"audit.shards.schema documents what each column holds."
+            f"The audit's row schema documents what each column holds."
         ) from error
 
 
@@ -59,13 +58,3 @@ def _clean(value: Any) -> Any:
     if isinstance(value, Iterable):
         return [_clean(part) for part in value]
     return value
-
-
-def table_to_outcomes(table: pa.Table | pa.RecordBatch) -> list[Outcome]:
-    """The rows of a table of SCHEMA, in order."""
-    columns = []
-    for name in SCHEMA.names:
-        values = table.column(name).to_pylist()
-        make = _FROM_ARROW.get(name)
-        columns.append([make(value) for value in values] if make else values)
-    return [Outcome(*row) for row in zip(*columns, strict=True)]

@@ -2,48 +2,36 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import Any
+from collections import Counter
 
-import numpy as np
 import pyarrow as pa
 
-from audit.records import Draws, Role
 from audit.shards.read import RunDirs, iter_columns
-
-_SETTING = ("model", "arm", "replicate", "routers", "draws")
-_TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
-_ROUTER_TOKENS = tuple(f"router_{name}" for name in _TOKENS)
+from audit.shards.schema import ANSWER_ROLE, RowSchema
 
 Cost = dict[str, dict[str, dict[str, dict[str, int]]]]
+_COUNTED = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
-def run_cost(run_dirs: RunDirs) -> Cost:
+def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
     """{model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}.
 
-    A worker call is a row. Router calls are r a row with independent draws; with nested draws, r less the next smaller
-    r of the same arm and replicate, since the earlier messages were written for the smaller r.
+    Every row is one call of the model that answers; calls before it are counted in the audit's own columns,
+    `<role>_calls` and `<role>_*_tokens`. A role without a call in an arm is left out.
     """
-    sums: dict[tuple[Any, ...], np.ndarray] = defaultdict(lambda: np.zeros(1 + 2 * len(_TOKENS), dtype=np.int64))
-    for batch in iter_columns(run_dirs, (*_SETTING, *_TOKENS, *_ROUTER_TOKENS), batch_size=1 << 16):
-        counted = [("model", "count"), *((name, "sum") for name in (*_TOKENS, *_ROUTER_TOKENS))]
-        grouped = pa.Table.from_batches([batch]).group_by(list(_SETTING)).aggregate(counted)
-        for row in grouped.to_pylist():
-            values = [row["model_count"], *(row[f"{name}_sum"] or 0 for name in (*_TOKENS, *_ROUTER_TOKENS))]
-            sums[tuple(row[name] for name in _SETTING)] += np.array(values, dtype=np.int64)
+    sums: dict[tuple[str, str], Counter[str]] = {}
+    for batch in iter_columns(run_dirs, schema, ("model", "arm", *schema.cost_columns), batch_size=1 << 16):
+        counted = [([], "count_all"), *((name, "sum") for name in schema.cost_columns)]
+        for row in pa.Table.from_batches([batch]).group_by(["model", "arm"]).aggregate(counted).to_pylist():
+            found = {"calls": row["count_all"], **{name: row[f"{name}_sum"] or 0 for name in schema.cost_columns}}
+            sums.setdefault((row["model"], row["arm"]), Counter()).update(found)
+    roles = [
+        (name.removesuffix("calls"), name.removesuffix("_calls")) for name in schema.cost_columns if "calls" in name
+    ]
     cost: Cost = {}
-    for setting in sorted(sums):
-        model, arm, replicate, routers, draws = setting
-        rows, *tokens = map(int, sums[setting])
-        smaller = [s[3] for s in sums if s[:3] == (model, arm, replicate) and s[3] < routers]
-        calls = rows * (routers - max(smaller, default=0) if draws == Draws.NESTED else routers)
-        _add(cost, model, arm, Role.WORKER, rows, tokens[:3])
-        if routers:
-            _add(cost, model, arm, Role.ROUTER, calls, tokens[3:])
+    for (model, arm), found in sorted(sums.items()):
+        for prefix, role in (("", ANSWER_ROLE), *roles):
+            if found[f"{prefix}calls"]:
+                entry = {name: int(found[f"{prefix}{name}"]) for name in _COUNTED}
+                cost.setdefault(model, {}).setdefault(arm, {})[role] = entry
     return cost
-
-
-def _add(cost: Cost, model: str, arm: str, role: Role, calls: int, tokens: list[int]) -> None:
-    entry = cost.setdefault(model, {}).setdefault(arm, {}).setdefault(str(role), dict.fromkeys(("calls", *_TOKENS), 0))
-    for name, amount in zip(("calls", *_TOKENS), (calls, *tokens), strict=True):
-        entry[name] += amount

@@ -1,4 +1,4 @@
-"""Key digests: 16 bytes for each (model, benchmark, question_id, arm, routers, replicate), compared in bulk.
+"""Key digests: 16 bytes for each (model, benchmark, question_id, arm, level, replicate), compared in bulk.
 
 The digest of a key is the sum of a BLAKE2b digest of each of its six columns (two lanes of 64 bits, wrapping): columns
 are hashed once per distinct value and added as arrays, and a grid of questions x settings is one broadcast addition.
@@ -8,7 +8,7 @@ Two different keys share a digest with probability 2**-128: for ten million rows
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from audit.records import OutcomeKey, Setting
-from audit.shards.schema import KEY_COLUMNS
+from audit.shards.schema import RowSchema
 
 Digests = NDArray[np.uint64]  # (..., 2)
 
@@ -56,20 +56,15 @@ def digests_of_keys(keys: Iterable[OutcomeKey]) -> Digests:
     """Digests (n, 2) of keys, in order."""
     rows = list(keys)
     total = np.zeros((len(rows), 2), dtype=np.uint64)
-    for k, name in enumerate(KEY_COLUMNS):
-        total += _column_digests(k, [getattr(row, name) for row in rows])
+    for k, field in enumerate(fields(OutcomeKey)):
+        total += _column_digests(k, [getattr(row, field.name) for row in rows])
     return total
 
 
-def digests_of_table(table: pa.Table | pa.RecordBatch, without: str | None = None) -> Digests:
-    """Digests (n, 2) of the rows of a table that has the key columns.
-
-    without: a key column to leave out; `routers` gives every row of one nested set of router messages one digest.
-    """
+def digests_of_table(table: pa.Table | pa.RecordBatch, schema: RowSchema, columns: int = 6) -> Digests:
+    """Digests (n, 2) of the rows of a table that has the schema's key columns, or the first `columns` of them."""
     total = np.zeros((table.num_rows, 2), dtype=np.uint64)
-    for k, name in enumerate(KEY_COLUMNS):
-        if name == without:
-            continue
+    for k, name in enumerate(schema.key[:columns]):
         column = table.column(name)
         for chunk, start in _chunks(column):
             codes = chunk.dictionary_encode()
@@ -91,7 +86,7 @@ def digest_grid(model: str, benchmark: str, question_ids: Sequence[str], setting
     fixed = _column_digests(0, [model])[0] + _column_digests(1, [benchmark])[0]
     of_setting = (
         _column_digests(3, [s.arm for s in settings])
-        + _column_digests(4, [s.routers for s in settings])
+        + _column_digests(4, [s.level for s in settings])
         + _column_digests(5, [s.replicate for s in settings])
     )
     return (fixed + _column_digests(2, question_ids))[:, None, :] + of_setting[None, :, :]

@@ -19,7 +19,7 @@ from audit.errors import ConfigError, ShardError
 from audit.shards.attempt import RunLock, now, start_attempt
 from audit.shards.files import SHARDS, make_folder, write_file
 from audit.shards.redact import redact
-from audit.shards.schema import SCHEMA_VERSION
+from audit.shards.schema import RowSchema
 from audit.shards.shard_file import shard_paths
 
 MANIFEST = "manifest.json"
@@ -43,8 +43,10 @@ _DIFFERENCES_SHOWN = 12
 class Manifest:
     """The record of one run. Everything in it is JSON; secrets are removed when it is written.
 
+    audit, schema_version: of its rows. analysis: {seed, thresholds, control_benchmark}, what a verdict is reached with;
+    not part of the fingerprint, so it is what the latest start asked for.
     models: {name: {revision, engine, path}}. benchmark: {name: {revision, n, chance, duplicates}}. settings: [{arm,
-    routers, replicate}], each of them run on every question. sampled_ids: {benchmark: ids}. shards: [{file, rows,
+    level, replicate}], each of them run on every question. sampled_ids: {benchmark: ids}. shards: [{file, rows,
     sha256}]. cost: {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}. models_failed:
     {name: error}. status: running, finished or failed. started: of the first attempt. timings: {model/attempt:
     {load_s, generate_s}}, seconds.
@@ -52,7 +54,9 @@ class Manifest:
 
     fingerprint: str
     config: dict[str, Any]
-    schema_version: int = SCHEMA_VERSION
+    audit: str = ""
+    schema_version: str = ""
+    analysis: dict[str, Any] = field(default_factory=dict)
     status: str = "running"
     started: str = ""
     ended: str | None = None
@@ -126,12 +130,14 @@ def package_versions() -> dict[str, str]:
     return found
 
 
-def fingerprint(config: Mapping[str, Any], **also: Any) -> str:
-    """sha256 (hex) of what decides the rows: the config less NOT_RESULTS, the schema version, and `also`.
+def fingerprint(config: Mapping[str, Any], schema: RowSchema, **also: Any) -> str:
+    """sha256 (hex) of what decides the rows: the config less NOT_RESULTS, audit and schema version, and `also`.
 
     also: what the config only points to, such as prompt_sha256=... or sampled_ids=[...]. Order of keys is irrelevant.
     """
-    decisive = {"config": _deciding(config), "schema_version": SCHEMA_VERSION, **redact(plain(also))}
+    decisive = {
+        "config": _deciding(config), "audit": schema.audit, "schema_version": schema.version, **redact(plain(also))
+    }  # fmt: skip
     return hashlib.sha256(json.dumps(decisive, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
@@ -213,13 +219,15 @@ class RunDir:
 
 def open_run_dir(
     run_dir: Path | str,
+    schema: RowSchema,
     fingerprint: str,
     config: Mapping[str, Any],
     models: Mapping[str, Mapping[str, Any]] | None = None,
+    analysis: Mapping[str, Any] | None = None,
 ) -> RunDir:
     """Create a run directory or resume it: lock it, check that it belongs to this config, start a new attempt.
 
-    models: {name: facts} for the manifest (`merge_models`).
+    models: {name: facts} for the manifest (`merge_models`). analysis: for the manifest.
     Raises ConfigError when the directory belongs to another config (it shows which keys differ) or cannot be written,
     ShardError when another live driver uses it.
     """
@@ -231,15 +239,18 @@ def open_run_dir(
         raise ConfigError(str(error)) from error
     lock = RunLock.take(path)
     try:
-        manifest = _resume(path, fingerprint, config)
+        manifest = _resume(path, schema, fingerprint, config)
         resumed = manifest is not None
         if manifest is None:
-            manifest = Manifest(fingerprint=fingerprint, config=redact(plain(config)), started=now())
+            manifest = Manifest(
+                fingerprint, redact(plain(config)), audit=schema.audit, schema_version=schema.version, started=now()
+            )
         else:
             manifest = replace(manifest, attempts=manifest.attempts + 1, status="running", ended=None)
         manifest = replace(
             manifest,
             models=merge_models(path, manifest.models, models) if models else manifest.models,
+            analysis=plain(analysis) if analysis is not None else manifest.analysis,
             packages=package_versions(),
             python=platform.python_version(),
             platform=platform.platform(),
@@ -252,7 +263,7 @@ def open_run_dir(
     return RunDir(path, attempt, resumed, manifest, lock)
 
 
-def _resume(path: Path, fingerprint: str, config: Mapping[str, Any]) -> Manifest | None:
+def _resume(path: Path, schema: RowSchema, fingerprint: str, config: Mapping[str, Any]) -> Manifest | None:
     if not (path / MANIFEST).exists():
         if shard_paths(path / SHARDS):
             raise ConfigError(
@@ -261,6 +272,13 @@ def _resume(path: Path, fingerprint: str, config: Mapping[str, Any]) -> Manifest
             )
         return None
     manifest = Manifest.load(path)
+    if (manifest.audit, manifest.schema_version) != (schema.audit, schema.version):
+        whose = f"audit {manifest.audit}" if manifest.audit else "a program from before audits were named"
+        raise ConfigError(
+            f"{path} was written by {whose}, rows of {manifest.schema_version}, and this is audit {schema.audit}, "
+            f"{schema.version}, which neither resumes nor reads them: choose another directory, such as "
+            f"run_dir={path}_2."
+        )
     if manifest.fingerprint != fingerprint:
         raise ConfigError(_foreign(path, manifest, config))
     return manifest
@@ -277,8 +295,8 @@ def _foreign(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:
         lines.append(f"  and {len(keys) - _DIFFERENCES_SHOWN} more")
     if not keys:
         lines = [
-            "  the configs read alike, but what they point to changed: the prompts, a model's revision, the "
-            f"benchmark's rows, or the shard schema (version {manifest.schema_version} there, {SCHEMA_VERSION} now)"
+            "  the configs read alike, but what they point to changed: the prompts, a model's revision or the "
+            "benchmark's rows"
         ]
     example = f", such as {keys[0]}={_short(old[keys[0]])}" if keys and keys[0] in old else ""
     return (

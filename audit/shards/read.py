@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,12 +17,11 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from audit.errors import ConfigError, ShardError
-from audit.records import Draws, Outcome
-from audit.shards.cells import CELL_COLUMNS, N_OPTIONS, pair_batches
-from audit.shards.convert import table_to_outcomes
+from audit.records import Design, Setting
+from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches
 from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error
 from audit.shards.keys import Digests, KeySet, digests_of_table
-from audit.shards.schema import KEY_COLUMNS, SCHEMA
+from audit.shards.schema import RowSchema
 from audit.shards.shard_file import (
     SUFFIXES,
     CorruptShardError,
@@ -39,7 +38,7 @@ from audit.statistics.paired import CellOutcomes
 RunDirs = Path | str | Sequence[Path | str]
 
 # Long texts differ from row to row; every other string column has few values, which its rows then share in memory.
-_TEXTS = {"question", "worker_prompt", "response"}
+_TEXTS = {"question", "prompt", "response"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class RunScan:
         return len(self.shard_of)
 
 
-def scan_run(run_dir: Path | str, *, repair: bool = True, deep: bool = False) -> RunScan:
+def scan_run(run_dir: Path | str, schema: RowSchema, *, repair: bool = True, deep: bool = False) -> RunScan:
     """Open and validate every shard of a run, reading its key columns only (all columns when `deep`).
 
     repair: files that are no valid shard (truncated, empty, another schema) are moved to RUN_DIR/quarantine, so that
@@ -87,7 +86,7 @@ def scan_run(run_dir: Path | str, *, repair: bool = True, deep: bool = False) ->
     removed = _remove_leftovers(folder) if repair else 0
     paths = shard_paths(folder)
     with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
-        found = list(pool.map(lambda path: _inspect(path, deep), paths))
+        found = list(pool.map(lambda path: _inspect(path, schema, deep), paths))
     shards: list[ShardInfo] = []
     digests, errors = [np.zeros((0, 2), dtype=np.uint64)], [np.zeros(0, dtype=bool)]
     corrupt: list[CorruptShard] = []
@@ -113,14 +112,16 @@ def scan_run(run_dir: Path | str, *, repair: bool = True, deep: bool = False) ->
     )
 
 
-def _inspect(path: Path, deep: bool) -> tuple[ShardInfo, Digests, NDArray[np.bool_]] | CorruptShardError:
+def _inspect(
+    path: Path, schema: RowSchema, deep: bool
+) -> tuple[ShardInfo, Digests, NDArray[np.bool_]] | CorruptShardError:
     digests, errors = [], []
     try:
         if path.suffix not in SUFFIXES:
             return CorruptShardError(f"{path} is not a shard: expected a name that ends in {' or '.join(SUFFIXES)}.")
-        for batch in iter_batches(path, None if deep else (*KEY_COLUMNS, "error")):
-            check_keys(path, batch)
-            digests.append(digests_of_table(batch))
+        for batch in iter_batches(path, schema, None if deep else (*schema.key, "error")):
+            check_keys(path, schema, batch)
+            digests.append(digests_of_table(batch, schema))
             errors.append(batch.column("error").is_valid().to_numpy(zero_copy_only=False))
         rows = sum(map(len, digests))
         if not rows:
@@ -151,50 +152,45 @@ def _quarantine(run_dir: Path, path: Path) -> Path:
     return target
 
 
-def drop_rows(run_dir: Path | str, which: KeySet | Callable[[pa.Table], pa.BooleanArray], *, attempt: str) -> int:
-    """Rewrite shards without some rows, so that they are run again; returns how many rows were dropped.
+def drop_rows(run_dir: Path | str, schema: RowSchema, which: KeySet, design: Design, *, attempt: str) -> int:
+    """Rewrite shards without the rows whose keys are in `which`, so that they are run again; how many were dropped.
 
-    which: the keys to drop (such as `scan.error_keys`), or a function from a table of the key columns, `draws` and
-    `error` to a boolean array that is true for the rows to drop. With nested draws the whole set goes (every r of
-    the question, arm and replicate): its rows read the same router messages and are run together. A shard with no
-    row left is removed. A damaged shard is left to `scan_run`.
+    A part of the design goes as a whole (in the sweep with nested draws, every r of the question, arm and replicate):
+    its rows are run together. A shard with no row left is removed. A damaged shard is left to `scan_run`.
     """
     run_dir = Path(run_dir)
-    paths = shard_paths(run_dir / SHARDS)
-    chosen: dict[Path, NDArray[np.bool_]] = {}
-    sets = [np.zeros((0, 2), dtype=np.uint64)]
-    for path, table in _droppable(paths):
-        drop = chosen[path] = _chosen(which, table)
-        nested = drop & _is_nested(table)
-        if nested.any():
-            sets.append(digests_of_table(table, without="routers")[nested])
-    whole = KeySet.of(np.concatenate(sets))
-    if len(whole):
-        for path, table in _droppable(paths):
-            chosen[path] |= _is_nested(table) & whole.contains(digests_of_table(table, without="routers"))
-    for path, drop in chosen.items():
+    part_of = {setting: number for number, part in enumerate(design.parts) for setting in part.settings}
+    wanted = [np.zeros((0, 2), dtype=np.uint64)]
+    for _, table in _readable(run_dir, schema):
+        chosen = which.contains(digests_of_table(table, schema))
+        wanted.append(_part_digests(table, schema, part_of)[chosen])
+    parts = KeySet.of(np.concatenate(wanted))
+    dropped = 0
+    for path, table in _readable(run_dir, schema) if len(parts) else ():
+        drop = parts.contains(_part_digests(table, schema, part_of))
         if drop.any():
-            keep_rows(run_dir, path, ~drop, attempt)
-    return int(sum(drop.sum() for drop in chosen.values()))
+            keep_rows(run_dir, path, schema, ~drop, attempt)
+            dropped += int(drop.sum())
+    return dropped
 
 
-def _droppable(paths: Sequence[Path]) -> Iterator[tuple[Path, pa.Table]]:
-    for path in paths:
+def _readable(run_dir: Path, schema: RowSchema) -> Iterator[tuple[Path, pa.Table]]:
+    for path in shard_paths(run_dir / SHARDS):
         try:
-            table = read_shard(path, (*KEY_COLUMNS, "draws", "error"))
+            table = read_shard(path, schema, schema.key)
         except CorruptShardError:
             continue  # scan_run reports it and sets it aside; all its rows are run again
         yield path, table
 
 
-def _chosen(which: KeySet | Callable[[pa.Table], pa.BooleanArray], table: pa.Table) -> NDArray[np.bool_]:
-    if isinstance(which, KeySet):
-        return which.contains(digests_of_table(table))
-    return np.array(pc.fill_null(which(table), False), dtype=bool)
-
-
-def _is_nested(table: pa.Table) -> NDArray[np.bool_]:
-    return np.array(pc.fill_null(pc.equal(table.column("draws"), str(Draws.NESTED)), False), dtype=bool)
+def _part_digests(table: pa.Table, schema: RowSchema, part_of: dict[Setting, int]) -> Digests:
+    """(rows, 2) one digest for each question and part; a row of no part of the design stands for itself."""
+    digests = digests_of_table(table, schema, columns=3)
+    columns = (table.column(name).to_pylist() for name in schema.key[3:])
+    parts = np.array([part_of.get(Setting(*found), -1) for found in zip(*columns, strict=True)], dtype=np.int64)
+    own = digests_of_table(table, schema)
+    mixed = digests + (parts.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))[:, None]
+    return np.where((parts < 0)[:, None], own, mixed)
 
 
 # --- reading for the statistics and the report: nothing below changes a file ---------------------------------------
@@ -214,18 +210,21 @@ def _files(run_dirs: RunDirs) -> list[Path]:
     return files
 
 
-def iter_columns(run_dirs: RunDirs, columns: Sequence[str], batch_size: int = 1024) -> Iterator[pa.RecordBatch]:
+def iter_columns(
+    run_dirs: RunDirs, schema: RowSchema, columns: Sequence[str], batch_size: int = 1024
+) -> Iterator[pa.RecordBatch]:
     """Record batches of at most `batch_size` rows with these columns, shard by shard in the order of their names.
 
-    columns: names of `schema.SCHEMA`, and `n_options`. Raises ShardError when there is no shard or one is damaged,
+    columns: names of the schema, and `n_options`. Raises ShardError when there is no shard or one is damaged,
     ConfigError for an unknown column.
     """
-    unknown = sorted(set(columns) - {*SCHEMA.names, N_OPTIONS})
+    known = [*schema.columns.names, N_OPTIONS]
+    unknown = sorted(set(columns) - set(known))
     if unknown:
-        raise ConfigError(f"Unknown columns: {unknown}. Known: {', '.join([*SCHEMA.names, N_OPTIONS])}.")
+        raise ConfigError(f"Unknown columns: {unknown}. Known: {', '.join(known)}.")
     stored = list(dict.fromkeys("options" if name == N_OPTIONS else name for name in columns))
     for path in _files(run_dirs):
-        for batch in iter_batches(path, stored):
+        for batch in iter_batches(path, schema, stored):
             picked = [
                 pc.list_value_length(batch.column("options")) if name == N_OPTIONS else batch.column(name)
                 for name in columns
@@ -235,11 +234,11 @@ def iter_columns(run_dirs: RunDirs, columns: Sequence[str], batch_size: int = 10
                 yield whole.slice(start, batch_size)
 
 
-def read_columns(run_dirs: RunDirs, columns: Sequence[str]) -> dict[str, list[Any]]:
+def read_columns(run_dirs: RunDirs, schema: RowSchema, columns: Sequence[str]) -> dict[str, list[Any]]:
     """Whole columns as Python lists, equally long. Equal strings of a column share one object within a shard batch."""
     lists: dict[str, list[Any]] = {name: [] for name in columns}
     shared: dict[str, str] = {}
-    for batch in iter_columns(run_dirs, columns):
+    for batch in iter_columns(run_dirs, schema, columns):
         for name in columns:
             lists[name] += _values(name, batch.column(name), shared)
     return lists
@@ -253,26 +252,19 @@ def _values(name: str, column: pa.Array, shared: dict[str, str]) -> list[Any]:
     return list(values[codes.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
 
 
-def load_cells(run_dirs: RunDirs) -> list[CellOutcomes]:
+def load_cells(run_dirs: RunDirs, schema: RowSchema) -> list[CellOutcomes]:
     """The outcomes of one or several runs, paired by question, one CellOutcomes per (model, benchmark), sorted.
 
     Raises ShardError when a run has no shards, DataError when two runs hold the same key.
     """
-    return pair_batches(iter_columns(run_dirs, CELL_COLUMNS))
+    return pair_batches(iter_columns(run_dirs, schema, cell_columns(schema)), schema)
 
 
-def iter_outcomes(run_dirs: RunDirs) -> Iterator[Outcome]:
-    """Every row as an Outcome, one record batch in memory at a time."""
-    for path in _files(run_dirs):
-        for batch in iter_batches(path):
-            yield from table_to_outcomes(batch)
-
-
-def open_dataset(run_dir: Path | str) -> ds.Dataset:
+def open_dataset(run_dir: Path | str, schema: RowSchema) -> ds.Dataset:
     """The shards of one run as a pyarrow dataset, Arrow or Parquet."""
     files = _files(run_dir)
     kinds = {path.suffix for path in files}
     if len(kinds) != 1 or not kinds <= set(SUFFIXES):
         raise ShardError(f"{Path(run_dir) / SHARDS} mixes {sorted(kinds)} files; a run holds one format.")
     kind = "parquet" if kinds == {".parquet"} else "ipc"
-    return ds.dataset([str(path) for path in files], format=kind, schema=SCHEMA)
+    return ds.dataset([str(path) for path in files], format=kind, schema=schema.columns)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit.errors import ShardError
-from audit.shards.schema import KEY_COLUMNS, SCHEMA
+from audit.shards.schema import RowSchema
 
 FORMATS = {"arrow": ".arrow", "parquet": ".parquet"}
 SUFFIXES = tuple(FORMATS.values())
@@ -54,17 +54,17 @@ def _corrupt(path: Path, why: str) -> str:
     return f"{path} is not a valid shard: {why}. {todo}"
 
 
-def iter_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+def iter_batches(path: Path, schema: RowSchema, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Record batches of a shard, `columns` only (all when None), in that order, one batch in memory at a time.
 
-    Raises CorruptShardError for a damaged file or one of another schema, ShardError when the system refuses.
+    Raises CorruptShardError for a damaged file or one of another audit or version, ShardError when the system refuses.
     """
-    names = SCHEMA.names if columns is None else list(columns)
+    names = schema.columns.names if columns is None else list(columns)
     with _reading(path), path.open("rb") as raw:  # Python's open gives the system's own error, if any
         if not raw.read(1):
             raise CorruptShardError(_corrupt(path, "it is empty"))
     with _reading(path):
-        batches = _parquet(path, names) if path.suffix == FORMATS["parquet"] else _ipc(path, names)
+        batches = (_parquet if path.suffix == FORMATS["parquet"] else _ipc)(path, schema, names)
     while True:
         with _reading(path):
             batch = next(batches, None)
@@ -75,36 +75,36 @@ def iter_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[p
         yield batch
 
 
-def _check_schema(path: Path, schema: pa.Schema) -> None:
-    if not schema.equals(SCHEMA, check_metadata=False):
-        odd = sorted(set(schema.names) ^ set(SCHEMA.names)) or "the same columns in another order or type"
-        raise CorruptShardError(_corrupt(path, f"its columns are not those of audit.shards.schema ({odd})"))
+def _check_schema(path: Path, schema: RowSchema, found: pa.Schema) -> None:
+    if (why := schema.found_in(found)) is not None:
+        raise CorruptShardError(f"{path} is not a shard of this run: {why}.")
 
 
-def _ipc(path: Path, names: list[str]) -> Iterator[pa.RecordBatch]:
-    options = pa.ipc.IpcReadOptions(included_fields=sorted(SCHEMA.get_field_index(name) for name in names))
+def _ipc(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.RecordBatch]:
+    options = pa.ipc.IpcReadOptions(included_fields=sorted(schema.columns.get_field_index(name) for name in names))
     with pa.OSFile(str(path)) as source:
-        _check_schema(path, pa.ipc.open_file(source).schema)
+        _check_schema(path, schema, pa.ipc.open_file(source).schema)
         reader = pa.ipc.open_file(source, options=options)
         for i in range(reader.num_record_batches):
             yield reader.get_batch(i)
 
 
-def _parquet(path: Path, names: list[str]) -> Iterator[pa.RecordBatch]:
+def _parquet(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.RecordBatch]:
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        _check_schema(path, file.schema_arrow)
+        _check_schema(path, schema, file.schema_arrow)
         yield from file.iter_batches(batch_size=1024, columns=names)
 
 
-def read_shard(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+def read_shard(path: Path, schema: RowSchema, columns: Sequence[str] | None = None) -> pa.Table:
     """A whole shard as a table (see `iter_batches`)."""
-    names = SCHEMA.names if columns is None else list(columns)
-    return pa.Table.from_batches(iter_batches(path, columns), schema=pa.schema([SCHEMA.field(name) for name in names]))
+    whole = schema.columns
+    wanted = whole if columns is None else pa.schema([whole.field(name) for name in columns])
+    return pa.Table.from_batches(iter_batches(path, schema, columns), schema=wanted)
 
 
-def check_keys(path: Path, batch: pa.RecordBatch) -> None:
+def check_keys(path: Path, schema: RowSchema, batch: pa.RecordBatch) -> None:
     """CorruptShardError when a key column holds a null."""
-    for name in KEY_COLUMNS:
+    for name in schema.key:
         if batch.column(name).null_count:
             raise CorruptShardError(_corrupt(path, f"its key column {name!r} has rows without a value"))
 

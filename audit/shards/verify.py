@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from audit.errors import ShardError
-from audit.records import OutcomeKey
-from audit.shards.keys import KeySet, digests_of_keys
+from audit.shards.keys import KeySet
 from audit.shards.read import CorruptShard, RunScan, scan_run
+from audit.shards.schema import RowSchema
 from audit.shards.shard_file import ShardInfo
 from audit.shards.write import keep_rows
-
-_STEP = 1 << 16  # keys looked up at a time
-_SHOWN = 20  # missing keys that a report names
 
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What a run holds against what it should, in rows. `missing_keys`: the first 20, where keys were given."""
+    """What a run holds against what it should, in rows."""
 
     rows: int
     expected: int
     missing: int
     unexpected: int
     duplicates_removed: int
-    missing_keys: tuple[OutcomeKey, ...]
     corrupt: tuple[CorruptShard, ...]
     shards: tuple[ShardInfo, ...]
 
@@ -41,60 +35,34 @@ class VerifyReport:
         """ShardError when rows are missing or do not belong to the run."""
         if self.complete:
             return
-        named = f" Missing, for example: {self.missing_keys[0]}." if self.missing_keys else ""
         raise ShardError(
             f"The run holds {self.rows} rows where {self.expected} were expected: {self.missing} missing, "
-            f"{self.unexpected} that no question and setting of this run asks for.{named} Type the same command "
+            f"{self.unexpected} that no question and setting of this run asks for. Type the same command "
             f"again: it runs what is missing."
         )
 
 
-def verify_run(run_dir: Path | str, expected: int | KeySet | Iterable[OutcomeKey], attempt: str) -> VerifyReport:
+def verify_run(run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt: str) -> VerifyReport:
     """Compare a run with what it should hold, after removing rows whose key is also in an older shard.
 
-    expected: how many rows, or their keys (each once), or a KeySet (`KeySet.of(digest_grid(...))`).
+    expected: the keys that it should hold (`KeySet.of(digest_grid(...))`).
     Damaged shards are moved to quarantine and their rows counted as missing.
     """
     run_dir = Path(run_dir)
-    scan = scan_run(run_dir)
+    scan = scan_run(run_dir, schema)
     corrupt, removed = scan.corrupt, scan.duplicates
     if removed:
-        _remove_duplicates(run_dir, scan, attempt)
-        scan = scan_run(run_dir)
+        _remove_duplicates(run_dir, schema, scan, attempt)
+        scan = scan_run(run_dir, schema)
         corrupt += scan.corrupt
         if scan.duplicates:
             raise ShardError(f"{scan.duplicates} keys of {run_dir} occur twice again: does another driver write there?")
-    named: tuple[OutcomeKey, ...] = ()
-    if isinstance(expected, int):
-        count, missing, unexpected = expected, max(0, expected - scan.rows), max(0, scan.rows - expected)
-    else:
-        if isinstance(expected, KeySet):
-            wanted = expected
-        else:
-            wanted, named = _collect(expected, scan.done)
-        count = len(wanted)
-        missing = count - int(scan.done.contains(wanted.digests()).sum())
-        unexpected = scan.rows - int(wanted.contains(scan.done.digests()).sum())
-    return VerifyReport(scan.rows, count, missing, unexpected, removed, named, corrupt, scan.shards)
+    missing = len(expected) - int(scan.done.contains(expected.digests()).sum())
+    unexpected = scan.rows - int(expected.contains(scan.done.digests()).sum())
+    return VerifyReport(scan.rows, len(expected), missing, unexpected, removed, corrupt, scan.shards)
 
 
-def _collect(keys: Iterable[OutcomeKey], done: KeySet) -> tuple[KeySet, tuple[OutcomeKey, ...]]:
-    parts = [np.zeros((0, 2), dtype=np.uint64)]
-    missing: list[OutcomeKey] = []
-    rest = iter(keys)
-    while step := list(islice(rest, _STEP)):
-        parts.append(digests_of_keys(step))
-        if len(missing) < _SHOWN:
-            absent = np.flatnonzero(~done.contains(parts[-1]))
-            missing += [step[i] for i in absent[: _SHOWN - len(missing)]]
-    every = np.concatenate(parts)
-    wanted = KeySet.of(every)
-    if len(wanted) != len(every):
-        raise ShardError(f"{len(every) - len(wanted)} expected keys are listed twice: question ids must be unique.")
-    return wanted, tuple(missing)
-
-
-def _remove_duplicates(run_dir: Path, scan: RunScan, attempt: str) -> None:
+def _remove_duplicates(run_dir: Path, schema: RowSchema, scan: RunScan, attempt: str) -> None:
     """Of the rows with one key, the first row of the oldest shard stays."""
     ages = [(info.path.stat().st_mtime_ns, info.path.name) for info in scan.shards]
     rank = np.empty(len(ages), dtype=np.int64)
@@ -104,4 +72,4 @@ def _remove_duplicates(run_dir: Path, scan: RunScan, attempt: str) -> None:
     again = np.zeros(scan.rows, dtype=bool)
     again[order[1:]] = (hi[order[1:]] == hi[order[:-1]]) & (lo[order[1:]] == lo[order[:-1]])
     for shard in np.unique(scan.shard_of[again]):
-        keep_rows(run_dir, scan.shards[shard].path, ~again[scan.shard_of == shard], attempt)
+        keep_rows(run_dir, scan.shards[shard].path, schema, ~again[scan.shard_of == shard], attempt)

@@ -17,7 +17,7 @@ from audit.records import OutcomeKey
 from audit.shards.attempt import as_attempt, check_attempt
 from audit.shards.files import SHARDS, disk_error, sync_folder, write_file
 from audit.shards.keys import Digests, digests_of_keys, digests_of_table
-from audit.shards.schema import KEY_COLUMNS, SCHEMA
+from audit.shards.schema import RowSchema
 from audit.shards.shard_file import FORMATS, ShardInfo, read_shard
 
 BATCH_ROWS = 1024  # rows of a record batch: the unit a reader holds in memory
@@ -45,16 +45,18 @@ def _name(models: set[str], digests: Digests, format: str) -> str:
     return f"{safe}-{digest}{FORMATS[format]}"
 
 
-def write_shard(run_dir: Path | str, table: pa.Table, *, attempt: str, format: str = "arrow") -> ShardInfo:
-    """Write one table of SCHEMA as RUN_DIR/shards/<shard_name>; whole or not at all, on disk when this returns.
+def write_shard(
+    run_dir: Path | str, table: pa.Table, schema: RowSchema, *, attempt: str, format: str = "arrow"
+) -> ShardInfo:
+    """Write one table of `schema` as RUN_DIR/shards/<shard_name>; whole or not at all, on disk when this returns.
 
-    Raises ShardError when the table is not of SCHEMA, has no row, has a key twice, when `attempt` was superseded, or
-    when the disk refuses. Then no partial file is left and what was there before is unchanged.
+    Raises ShardError when the table is not of the schema, has no row, has a key twice, when `attempt` was superseded,
+    or when the disk refuses. Then no partial file is left and what was there before is unchanged.
     """
     run_dir = Path(run_dir)
-    table = _checked(table)
-    digests = digests_of_table(table)
-    _no_duplicates(table, digests)
+    table = _checked(table, schema)
+    digests = digests_of_table(table, schema)
+    _no_duplicates(table, schema, digests)
     name = _name(set(table.column("model").unique().to_pylist()), digests, format)
     return store_table(run_dir, run_dir / SHARDS / name, table, attempt)
 
@@ -67,10 +69,10 @@ def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> Sha
     return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest(), len(data))
 
 
-def keep_rows(run_dir: Path, path: Path, keep: NDArray[np.bool_], attempt: str) -> ShardInfo | None:
+def keep_rows(run_dir: Path, path: Path, schema: RowSchema, keep: NDArray[np.bool_], attempt: str) -> ShardInfo | None:
     """Rewrite a shard with the rows of mask `keep` (rows,); None when no row is left and the file is removed."""
     if keep.any():
-        return store_table(run_dir, path, read_shard(path).filter(pa.array(keep)), attempt)
+        return store_table(run_dir, path, read_shard(path, schema).filter(pa.array(keep)), attempt)
     with as_attempt(run_dir, attempt):
         try:
             path.unlink()
@@ -80,32 +82,33 @@ def keep_rows(run_dir: Path, path: Path, keep: NDArray[np.bool_], attempt: str) 
     return None
 
 
-def _checked(table: pa.Table) -> pa.Table:
-    missing = [name for name in SCHEMA.names if name not in table.schema.names]
-    extra = [name for name in table.schema.names if name not in SCHEMA.names]
+def _checked(table: pa.Table, schema: RowSchema) -> pa.Table:
+    names = schema.columns.names
+    missing = [name for name in names if name not in table.schema.names]
+    extra = [name for name in table.schema.names if name not in names]
     if missing or extra:
         raise ShardError(
-            f"A shard holds exactly the columns of audit.shards.schema. Missing: {missing}; not known: {extra}. "
-            f"outcomes_to_table(outcomes) makes such a table."
+            f"A shard of audit {schema.audit} holds exactly its columns. Missing: {missing}; not known: {extra}. "
+            f"rows_to_table(rows, schema) makes such a table."
         )
     if not table.num_rows:
         raise ShardError("A shard needs at least one row; this table has none. Skip the chunk instead of writing it.")
     try:
-        table = table.select(SCHEMA.names).cast(SCHEMA)
+        table = table.select(names).cast(schema.columns)
     except (pa.ArrowException, ValueError) as error:
-        raise ShardError(f"A column has another type than audit.shards.schema says: {error}.") from error
-    for name in KEY_COLUMNS:
+        raise ShardError(f"A column has another type than the row schema says: {error}.") from error
+    for name in schema.key:
         if table.column(name).null_count:
             nulls = table.column(name).null_count
             raise ShardError(f"Key column {name!r} is null in {nulls} rows; every row needs a key.")
     return table
 
 
-def _no_duplicates(table: pa.Table, digests: Digests) -> None:
+def _no_duplicates(table: pa.Table, schema: RowSchema, digests: Digests) -> None:
     _, first, counts = np.unique(digests, axis=0, return_index=True, return_counts=True)
     twice = first[counts > 1]
     if len(twice):
-        row = {name: table.column(name)[int(twice.min())].as_py() for name in KEY_COLUMNS}
+        row = {name: table.column(name)[int(twice.min())].as_py() for name in schema.key}
         raise ShardError(f"{len(twice)} keys occur more than once in one shard, such as {row}. A key is written once.")
 
 

@@ -15,7 +15,7 @@ from scipy import stats
 from scipy.special import logit
 
 from audit.errors import DataError
-from audit.records import Arm, Setting
+from audit.records import Setting
 from audit.statistics.mcnemar import Alternative, mcnemar_exact
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray
 from audit.statistics.permutation import can_reject, max_statistic_exchange
@@ -29,6 +29,7 @@ from audit.statistics.resampling import (
 )
 from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
 from audit.statistics.values import Unparsed, average, is_binary, replicates_of, settings_values, to_values
+from audit.sweep.design import Arm
 
 Test = Literal["mcnemar_exact", "exchange", "bootstrap_t"]
 
@@ -179,7 +180,7 @@ def contrast(
     if keep.shape != (cell.n,):
         raise DataError(f"A mask of items has shape {keep.shape}; expected ({cell.n},), one flag an item.")
     runs = [to_values(np.stack([cell.row(s) for s in part]), unparsed)[:, keep] for part in (a, b)]
-    replicates = all(len({(s.arm, s.routers) for s in part}) == 1 for part in (a, b))
+    replicates = all(len({(s.arm, s.level) for s in part}) == 1 for part in (a, b))
     return contrast_values(
         average(runs[0]),
         average(runs[1]),

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.records import Arm
 from audit.statistics.contrasts import paired_test
 from audit.statistics.paired import CellOutcomes, FloatArray
 from audit.statistics.permutation import max_statistic_permutation
 from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.values import replicates_of, to_values
+from audit.sweep.design import Arm
 
 ALPHA = 0.05
 

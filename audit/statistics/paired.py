@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.errors import DataError
-from audit.records import Arm, Setting
+from audit.records import Setting
+from audit.sweep.design import Arm
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

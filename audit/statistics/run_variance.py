@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, stats
 
-from audit.records import Arm, Setting
+from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, FloatArray
 from audit.statistics.values import to_values
+from audit.sweep.design import Arm
 
 TREND_MIN = 4  # router counts of the ensemble control from which a straight line over r is taken out, not only the mean
 
@@ -65,15 +66,15 @@ def run_contrasts(cell: CellOutcomes) -> RunContrasts:
     audit looks for. Runs that repeat another answer for answer tell nothing and are counted once.
     """
     groups: list[tuple[list[Setting], FloatArray]] = []
-    by_setting: dict[tuple[Arm, int], list[Setting]] = {}
+    by_setting: dict[tuple[str, int], list[Setting]] = {}
     for s in cell.settings:
-        by_setting.setdefault((s.arm, s.routers), []).append(s)
-    ensemble = [s for s in cell.settings if s.arm == Arm.FORWARD_FULL and s.routers > 1]
+        by_setting.setdefault((s.arm, s.level), []).append(s)
+    ensemble = [s for s in cell.settings if s.arm == Arm.FORWARD_FULL and s.level > 1]
     for (arm, routers), settings in by_setting.items():
         if not (arm == Arm.FORWARD_FULL and routers > 1):
             groups.append((settings, np.ones((len(settings), 1))))
     if ensemble:
-        r = np.array([s.routers for s in ensemble], dtype=float)
+        r = np.array([s.level for s in ensemble], dtype=float)
         line = [np.ones_like(r), r] if np.unique(r).size >= TREND_MIN else [np.ones_like(r)]
         groups.append((ensemble, np.stack(line, axis=1)))
     squares, sampling = [np.zeros(0)], [np.zeros(0)]

@@ -16,8 +16,9 @@ from typing import Literal
 import numpy as np
 
 from audit.errors import DataError
-from audit.records import Arm, Setting
+from audit.records import Setting
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
+from audit.sweep.design import Arm
 
 Unparsed = Literal["left_out", "wrong", "right"]
 
@@ -101,12 +102,12 @@ def runs_of(cell: CellOutcomes, arm: Arm, routers: Sequence[int], unparsed: Unpa
 
 def replicates_of(cell: CellOutcomes, arm: Arm, routers: int) -> tuple[Setting, ...]:
     """The settings that repeat one arm and router count, by replicate; empty when it was not run."""
-    return tuple(s for s in cell.settings if s.arm == arm and s.routers == routers)
+    return tuple(s for s in cell.settings if s.arm == arm and s.level == routers)
 
 
 def router_counts(cell: CellOutcomes, arm: Arm) -> tuple[int, ...]:
     """The router counts that an arm was run with, rising."""
-    return tuple(sorted({s.routers for s in cell.settings_of(arm)}))
+    return tuple(sorted({s.level for s in cell.settings_of(arm)}))
 
 
 def sweep_of(
@@ -129,7 +130,7 @@ def sweep_of(
     if not base or not counts:
         raise DataError(
             f"{cell.model} on {cell.benchmark} cannot be compared: needs {baseline} and {arm}, "
-            f"was run under {sorted({(s.arm.value, s.routers) for s in cell.settings})}."
+            f"was run under {sorted({(s.arm, s.level) for s in cell.settings})}."
         )
     return Sweep(
         model=cell.model,

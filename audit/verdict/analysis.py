@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from audit.errors import DataError
-from audit.records import Arm, Outcome, Setting
+from audit.records import Setting
 from audit.statistics.chance import chance_level
 from audit.statistics.hypotheses import (
     HypothesisResult,
@@ -31,6 +31,8 @@ from audit.statistics.paper import model_summary, router_summary, setting_rows
 from audit.statistics.permutation import can_reject
 from audit.statistics.run_variance import RunVariance, pooled_run_variance, run_contrasts
 from audit.statistics.values import Sweep, replicates_of, router_counts, sweep_of
+from audit.sweep.columns import Outcome
+from audit.sweep.design import Arm
 from audit.synthetic import outcome_columns
 from audit.verdict import words
 from audit.verdict.calibrated import nearest
@@ -206,7 +208,7 @@ def _cell_verdict(
     score = None
     if evidence:
         score = evidence.clean_accuracy if evidence.direct_accuracy is None else evidence.direct_accuracy
-    noisy = tuple(sorted({s.routers for s in cell.settings_of(Arm.NOISY_REWRITE)}))
+    noisy = tuple(sorted({s.level for s in cell.settings_of(Arm.NOISY_REWRITE)}))
     design: Calibration | None = None
     if evidence is not None:
         design = nearest(

@@ -17,7 +17,6 @@ import numpy as np
 from scipy import stats
 
 from audit.errors import DataError
-from audit.records import Arm
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
 from audit.statistics.permutation import can_reject, max_statistic_exchange
@@ -25,6 +24,7 @@ from audit.statistics.power import discordance_of
 from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, expansion
 from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
 from audit.statistics.values import Unparsed, average, replicates_of, router_counts, runs_of
+from audit.sweep.design import Arm
 
 CONFIDENCE = 0.95
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.records import Arm
 from audit.statistics.paired import CellOutcomes, IntArray, State
+from audit.sweep.design import Arm
 from audit.verdict import gates
 from audit.verdict.result import Gate, SelfTest, Status
 from audit.verdict.texts import TextMeasures, TextRow, measure_texts
@@ -31,13 +31,13 @@ class Row:
     model: str
     benchmark: str
     question_id: str
-    arm: Arm
+    arm: str
     routers: int
     replicate: int
     question: str
     options: tuple[str, ...]
     router_messages: tuple[str, ...]
-    worker_prompt: str
+    prompt: str
     gold: int
     options_shown: bool
 
@@ -116,7 +116,7 @@ def _baseline_guessed(cell: CellOutcomes, thresholds: Thresholds, before: Gate, 
     fault = "clean baseline replaced by guesses"
     if before.status != Status.PASS:
         return _result(cell, fault, before, None)
-    seen = [k for k, s in enumerate(cell.settings) if s.routers <= 1 and s.arm in (Arm.DIRECT, Arm.FORWARD_FULL)]
+    seen = [k for k, s in enumerate(cell.settings) if s.level <= 1 and s.arm in (Arm.DIRECT, Arm.FORWARD_FULL)]
     clean = [cell.settings[k].arm == Arm.FORWARD_FULL for k in seen]
     part = replace(cell, settings=tuple(cell.settings[k] for k in seen), state=cell.state[seen])  # what the gate reads
     passed, numbers = 0, []
@@ -166,9 +166,7 @@ class _CleanSent:
             r for r in rows if r.model == self.model and r.benchmark == self.benchmark and r.question_id in self.ids
         ]
         clean = {
-            r.question_id: r.worker_prompt
-            for r in mine
-            if r.arm == Arm.FORWARD_FULL and r.routers == 1 and r.replicate == 0
+            r.question_id: r.prompt for r in mine if r.arm == Arm.FORWARD_FULL and r.routers == 1 and r.replicate == 0
         }
         for r in mine:
             noisy = r.arm == Arm.NOISY_REWRITE
@@ -182,7 +180,7 @@ class _CleanSent:
                 r.question,
                 tuple(r.options),
                 tuple(r.router_messages),
-                clean.get(r.question_id, r.worker_prompt) if noisy else r.worker_prompt,
+                clean.get(r.question_id, r.prompt) if noisy else r.prompt,
                 r.gold,
                 r.options_shown,
             )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
-from audit.records import Arm
+from audit.sweep.design import Arm
 
 STEM_KEPT_SHARE = 0.8  # of the stem's words that a message must hold to have transmitted it
 OPTION_KEPT_SHARE = 0.8  # of an option's words, when it is not there word for word
@@ -43,7 +43,7 @@ _LETTER_LAST = re.compile(r"(?:^|\s)[(\[\"'*]*([A-J])[)\].,:;*\"']*$")
 
 
 class TextRow(Protocol):
-    """The part of `records.Outcome` that the measures read; an Outcome is one."""
+    """The part of `sweep.columns.Outcome` that the measures read; an Outcome is one."""
 
     @property
     def model(self) -> str: ...
@@ -52,7 +52,7 @@ class TextRow(Protocol):
     @property
     def question_id(self) -> str: ...
     @property
-    def arm(self) -> Arm: ...
+    def arm(self) -> str: ...
     @property
     def routers(self) -> int: ...
     @property
@@ -64,7 +64,7 @@ class TextRow(Protocol):
     @property
     def router_messages(self) -> Sequence[str]: ...
     @property
-    def worker_prompt(self) -> str: ...
+    def prompt(self) -> str: ...
     @property
     def gold(self) -> int: ...
     @property
@@ -225,7 +225,7 @@ def measure_texts(rows: Iterable[TextRow]) -> dict[tuple[str, str], TextMeasures
     for row in rows:
         if row.arm == Arm.FORWARD_FULL and row.routers == 1 and row.replicate == 0:
             texts = frozenset(normalise(m) for m in row.router_messages)
-            clean[row.model, row.benchmark, row.question_id] = (normalise(row.worker_prompt), texts)
+            clean[row.model, row.benchmark, row.question_id] = (normalise(row.prompt), texts)
     tallies: dict[tuple[str, str], _Tally] = {}
     for row in rows:
         tally = tallies.setdefault((row.model, row.benchmark), _Tally())
@@ -271,7 +271,7 @@ def _count_clean(row: TextRow, tally: _Tally) -> None:
 
 
 def _count_noisy(row: TextRow, tally: _Tally, clean: tuple[str, frozenset[str]] | None) -> None:
-    sent = normalise(row.worker_prompt)
+    sent = normalise(row.prompt)
     original = normalise("\n".join([row.question, *(row.options if row.options_shown else ())]))
     messages = [normalise(m) for m in row.router_messages]
     arrived = [m for m in messages if m and m in sent]

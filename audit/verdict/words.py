@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from audit.records import Arm
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.run_variance import RunVariance
 from audit.statistics.values import replicates_of
+from audit.sweep.design import Arm
 from audit.verdict.decide import Decision
 from audit.verdict.evidence import Evidence
 from audit.verdict.result import Contrast, Verdict, points
@@ -123,8 +123,8 @@ def controls(cell: CellOutcomes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if not replicates_of(cell, Arm.DIRECT, 0):
         missing.append("direct: the original question without a router")
         open_.append("that a clean router which loses part of the question lowered the baseline and made the gain")
-    noisy = {s.routers for s in cell.settings_of(Arm.NOISY_REWRITE)}
-    ensemble = {s.routers for s in cell.settings_of(Arm.FORWARD_FULL)} - {1}
+    noisy = {s.level for s in cell.settings_of(Arm.NOISY_REWRITE)}
+    ensemble = {s.level for s in cell.settings_of(Arm.FORWARD_FULL)} - {1}
     absent = sorted(r for r in noisy - ensemble if r > 1)
     if absent:
         runs = f"for r={', '.join(map(str, absent))}" if ensemble else "at any r"

@@ -11,9 +11,10 @@ from typing import Any
 import panels
 import pytest
 
-from audit.records import Arm
 from audit.report.build import write_report
 from audit.shards.read import load_cells
+from audit.sweep.columns import SCHEMA
+from audit.sweep.design import Arm
 
 pytestmark = pytest.mark.browser
 
@@ -23,7 +24,7 @@ OPEN_LIMIT_S = 10
 
 def _report(folder: Path, outcomes: list[Any], **options: Any) -> Path:
     run = panels.run_of(folder / "run", outcomes)
-    write_report([run], folder / "report", panels.verdict_of([run], seed=1), load_cells(run), seed=1, **options)
+    write_report([run], folder / "report", panels.verdict_of([run], seed=1), load_cells(run, SCHEMA), seed=1, **options)
     return folder / "report" / "report.html"
 
 
@@ -148,7 +149,7 @@ def test_filters_show_what_they_say(browser: Any, panel: Path) -> None:
     browser.execute_script("document.getElementById('clear').click()")
     needle = outcomes[0].question_id
     assert _search(browser, needle.upper()) == sum(
-        any(needle in t for t in (o.question_id, o.question, o.worker_prompt)) for o in outcomes
+        any(needle in t for t in (o.question_id, o.question, o.prompt)) for o in outcomes
     )
     assert _search(browser, "no such words anywhere") == 0
     assert "No answer fits" in browser.execute_script("return document.getElementById('rows').textContent")
@@ -164,7 +165,7 @@ def test_a_line_opens_by_keyboard_and_shows_everything(browser: Any, panel: Path
     o = next(
         o for o in panels.outcomes_of(3, 25) if o.model == "model-00" and o.arm == Arm.NOISY_REWRITE and o.routers == 3
     )
-    for text in (o.question, *o.options, *o.router_messages, o.worker_prompt, o.response):
+    for text in (o.question, *o.options, *o.router_messages, o.prompt, o.response):
         assert text in detail
     assert "right answer" in detail
     assert browser.execute_script("return document.querySelectorAll('#rows .chips button').length") == 8

@@ -17,8 +17,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 from paths import RAY, ROOT
 
-from audit.config import CONF_DIR, register
-from audit.sweep import run_config
+from audit.config import CONF_DIR
+from audit.sweep.__main__ import run_config
+from audit.sweep.config import register
 
 _PORT, _DASHBOARD, _METRICS = 46379, 48265, 48266
 

@@ -72,7 +72,7 @@ def test_a_killed_run_is_reported_as_incomplete_until_it_is_complete(command, ca
     assert gate([str(run.run_dir)]) in (0, 3, 4)
 
 
-@pytest.mark.parametrize("stage", ["RouteStage", "AnswerStage"])
+@pytest.mark.parametrize("stage", ["PrepareStage", "AnswerStage"])
 def test_a_ray_worker_is_killed(cluster, command, stage):
     run = command(*SWEEP)
     run.wait_for_shards(3)

@@ -7,12 +7,15 @@ import time
 import pytest
 from hydra import compose, initialize_config_dir
 
-from audit.config import CONF_DIR, design_of, from_hydra, protocol_of, register
+from audit.audits import Sampling, Work
+from audit.config import CONF_DIR, protocol_of
 from audit.errors import ShardError
 from audit.prompting.templates import load_protocol
 from audit.records import Reading
 from audit.runtime.pipeline import ChunkRun
-from audit.runtime.stages import Sampling, StageContext
+from audit.runtime.stages import StageContext
+from audit.sweep.audit import SWEEP
+from audit.sweep.config import design_of, from_hydra, register
 
 
 def test_a_run_directory_that_a_node_does_not_see_is_named(driver, tmp_path):
@@ -20,23 +23,26 @@ def test_a_run_directory_that_a_node_does_not_see_is_named(driver, tmp_path):
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         config = from_hydra(compose("sweep", ["model=scripted"]))
     context = StageContext(
+        audit=SWEEP,
+        work=Work(
+            design=design_of(config),
+            protocol=load_protocol(protocol_of(config, config.model["scripted"]), SWEEP.templates),
+            model="scripted",
+            reading=Reading.LETTER,
+            preparing=Sampling(8, 0.0, 1.0),
+            answering=Sampling(8, 0.0, 1.0),
+            seed=1,
+        ),
         run_dir=str(tmp_path),
         questions_path=str(tmp_path / "questions.arrow"),
         tasks_path=str(tmp_path / "absent.npy"),
         attempt="a",
         store_format="arrow",
         tasks_per_chunk=1,
-        design=design_of(config),
-        protocol=load_protocol(protocol_of(config, config.model["scripted"])),
-        model="scripted",
         model_revision="scripted",
-        reading=Reading.LETTER,
         option_normalisation="token",
-        router=Sampling(8, 0.0, 1.0),
-        worker=Sampling(8, 0.0, 1.0),
-        seed=1,
-        router_engines=(),
-        worker_engines=(),
+        preparing_engines=(),
+        answering_engines=(),
     )
     run = ChunkRun(context, n_tasks=1, chunks_in_flight=1, load_timeout_s=60)
     expected = r"absent.npy cannot be read .*every node shares"

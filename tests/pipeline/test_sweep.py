@@ -8,9 +8,13 @@ import pyarrow.dataset as ds
 import pytest
 from pipeline_helpers import keys_of, rows_of
 
+from audit.errors import ConfigError
 from audit.gate import main as gate
+from audit.report.__main__ import analysis_options
+from audit.report.__main__ import main as rebuild
 from audit.report.build import build_report
-from audit.shards.schema import SCHEMA
+from audit.shards.manifest import Manifest
+from audit.sweep.columns import SCHEMA
 
 
 def test_a_sweep_writes_every_key_once_and_documents_itself(nested_run):
@@ -19,7 +23,7 @@ def test_a_sweep_writes_every_key_once_and_documents_itself(nested_run):
     keys = keys_of(run.run_dir)
     assert len(keys) == len(set(keys)) == 30 * 8
     table = ds.dataset(run.run_dir / "shards", format="ipc").to_table()
-    assert table.schema.names == SCHEMA.names
+    assert table.schema.names == SCHEMA.columns.names
     manifest = json.loads((run.run_dir / "manifest.json").read_text())
     assert manifest["status"] == "finished"
     assert sum(s["rows"] for s in manifest["shards"]) == 240
@@ -33,9 +37,9 @@ def test_the_worker_is_sent_nothing_of_the_question_that_no_message_holds(indepe
     seen = 0
     for row in rows_of(independent_run.run_dir):
         if row["arm"] == "direct":
-            assert row["question"] in row["worker_prompt"]
+            assert row["question"] in row["prompt"]
             continue
-        rest = row["worker_prompt"]
+        rest = row["prompt"]
         for message in row["router_messages"]:
             assert message in rest  # the worker does see every message whole
             rest = rest.replace(message, "", 1)
@@ -52,7 +56,7 @@ def test_nested_draws_share_messages_and_prompt_prefixes(nested_run):
         if r > 1:
             shorter = rows[question_id, r - 1]
             assert row["router_messages"][:-1] == shorter["router_messages"]
-            assert row["worker_prompt"].startswith(shorter["worker_prompt"].rstrip())
+            assert row["prompt"].startswith(shorter["prompt"].rstrip())
     one = next(iter(rows))[0]
     assert len(set(rows[one, 3]["router_messages"])) > 1  # routers differ by their seeds
 
@@ -147,3 +151,27 @@ def test_the_same_command_again_finds_all_done_and_another_is_refused(sweep):
     assert other.code == 1
     assert "another configuration" in other.out and "n: 10 there, 11 now" in other.out
     assert len(keys_of(first.run_dir)) == 40
+
+
+def test_a_rebuilt_report_judges_as_the_run_did(sweep, tmp_path):
+    """Seed, thresholds and control benchmark come from the manifest: the same verdict.json, to the byte."""
+    run = sweep("r=1..2", "n=20", "verdict.alpha=0.01", "seed=7", "report=true")
+    assert run.code == 0, run.out
+    verdict = run.run_dir / "report" / "verdict.json"
+    before = verdict.read_bytes()
+    assert json.loads(before)["thresholds"]["alpha"] == 0.01
+    verdict.unlink()
+    assert rebuild([str(run.run_dir)]) == 0
+    assert verdict.read_bytes() == before
+    assert rebuild([str(run.run_dir), "--seed", "8", "--out", str(tmp_path / "other")]) == 0
+    assert (tmp_path / "other" / "verdict.json").read_bytes() != before  # so the seed does reach it
+
+
+def test_runs_that_were_judged_differently_are_no_panel_by_accident(tmp_path):
+    for name, alpha in (("a", 0.05), ("b", 0.01)):
+        (tmp_path / name).mkdir()
+        Manifest("f", {}, analysis={"seed": 42, "thresholds": {"alpha": alpha}}).save(tmp_path / name)
+    runs = [tmp_path / "a", tmp_path / "b"]
+    assert analysis_options(runs[:1], {"seed": None}).keys() == {"seed", "thresholds"}
+    with pytest.raises(ConfigError, match="judged with different thresholds"):
+        analysis_options(runs, {"seed": None})

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from audit.config import load_model_config
+from audit.engines.weights import local_path, resolve_weights
 from audit.records import Generation, GenerationRequest
-from audit.runtime.weights import local_path, resolve_weights
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,10 +18,10 @@ from typing import TypeVar
 
 import pytest
 
+from audit.engines.openai_config import EndpointConfig, OpenAIConfig, RetryConfig
+from audit.engines.openai_engine import OpenAIEngine
 from audit.errors import EndpointAuthError, EngineLoadError
-from audit.records import Arm, FinishReason, GenerationRequest, Role
-from audit.runtime.engines.openai_config import EndpointConfig, OpenAIConfig, RetryConfig
-from audit.runtime.engines.openai_engine import OpenAIEngine
+from audit.records import FinishReason, GenerationRequest
 
 pytestmark = pytest.mark.real
 
@@ -106,7 +106,7 @@ def with_engine(
 
 
 def ask(prompt: str, **kwargs: object) -> GenerationRequest:
-    return GenerationRequest(prompt, prompt, Role.WORKER, Arm.DIRECT, 0, seed=11, **kwargs)  # type: ignore[arg-type]
+    return GenerationRequest(prompt, affinity=prompt, label="direct/0", seed=11, **kwargs)  # type: ignore[arg-type]
 
 
 async def _started(engine: OpenAIEngine) -> str:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from audit.records import Arm, FinishReason, GenerationRequest, Role
+from audit.records import FinishReason, GenerationRequest
 
 PROMPTS = (
     "What is the capital of France? Reply with the right option only.",
@@ -21,9 +21,7 @@ OPTIONS = (
 
 
 def request(prompt: str, **fields) -> GenerationRequest:
-    return GenerationRequest(
-        prompt=prompt, question_id="q", role=Role.WORKER, arm=Arm.DIRECT, routers=0, **{"seed": 1, **fields}
-    )
+    return GenerationRequest(prompt=prompt, affinity="q", label="direct/0", **{"seed": 1, **fields})
 
 
 @pytest.fixture(scope="module")

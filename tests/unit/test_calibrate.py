@@ -20,8 +20,9 @@ from audit.calibrate import (
     outcomes,
     worlds_markdown,
 )
-from audit.records import Arm, Setting
+from audit.records import Setting
 from audit.simulation import Design, World, simulate
+from audit.sweep.design import Arm
 from audit.verdict.calibrated import nearest
 
 SMALL = Design(n=100, routers=3)
@@ -158,9 +159,10 @@ def test_bad_arguments_are_told(arguments: list[str], message: str, capsys: pyte
 
 
 def test_a_finished_run_gives_its_own_design(tmp_path: Path) -> None:
+    from outcome_tables import outcomes_to_table
+
     from audit.calibrate import observed_design
-    from audit.records import Outcome
-    from audit.shards.convert import outcomes_to_table
+    from audit.sweep.columns import Outcome
     from audit.synthetic import synthetic_outcomes
 
     write = pytest.importorskip("pyarrow.ipc").new_file

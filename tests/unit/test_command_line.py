@@ -10,6 +10,7 @@ import pytest
 
 from audit.command_line import hydra_arguments
 from audit.errors import ConfigError
+from audit.sweep.config import SweepConfig
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ from audit.errors import ConfigError
     ],
 )
 def test_r_may_be_a_bare_list_and_nothing_else_is_changed(typed: str, read: str) -> None:
-    assert hydra_arguments(["n=20", typed]) == ["n=20", read]
+    assert hydra_arguments(["n=20", typed], SweepConfig) == ["n=20", read]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_r_may_be_a_bare_list_and_nothing_else_is_changed(typed: str, read: str)
 )
 def test_several_jobs_are_refused_with_the_spelling_that_works(typed: list[str], instead: str) -> None:
     with pytest.raises(ConfigError, match="one command is one job") as error:
-        hydra_arguments(typed)
+        hydra_arguments(typed, SweepConfig)
     assert instead in str(error.value)
 
 
@@ -62,9 +63,9 @@ def test_several_jobs_are_refused_with_the_spelling_that_works(typed: list[str],
 )
 def test_an_unknown_key_is_not_met_with_the_advice_to_add_a_plus(typed: str, near: str) -> None:
     with pytest.raises(ConfigError, match="Unknown key") as error:
-        hydra_arguments([typed])
+        hydra_arguments([typed], SweepConfig)
     assert f"Did you mean {near}?" in str(error.value)
-    assert hydra_arguments([typed, "--config-dir=mine"])  # a configuration of one's own may have more
+    assert hydra_arguments([typed, "--config-dir=mine"], SweepConfig)  # a configuration of one's own may have more
 
 
 def command(name: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -7,21 +7,13 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf.errors import OmegaConfBaseException
 
-from audit.config import (
-    CONF_DIR,
-    DECIDED_ENGINE_ARGS,
-    ModelConfig,
-    SweepConfig,
-    design_of,
-    from_hydra,
-    known_models,
-    protocol_of,
-    reading_of,
-    register,
-)
+from audit.config import CONF_DIR, known_models, protocol_of, reading_of
+from audit.engines.config import DECIDED_ENGINE_ARGS, ModelConfig
+from audit.engines.vllm_engine import engine_args
 from audit.errors import ConfigError
-from audit.records import Draws, Reading
-from audit.runtime.engines.vllm_engine import engine_args
+from audit.records import Reading
+from audit.sweep.config import SweepConfig, design_of, from_hydra, register
+from audit.sweep.design import Draws
 
 
 def config(*overrides: str) -> SweepConfig:
@@ -34,7 +26,7 @@ def test_the_default_is_the_papers_sweep_of_the_embedded_model():
     default = config()
     assert list(default.model) == ["smollm2_135m"]
     assert default.seed == 42 and default.n == 100
-    assert design_of(default).draws == Draws.INDEPENDENT
+    assert design_of(default).kind == Draws.INDEPENDENT
     assert reading_of(default, default.model["smollm2_135m"]) == Reading.OPTION_TEXT
 
 
@@ -75,6 +67,8 @@ def test_several_models_in_one_job():
         (["model.smollm2_135m.load_timeout_s=0"], "Invalid load_timeout_s"),
         (["model.smollm2_135m.router.temperature=-0.1"], "Invalid router.temperature"),
         (["model.smollm2_135m.worker.top_p=0"], "Invalid worker.top_p"),
+        (["verdict.alpha=2"], "Threshold alpha is 2"),
+        (["+verdict.alfa=0.1"], "Did you mean 'alpha'?"),
         (["cluster.chunks_in_flight=0"], "Invalid cluster.chunks_in_flight"),
     ],
 )

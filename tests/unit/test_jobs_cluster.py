@@ -279,7 +279,8 @@ def test_the_sweeps_are_found() -> None:
 def test_every_sweep_that_is_written_down_is_a_valid_configuration(overrides: list[str]) -> None:
     from hydra import compose, initialize_config_dir
 
-    from audit.config import CONF_DIR, from_hydra, register
+    from audit.config import CONF_DIR
+    from audit.sweep.config import from_hydra, register
 
     assert overrides
     register()
@@ -425,10 +426,10 @@ DOCUMENTS = (
 
 
 def test_readme_describes_the_shard_columns_as_the_schema_does() -> None:
-    from audit.shards.schema import column_docs
+    from audit.sweep.columns import SCHEMA
 
     expected = "| column | type | meaning |\n|---|---|---|\n"
-    expected += "".join(f"| `{name}` | {kind} | {doc} |\n" for name, kind, doc in column_docs())
+    expected += "".join(f"| `{name}` | {kind} | {doc} |\n" for name, kind, doc in SCHEMA.docs())
     table = (ROOT / "README.md").read_text().split("<!-- columns:", 1)[1].split("-->\n", 1)[1].split("\n\n", 1)[0]
     assert table + "\n" == expected, f"Put this into README.md:\n{expected}"
 

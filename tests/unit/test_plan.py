@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from audit.config import ModelConfig, SweepConfig, design_of, load_group
-from audit.plan import PLANNED_DISCORDANCE, Plan, describe, make_plan
+from audit.config import load_group
+from audit.engines.config import ModelConfig
 from audit.records import Question
 from audit.statistics.power import mcnemar_power
+from audit.sweep.config import SweepConfig, design_of
+from audit.sweep.plan import PLANNED_DISCORDANCE, Plan, describe, make_plan
 from audit.verdict.thresholds import Thresholds
 
 THRESHOLDS = Thresholds()

@@ -3,9 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from audit.records import Arm, Setting
+from audit.records import Setting
 from audit.statistics.paired import pair_outcomes
 from audit.summary import summarise
+from audit.sweep.audit import SWEEP
+from audit.sweep.design import Arm
 from audit.synthetic import outcome_columns, synthetic_outcomes
 
 
@@ -31,7 +33,7 @@ def test_gain_improve_and_degrade_by_hand():
             {("forward_full", 1, 0): [True, True, False, False], ("noisy_rewrite", 2, 0): [True, False, True, True]}
         )
     )
-    clean, noisy = summarise(cell)
+    clean, noisy = summarise(cell, SWEEP.roles)
     assert clean.gain is None and clean.accuracy == 0.5
     assert (noisy.improve, noisy.degrade, noisy.gain) == (2, 1, 0.25)
 
@@ -44,7 +46,7 @@ def test_the_baseline_is_the_mean_of_the_clean_replicates():
             ("noisy_rewrite", 1, 0): [True, True],
         })
     )  # fmt: skip
-    noisy = summarise(cell)[-1]
+    noisy = summarise(cell, SWEEP.roles)[-1]
     assert (noisy.improve, noisy.degrade, noisy.gain) == (1.5, 0, 0.75)
 
 
@@ -52,7 +54,7 @@ def test_an_unparsed_answer_is_left_out_and_not_wrong():
     (cell,) = pair_outcomes(
         columns({("forward_full", 1, 0): [True, True, False], ("noisy_rewrite", 1, 0): [True, None, False]})
     )
-    noisy = summarise(cell)[-1]
+    noisy = summarise(cell, SWEEP.roles)[-1]
     assert noisy.accuracy == 0.5 and noisy.answered == 2
     assert noisy.parse_rate == pytest.approx(2 / 3)
     assert noisy.gain == 0
@@ -60,5 +62,5 @@ def test_an_unparsed_answer_is_left_out_and_not_wrong():
 
 def test_every_setting_has_a_row():
     (cell,) = pair_outcomes(outcome_columns(synthetic_outcomes(20, routers=(1, 2), rng=np.random.default_rng(1))))
-    assert {row.setting for row in summarise(cell)} == set(cell.settings)
-    assert Setting(Arm.DIRECT, 0, 0) in {row.setting for row in summarise(cell)}
+    assert {row.setting for row in summarise(cell, SWEEP.roles)} == set(cell.settings)
+    assert Setting(Arm.DIRECT, 0, 0) in {row.setting for row in summarise(cell, SWEEP.roles)}

@@ -9,16 +9,21 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
-from audit.records import Arm, Draws, Setting
+from audit.records import Setting
 from audit.statistics.chance import chance_check
 from audit.statistics.paired import CellOutcomes, FloatArray
 from audit.statistics.values import settings_values, to_values
+from audit.sweep.design import Arm, Draws
 from audit.verdict.gates.common import absent, label
 from audit.verdict.result import MAX_ITEMS, Gate, Status
 from audit.verdict.texts import TextMeasures
 from audit.verdict.thresholds import Thresholds
 
-_ARM_WORDS = {Arm.DIRECT: "direct", Arm.FORWARD_FULL: "the clean arm", Arm.NOISY_REWRITE: "the noisy arm"}
+_ARM_WORDS: dict[str, str] = {
+    Arm.DIRECT: "direct",
+    Arm.FORWARD_FULL: "the clean arm",
+    Arm.NOISY_REWRITE: "the noisy arm",
+}
 _MARGIN = 3.5  # standard errors by which agreement may fall short of what is expected, whatever `pairing_z_min` is
 _LIMIT_MIN = 1.5  # a lower limit would let one broken pairing in ten or more pass
 
@@ -113,7 +118,7 @@ def _agreements(cell: CellOutcomes, thresholds: Thresholds) -> list[_Agreement]:
 
     arms: dict[str, list[Setting]] = {}
     for setting in usable:
-        ensemble = setting.arm == Arm.FORWARD_FULL and setting.routers > 1
+        ensemble = setting.arm == Arm.FORWARD_FULL and setting.level > 1
         arms.setdefault("the ensemble control" if ensemble else _ARM_WORDS[setting.arm], []).append(setting)
     found = []
     for arm, settings in arms.items():

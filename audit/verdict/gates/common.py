@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from audit.records import Arm, Setting
+from audit.records import Setting
 from audit.statistics.paired import BoolArray, CellOutcomes
 from audit.statistics.values import replicates_of
+from audit.sweep.design import Arm
 from audit.verdict.result import Gate, Status
 
 CLEAN = Setting(Arm.FORWARD_FULL, 1, 0)
@@ -18,7 +19,7 @@ def clean_settings(cell: CellOutcomes) -> tuple[Setting, ...]:
 
 def label(setting: Setting) -> str:
     """A setting in words: "noisy_rewrite r=3", "direct", "forward_full r=1 #2" for its third replicate."""
-    text = setting.arm.value if setting.arm == Arm.DIRECT else f"{setting.arm.value} r={setting.routers}"
+    text = str(setting.arm) if setting.arm == Arm.DIRECT else f"{setting.arm} r={setting.level}"
     return f"{text} #{setting.replicate}" if setting.replicate else text
 
 

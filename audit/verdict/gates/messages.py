@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from audit.records import Arm
 from audit.statistics.contrasts import paired_test
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.values import average, replicates_of, runs_of
+from audit.sweep.design import Arm
 from audit.verdict.gates.common import absent, clean_settings
 from audit.verdict.result import MAX_ITEMS, Gate, Status
 from audit.verdict.texts import TextMeasures

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from audit.records import Arm, Reading
+from audit.records import Reading
 from audit.statistics.chance import chance_check, chance_level
 from audit.statistics.mcnemar import cochran_q
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
 from audit.statistics.values import replicates_of, runs_of, settings_values, to_values
+from audit.sweep.design import Arm
 from audit.verdict.gates.common import CLEAN, absent, clean_settings, ids_behind, label, states_of
 from audit.verdict.result import MAX_ITEMS, Gate, Status, points
 from audit.verdict.thresholds import Thresholds

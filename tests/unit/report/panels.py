@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from outcome_tables import outcomes_to_table
 
-from audit.records import Outcome, Setting
+from audit.records import Setting
 from audit.shards.attempt import start_attempt
-from audit.shards.convert import outcomes_to_table
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.shards.write import write_shard
 from audit.statistics.paper import setting_rows
 from audit.statistics.values import sweep_of
+from audit.sweep.columns import SCHEMA, Outcome
 from audit.synthetic import Faults, synthetic_outcomes
 from audit.verdict import result as v
 
@@ -58,7 +59,7 @@ def hostile(outcomes: Sequence[Outcome]) -> list[Outcome]:
             question=o.question + HOSTILE,
             options=tuple(x + HOSTILE for x in o.options),
             router_messages=tuple(m + HOSTILE for m in o.router_messages),
-            worker_prompt=o.worker_prompt + HOSTILE,
+            prompt=o.prompt + HOSTILE,
             response=o.response + HOSTILE,
         )
         for o in outcomes
@@ -74,7 +75,7 @@ def run_of(folder: Path, outcomes: Sequence[Outcome]) -> Path:
     (folder / "shards").mkdir(parents=True, exist_ok=True)
     attempt = start_attempt(folder)
     for model in sorted({o.model for o in outcomes}):
-        write_shard(folder, table_of([o for o in outcomes if o.model == model]), attempt=attempt)
+        write_shard(folder, table_of([o for o in outcomes if o.model == model]), SCHEMA, attempt=attempt)
     return folder
 
 
@@ -96,7 +97,7 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
     """A RunVerdict for tests of the page alone: every field filled, all six verdicts in turn. Not an analysis."""
     kinds = list(v.Verdict)
     cells = []
-    for k, cell in enumerate(load_cells([*run_dirs])):
+    for k, cell in enumerate(load_cells([*run_dirs], SCHEMA)):
         kind = kinds[(k + 5) % 6]
         failed = kind is v.Verdict.WITHHELD
         gates = tuple(
@@ -149,7 +150,7 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
                 states={"correct": 5, "wrong": 3},
             )
         )
-    rows = [row for cell in load_cells([*run_dirs]) for row in setting_rows(sweep_of(cell, first_only=True))]
+    rows = [row for cell in load_cells([*run_dirs], SCHEMA) for row in setting_rows(sweep_of(cell, first_only=True))]
     return v.RunVerdict(
         seed=seed,
         n_resamples=10_000,

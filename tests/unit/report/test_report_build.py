@@ -18,7 +18,6 @@ import pytest
 
 from audit.errors import DataError, ShardError
 from audit.gate import main as gate
-from audit.records import Arm, Outcome
 from audit.report.__main__ import main
 from audit.report.accuracy import breadths, labels, model_scores, pooled_rows, router_points
 from audit.report.build import build_report, check_panel, run_facts, write_report
@@ -27,6 +26,8 @@ from audit.report.page import ONE_RUN, POOLED
 from audit.report.paper_figures import breadth, small_multiples, transitions, violation_pattern
 from audit.report.rows import ShardRows
 from audit.shards.read import load_cells
+from audit.sweep.columns import SCHEMA, Outcome
+from audit.sweep.design import Arm
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +75,8 @@ def test_the_papers_numbers_are_of_replicate_0(built: Path) -> None:
         model, r = row["model"], int(row["routers"])
         counts: Counter[tuple[bool | None, bool | None]] = Counter()
         for key, noisy in right.items():
-            if (key.model, key.arm, key.routers) == (model, Arm.NOISY_REWRITE, r):
-                counts[right[replace(key, arm=Arm.FORWARD_FULL, routers=1)], noisy] += 1
+            if (key.model, key.arm, key.level) == (model, Arm.NOISY_REWRITE, r):
+                counts[right[replace(key, arm=Arm.FORWARD_FULL, level=1)], noisy] += 1
         assert (int(row["improve"]), int(row["degrade"])) == (counts[False, True], counts[True, False])
         answered = sum(n for pair, n in counts.items() if None not in pair)
         assert (int(row["n"]), int(row["left_out"])) == (answered, 30 - answered)
@@ -88,7 +89,7 @@ def test_the_papers_numbers_are_of_replicate_0(built: Path) -> None:
 
 def test_figure_3_shows_every_run_as_the_score_does(tmp_path: Path) -> None:
     outcomes = panels.outcomes_of(1, 40)
-    (cell,) = load_cells(panels.run_of(tmp_path, outcomes))
+    (cell,) = load_cells(panels.run_of(tmp_path, outcomes), SCHEMA)
     clean = [[bool(o.correct) for o in outcomes if (o.arm, o.routers, o.replicate) == (Arm.FORWARD_FULL, 1, k)]
              for k in (0, 1)]  # fmt: skip
     assert sum(clean[0]) != sum(clean[1])  # or this shows nothing
@@ -165,7 +166,7 @@ def test_the_page_says_which_runs_the_papers_numbers_are_of(built: Path, tmp_pat
     assert page.count(ONE_RUN) == 1
     assert page.count(", of replicate 0 alone</summary>") == 3  # the paper's tables
     run = panels.run_of(tmp_path / "run", panels.outcomes_of(1, 4, clean_replicates=1))
-    write_report([run], tmp_path / "report", panels.verdict_of([run], seed=1), load_cells(run), seed=1)
+    write_report([run], tmp_path / "report", panels.verdict_of([run], seed=1), load_cells(run, SCHEMA), seed=1)
     alone = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     assert ONE_RUN not in alone and POOLED not in alone and "replicate 0 alone" not in alone
 
@@ -284,7 +285,7 @@ def test_the_policy_allows_one_script_and_no_request(built: Path) -> None:
 def test_hostile_text_is_escaped_everywhere(tmp_path: Path) -> None:
     run = panels.run_of(tmp_path / "run", panels.hostile(panels.outcomes_of(1, 4)))
     verdict = panels.verdict_of([run], seed=1)
-    write_report([run], tmp_path / "report", verdict, load_cells(run), seed=1)
+    write_report([run], tmp_path / "report", verdict, load_cells(run, SCHEMA), seed=1)
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     assert "<script>window" not in page
     assert "<img" not in page
@@ -313,7 +314,7 @@ def test_a_model_in_two_runs_is_refused(tmp_path: Path) -> None:
 def test_rows_beyond_the_limit_are_left_out_and_said(tmp_path: Path) -> None:
     run = panels.run_of(tmp_path / "run", panels.outcomes_of(2, 20))
     verdict = panels.verdict_of([run], seed=1)
-    write_report([run], tmp_path / "report", verdict, load_cells(run), seed=1, max_rows=150)
+    write_report([run], tmp_path / "report", verdict, load_cells(run, SCHEMA), seed=1, max_rows=150)
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     assert re.search(r"This page lists \d+ of 320 answers", page)
     head = re.search(r'id="drill-head">(.*?)</script>', page)

@@ -9,8 +9,8 @@ import numpy as np
 import panels
 import pytest
 
-from audit.records import Arm
 from audit.report import drill as d
+from audit.sweep.design import Arm
 
 
 def _column(pack: d.DrillDown, name: str, kind: str) -> np.ndarray:
@@ -39,7 +39,7 @@ def test_every_text_can_be_read_back() -> None:
         assert tuple(own[: count[i]]) == o.router_messages
         assert own[count[i]] == o.response
         assert own[count[i] + 1] == (o.error or "")
-        assert "".join(own[count[i] + 2 :]) == o.worker_prompt
+        assert "".join(own[count[i] + 2 :]) == o.prompt
         assert texts[q[2]] == o.question
         assert tuple(texts[k] for k in q[3]) == o.options
         assert q[4] == o.gold

@@ -51,3 +51,10 @@ def test_what_an_endpoint_does_not_tell() -> None:
 def test_another_number_of_options_is_the_engines_fault_and_not_an_answer() -> None:
     with pytest.raises(DataError, match="2 option logprobs for 3 options"):
         score(Generation(option_logprobs=(-1.0, -2.0), engine_id="e0"), OPTIONS, 1, Reading.OPTION_TEXT)
+
+
+@pytest.mark.parametrize("reading", list(Reading))
+def test_without_options_there_is_no_answer_to_read(reading):
+    # as when a model is asked for a rewording: the reply is the result
+    found = score(Generation("B. The tower is 300 m high."), (), 0, reading)
+    assert found.answer.index is None and found.correct is None

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from audit.records import Arm, Draws, Outcome, Reading
+from outcome_tables import outcomes_to_table
+
+from audit.records import Reading
 from audit.shards.attempt import start_attempt
-from audit.shards.convert import outcomes_to_table
 from audit.shards.files import SHARDS
 from audit.shards.shard_file import ShardInfo
 from audit.shards.write import write_shard
+from audit.sweep.columns import SCHEMA, Outcome
+from audit.sweep.design import Arm, Draws
 
 
 def row(
@@ -39,7 +42,7 @@ def row(
         "options": ("a", "b", "c", "d"),
         "router_messages": tuple(f"message {k} about {question}" for k in range(routers)),
         "router_finish_reasons": ("stop",) * routers,
-        "worker_prompt": "answer",
+        "prompt": "answer",
         "response": "A",
         "answer": 0,
         "gold": question % 4,
@@ -73,7 +76,7 @@ def new_run(path: Path) -> tuple[Path, str]:
 
 
 def write(run: Path, attempt: str, *rows: Outcome, format: str = "arrow") -> ShardInfo:
-    return write_shard(run, outcomes_to_table(list(rows)), attempt=attempt, format=format)
+    return write_shard(run, outcomes_to_table(list(rows)), SCHEMA, attempt=attempt, format=format)
 
 
 def names(folder: Path) -> list[str]:

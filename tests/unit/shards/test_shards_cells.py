@@ -9,14 +9,18 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from outcome_tables import outcomes_to_table
 from shard_rows import row
 
 from audit.errors import DataError
-from audit.records import Arm, Draws, Outcome, Reading, Setting
-from audit.shards.cells import CELL_COLUMNS, N_OPTIONS, pair_batches
-from audit.shards.convert import outcomes_to_table
+from audit.records import Reading, Setting
+from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches
 from audit.statistics.paired import CellOutcomes, State, pair_outcomes
+from audit.sweep.columns import SCHEMA, Outcome
+from audit.sweep.design import Arm, Draws
 from audit.synthetic import Faults, synthetic_outcomes
+
+CELL_COLUMNS = cell_columns(SCHEMA)
 
 
 def batches(outcomes: Sequence[Outcome], size: int = 1024) -> list[pa.RecordBatch]:
@@ -38,7 +42,7 @@ def plain(cell: CellOutcomes) -> dict[str, Any]:
 
 
 def same_as_lists(outcomes: Sequence[Outcome], size: int = 1024) -> None:
-    found = pair_batches(batches(outcomes, size))
+    found = pair_batches(batches(outcomes, size), SCHEMA)
     expected = pair_outcomes(lists(outcomes))
     assert [plain(cell) for cell in found] == [plain(cell) for cell in expected]
 
@@ -84,9 +88,9 @@ def test_more_rows_than_are_turned_into_numbers_at_once() -> None:
 
 
 def test_nothing_makes_no_cell() -> None:
-    assert pair_batches([]) == []
-    assert pair_batches(batches([row()])[:0]) == []
-    assert pair_batches([batches([row()])[0].slice(0, 0)]) == []
+    assert pair_batches([], SCHEMA) == []
+    assert pair_batches(batches([row()])[:0], SCHEMA) == []
+    assert pair_batches([batches([row()])[0].slice(0, 0)], SCHEMA) == []
 
 
 def test_states_are_those_of_the_rows() -> None:
@@ -98,7 +102,7 @@ def test_states_are_those_of_the_rows() -> None:
         row(4, correct=None, parsed=False, finish_reason="error", error="prompt too long"),
         row(5, 2, correct=True),
     ]
-    (cell,) = pair_batches(batches(fates))
+    (cell,) = pair_batches(batches(fates), SCHEMA)
     s = State
     assert cell.settings == (Setting(Arm.NOISY_REWRITE, 1), Setting(Arm.NOISY_REWRITE, 2))
     assert cell.state.tolist() == [
@@ -110,7 +114,7 @@ def test_states_are_those_of_the_rows() -> None:
 @pytest.mark.parametrize(
     ("second", "words"),
     [
-        (row(3, 1), "Two rows for m, b, q3, Setting.*routers=1, replicate=0.*every key must occur once"),
+        (row(3, 1), "Two rows for m, b, q3, Setting.*level=1, replicate=0.*every key must occur once"),
         (row(3, 2, group="other"), r"Question 'q3' of b has two groups or option counts: \('g0', 4\), \('other', 4\)"),
         (
             row(3, 2, options=("a", "b")),
@@ -123,6 +127,6 @@ def test_states_are_those_of_the_rows() -> None:
 def test_rows_that_cannot_be_paired_are_refused_as_lists_are(second: Outcome, words: str) -> None:
     outcomes = [row(1), row(3), second]
     with pytest.raises(DataError, match=words):
-        pair_batches(batches(outcomes))
+        pair_batches(batches(outcomes), SCHEMA)
     with pytest.raises(DataError, match=words):
         pair_outcomes(lists(outcomes))

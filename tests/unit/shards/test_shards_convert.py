@@ -7,13 +7,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from outcome_tables import NAMES, outcomes_to_table, table_to_outcomes
 from shard_rows import row
 
 from audit.errors import ShardError
-from audit.records import Arm, Draws, Outcome, Reading
-from audit.shards.convert import outcomes_to_table, table_to_outcomes
+from audit.records import Reading
+from audit.shards.convert import rows_to_table
 from audit.shards.keys import clean_text
-from audit.shards.schema import SCHEMA
+from audit.sweep.columns import SCHEMA, Outcome
+from audit.sweep.design import Arm, Draws
 
 # Any code point, surrogates and NUL included: this is what a hostile or broken model can send.
 TEXT = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF), max_size=12)
@@ -35,7 +37,7 @@ OUTCOMES = st.builds(
     options=TEXTS,
     router_messages=TEXTS,
     router_finish_reasons=TEXTS,
-    worker_prompt=TEXT,
+    prompt=TEXT,
     response=TEXT,
     answer=st.none() | st.integers(0, 9),
     gold=st.integers(0, 9),
@@ -54,6 +56,9 @@ OUTCOMES = st.builds(
     router_engine_ids=TEXTS,
     seed=st.integers(-(2**63), 2**63 - 1),
     error=st.none() | TEXT,
+    options_shown=st.booleans(),
+    request_sha256=st.none() | TEXT,
+    router_calls=TOKENS,
 )
 
 
@@ -73,7 +78,7 @@ def canonical(value: object) -> object:
 def test_outcomes_come_back_as_they_were(outcomes: list[Outcome]) -> None:
     table = outcomes_to_table(outcomes)
     table.validate(full=True)
-    assert table.schema.equals(SCHEMA, check_metadata=True)
+    assert table.schema.equals(SCHEMA.columns, check_metadata=True)
     back = table_to_outcomes(table)
     for before, after in zip(outcomes, back, strict=True):
         for field in fields(Outcome):
@@ -105,5 +110,12 @@ def test_a_value_that_does_not_fit_is_named(column: str, value: object) -> None:
 
 
 def test_no_outcomes_give_an_empty_table_of_the_schema() -> None:
-    assert outcomes_to_table([]).schema == SCHEMA and outcomes_to_table([]).num_rows == 0
+    assert outcomes_to_table([]).schema == SCHEMA.columns and outcomes_to_table([]).num_rows == 0
     assert isinstance(outcomes_to_table([row()]).column("option_logprobs").type, pa.ListType)
+
+
+def test_a_row_has_every_column_and_no_other() -> None:
+    assert sorted(NAMES) == sorted(SCHEMA.columns.names)  # the sweep's rows as objects, and its columns
+    whole = {name: getattr(row(), name) for name in NAMES}
+    with pytest.raises(ShardError, match=r"audit sweep lacks \['draws'\] and has \['extra'\]"):
+        rows_to_table([{**{k: v for k, v in whole.items() if k != "draws"}, "extra": 1}], SCHEMA)

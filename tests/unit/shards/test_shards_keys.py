@@ -6,11 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from outcome_tables import outcomes_to_table
 from shard_rows import row
 
-from audit.records import Arm, Outcome, OutcomeKey, Setting
-from audit.shards.convert import outcomes_to_table
+from audit.records import OutcomeKey, Setting
 from audit.shards.keys import KeySet, digest_grid, digests_of_keys, digests_of_table, key_digest
+from audit.sweep.columns import SCHEMA, Outcome
+from audit.sweep.design import Arm
 
 KEYS = st.builds(
     OutcomeKey, st.text(max_size=3), st.text(max_size=3), st.text(max_size=3), st.sampled_from(Arm), st.integers(0, 9),
@@ -40,17 +42,17 @@ def test_digests_do_not_change_between_versions() -> None:
 def test_all_builders_agree() -> None:
     settings = [Setting(Arm.DIRECT, 0), Setting(Arm.FORWARD_FULL, 1, 2), Setting(Arm.NOISY_REWRITE, 9)]
     ids = ["q0", "q\ud800", "Ω"]
-    keys = [OutcomeKey("m", "b", q, s.arm, s.routers, s.replicate) for q in ids for s in settings]
+    keys = [OutcomeKey("m", "b", q, s.arm, s.level, s.replicate) for q in ids for s in settings]
     rows = [_with_key(k) for k in keys]
     expected = digests_of_keys(keys)
     assert np.array_equal(expected, digest_grid("m", "b", ids, settings).reshape(-1, 2))
-    assert np.array_equal(expected, digests_of_table(outcomes_to_table(rows)))
+    assert np.array_equal(expected, digests_of_table(outcomes_to_table(rows), SCHEMA))
     assert expected.tobytes() == b"".join(map(key_digest, keys))
 
 
 def _with_key(key: OutcomeKey) -> Outcome:
     return replace(
-        row(), model=key.model, benchmark=key.benchmark, question_id=key.question_id, arm=key.arm, routers=key.routers,
+        row(), model=key.model, benchmark=key.benchmark, question_id=key.question_id, arm=key.arm, routers=key.level,
         replicate=key.replicate,
     )  # fmt: skip
 

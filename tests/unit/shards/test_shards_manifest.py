@@ -15,11 +15,12 @@ import pytest
 from shard_rows import in_child, row, write
 
 from audit.errors import ConfigError, ShardError
-from audit.records import Arm
 from audit.shards.attempt import current_attempt
 from audit.shards.manifest import Manifest, fingerprint, merge_models, open_run_dir, plain
 from audit.shards.read import scan_run
 from audit.shards.redact import redact
+from audit.sweep.columns import SCHEMA
+from audit.sweep.design import Arm
 
 CONFIG: dict[str, Any] = {
     "model": {
@@ -62,7 +63,7 @@ def changed(**dotted: Any) -> dict[str, Any]:
     ],
 )
 def test_where_and_how_fast_does_not_change_the_fingerprint(change: dict[str, Any]) -> None:
-    assert fingerprint(changed(**change)) == fingerprint(CONFIG)
+    assert fingerprint(changed(**change), SCHEMA) == fingerprint(CONFIG, SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -78,36 +79,38 @@ def test_where_and_how_fast_does_not_change_the_fingerprint(change: dict[str, An
     ],
 )
 def test_what_decides_a_row_changes_the_fingerprint(change: dict[str, Any]) -> None:
-    assert fingerprint(changed(**change)) != fingerprint(CONFIG)
+    assert fingerprint(changed(**change), SCHEMA) != fingerprint(CONFIG, SCHEMA)
 
 
 def test_the_fingerprint_covers_what_the_config_points_to_and_ignores_key_order() -> None:
-    assert fingerprint(dict(reversed(CONFIG.items()))) == fingerprint(CONFIG)
-    one = fingerprint(CONFIG, prompts={"m": "aa"}, ids=("q0", "q1"))
-    assert one == fingerprint(CONFIG, ids=["q0", "q1"], prompts={"m": "aa"})
-    assert len({one, fingerprint(CONFIG), fingerprint(CONFIG, prompts={"m": "ab"}, ids=("q0", "q1"))}) == 3
+    assert fingerprint(dict(reversed(CONFIG.items())), SCHEMA) == fingerprint(CONFIG, SCHEMA)
+    one = fingerprint(CONFIG, SCHEMA, prompts={"m": "aa"}, ids=("q0", "q1"))
+    assert one == fingerprint(CONFIG, SCHEMA, ids=["q0", "q1"], prompts={"m": "aa"})
+    assert (
+        len({one, fingerprint(CONFIG, SCHEMA), fingerprint(CONFIG, SCHEMA, prompts={"m": "ab"}, ids=("q0", "q1"))}) == 3
+    )
 
 
 # --- the manifest ---------------------------------------------------------------------------------------------------
 
 
 def test_a_new_run_writes_its_manifest_and_a_second_start_resumes(tmp_path: Path) -> None:
-    identity = fingerprint(CONFIG)
-    with open_run_dir(tmp_path / "a" / "run", identity, CONFIG) as run:
+    identity = fingerprint(CONFIG, SCHEMA)
+    with open_run_dir(tmp_path / "a" / "run", SCHEMA, identity, CONFIG) as run:
         assert not run.resumed and run.shards.is_dir() and current_attempt(run.path) == run.attempt
         first = Manifest.load(run.path)
         assert first == run.manifest and first.status == "running" and first.config == CONFIG
         assert {"pyarrow", "numpy", "scipy"} <= set(first.packages) and first.python == sys.version.split()[0]
         info = write(run.path, run.attempt, row(0))
         run.update(status="failed", ended="2026-01-01T00:00:00+00:00", shards=[info.record()])
-    with open_run_dir(tmp_path / "a" / "run", identity, CONFIG) as again:
+    with open_run_dir(tmp_path / "a" / "run", SCHEMA, identity, CONFIG) as again:
         assert again.resumed and again.attempt != run.attempt
         assert (again.manifest.attempts, again.manifest.status, again.manifest.ended) == (2, "running", None)
         assert again.manifest.started == first.started
         assert again.manifest.shards == [{"file": info.path.name, "rows": 1, "sha256": info.sha256}]
         with pytest.raises(ShardError, match="superseded"):
             write(run.path, run.attempt, row(1))
-        assert scan_run(again.path).rows == 1
+        assert scan_run(again.path, SCHEMA).rows == 1
 
 
 def test_values_become_plain_json() -> None:
@@ -116,23 +119,25 @@ def test_values_become_plain_json() -> None:
 
 
 def test_another_configuration_is_refused_with_the_differing_keys(tmp_path: Path) -> None:
-    open_run_dir(tmp_path, fingerprint(CONFIG), CONFIG).close()
+    open_run_dir(tmp_path, SCHEMA, fingerprint(CONFIG, SCHEMA), CONFIG).close()
     other = changed(r="1..3", model__m__worker__max_tokens=32, cluster__num_cpus=64) | {"seed": 7}
     with pytest.raises(ConfigError) as caught:
-        open_run_dir(tmp_path, fingerprint(other), other)
+        open_run_dir(tmp_path, SCHEMA, fingerprint(other, SCHEMA), other)
     text = str(caught.value)
     assert "  r: 1..9 there, 1..3 now\n" in text
     assert "  model.m.worker.max_tokens: 16 there, 32 now\n" in text
     assert "  seed: <absent> there, 7 now\n" in text
     assert "num_cpus" not in text  # it decides no row
     assert f"run_dir={tmp_path}_2" in text and "such as model.m.worker.max_tokens=16" in text
-    open_run_dir(tmp_path, fingerprint(CONFIG), CONFIG).close()  # refused without a trace: the lock is free again
+    open_run_dir(
+        tmp_path, SCHEMA, fingerprint(CONFIG, SCHEMA), CONFIG
+    ).close()  # refused without a trace: the lock is free again
 
 
 def test_a_change_behind_the_configuration_is_refused(tmp_path: Path) -> None:
-    open_run_dir(tmp_path, fingerprint(CONFIG, prompts="a"), CONFIG).close()
+    open_run_dir(tmp_path, SCHEMA, fingerprint(CONFIG, SCHEMA, prompts="a"), CONFIG).close()
     with pytest.raises(ConfigError, match="read alike, but what they point to changed: the prompts"):
-        open_run_dir(tmp_path, fingerprint(CONFIG, prompts="b"), CONFIG)
+        open_run_dir(tmp_path, SCHEMA, fingerprint(CONFIG, SCHEMA, prompts="b"), CONFIG)
 
 
 def test_directories_that_are_no_run_are_refused(tmp_path: Path) -> None:
@@ -148,7 +153,7 @@ def test_directories_that_are_no_run_are_refused(tmp_path: Path) -> None:
         ("foreign", "holds shards but no manifest.json"),
     ]:
         with pytest.raises(ConfigError, match=text):
-            open_run_dir(tmp_path / place, "f", CONFIG)
+            open_run_dir(tmp_path / place, SCHEMA, "f", CONFIG)
     with pytest.raises(ConfigError, match="does not exist"):
         Manifest.load(tmp_path)
 
@@ -159,7 +164,7 @@ def _open_as_another_user(path: Path) -> str:
         os.setgid(65534)
         os.setuid(65534)
     try:
-        open_run_dir(path, "f", CONFIG)
+        open_run_dir(path, SCHEMA, "f", CONFIG)
     except ConfigError as error:
         return str(error)
     return "no error"
@@ -201,7 +206,7 @@ def test_no_secret_reaches_the_manifest_whatever_its_place(tmp_path: Path, monke
         "note": f"used {SECRETS['openai']} and {SECRETS['hub']}",
         SECRETS["hub"]: "as a key",
     }
-    with open_run_dir(tmp_path, fingerprint(config), config) as run:
+    with open_run_dir(tmp_path, SCHEMA, fingerprint(config, SCHEMA), config) as run:
         run.update(
             models_failed={"m": f"401 for {SECRETS['environment']}"}, models={"m": {"path": f"s3://{SECRETS['aws']}/x"}}
         )
@@ -234,7 +239,7 @@ def test_a_variables_name_that_equals_a_secret_is_removed() -> None:
 
 def test_a_new_key_does_not_make_another_run() -> None:
     one, two = ({**CONFIG, "api_key": key} for key in ("first-key", "second-key"))
-    assert fingerprint(one) == fingerprint(two)
+    assert fingerprint(one, SCHEMA) == fingerprint(two, SCHEMA)
 
 
 # --- the lock -------------------------------------------------------------------------------------------------------
@@ -242,7 +247,8 @@ def test_a_new_key_does_not_make_another_run() -> None:
 HOLD = """
 import os, sys, time
 from audit.shards.manifest import open_run_dir
-run = open_run_dir(sys.argv[1], "f", {})
+from audit.sweep.columns import SCHEMA
+run = open_run_dir(sys.argv[1], SCHEMA, "f", {})
 if len(sys.argv) > 2 and os.fork() == 0:  # a forked child inherits the lock and outlives its parent
     os.write(1, b"%d\\n" % os.getpid())  # one write: it shares the pipe with its parent
     time.sleep(60)
@@ -262,10 +268,10 @@ def test_two_live_drivers_on_one_directory_are_refused_and_a_killed_one_is_not_m
         with pytest.raises(
             ShardError, match=rf"in use by another sweep \(process {driver.pid} on .* since 2.*run_dir="
         ):
-            open_run_dir(tmp_path, "f", {})
+            open_run_dir(tmp_path, SCHEMA, "f", {})
         driver.kill()
         driver.wait()
-        with open_run_dir(tmp_path, "f", {}) as run:
+        with open_run_dir(tmp_path, SCHEMA, "f", {}) as run:
             assert run.resumed
     finally:
         driver.kill()
@@ -278,11 +284,11 @@ def test_the_lock_that_a_dead_drivers_child_still_holds_is_taken_over(tmp_path: 
     orphan = next(int(line) for line in (driver.stdout.readline(), driver.stdout.readline()) if line.strip().isdigit())
     try:
         with pytest.raises(ShardError, match="in use"):
-            open_run_dir(tmp_path, "f", {})
+            open_run_dir(tmp_path, SCHEMA, "f", {})
         driver.kill()
         driver.wait()
-        with open_run_dir(tmp_path, "f", {}), pytest.raises(ShardError, match=f"process {os.getpid()} "):
-            open_run_dir(tmp_path, "f", {})
+        with open_run_dir(tmp_path, SCHEMA, "f", {}), pytest.raises(ShardError, match=f"process {os.getpid()} "):
+            open_run_dir(tmp_path, SCHEMA, "f", {})
     finally:
         driver.kill()
         driver.wait()
@@ -290,15 +296,15 @@ def test_the_lock_that_a_dead_drivers_child_still_holds_is_taken_over(tmp_path: 
 
 
 def test_one_process_cannot_open_a_run_twice_but_can_after_closing(tmp_path: Path) -> None:
-    with open_run_dir(tmp_path, "f", {}) as run:
+    with open_run_dir(tmp_path, SCHEMA, "f", {}) as run:
         with pytest.raises(ShardError, match="in use"):
-            open_run_dir(tmp_path, "f", {})
+            open_run_dir(tmp_path, SCHEMA, "f", {})
         run.close()
         run.close()
-    with open_run_dir(tmp_path, "f", {}):
+    with open_run_dir(tmp_path, SCHEMA, "f", {}):
         pass
     (tmp_path / ".lock").write_text('{"pid": 1, "ho')  # half written by a driver that died at that moment
-    with open_run_dir(tmp_path, "f", {}) as run:
+    with open_run_dir(tmp_path, SCHEMA, "f", {}) as run:
         assert replace(run.manifest).attempts == 3
 
 
@@ -316,10 +322,10 @@ def test_rows_of_two_revisions_are_not_mixed(tmp_path, key):
 
 
 def test_a_start_with_other_weights_is_refused_and_leaves_the_manifest_alone(tmp_path):
-    with open_run_dir(tmp_path, "f", CONFIG, {"m": {"revision": "c1"}}) as run:
+    with open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {"revision": "c1"}}) as run:
         run.update(status="finished")
     before = (tmp_path / "manifest.json").read_bytes()
     with pytest.raises(ConfigError, match="now it is c2"):
-        open_run_dir(tmp_path, "f", CONFIG, {"m": {"revision": "c2"}})
+        open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {"revision": "c2"}})
     assert (tmp_path / "manifest.json").read_bytes() == before
-    open_run_dir(tmp_path, "f", CONFIG, {"m": {"revision": "c1"}}).close()  # the lock was given back
+    open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {"revision": "c1"}}).close()  # the lock was given back

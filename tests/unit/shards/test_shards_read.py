@@ -6,22 +6,22 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from outcome_tables import iter_outcomes, outcomes_to_table
 from shard_rows import failed, names, new_run, row, write
 
 from audit.errors import ConfigError, DataError, ShardError
-from audit.records import Arm, Draws, Setting
-from audit.shards.convert import outcomes_to_table
+from audit.records import Design, Part, Setting
 from audit.shards.cost import run_cost
 from audit.shards.keys import digests_of_keys
-from audit.shards.read import drop_rows, iter_columns, iter_outcomes, load_cells, open_dataset, read_columns, scan_run
-from audit.shards.schema import SCHEMA
+from audit.shards.read import drop_rows, iter_columns, load_cells, open_dataset, read_columns, scan_run
 from audit.shards.shard_file import CorruptShardError, read_shard
 from audit.statistics.paired import State
+from audit.sweep.columns import SCHEMA
+from audit.sweep.design import Arm, Draws
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_scan_finds_every_row_and_only_them(run: tuple[Path, str]) -> None:
     rows = [row(q, r) for q in range(4) for r in (1, 2)]
     infos = [write(*run, *rows[:5]), write(*run, *rows[5:], format="parquet"), write(*run, failed(9))]
-    scan = scan_run(run[0])
+    scan = scan_run(run[0], SCHEMA)
     assert {s.path: s for s in scan.shards} == {i.path: i for i in infos}
     assert (scan.rows, len(scan.done), scan.duplicates, scan.corrupt, scan.removed) == (9, 9, 0, (), 0)
     asked = digests_of_keys([*(r.key for r in rows), row(9).key, row(10).key, row(0, 3).key])
@@ -49,7 +49,7 @@ def test_scan_finds_every_row_and_only_them(run: tuple[Path, str]) -> None:
 
 def test_an_empty_run_scans(run: tuple[Path, str], tmp_path: Path) -> None:
     for path in (run[0], tmp_path / "nowhere"):
-        scan = scan_run(path)
+        scan = scan_run(path, SCHEMA)
         assert (scan.rows, len(scan.done), scan.shards) == (0, 0, ())
         assert not scan.done.contains(digests_of_keys([row().key])).any()
 
@@ -64,7 +64,7 @@ def test_every_truncation_is_found_set_aside_and_redone(
     run, attempt = new_run(tmp_path_factory.mktemp("cut") / "run")
     sound = write(run, attempt, row(99), format=path.suffix[1:])
     (run / "shards" / path.name).write_bytes(content[:cut])
-    scan = scan_run(run)
+    scan = scan_run(run, SCHEMA)
     (corrupt,) = scan.corrupt
     assert corrupt.path.name == path.name and corrupt.moved_to is not None and corrupt.moved_to.stat().st_size == cut
     assert [s.path for s in scan.shards] == [sound.path] and names(run / "shards") == [sound.path.name]
@@ -83,7 +83,7 @@ def test_zeroed_blocks_never_crash_and_never_change_a_key(
     stop = min(len(content), start + data.draw(st.integers(1, 512)))
     run, _ = new_run(tmp_path_factory.mktemp("zero") / "run")
     (run / "shards" / path.name).write_bytes(content[:start] + bytes(stop - start) + content[stop:])
-    scan = scan_run(run, deep=True)
+    scan = scan_run(run, SCHEMA, deep=True)
     expected = digests_of_keys([row(q).key for q in range(40)])
     assert scan.corrupt or scan.done.contains(expected).all()
 
@@ -102,7 +102,7 @@ def test_files_that_are_no_shards_are_set_aside(run: tuple[Path, str]) -> None:
     ]:
         with pa.ipc.new_file(folder / name, table.schema) as writer:
             writer.write_table(table)
-    scan = scan_run(run[0])
+    scan = scan_run(run[0], SCHEMA)
     reasons = {c.path.name: c.reason for c in scan.corrupt}
     assert set(reasons) == {"empty.arrow", "notes.txt", "text.arrow", "other.arrow", "older.arrow", "norows.arrow",
                             "nokey.arrow"}  # fmt: skip
@@ -116,15 +116,15 @@ def test_leftover_temporary_files_are_removed_and_reading_ignores_them(run: tupl
     info = write(*run, row(0))
     leftover = run[0] / "shards" / f".{info.path.name}.0123.tmp"
     leftover.write_bytes(info.path.read_bytes()[:100])
-    assert open_dataset(run[0]).count_rows() == 1
-    assert scan_run(run[0], repair=False).removed == 0 and leftover.exists()
-    assert scan_run(run[0]).removed == 1 and not leftover.exists()
+    assert open_dataset(run[0], SCHEMA).count_rows() == 1
+    assert scan_run(run[0], SCHEMA, repair=False).removed == 0 and leftover.exists()
+    assert scan_run(run[0], SCHEMA).removed == 1 and not leftover.exists()
 
 
 def test_without_repair_nothing_is_touched(run: tuple[Path, str]) -> None:
     path = write(*run, row(0)).path
     path.write_bytes(path.read_bytes()[:-9])
-    (corrupt,) = scan_run(run[0], repair=False).corrupt
+    (corrupt,) = scan_run(run[0], SCHEMA, repair=False).corrupt
     assert corrupt.moved_to is None and path.exists()
     with pytest.raises(CorruptShardError, match=r"same|again"):
         list(iter_outcomes(run[0]))
@@ -134,7 +134,7 @@ def test_duplicates_are_counted(run: tuple[Path, str]) -> None:
     write(*run, row(0), row(1))
     write(*run, row(1), row(2))
     write(*run, row(1), row(3))
-    scan = scan_run(run[0])
+    scan = scan_run(run[0], SCHEMA)
     assert (scan.rows, len(scan.done), scan.duplicates) == (6, 4, 2)
 
 
@@ -146,24 +146,28 @@ def test_error_rows_are_dropped_and_the_others_stay(run: tuple[Path, str]) -> No
     lost = write(*run, failed(3))
     sound = write(*run, row(4))
     before = sound.path.stat().st_mtime_ns
-    assert drop_rows(run[0], scan_run(run[0]).error_keys, attempt=run[1]) == 2
-    scan = scan_run(run[0])
+    assert drop_rows(run[0], SCHEMA, scan_run(run[0], SCHEMA).error_keys, SINGLE, attempt=run[1]) == 2
+    scan = scan_run(run[0], SCHEMA)
     assert [k in scan.done for k in (row(q).key for q in range(5))] == [True, False, True, False, True]
     assert not lost.path.exists() and mixed.path.exists() and sound.path.stat().st_mtime_ns == before
-    assert drop_rows(run[0], scan.error_keys, attempt=run[1]) == 0
+    assert drop_rows(run[0], SCHEMA, scan.error_keys, SINGLE, attempt=run[1]) == 0
 
 
-def test_rows_are_dropped_by_a_predicate(run: tuple[Path, str]) -> None:
-    write(*run, row(0), failed(1, error="429"), failed(2, error="too long"))
-    assert drop_rows(run[0], lambda t: pc.match_substring(t["error"], "429"), attempt=run[1]) == 1
-    assert sorted(read_columns(run[0], ["question_id"])["question_id"]) == ["q0", "q2"]
+DESIGN = Design(
+    (
+        Part(Arm.FORWARD_FULL, (1,)),
+        Part(Arm.NOISY_REWRITE, (1, 2, 3, 4)),
+        Part(Arm.NOISY_REWRITE, (1, 2, 3, 4), replicate=1),
+    )
+)
+SINGLE = Design(tuple(Part(Arm.NOISY_REWRITE, (r,)) for r in (1, 2)))
 
 
 def test_a_nested_set_is_dropped_whole(run: tuple[Path, str]) -> None:
     nested = {"draws": Draws.NESTED}
     write(*run, *(row(0, r, **nested) for r in (1, 2)), failed(0, 3, **nested), row(1, 1, **nested))
     write(*run, row(0, 4, **nested), row(0, 1, replicate=1, **nested), row(0, 1, Arm.FORWARD_FULL, **nested))
-    assert drop_rows(run[0], scan_run(run[0]).error_keys, attempt=run[1]) == 4
+    assert drop_rows(run[0], SCHEMA, scan_run(run[0], SCHEMA).error_keys, DESIGN, attempt=run[1]) == 4
     left = {(o.question_id, o.arm, o.routers, o.replicate) for o in iter_outcomes(run[0])}
     assert left == {("q1", "noisy_rewrite", 1, 0), ("q0", "noisy_rewrite", 1, 1), ("q0", "forward_full", 1, 0)}
 
@@ -171,17 +175,17 @@ def test_a_nested_set_is_dropped_whole(run: tuple[Path, str]) -> None:
 def test_a_superseded_driver_drops_nothing(run: tuple[Path, str]) -> None:
     write(*run, failed(0), row(1))
     write(*run, failed(2))
-    keys = scan_run(run[0]).error_keys
+    keys = scan_run(run[0], SCHEMA).error_keys
     with pytest.raises(ShardError, match="superseded"):
-        drop_rows(run[0], keys, attempt="0" * 32)
-    assert scan_run(run[0]).rows == 3
+        drop_rows(run[0], SCHEMA, keys, SINGLE, attempt="0" * 32)
+    assert scan_run(run[0], SCHEMA).rows == 3
 
 
 def test_a_dropped_row_that_is_run_again_makes_the_run_whole(run: tuple[Path, str]) -> None:
     write(*run, row(0), failed(1))
-    drop_rows(run[0], scan_run(run[0]).error_keys, attempt=run[1])
+    drop_rows(run[0], SCHEMA, scan_run(run[0], SCHEMA).error_keys, SINGLE, attempt=run[1])
     write(*run, row(1))
-    scan = scan_run(run[0])
+    scan = scan_run(run[0], SCHEMA)
     assert (scan.rows, scan.duplicates, len(scan.error_keys)) == (2, 0, 0)
 
 
@@ -194,40 +198,42 @@ def test_columns_come_back_in_the_order_of_the_shards(run: tuple[Path, str], tmp
     write(*other, row(7, model="n", options=("x", "y")), format="parquet")
     expected = [o for name in sorted(rows) for o in rows[name]] + [row(7, model="n", options=("x", "y"))]
     assert list(iter_outcomes([run[0], other[0]])) == expected
-    columns = read_columns([run[0], other[0]], ["question_id", "n_options", "error", "correct", "routers", "options"])
+    columns = read_columns(
+        [run[0], other[0]], SCHEMA, ["question_id", "n_options", "error", "correct", "routers", "options"]
+    )
     assert columns["question_id"] == [o.question_id for o in expected]
     assert columns["n_options"] == [4, 4, 4, 2]
     assert columns["error"] == [o.error for o in expected]
     assert columns["correct"] == [o.correct for o in expected]
     assert columns["options"] == [list(o.options) for o in expected]
-    batches = list(iter_columns(run[0], ["routers", "model"], batch_size=1))
+    batches = list(iter_columns(run[0], SCHEMA, ["routers", "model"], batch_size=1))
     assert [b.num_rows for b in batches] == [1, 1, 1] and batches[0].schema.names == ["routers", "model"]
 
 
 def test_equal_strings_share_memory(run: tuple[Path, str]) -> None:
     write(*run, *(row(q) for q in range(5)))
     write(*run, *(row(q) for q in range(5, 9)))
-    assert len({id(m) for m in read_columns(run[0], ["model"])["model"]}) == 1
+    assert len({id(m) for m in read_columns(run[0], SCHEMA, ["model"])["model"]}) == 1
 
 
 def test_unknown_columns_and_runs_without_shards_are_refused(run: tuple[Path, str]) -> None:
     with pytest.raises(ConfigError, match=r"Unknown columns: \['answr'\]. Known: model"):
-        next(iter_columns(run[0], ["answr"]))
-    for read in (load_cells, open_dataset, lambda path: list(iter_outcomes(path))):
+        next(iter_columns(run[0], SCHEMA, ["answr"]))
+    for read in (load_cells, open_dataset, lambda path, _: list(iter_outcomes(path))):
         with pytest.raises(ShardError, match=r"No shards in .*Expected the directory of a run"):
-            read(run[0])
+            read(run[0], SCHEMA)
 
 
 def test_cells_are_paired_by_question(run: tuple[Path, str]) -> None:
     write(*run, row(1, 1), row(0, 1), failed(1, 2))
     write(*run, row(0, 2, parsed=False, correct=None, answer=None), row(5, 1, model="n"))
-    first, second = load_cells(run[0])
+    first, second = load_cells(run[0], SCHEMA)
     assert (first.model, first.question_ids, first.n_options.tolist()) == ("m", ("q0", "q1"), [4, 4])
     assert first.row(Setting(Arm.NOISY_REWRITE, 1)).tolist() == [State.CORRECT, State.WRONG]
     assert first.row(Setting(Arm.NOISY_REWRITE, 2)).tolist() == [State.UNPARSED, State.ERROR]
     assert second.model == "n"
     with pytest.raises(DataError, match="Two rows"):
-        load_cells([run[0], run[0]])
+        load_cells([run[0], run[0]], SCHEMA)
 
 
 def test_a_dataset_opens_for_both_formats_but_not_for_a_mix(run: tuple[Path, str], tmp_path: Path) -> None:
@@ -235,31 +241,62 @@ def test_a_dataset_opens_for_both_formats_but_not_for_a_mix(run: tuple[Path, str
     write(*parquet, row(0), format="parquet")
     write(*run, row(0))
     for path in (run[0], parquet[0]):
-        assert open_dataset(path).to_table().schema.equals(SCHEMA)
+        assert open_dataset(path, SCHEMA).to_table().schema.equals(SCHEMA.columns)
     write(*run, row(1), format="parquet")
     with pytest.raises(ShardError, match="mixes"):
-        open_dataset(run[0])
+        open_dataset(run[0], SCHEMA)
 
 
 def test_the_cost_is_counted_from_the_shards(run: tuple[Path, str]) -> None:
-    nested = [row(q, r, draws=Draws.NESTED, model="n") for q in range(2) for r in (2, 5)]
-    independent = [row(q, r) for q in range(3) for r in (2, 5)] + [row(0, 0, Arm.DIRECT, router_prompt_tokens=0)]
+    # With nested draws r = 5 pays for three messages, as r = 2 had the first two.
+    nested = [
+        row(q, r, draws=Draws.NESTED, model="n", router_calls=r - had) for q in range(2) for r, had in ((2, 0), (5, 2))
+    ]
+    independent = [row(q, r, router_calls=r) for q in range(3) for r in (2, 5)]
     write(*run, *nested)
-    write(*run, *independent)
-    cost = run_cost(run[0])
+    write(*run, *independent, row(0, 0, Arm.DIRECT, router_prompt_tokens=0))
+    cost = run_cost(run[0], SCHEMA)
     # 3 questions, r = 2 and 5: 6 worker calls of 10 prompt tokens, 3 x (2 + 5) router calls, 6 rows x 20 tokens
     assert cost["m"]["noisy_rewrite"] == {
         "worker": {"calls": 6, "prompt_tokens": 60, "cached_tokens": 24, "completion_tokens": 6},
         "router": {"calls": 21, "prompt_tokens": 120, "cached_tokens": 48, "completion_tokens": 180},
     }
     assert set(cost["m"]["direct"]) == {"worker"}
-    assert cost["n"]["noisy_rewrite"]["router"]["calls"] == 2 * 5  # r = 5 reads the two messages of r = 2
+    assert cost["n"]["noisy_rewrite"]["router"]["calls"] == 2 * 5
+
+
+def shard_of(path: Path, audit: str | None, version: str, **own: pa.DataType) -> None:
+    """A sound Arrow file whose header names another audit or version, or none at all."""
+    metadata = None if audit is None else {"audit": audit, "version": version}
+    schema = pa.schema([("model", pa.string()), *own.items()], metadata=metadata)
+    with pa.ipc.new_file(path, schema) as writer:
+        writer.write_table(pa.table([["m"], *([[1]] * len(own))], schema=schema))
+
+
+@pytest.mark.parametrize(
+    ("audit", "version", "words"),
+    [
+        (None, "", r"it is of no audit \(written before audits were named\), and rows of audit sweep"),
+        ("perturb", SCHEMA.version, "it is of audit perturb"),
+        ("sweep", "version 1.1", r"it is of audit sweep, version 1\.1, and rows of audit sweep, version 2\.1"),
+    ],
+)
+def test_rows_of_another_audit_or_version_are_refused_in_a_sentence(
+    run: tuple[Path, str], audit: str | None, version: str, words: str
+) -> None:
+    shard_of(run[0] / "shards" / "old.arrow", audit, version, routers=pa.int16())
+    for read in (load_cells, lambda path, schema: list(iter_columns(path, schema, ["model"]))):
+        with pytest.raises(ShardError, match=words) as caught:
+            read(run[0], SCHEMA)
+        assert "\n" not in str(caught.value)
+    (set_aside,) = scan_run(run[0], SCHEMA, repair=False).corrupt
+    assert "rows of another audit or version are not read" in set_aside.reason
 
 
 def test_shards_of_many_batches_keep_their_order(run: tuple[Path, str]) -> None:
     rows = [replace(row(), question_id=f"q{i}") for i in range(2500)]
     info = write(*run, *rows)
     assert pa.ipc.open_file(info.path).num_record_batches == 3
-    assert read_columns(run[0], ["question_id"])["question_id"] == [r.question_id for r in rows]
-    assert read_shard(info.path, ["routers", "model"]).schema.names == ["routers", "model"]
-    assert np.array_equal(scan_run(run[0]).digests, digests_of_keys([r.key for r in rows]))
+    assert read_columns(run[0], SCHEMA, ["question_id"])["question_id"] == [r.question_id for r in rows]
+    assert read_shard(info.path, SCHEMA, ["routers", "model"]).schema.names == ["routers", "model"]
+    assert np.array_equal(scan_run(run[0], SCHEMA).digests, digests_of_keys([r.key for r in rows]))

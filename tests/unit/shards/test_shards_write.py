@@ -13,15 +13,15 @@ import pyarrow.dataset as ds
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from outcome_tables import outcomes_to_table, table_to_outcomes
 from shard_rows import in_child, names, new_run, row, write
 
 from audit.errors import ShardError
 from audit.shards.attempt import as_attempt, current_attempt, start_attempt
-from audit.shards.convert import outcomes_to_table, table_to_outcomes
 from audit.shards.read import scan_run
-from audit.shards.schema import SCHEMA
 from audit.shards.shard_file import read_shard
 from audit.shards.write import shard_name, write_shard
+from audit.sweep.columns import SCHEMA
 
 
 @pytest.fixture
@@ -36,10 +36,10 @@ def test_a_shard_is_what_was_written(run: tuple[Path, str], format: str) -> None
     assert info.path.suffix == f".{format}" and names(run[0] / "shards") == [info.path.name]
     assert (info.rows, info.bytes) == (6, info.path.stat().st_size)
     assert info.sha256 == hashlib.sha256(info.path.read_bytes()).hexdigest()
-    assert table_to_outcomes(read_shard(info.path)) == rows
+    assert table_to_outcomes(read_shard(info.path, SCHEMA)) == rows
     kind = {"arrow": "ipc"}.get(format, format)
     dataset = ds.dataset(run[0] / "shards", format=kind)
-    assert dataset.schema.names == SCHEMA.names and dataset.count_rows() == 6
+    assert dataset.schema.names == SCHEMA.columns.names and dataset.count_rows() == 6
 
 
 def test_the_columns_are_compressed_with_zstd(run: tuple[Path, str]) -> None:
@@ -64,7 +64,7 @@ def test_a_retried_chunk_replaces_its_own_shard(run: tuple[Path, str]) -> None:
     first = write(*run, row(0, response="A"), row(1))
     second = write(*run, row(1), row(0, response="B"))
     assert first.path == second.path and names(run[0] / "shards") == [first.path.name]
-    assert read_shard(first.path).column("response").to_pylist() == ["A", "B"]  # rows 1 and 0 of the second
+    assert read_shard(first.path, SCHEMA).column("response").to_pylist() == ["A", "B"]  # rows 1 and 0 of the second
 
 
 def test_a_key_twice_in_one_table_is_refused(run: tuple[Path, str]) -> None:
@@ -82,15 +82,17 @@ def test_tables_that_are_no_shard_are_refused(run: tuple[Path, str]) -> None:
         (table.set_column(0, "model", [[None]]), "another type|'model' is null"),
     ]:
         with pytest.raises(ShardError, match=text):
-            write_shard(run[0], bad, attempt=run[1])
+            write_shard(run[0], bad, SCHEMA, attempt=run[1])
     with pytest.raises(ShardError, match=r"Unknown shard format: 'csv'. Expected arrow or parquet"):
-        write_shard(run[0], table, attempt=run[1], format="csv")
+        write_shard(run[0], table, SCHEMA, attempt=run[1], format="csv")
     assert names(run[0] / "shards") == []
 
 
 def test_columns_in_another_order_are_put_in_order(run: tuple[Path, str]) -> None:
-    table = outcomes_to_table([row()]).select(SCHEMA.names[::-1])
-    assert read_shard(write_shard(run[0], table, attempt=run[1]).path).schema.names == SCHEMA.names
+    table = outcomes_to_table([row()]).select(SCHEMA.columns.names[::-1])
+    assert (
+        read_shard(write_shard(run[0], table, SCHEMA, attempt=run[1]).path, SCHEMA).schema.names == SCHEMA.columns.names
+    )
 
 
 # --- fencing --------------------------------------------------------------------------------------------------------
@@ -104,7 +106,7 @@ def test_a_writer_of_an_earlier_driver_is_superseded(run: tuple[Path, str]) -> N
         write(path, old, row(1))
     assert names(path / "shards") == [kept.path.name]
     write(path, new, row(1))
-    assert scan_run(path).rows == 2
+    assert scan_run(path, SCHEMA).rows == 2
 
 
 def test_no_shard_of_the_old_attempt_appears_after_the_new_one_started(run: tuple[Path, str]) -> None:
@@ -189,7 +191,7 @@ def test_a_full_disk_stops_the_run_and_what_was_written_stays_valid(small_disk: 
     assert "same command again" in text and "stays valid" in text
     assert 2 <= written < 20
     assert len(names(run / "shards")) == written  # no partial file, hidden or not
-    scan = scan_run(run)
+    scan = scan_run(run, SCHEMA)
     assert (scan.rows, scan.corrupt) == (written, ())
     assert ds.dataset(run / "shards", format="ipc").to_table().num_rows == written
 
@@ -200,7 +202,7 @@ def test_a_replaced_shard_survives_a_full_disk(small_disk: Path) -> None:
     (small_disk / "ballast").write_bytes(b"x" * 200_000)
     with pytest.raises(ShardError, match="disk is full"):
         write(run, attempt, incompressible(0, 400_000))
-    assert read_shard(before.path).column("response").to_pylist() == ["kept"]
+    assert read_shard(before.path, SCHEMA).column("response").to_pylist() == ["kept"]
 
 
 def _write_limited(run: Path, attempt: str) -> str:
@@ -217,7 +219,7 @@ def test_a_file_size_limit_is_reported_and_leaves_no_partial_file(run: tuple[Pat
     text = in_child(_write_limited, *run)
     assert "the limit on a file's size is reached" in text and "No partial file was left" in text
     assert len(names(run[0] / "shards")) == 1
-    assert scan_run(run[0]).rows == 1
+    assert scan_run(run[0], SCHEMA).rows == 1
 
 
 def _as_another_user(run: Path, attempt: str) -> str:

@@ -4,13 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.errors import DataError
-from audit.records import Arm, Setting
+from audit.records import Setting
 from audit.statistics.contrasts import contrast, contrast_values, difference_in_differences, score_gap
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.noise_floor import noise_floor, noise_floor_values
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.run_variance import RunVariance
 from audit.statistics.values import is_binary, router_counts, sweep_of, to_values
+from audit.sweep.design import Arm
 
 CLEAN, DIRECT = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.DIRECT, 0)
 NOISY1, NOISY2, ENSEMBLE2 = Setting(Arm.NOISY_REWRITE, 1), Setting(Arm.NOISY_REWRITE, 2), Setting(Arm.FORWARD_FULL, 2)

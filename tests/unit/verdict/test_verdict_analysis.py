@@ -14,8 +14,9 @@ import pytest
 import yaml
 
 from audit.errors import ConfigError, DataError
-from audit.records import Arm, Outcome
 from audit.statistics.difficulty import beta_shape
+from audit.sweep.columns import Outcome
+from audit.sweep.design import Arm
 from audit.synthetic import Faults, outcome_columns, synthetic_outcomes
 from audit.verdict.analysis import analyse, analyse_outcomes
 from audit.verdict.calibrated import nearest

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.records import Arm, Outcome, Setting
+from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, pair_outcomes
+from audit.sweep.columns import Outcome
+from audit.sweep.design import Arm
 from audit.synthetic import Faults, outcome_columns, synthetic_outcomes
 from audit.verdict.analysis import analyse, category, share_left
 from audit.verdict.decide import Decision, decide

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from audit.records import Arm, Outcome, Setting
+from audit.records import Setting
 from audit.report.page import gate_name
 from audit.simulation import Design, World, simulate
 from audit.statistics.paired import CellOutcomes, State, pair_outcomes
+from audit.sweep.columns import Outcome
+from audit.sweep.design import Arm
 from audit.synthetic import Faults, outcome_columns, synthetic_outcomes
 from audit.verdict.decide import Decision
 from audit.verdict.gates import all_gates, exact_values, pairing, parseability

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from audit.errors import DataError
-from audit.records import Arm, Setting
+from audit.records import Setting
 from audit.simulation import Design, World, simulate
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.values import runs_of, sweep_of
+from audit.sweep.design import Arm
 from audit.verdict.evidence import measure
 from audit.verdict.gates import noise_floor
 from audit.verdict.result import Status

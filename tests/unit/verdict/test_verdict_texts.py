@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit.records import Arm, Outcome
+from audit.sweep.columns import Outcome
+from audit.sweep.design import Arm
 from audit.synthetic import synthetic_outcomes
 from audit.verdict.gates import answer_leak
 from audit.verdict.texts import gives_answer, holds, measure_texts, normalise, states_answer
@@ -79,8 +80,8 @@ def _noisy(n: int = 20) -> list[Outcome]:
 def test_a_rewrite_that_only_the_prompt_lost_is_a_noop() -> None:
     """The routers wrote noise, but the worker was sent the clean prompt: the silent no-op of li2026 (F1)."""
     plain = _noisy()
-    clean = {o.question_id: o.worker_prompt for o in plain if o.arm == Arm.FORWARD_FULL and o.routers == 1}
-    sent = [replace(o, worker_prompt=clean[o.question_id]) if o.arm == Arm.NOISY_REWRITE else o for o in plain]
+    clean = {o.question_id: o.prompt for o in plain if o.arm == Arm.FORWARD_FULL and o.routers == 1}
+    sent = [replace(o, prompt=clean[o.question_id]) if o.arm == Arm.NOISY_REWRITE else o for o in plain]
     before, after = (measure_texts(rows)["synthetic", "synthetic"] for rows in (plain, sent))
     assert before.noops == 0
     assert after.noops == after.noisy_presentations == 40
@@ -94,7 +95,7 @@ def test_a_router_that_copies_is_a_noop_at_every_r_also_in_capitals() -> None:
     for o in plain:
         if o.arm == Arm.NOISY_REWRITE:
             messages = (clean[o.question_id].upper(),) * o.routers
-            o = replace(o, router_messages=messages, worker_prompt="Messages\n" + "\n---\n".join(messages))
+            o = replace(o, router_messages=messages, prompt="Messages\n" + "\n---\n".join(messages))
         copied.append(o)
     assert measure_texts(copied)["synthetic", "synthetic"].noops == 40
 
@@ -103,7 +104,7 @@ def test_what_was_deleted_and_added() -> None:
     base = next(o for o in _noisy(1) if o.arm == Arm.NOISY_REWRITE and o.routers == 1)
     message = "red green blue purple"  # of the question's five words it keeps two; two of its four are new
     row = replace(base, question="red green alpha", options=("beta", "gamma"), gold=0,
-                  router_messages=(message,), worker_prompt=message)  # fmt: skip
+                  router_messages=(message,), prompt=message)  # fmt: skip
     measured = measure_texts([row])["synthetic", "synthetic"]
     assert measured.deleted == pytest.approx(3 / 5)
     assert measured.added == pytest.approx(2 / 4)
@@ -111,7 +112,7 @@ def test_what_was_deleted_and_added() -> None:
 
 def test_keeping_only_the_gold_option_is_counted_apart_from_stating_it() -> None:
     base = next(o for o in _noisy(1) if o.arm == Arm.NOISY_REWRITE and o.routers == 1)
-    row = replace(base, options=("Rome", "Paris"), gold=1, router_messages=("It may be Paris",), worker_prompt="x")
+    row = replace(base, options=("Rome", "Paris"), gold=1, router_messages=("It may be Paris",), prompt="x")
     measured = measure_texts([row])["synthetic", "synthetic"]
     assert (measured.gold_only_kept, measured.leaking) == (1, 0)
 

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.records import Arm, Outcome, Setting
+from audit.records import Setting
 from audit.simulation import Design, World, simulate
 from audit.statistics.noise_floor import noise_floor_values
 from audit.statistics.paired import CellOutcomes, State
+from audit.sweep.columns import Outcome
+from audit.sweep.design import Arm
 from audit.synthetic import outcome_columns, synthetic_outcomes
 from audit.verdict.analysis import analyse
 from audit.verdict.decide import decide

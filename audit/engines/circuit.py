@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
-from audit.runtime.engines.openai_config import CircuitConfig
+from audit.engines.openai_config import CircuitConfig
 
 
 class CircuitState(StrEnum):

@@ -1,10 +1,10 @@
-"""Which endpoint takes which request, and when: weights, concurrency bounds, circuits, question affinity.
+"""Which endpoint takes which request, and when: weights, concurrency bounds, circuits, affinity.
 
 No I/O: endpoints are opaque here. An endpoint is ready when it has a free slot, its circuit lets a request through and
-it is not pausing (Retry-After). Among ready endpoints smooth weighted round robin decides; a question's home (weighted
+it is not pausing (Retry-After). Among ready endpoints smooth weighted round robin decides; an affinity's home (weighted
 rendezvous hashing, so that homes follow the weights by themselves) is preferred while that does not take an endpoint
-more than `AFFINITY_SLACK_PICKS` ahead of its share: a server-side prefix cache then sees a question's requests
-together.
+more than `AFFINITY_SLACK_PICKS` ahead of its share: a server-side prefix cache then sees the requests of one
+question together.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from audit.runtime.engines.circuit import Circuit
-from audit.runtime.engines.openai_config import CircuitConfig
+from audit.engines.circuit import Circuit
+from audit.engines.openai_config import CircuitConfig
 
 AFFINITY_SLACK_PICKS = 8.0
 # How far down the queue a free endpoint looks for a request of its own; it bounds the work of one decision.
@@ -51,7 +51,7 @@ class Lease:
 
 @dataclass(eq=False)
 class _Waiter:
-    question_id: str
+    affinity: str
     avoid: Slot | None
     future: asyncio.Future[Lease]
     home: Slot | None = None
@@ -68,9 +68,9 @@ class Dispatcher:
     _timer: asyncio.TimerHandle | None = None
     _homes_version: int = 0
 
-    async def acquire(self, question_id: str, avoid: Slot | None = None) -> Lease:
+    async def acquire(self, affinity: str, avoid: Slot | None = None) -> Lease:
         """Wait for an endpoint; `avoid` is not given while another one is in service."""
-        waiter = _Waiter(question_id, avoid, asyncio.get_running_loop().create_future())
+        waiter = _Waiter(affinity, avoid, asyncio.get_running_loop().create_future())
         self._waiters.append(waiter)
         self._match()
         try:
@@ -173,10 +173,10 @@ class Dispatcher:
         return waiter.avoid is not slot or not any(s is not slot and s.circuit.closed for s in self.slots)
 
     def _home(self, waiter: _Waiter) -> Slot:
-        """The endpoint in service that this question hashes to. When one goes out, only its questions move."""
+        """The endpoint in service that this affinity hashes to. When one goes out, only its own move."""
         if waiter.home is None or waiter.homes_version != self._homes_version:
             alive = [s for s in self.slots if s.circuit.closed] or list(self.slots)
-            waiter.home = min(alive, key=lambda s: _rendezvous_cost(s.name, waiter.question_id, s.weight))
+            waiter.home = min(alive, key=lambda s: _rendezvous_cost(s.name, waiter.affinity, s.weight))
             waiter.homes_version = self._homes_version
         return waiter.home
 
@@ -196,7 +196,7 @@ def make_slot(name: str, weight: float, concurrency: int, circuit: CircuitConfig
     return Slot(name, weight, concurrency, Circuit(circuit, clock))
 
 
-def _rendezvous_cost(name: str, question_id: str, weight: float) -> float:
-    digest = hashlib.blake2b(f"{name}\0{question_id}".encode(errors="surrogatepass"), digest_size=8).digest()
+def _rendezvous_cost(name: str, affinity: str, weight: float) -> float:
+    digest = hashlib.blake2b(f"{name}\0{affinity}".encode(errors="surrogatepass"), digest_size=8).digest()
     uniform = (int.from_bytes(digest) + 0.5) / 2.0**64
     return -math.log(uniform) / weight

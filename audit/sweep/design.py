@@ -1,18 +1,35 @@
-"""The experimental design (pure): which settings are run, and which of them share router messages.
+"""The sweep's arms and its design (pure): which settings are run, and which of them share router messages.
 
-A *router set* is one set of router messages for a question. With independent draws every setting has a set of its
-own (song2026, section 3.2); with nested draws r uses the first r messages of one set. All rows of a router set are
-computed and stored together, so a set is also the unit of resumption.
+The level of a setting is its number of routers. A *router set*, a part of the design, is one set of router messages for
+a question. With independent draws every setting has a set of its own (song2026, section 3.2); with nested draws r uses
+the first r messages of one set. All rows of a router set are computed and stored together, so a set is also the unit of
+resumption.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from enum import StrEnum
 
 from audit.errors import ConfigError
-from audit.records import Arm, Draws, Setting
+from audit.records import Design, Part
+
+
+class Arm(StrEnum):
+    """How a question reaches the worker (song2026, section 4.2; `direct` is ours)."""
+
+    DIRECT = "direct"  # the original question, no router
+    FORWARD_FULL = "forward_full"  # routers transmit it whole; r=1 is the clean baseline, r>1 the ensemble control
+    NOISY_REWRITE = "noisy_rewrite"  # routers delete, rewrite and add noise
+
+
+class Draws(StrEnum):
+    """Whether each r has router messages of its own (as in the paper) or uses the first r of one set."""
+
+    INDEPENDENT = "independent"
+    NESTED = "nested"
+
 
 MAX_ROUTERS = 64
 
@@ -52,43 +69,9 @@ def _checked(routers: Sequence[int], value: object) -> tuple[int, ...]:
     return tuple(sorted(set(routers)))
 
 
-@dataclass(frozen=True, slots=True)
-class RouterSet:
-    """One set of router messages and the settings that read it: `routers` are the prefix lengths used."""
-
-    arm: Arm
-    routers: tuple[int, ...]
-    replicate: int
-
-    @property
-    def n_messages(self) -> int:
-        return max(self.routers)
-
-    @property
-    def settings(self) -> tuple[Setting, ...]:
-        return tuple(Setting(self.arm, r, self.replicate) for r in self.routers)
-
-
-@dataclass(frozen=True, slots=True)
-class Design:
-    """Every router set of one question; the same for all questions and models."""
-
-    sets: tuple[RouterSet, ...]
-    draws: Draws
-
-    @property
-    def settings(self) -> tuple[Setting, ...]:
-        return tuple(sorted(s for router_set in self.sets for s in router_set.settings))
-
-    @property
-    def router_calls(self) -> int:
-        """Router calls a question."""
-        return sum(s.n_messages for s in self.sets)
-
-    @property
-    def worker_calls(self) -> int:
-        """Worker calls a question (one a setting)."""
-        return len(self.settings)
+def n_messages(part: Part) -> int:
+    """Router messages of a part: a router set. Each of its levels reads so many of the first; `direct` reads none."""
+    return max(part.levels)
 
 
 def make_design(
@@ -109,9 +92,9 @@ def make_design(
     for name, count in (("replicates", replicates), ("clean_replicates", clean_replicates)):
         if count < 1:
             raise ConfigError(f"Invalid {name}: {count}. Expected a whole number of at least 1.")
-    sets: list[RouterSet] = []
+    sets: list[Part] = []
     if Arm.DIRECT in arms:
-        sets += [RouterSet(Arm.DIRECT, (0,), k) for k in range(direct_replicates)]
+        sets += [Part(Arm.DIRECT, (0,), k) for k in range(direct_replicates)]
     if Arm.FORWARD_FULL in arms:
         ensemble = tuple(r for r in routers if r > 1) if ensemble_control else ()
         for k in range(max(replicates, clean_replicates)):
@@ -121,10 +104,10 @@ def make_design(
             sets += _sets(Arm.NOISY_REWRITE, tuple(routers), k, draws)
     if not sets:
         raise ConfigError(f"No arm to run. Expected some of: {', '.join(Arm)}.")
-    return Design(tuple(sets), draws)
+    return Design(tuple(sets), kind=draws.value)
 
 
-def _sets(arm: Arm, routers: tuple[int, ...], replicate: int, draws: Draws) -> list[RouterSet]:
+def _sets(arm: Arm, routers: tuple[int, ...], replicate: int, draws: Draws) -> list[Part]:
     if draws == Draws.NESTED:
-        return [RouterSet(arm, routers, replicate)]
-    return [RouterSet(arm, (r,), replicate) for r in routers]
+        return [Part(arm, routers, replicate)]
+    return [Part(arm, (r,), replicate) for r in routers]

@@ -72,7 +72,7 @@ class CircuitConfig:
 
 
 class OpenAISettings(Protocol):
-    """What the engine reads of a configuration; `audit.config.ModelConfig` has it, and so has `OpenAIConfig`.
+    """What the engine reads of a configuration; `audit.engines.config.ModelConfig` has it, and so has `OpenAIConfig`.
 
     `send_seed` is false for endpoints that refuse the field (a run is then not reproducible). `extra_body` is merged
     into every request, for instance {"chat_template_kwargs": {"enable_thinking": false}}.

@@ -11,12 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.errors import BenchmarkError, ConfigError
-from audit.prompting.prompts import aggregate, direct_prompt, letters_of, question_text, router_prompt, worker_prompt
+from audit.prompting.prompts import direct_prompt, letters_of, question_text
 from audit.prompting.templates import load_protocol
-from audit.records import Arm, Protocol, Question, Reading
+from audit.records import Protocol, Question, Reading
+from audit.sweep.config import TEMPLATES
+from audit.sweep.design import Arm
+from audit.sweep.present import aggregate, router_prompt, worker_prompt
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "protocol"
-PROTOCOLS = {p.stem: load_protocol(yaml.safe_load(p.read_text(encoding="utf-8"))) for p in sorted(CONF.glob("*.yaml"))}
+PROTOCOLS = {
+    p.stem: load_protocol(yaml.safe_load(p.read_text(encoding="utf-8")), TEMPLATES) for p in sorted(CONF.glob("*.yaml"))
+}
 QUESTION = Question(
     id="q1",
     benchmark="b",

@@ -24,11 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # tests/, for faul
 
 from faulty_server import Call, FaultyServer, Reply, completion, echo, error, free_port, letters_completion
 
-from audit.errors import ConfigError, EndpointAuthError, EngineError, EngineLoadError
-from audit.records import Arm, FinishReason, Generation, GenerationRequest, Reading, Role
-from audit.runtime.engines.circuit import Circuit, CircuitState
-from audit.runtime.engines.dispatch import Dispatcher, make_slot
-from audit.runtime.engines.openai_config import (
+from audit.engines.circuit import Circuit, CircuitState
+from audit.engines.dispatch import Dispatcher, make_slot
+from audit.engines.openai_config import (
     CircuitConfig,
     EndpointConfig,
     OpenAIConfig,
@@ -37,9 +35,12 @@ from audit.runtime.engines.openai_config import (
     check_reading,
     endpoint_id,
 )
-from audit.runtime.engines.openai_engine import OpenAIEngine
-from audit.runtime.engines.redact import Redactor
-from audit.runtime.engines.retry import FailureKind, backoff_seconds, classify_status, retry_after_seconds
+from audit.engines.openai_engine import OpenAIEngine
+from audit.engines.port import request_sha256
+from audit.engines.redact import Redactor
+from audit.engines.retry import FailureKind, backoff_seconds, classify_status, retry_after_seconds
+from audit.errors import ConfigError, EndpointAuthError, EngineError, EngineLoadError
+from audit.records import FinishReason, Generation, GenerationRequest, Reading
 
 KEY = "sk-test-0123456789-do-not-leak"
 KEY_ENV = "AUDIT_TEST_KEY"
@@ -55,7 +56,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def request(prompt: str = "hi", question: str = "q", **kwargs: Any) -> GenerationRequest:
-    return GenerationRequest(prompt, question, Role.WORKER, Arm.DIRECT, 0, seed=7, **kwargs)
+    return GenerationRequest(prompt, affinity=question, label="direct/0", seed=7, **kwargs)
 
 
 def endpoint(server: FaultyServer, **kwargs: Any) -> EndpointConfig:
@@ -112,7 +113,9 @@ def test_generation_fields_and_what_was_sent() -> None:
         return generation, server.calls[0], endpoint_id(endpoint(server))
 
     got, call, engine_id = with_server(echo, use, extra_body={"chat_template_kwargs": {"enable_thinking": False}})
-    assert got == Generation("2+2?", FinishReason.STOP, 12, 8, 3, engine_id)
+    sent = request_sha256(request("2+2?"))
+    assert sent.startswith("text:")  # an endpoint tells no token ids
+    assert got == Generation("2+2?", FinishReason.STOP, 12, 8, 3, engine_id, request_sha256=sent)
     assert engine_id.startswith("127.0.0.1:") and engine_id.endswith("#m")
     assert call.path == "/v1/chat/completions"
     assert call.headers["authorization"] == f"Bearer {KEY}"
@@ -721,7 +724,7 @@ def test_it_is_a_structured_config() -> None:
 
 def test_the_configuration_loads_no_client() -> None:
     wanted = "[m for m in ('openai', 'ray', 'vllm') if m in sys.modules]"
-    code = f"import sys, audit.runtime.engines.openai_config; print({wanted})"
+    code = f"import sys, audit.engines.openai_config; print({wanted})"
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -48,13 +48,14 @@ def efficiency(n: int, routers: str) -> dict[str, Any]:
 def draws(n: int, routers: str) -> dict[str, Any]:
     """Tokens of independent and of nested draws on the same questions."""
     from audit.shards.cost import run_cost
+    from audit.sweep.columns import SCHEMA
 
     sums = {}
     with tempfile.TemporaryDirectory() as folder:
         for kind in ("independent", "nested"):
             run_dir = Path(folder) / kind
             run_driver([f"n={n}", f"r={routers}", "arms=[noisy_rewrite]", f"draws={kind}", f"run_dir={run_dir}"])
-            (arms,) = run_cost(run_dir).values()
+            (arms,) = run_cost(run_dir, SCHEMA).values()
             router, worker = arms["noisy_rewrite"]["router"], arms["noisy_rewrite"]["worker"]
             sums[kind] = {
                 "generated_tokens": router["completion_tokens"],
@@ -70,10 +71,11 @@ def raw(run_dir: Path) -> dict[str, float]:
     """Raw vLLM, given what a finished sweep of one model sent. Prints the seconds from first request to last reply."""
     import os
 
+    from outcome_tables import iter_outcomes
+
     from audit.config import load_model_config
-    from audit.runtime.engines.vllm_engine import engine_args, engine_environment
-    from audit.runtime.weights import local_path, resolve_weights
-    from audit.shards.read import iter_outcomes
+    from audit.engines.vllm_engine import engine_args, engine_environment
+    from audit.engines.weights import local_path, resolve_weights
 
     rows = list(iter_outcomes(run_dir))
     model = load_model_config(rows[0].model)
@@ -111,7 +113,7 @@ def raw(run_dir: Path) -> dict[str, float]:
         for prefix in sorted(children, key=len):
             wanted = sorted(children[prefix])
             params = SamplingParams(max_tokens=1, temperature=0.0, logprobs=len(wanted), logprob_token_ids=wanted)
-            scored.append((row.worker_prompt, prefix, params))
+            scored.append((row.prompt, prefix, params))
     started = time.monotonic()
     llm.generate([{"prompt_token_ids": chat(p)} for p, _ in routed], [s for _, s in routed], use_tqdm=False)
     routers_done = time.monotonic()
@@ -131,38 +133,27 @@ def raw(run_dir: Path) -> dict[str, float]:
 
 def router_requests(run_dir: Path) -> list[tuple[str, int]]:
     """(prompt, seed) of every router call of a run with independent draws, as the stages made them."""
-    from audit.design import RouterSet
-    from audit.prompting.prompts import router_prompt
-    from audit.prompting.seeds import request_seed
+    from outcome_tables import iter_outcomes
+
+    from audit.audits import Sampling, Work
     from audit.prompting.templates import load_protocol
-    from audit.records import Arm, Draws, Role
+    from audit.records import Design, Part, Reading
     from audit.shards.manifest import Manifest
     from audit.shards.questions import QuestionFile
-    from audit.shards.read import iter_outcomes
+    from audit.sweep.config import TEMPLATES
+    from audit.sweep.present import router_requests as requests_of
 
     manifest = Manifest.load(run_dir)
     questions = {q.id: q for q in QuestionFile(run_dir)}
-    requests = []
+    found = []
     for row in iter_outcomes(run_dir):
-        if row.arm == Arm.DIRECT:
-            continue
-        question, part = questions[row.question_id], RouterSet(Arm(row.arm), (row.routers,), row.replicate)
-        prompt = router_prompt(load_protocol(manifest.config["protocols"][row.model]), question, part.arm)
-        for j in range(row.routers):
-            seed = request_seed(
-                run_seed=manifest.config["seed"],
-                model=row.model,
-                benchmark=row.benchmark,
-                question_id=row.question_id,
-                arm=part.arm,
-                routers=row.routers,
-                replicate=row.replicate,
-                role=Role.ROUTER,
-                message_index=j,
-                draws=Draws.INDEPENDENT,
-            )
-            requests.append((prompt, seed))
-    return requests
+        part = Part(row.arm, (row.routers,), row.replicate)
+        protocol = load_protocol(manifest.config["protocols"][row.model], TEMPLATES)
+        design = Design((part,), kind="independent")
+        none = Sampling(1, 0.0, 1.0)
+        work = Work(design, protocol, row.model, Reading(row.reading), none, none, manifest.config["seed"])
+        found += [(request.prompt, request.seed) for request in requests_of(work, questions[row.question_id], part)]
+    return found
 
 
 if __name__ == "__main__":

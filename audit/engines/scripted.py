@@ -1,7 +1,8 @@
 """A deterministic engine behind the same port: for tests, demonstrations, and measuring the orchestration alone.
 
-Routers echo the question (forward_full) or drop every third word and add a sentence (noisy_rewrite). The worker is
-right with a fixed probability per arm, drawn from a hash of the question and the request's seed.
+A request's label says what is scripted: `scripted.replies` names the labels that echo the question or give it back with
+every third word dropped and a sentence added; every other request is answered, right with the probability that
+`scripted.accuracy` gives its arm (the label up to the slash), drawn from a hash of the question and the seed.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 
-from audit.config import ModelConfig
+from audit.engines.config import ModelConfig
+from audit.engines.port import request_sha256
 from audit.errors import EngineLoadError
-from audit.records import Arm, FinishReason, Generation, GenerationRequest, Question, Role
+from audit.records import FinishReason, Generation, GenerationRequest, Question
 
 _NOISE = (
     "A train leaves the station at noon.",
@@ -27,7 +29,7 @@ _SCALE = float(2**64)
 
 
 class ScriptedEngine:
-    """`script` has every question by id: what the routers pass on and the worker reads its answers from."""
+    """`script` has every question by id, which is the requests' affinity: what is echoed, and the right answer."""
 
     def __init__(self, config: ModelConfig, engine_id: str, script: Mapping[str, Question]) -> None:
         self.engine_id = engine_id
@@ -57,26 +59,28 @@ class ScriptedEngine:
         if self._limit is not None and tokens > self._limit:
             why = f"prompt too long: {tokens} tokens, but max_model_len is {self._limit}"
             return Generation(finish_reason=FinishReason.ERROR, engine_id=self.engine_id, error=why)
-        return self._route(request) if request.role == Role.ROUTER else self._answer(request)
+        reply = self._config.replies.get(request.label)
+        return self._answer(request) if reply is None else self._echo(request, noisy=reply == "noise")
 
-    def _route(self, request: GenerationRequest) -> Generation:
-        question = self._script[request.question_id]
+    def _echo(self, request: GenerationRequest, *, noisy: bool) -> Generation:
+        question = self._script[request.affinity]
         lines = [question.text, *(f"{a}. {text}" for a, text in zip(ascii_uppercase, question.options, strict=False))]
-        if request.arm == Arm.NOISY_REWRITE:
+        if noisy:
             offset = request.seed % 3
             lines = [_drop_every_third(line, offset) for line in lines]
             lines.append(_NOISE[request.seed % len(_NOISE)])
         return self._generation(request, "\n".join(lines))
 
     def _answer(self, request: GenerationRequest) -> Generation:
-        question = self._script[request.question_id]
+        question = self._script[request.affinity]
+        arm, _, level = request.label.partition("/")
         gold, n_options = question.gold, len(question.options)
-        u_item = _unit(request.question_id)  # the same item is hard in every arm, so outcomes are paired
-        u_draw = _unit(f"{request.question_id}|{request.seed}")
-        p = self._config.accuracy.get(str(request.arm), 0.5)
-        if request.arm == Arm.NOISY_REWRITE:
-            p += self._config.gain_per_router * (request.routers - 1)
-        correct = (u_item < p) if u_draw < 0.7 else (_unit(f"{request.seed}|{request.question_id}") < p)
+        u_item = _unit(request.affinity)  # the same item is hard in every arm, so outcomes are paired
+        u_draw = _unit(f"{request.affinity}|{request.seed}")
+        p = self._config.accuracy.get(arm, 0.5)
+        if arm in self._config.gain_per_level:
+            p += self._config.gain_per_level[arm] * (int(level) - 1)
+        correct = (u_item < p) if u_draw < 0.7 else (_unit(f"{request.seed}|{request.affinity}") < p)
         chosen = gold if correct else (gold + 1 + request.seed % max(1, n_options - 1)) % n_options
         if request.continuations or request.letters:
             n = len(request.continuations or request.letters)
@@ -84,10 +88,11 @@ class ScriptedEngine:
                 finish_reason=FinishReason.SCORED,
                 prompt_tokens=len(request.prompt) // _CHARS_PER_TOKEN,
                 engine_id=self.engine_id,
+                request_sha256=request_sha256(request),
                 option_logprobs=tuple(-1.0 if i == chosen else -3.0 for i in range(n)),
                 option_tokens=(1,) * n,
             )
-        if _unit(f"parse|{request.question_id}|{request.seed}") < self._config.parse_failures:
+        if _unit(f"parse|{request.affinity}|{request.seed}") < self._config.parse_failures:
             return self._generation(request, "I would rather not say.")
         return self._generation(request, chr(ord("A") + chosen))
 
@@ -97,6 +102,7 @@ class ScriptedEngine:
             prompt_tokens=len(request.prompt) // _CHARS_PER_TOKEN,
             completion_tokens=max(1, len(text) // _CHARS_PER_TOKEN),
             engine_id=self.engine_id,
+            request_sha256=request_sha256(request),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import importlib.util
 from importlib import metadata
 from pathlib import Path
@@ -11,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from audit.config import ModelConfig
+from audit.engines.config import ModelConfig
+from audit.engines.vllm_engine import VllmEngine, engine_args, engine_environment, is_cpu_build
 from audit.errors import EngineDiedError, EngineError
-from audit.records import Arm, FinishReason, Generation, GenerationRequest, Role
-from audit.runtime.engines.vllm_engine import VllmEngine, engine_args, engine_environment, is_cpu_build
+from audit.records import FinishReason, Generation, GenerationRequest
 
 
 def _vllm_exceptions() -> ModuleType:
@@ -85,7 +86,7 @@ def ask(llm: FakeLLM, *requests: GenerationRequest) -> list[Generation]:
 
 def request(prompt: str, *continuations: str) -> GenerationRequest:
     return GenerationRequest(
-        prompt=prompt, question_id="q", role=Role.WORKER, arm=Arm.DIRECT, routers=0, seed=1, max_tokens=8,
+        prompt=prompt, affinity="q", label="direct/0", seed=1, max_tokens=8,
         continuations=continuations,
     )  # fmt: skip
 
@@ -202,3 +203,16 @@ def test_the_build_is_read_from_the_installed_package(installed, cpu):
         return installed[package]
 
     assert is_cpu_build(version) is cpu
+
+
+def test_the_hash_of_a_request_is_over_the_tokens_that_were_consumed():
+    # one token a character, 1 in prompts. A list is its length (8 bytes) and its ids (4 bytes each)
+    generated, scored, same, other = ask(
+        FakeLLM(), request("12"), request("1", "a", "00"), request("2", "b", "00"), request("1", "a", "0")
+    )
+    packed = (2).to_bytes(8, "little") + (1).to_bytes(4, "little") * 2
+    assert generated.request_sha256 == f"tokens:{hashlib.sha256(packed).hexdigest()}"
+    assert scored.request_sha256 == same.request_sha256  # other texts, the same tokens
+    assert other.request_sha256 != scored.request_sha256
+    (failed,) = ask(FakeLLM(), request("1" * 93))
+    assert failed.request_sha256 == ""

@@ -14,10 +14,9 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from audit.command_line import check_composed, start
-from audit.config import CONF_DIR, SweepConfig, from_hydra, register
+from audit.config import CONF_DIR
 from audit.errors import AuditError
-from audit.runtime.progress import Display
-from audit.summary import print_summary
+from audit.sweep.config import SweepConfig, from_hydra, register
 
 register()
 
@@ -30,7 +29,7 @@ def _composed(cfg: DictConfig) -> None:
 
 def main() -> None:
     """The command: what it refuses, then Hydra, then the run."""
-    start(_composed)
+    start(_composed, SweepConfig)
 
 
 def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:
@@ -47,27 +46,40 @@ def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int
 
 
 def sweep(config: SweepConfig) -> int:
-    """Run, decide, write; the exit code."""
-    from audit.runtime.run import run_sweep
+    """Run, decide, write; the exit code. What is heavy is imported once nothing can be refused any more."""
+    from audit.resolve import resolve_run
+    from audit.runtime.progress import Display
+    from audit.sweep.audit import SWEEP
+    from audit.verdict.thresholds import Thresholds
 
+    thresholds = Thresholds.from_mapping(config.verdict)
+    analysis = {
+        "seed": config.seed,
+        "thresholds": thresholds.to_dict(),
+        "control_benchmark": config.control_benchmark,
+    }
     with Display(quiet=not config.progress) as display:
-        result = run_sweep(config, display)
+        display.stage("reading the benchmark and resolving models")
+        resolved = resolve_run(SWEEP, config)
+        from audit.runtime.run import run_audit
+        from audit.summary import print_summary
+
+        result = run_audit(resolved, analysis, display)
     if result.rows == 0:
         print("error: nothing was measured: every model failed", file=sys.stderr)
         _print_failed(result.failed)
         return 1
-    print_summary(result.run_dir)
+    print_summary(result.run_dir, SWEEP)
     code = 0
     if config.report:
         from audit.gate import print_verdict
         from audit.report.build import build_report
-        from audit.verdict.thresholds import Thresholds
 
         paths = build_report(
             [result.run_dir],
             result.run_dir / "report",
             seed=config.seed,
-            thresholds=Thresholds.from_mapping(config.verdict),
+            thresholds=thresholds,
             control_benchmark=config.control_benchmark,
         )
         code = print_verdict(result.run_dir)

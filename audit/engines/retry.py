@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from audit.runtime.engines.openai_config import RetryConfig
+from audit.engines.openai_config import RetryConfig
 
 
 class FailureKind(StrEnum):

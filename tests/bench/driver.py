@@ -10,11 +10,14 @@ from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 
-from audit.config import CONF_DIR, design_of, from_hydra, register
-from audit.records import Arm
+from audit.config import CONF_DIR
+from audit.resolve import resolve_run
 from audit.runtime.progress import Display
-from audit.runtime.run import run_sweep
+from audit.runtime.run import run_audit
 from audit.shards.manifest import Manifest
+from audit.sweep.audit import SWEEP
+from audit.sweep.config import design_of, from_hydra, register
+from audit.sweep.design import Arm, n_messages
 
 
 def measure(overrides: list[str]) -> dict[str, float]:
@@ -24,10 +27,10 @@ def measure(overrides: list[str]) -> dict[str, float]:
         config = from_hydra(compose("sweep", overrides))
     started = time.monotonic()
     with Display(quiet=True) as display:
-        result = run_sweep(config, display)
+        result = run_audit(resolve_run(SWEEP, config), {}, display)
     manifest = Manifest.load(result.run_dir)
     design = design_of(config)
-    calls = design.worker_calls + sum(s.n_messages for s in design.sets if s.arm != Arm.DIRECT)
+    calls = len(design.settings) + sum(n_messages(part) for part in design.parts if part.arm != Arm.DIRECT)
     questions = sum(facts["n"] for facts in manifest.benchmark.values())
     return {
         "rows": float(result.rows),

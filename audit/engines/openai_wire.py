@@ -11,10 +11,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from audit.engines.openai_config import EndpointConfig, OpenAISettings
+from audit.engines.port import request_sha256
+from audit.engines.redact import Redactor
+from audit.engines.retry import Failure, FailureKind, classify_status, error_code_and_message
 from audit.records import FinishReason, Generation, GenerationRequest
-from audit.runtime.engines.openai_config import EndpointConfig, OpenAISettings
-from audit.runtime.engines.redact import Redactor
-from audit.runtime.engines.retry import Failure, FailureKind, classify_status, error_code_and_message
 
 _LENGTH_REASONS = frozenset({"length", "max_tokens", "model_length"})
 _BROKEN_OFF_REASONS = frozenset({"abort", "error", "cancelled"})
@@ -85,6 +86,7 @@ def read_chat(text: str, request: GenerationRequest, engine_id: str, redactor: R
         cached_tokens=_count(details.get("cached_tokens")),
         completion_tokens=_count(usage.get("completion_tokens")),
         engine_id=engine_id,
+        request_sha256=request_sha256(request),
         option_logprobs=letters,
     )
 

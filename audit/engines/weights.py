@@ -15,7 +15,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.config import ModelConfig
+from audit.engines.config import ModelConfig
 from audit.errors import EngineLoadError
 
 PACKAGE_PREFIX = "package:"
@@ -54,7 +54,7 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
         source = _packaged_gguf(model)
         # In a process of its own: transformers and torch would stay in this one's memory.
         done = subprocess.run(
-            [sys.executable, "-m", "audit.runtime.convert_gguf", str(source), str(target)],
+            [sys.executable, "-m", "audit.engines.convert_gguf", str(source), str(target)],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode != 0:

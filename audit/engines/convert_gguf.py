@@ -1,4 +1,4 @@
-"""`python -m audit.runtime.convert_gguf SOURCE.gguf FOLDER`: a GGUF as a folder that vLLM loads (bfloat16)."""
+"""`python -m audit.engines.convert_gguf SOURCE.gguf FOLDER`: a GGUF as a folder that vLLM loads (bfloat16)."""
 
 from __future__ import annotations
 

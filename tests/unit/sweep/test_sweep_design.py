@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from audit.design import make_design, parse_routers
 from audit.errors import ConfigError
-from audit.records import Arm, Draws, Setting
+from audit.records import Setting
+from audit.sweep.design import Arm, Draws, make_design, n_messages, parse_routers
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,14 @@ def test_a_wrong_router_range_is_refused_with_an_example(value):
 def test_the_papers_design():
     # song2026, section 4.2: forward_full at r=1, noisy_rewrite at r=1..9, each r with routers of its own
     design = make_design(range(1, 10), arms=[Arm.FORWARD_FULL, Arm.NOISY_REWRITE])
-    assert design.worker_calls == 10
-    assert design.router_calls - 0 == 1 + 45  # 1 + (1 + 2 + ... + 9)
+    assert len(design.settings) == 10
+    assert sum(map(n_messages, design.parts)) == 1 + 45  # 1 + (1 + 2 + ... + 9)
 
 
 def test_nested_draws_need_nine_router_calls_instead_of_45():
     design = make_design(range(1, 10), arms=[Arm.NOISY_REWRITE], draws=Draws.NESTED)
-    assert [part.n_messages for part in design.sets] == [9]
-    assert design.worker_calls == 9
+    assert [n_messages(part) for part in design.parts] == [9]
+    assert len(design.settings) == 9
 
 
 def test_the_clean_arm_has_replicates_of_its_own_and_the_ensemble_shares_its_r():
@@ -51,7 +51,7 @@ def test_the_clean_arm_has_replicates_of_its_own_and_the_ensemble_shares_its_r()
 @pytest.mark.parametrize("draws", list(Draws))
 def test_every_setting_belongs_to_one_router_set(draws):
     design = make_design([1, 2, 5], draws=draws, replicates=2, clean_replicates=3, ensemble_control=True)
-    assert len(set(design.settings)) == len(design.settings) == design.worker_calls
+    assert len(set(design.settings)) == len(design.settings) == sum(len(part.levels) for part in design.parts)
 
 
 @pytest.mark.parametrize("name", ["replicates", "clean_replicates"])

@@ -17,8 +17,8 @@ import pytest
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
 from huggingface_hub.utils import hf_raise_for_status
 
-from audit.config import ModelConfig
-from audit.runtime.weights import hub_refusal, hub_unreachable
+from audit.engines.config import ModelConfig
+from audit.engines.weights import hub_refusal, hub_unreachable
 
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz0123"
 URL = "https://huggingface.co/api/models/owner/name"
@@ -101,9 +101,9 @@ def test_a_hub_that_does_not_answer_is_no_refusal(error, why):
 
 RESOLVE = """
 import sys
-from audit.config import ModelConfig
+from audit.engines.config import ModelConfig
 from audit.errors import EngineLoadError
-from audit.runtime.weights import resolve_weights
+from audit.engines.weights import resolve_weights
 try:
     print(resolve_weights(ModelConfig(name="m", path=sys.argv[1])).revision)
 except EngineLoadError as error:

@@ -14,7 +14,8 @@ from importlib import metadata
 from itertools import count
 from typing import Any
 
-from audit.config import ModelConfig
+from audit.engines.config import ModelConfig
+from audit.engines.port import request_sha256
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
 
@@ -75,7 +76,7 @@ class VllmEngine:
             ids = self._chat_ids(request.prompt)
             options = request.continuations or request.letters
             if options:
-                return await self._score(ids, options)
+                return await self._score(ids, options, request)
             return await self._generate(ids, request)
         except _RefusedRequest as error:
             return Generation(finish_reason=FinishReason.ERROR, engine_id=self.engine_id, error=str(error))
@@ -99,9 +100,10 @@ class VllmEngine:
             cached_tokens=output.num_cached_tokens or 0,
             completion_tokens=len(completion.token_ids),
             engine_id=self.engine_id,
+            request_sha256=request_sha256(request, ids),
         )
 
-    async def _score(self, ids: list[int], options: Sequence[str]) -> Generation:
+    async def _score(self, ids: list[int], options: Sequence[str], request: GenerationRequest) -> Generation:
         """Total logprob of each option as the reply, along the trie of the options' tokens.
 
         The root is asked first: it fills the prefix cache, and the inner nodes then compute a few tokens each.
@@ -123,6 +125,7 @@ class VllmEngine:
             prompt_tokens=sum(n for _, n, _ in table.values()),
             cached_tokens=sum(c for _, _, c in table.values()),
             engine_id=self.engine_id,
+            request_sha256=request_sha256(request, ids, tokens),
             option_logprobs=tuple(
                 sum(table[option[:i]][0][token] for i, token in enumerate(option)) for option in tokens
             ),

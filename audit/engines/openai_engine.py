@@ -15,13 +15,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from audit.engines.dispatch import Dispatcher, Lease, Slot, make_slot
+from audit.engines.openai_config import OpenAISettings, check_config, endpoint_id
+from audit.engines.openai_endpoint import Endpoint
+from audit.engines.redact import RedactingFilter, Redactor
+from audit.engines.retry import ALIVE, ROW_SUSPECT, Failure, FailureKind, backoff_seconds
 from audit.errors import ConfigError, EndpointAuthError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
-from audit.runtime.engines.dispatch import Dispatcher, Lease, Slot, make_slot
-from audit.runtime.engines.openai_config import OpenAISettings, check_config, endpoint_id
-from audit.runtime.engines.openai_endpoint import Endpoint
-from audit.runtime.engines.redact import RedactingFilter, Redactor
-from audit.runtime.engines.retry import ALIVE, ROW_SUSPECT, Failure, FailureKind, backoff_seconds
 
 logger = logging.getLogger(__name__)
 
@@ -188,7 +188,7 @@ class OpenAIEngine:
         while True:
             if self._fatal is not None:
                 raise EndpointAuthError(self._fatal)
-            lease = await dispatcher.acquire(request.question_id, avoid)
+            lease = await dispatcher.acquire(request.affinity, avoid)
             endpoint = self._by_slot[lease.slot]
             try:
                 result = await endpoint.attempt(request)

@@ -6,18 +6,18 @@ import asyncio
 
 import openai
 
-from audit.records import Arm, Generation, GenerationRequest, Role
-from audit.runtime.engines.dispatch import Slot
-from audit.runtime.engines.openai_config import EndpointConfig, OpenAISettings, endpoint_id, safe_url
-from audit.runtime.engines.openai_wire import chat_body, listed_models, read_chat
-from audit.runtime.engines.redact import Redactor
-from audit.runtime.engines.retry import (
+from audit.engines.dispatch import Slot
+from audit.engines.openai_config import EndpointConfig, OpenAISettings, endpoint_id, safe_url
+from audit.engines.openai_wire import chat_body, listed_models, read_chat
+from audit.engines.redact import Redactor
+from audit.engines.retry import (
     Failure,
     FailureKind,
     classify_status,
     error_code_and_message,
     retry_after_seconds,
 )
+from audit.records import Generation, GenerationRequest
 
 # Sent where the environment holds no key: the client would otherwise take another variable's (OPENAI_API_KEY).
 _NO_KEY = "no-key-set"
@@ -25,7 +25,7 @@ _CONNECT_TIMEOUT_S = 10.0
 _NOT_CONNECTED = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError"})
 # Statuses of GET /models that say nothing about chat completions (403: keys restricted to some paths).
 _NO_LISTING = frozenset({400, 403, 404, 405, 501})
-_HELLO = GenerationRequest("Hello", "health-check", Role.WORKER, Arm.DIRECT, 0, seed=0, max_tokens=1)
+_HELLO = GenerationRequest("Hello", affinity="health-check", label="health-check", seed=0, max_tokens=1)
 
 
 class Endpoint:

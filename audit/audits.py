@@ -1,0 +1,112 @@
+"""What an audit is to the rooms that it shares with others: a frozen record of functions, and what they are given.
+
+A new audit is a folder with such a record. Pipeline, exactly-once, resume, manifest, engines and progress take it as it
+is and never ask which one it is. Every function is pure and lives in a module, as it travels to other processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from audit.engines.config import ModelConfig
+from audit.prompting.seeds import request_seed
+from audit.records import (
+    Design,
+    Generation,
+    GenerationRequest,
+    Part,
+    Presentation,
+    Protocol,
+    Question,
+    Reading,
+    Setting,
+)
+from audit.shards.schema import ANSWER_ROLE, RowSchema
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Limits of one role's replies."""
+
+    max_tokens: int
+    temperature: float
+    top_p: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """One model's run, resolved: what an audit's functions are given beside a question.
+
+    preparing, answering: sampling of the calls before the answer, and of the answer. own: what the audit resolved for
+    itself, small, as it travels to every stage (such as the path of a library).
+    """
+
+    design: Design
+    protocol: Protocol
+    model: str
+    reading: Reading
+    preparing: Sampling
+    answering: Sampling
+    seed: int
+    own: Any = None
+
+    def seed_of(
+        self, question: Question, arm: str, level: int | None, replicate: int, role: str = ANSWER_ROLE, index: int = 0
+    ) -> int:
+        return request_seed(
+            run_seed=self.seed,
+            model=self.model,
+            benchmark=question.benchmark,
+            question_id=question.id,
+            arm=arm,
+            level=level,
+            replicate=replicate,
+            role=role,
+            index=index,
+            kind=self.design.kind,
+        )
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which settings are compared with which: the one place that says it.
+
+    baseline: (arm, level) of the settings whose mean is the baseline. treated: the arm that is compared with it; every
+    other setting is a control. arms: all arms, in the order in which they are shown.
+    """
+
+    baseline: tuple[str, int]
+    treated: str
+    arms: tuple[str, ...]
+
+    def is_baseline(self, setting: Setting) -> bool:
+        return (setting.arm, setting.level) == self.baseline
+
+
+def _itself(config: Any, model: ModelConfig) -> ModelConfig:
+    return model
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One audit.
+
+    schema: its rows. roles: what is compared with what. design: its configuration -> the parts of every question.
+    present: a question under one part -> what the model is asked at each of its levels, in their order; it is given the
+    replies to `prepare`. prepare: the calls before the answer (the sweep's routers); None where a row is one call.
+    prepare_role: what these calls are called in metrics and cost columns.
+    answering: the model that answers in place of the one that is audited. templates: its own prompt templates, with
+    their placeholders.
+    """
+
+    name: str
+    schema: RowSchema
+    roles: Roles
+    design: Callable[[Any], Design]
+    present: Callable[[Work, Question, Part, Sequence[Generation]], Sequence[Presentation]]
+    prepare: Callable[[Work, Question, Part], list[GenerationRequest]] | None = None
+    prepare_role: str = ""
+    answering: Callable[[Any, ModelConfig], ModelConfig] = _itself
+    templates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,0 +1,155 @@
+"""The configuration of one model: which engine serves it, with what, and how its answers are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from audit.engines.openai_config import (
+    CircuitConfig,
+    EndpointConfig,
+    OpenAIConfig,
+    RetryConfig,
+    check_config,
+    check_reading,
+)
+from audit.errors import ConfigError, unknown_name
+from audit.records import Reading
+from audit.scoring.options import NORMALISATIONS
+
+ENGINES = ("vllm", "openai", "scripted")
+EXECUTORS = ("mp", "ray")
+
+# vLLM arguments that this configuration decides, with what to set instead (`{m}` is model.<name>). In `engine_args`
+# they would pass by what is checked, reserved, pinned or recorded: GPUs are reserved for `tensor_parallel_size`, rows
+# carry `revision`, and a token would be written into the manifest.
+_GPUS = "{m}.tensor_parallel_size=<GPUs> (with {m}.executor=ray to span nodes)"
+_COPIES = "{m}.replicas=<engines>"
+_WEIGHTS = "{m}.path=<hub id or local folder>, whose tokenizer and configuration are used"
+_REVISION = "{m}.revision=<commit>"
+DECIDED_ENGINE_ARGS: dict[str, str] = {
+    **dict.fromkeys(("model", "model_weights", "tokenizer", "hf_config_path"), _WEIGHTS),
+    **dict.fromkeys(("revision", "tokenizer_revision", "code_revision"), _REVISION),
+    "trust_remote_code": "{m}.trust_remote_code=true",
+    "hf_token": "HF_TOKEN in the environment, so that no file holds it",
+    **dict.fromkeys(
+        ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size", "device_ids"), _GPUS
+    ),
+    "distributed_executor_backend": "{m}.executor=mp or {m}.executor=ray",
+    **dict.fromkeys(("nnodes", "node_rank", "master_addr", "master_port"), "{m}.executor=ray"),
+    "dtype": "{m}.dtype=<type>",
+    "max_model_len": "{m}.max_model_len=<tokens>",
+    "max_num_seqs": "{m}.max_num_seqs=<requests>",
+    "gpu_memory_utilization": "{m}.gpu_memory_utilization=<share>",
+    "seed": "seed=<number>, from which every request gets its own",
+    "logprobs_mode": "nothing: options are scored by the model's own log-probabilities",
+}
+_DECIDED_PREFIXES = {"data_parallel_": _COPIES}
+
+
+@dataclass
+class SamplingConfig:
+    max_tokens: int = 512
+    temperature: float = 0.0
+    top_p: float = 1.0
+
+
+@dataclass
+class ScriptedConfig:
+    """The scripted engine: answers are right with a fixed probability per arm. For tests and for measuring."""
+
+    accuracy: dict[str, float] = field(default_factory=dict)  # by arm; 0.5 where none is given
+    gain_per_level: dict[str, float] = field(default_factory=dict)  # by arm, added for every level after the first
+    replies: dict[str, str] = field(default_factory=dict)  # by label of a request: echo or noise, in place of an answer
+    parse_failures: float = 0.0  # share of worker replies without an answer
+    latency_s: float = 0.0
+    fail_to_load: bool = False
+
+
+@dataclass
+class ModelConfig:
+    """One model: which engine serves it, with what, and how its answers are read."""
+
+    name: str = ""
+    engine: str = "vllm"
+    path: str = ""  # hub id, local folder, or package:<name> (a GGUF shipped in a Python package)
+    revision: str | None = None
+    reading: str = "letter"
+    option_normalisation: str = "token"
+    tensor_parallel_size: int = 1
+    executor: str = "mp"  # mp: the model's GPUs are on one node; ray: they may be spread over nodes
+    replicas: int = 1
+    dtype: str = "auto"
+    max_model_len: int | None = None
+    gpu_memory_utilization: float = 0.9
+    max_num_seqs: int = 256
+    trust_remote_code: bool = False
+    chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
+    protocol: str | None = None  # prompts that suit this model better than the sweep's protocol
+    router: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=512, temperature=0.7, top_p=0.95))
+    worker: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=16))
+    engine_args: dict[str, Any] = field(default_factory=dict)
+    cpu_kv_cache_gib: int = 2
+    load_timeout_s: int = 3600
+    max_restarts: int = 1
+    endpoints: list[EndpointConfig] = field(default_factory=list)
+    retry: RetryConfig = field(default_factory=RetryConfig)
+    circuit: CircuitConfig = field(default_factory=CircuitConfig)
+    send_seed: bool = True
+    send_temperature: bool = True
+    max_tokens_field: str = "max_tokens"
+    top_logprobs: int = 20
+    extra_body: dict[str, Any] = field(default_factory=dict)
+    scripted: ScriptedConfig = field(default_factory=ScriptedConfig)
+
+
+def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
+    """Everything about one model that can be refused before it is loaded. Raises ConfigError."""
+    if model.engine not in ENGINES:
+        raise unknown_name(f"engine of model {name}", model.engine, ENGINES)
+    if model.option_normalisation not in NORMALISATIONS:
+        raise unknown_name(f"option_normalisation of model {name}", model.option_normalisation, NORMALISATIONS)
+    if model.name != name:  # rows, weights and the worker are found by it
+        raise ConfigError(f"Model {name} is named {model.name!r}. Expected model.{name}.name={name}.")
+    if model.executor not in EXECUTORS:
+        raise unknown_name(f"executor of model {name}", model.executor, EXECUTORS)
+    if model.engine == "vllm" and not model.path:
+        raise ConfigError(f"Model {name} has no path. Expected a hub id such as Qwen/Qwen3-8B or a local folder.")
+    if model.engine == "openai":
+        check_config(openai_config(model))
+        check_reading(reading)
+    for label, value in (
+        ("tensor_parallel_size", model.tensor_parallel_size),
+        ("replicas", model.replicas),
+        ("router.max_tokens", model.router.max_tokens),
+        ("worker.max_tokens", model.worker.max_tokens),
+        ("max_num_seqs", model.max_num_seqs),
+        ("load_timeout_s", model.load_timeout_s),
+    ):
+        if value < 1:
+            raise ConfigError(f"Invalid {label} of model {name}: {value}. Expected at least 1.")
+    for key in model.engine_args:
+        prefixed = (option for prefix, option in _DECIDED_PREFIXES.items() if key.startswith(prefix))
+        instead = DECIDED_ENGINE_ARGS.get(key) or next(prefixed, None)
+        if instead is not None:
+            raise ConfigError(
+                f"engine_args of model {name} may not hold {key}: it is decided by the model's configuration. "
+                f"Set {instead.format(m=f'model.{name}')} instead."
+            )
+    if model.max_restarts < 0:
+        raise ConfigError(f"Invalid max_restarts of model {name}: {model.max_restarts}. Expected 0 or more.")
+    for role, sampling in (("router", model.router), ("worker", model.worker)):
+        if sampling.temperature < 0:
+            raise ConfigError(
+                f"Invalid {role}.temperature of model {name}: {sampling.temperature:g}. Expected 0 (greedy) or more, "
+                "such as 0.7."
+            )
+        if not 0 < sampling.top_p <= 1:
+            raise ConfigError(
+                f"Invalid {role}.top_p of model {name}: {sampling.top_p:g}. Expected a number above 0 and up to 1."
+            )
+
+
+def openai_config(model: ModelConfig) -> OpenAIConfig:
+    """The part of a model's configuration that the `openai` engine reads."""
+    return OpenAIConfig(**{f.name: getattr(model, f.name) for f in fields(OpenAIConfig)})

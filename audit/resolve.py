@@ -1,0 +1,149 @@
+"""Names -> pinned things (samples, prompts, weights, the run directory), before anything starts and without Ray."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from audit.audits import Audit
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.benchmarks.sample import Sample, draw_sample, sampled_questions
+from audit.config import RunConfig, load_group, plain_config, protocol_of, reading_of, sample_size
+from audit.engines.config import ModelConfig
+from audit.engines.weights import Weights, resolve_weights
+from audit.errors import ConfigError, EngineError
+from audit.prompting.templates import load_protocol
+from audit.records import Design, Protocol, Question
+from audit.shards.manifest import fingerprint
+
+
+@dataclass(frozen=True)
+class BenchmarkSample:
+    """A benchmark and the questions drawn from it."""
+
+    benchmark: Benchmark
+    sample: Sample
+
+    def questions(self) -> Iterator[Question]:
+        return sampled_questions(self.benchmark, self.sample)
+
+    def facts(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {
+            "revision": self.benchmark.revision,
+            "n": self.sample.n,
+            "ids_sha256": hashlib.sha256("\n".join(self.sample.ids).encode()).hexdigest(),  # the ids: questions.arrow
+            "n_total": self.sample.n_total,
+            "chance": self.sample.chance,
+            "duplicates": self.sample.duplicates,
+            "warnings": self.benchmark.warnings,
+        }
+
+
+@dataclass(frozen=True)
+class ResolvedRun:
+    """A configuration with everything it points to pinned.
+
+    answering: the model that answers, by the audited model's name. weights: by the name of every model that is loaded;
+    None without any. failed: models that cannot be run, with the reason. own: what the audit resolved for itself.
+    """
+
+    audit: Audit
+    config: RunConfig
+    design: Design
+    samples: list[BenchmarkSample]
+    protocols: dict[str, Protocol]
+    answering: dict[str, ModelConfig]
+    weights: dict[str, Weights | None]
+    failed: dict[str, str]
+    plain: dict[str, Any]
+    identity: str
+    path: Path
+    own: Any = None
+
+    def revision(self, model: ModelConfig) -> str | None:
+        """The revision of a model's weights; None where they could not be resolved."""
+        weights = self.weights.get(model.name)
+        if weights is not None:
+            return weights.revision
+        if model.engine == "openai":
+            return "endpoint:" + ",".join(sorted({endpoint.model for endpoint in model.endpoints}))
+        return None if model.engine == "vllm" else model.engine
+
+    def facts(self, name: str) -> dict[str, Any]:
+        """What the manifest says about a model."""
+        model, answering = self.config.model[name], self.answering[name]
+        return {
+            "revision": self.revision(model),
+            "engine": model.engine,
+            "path": model.path,
+            "reading": str(reading_of(self.config, answering)),
+            "worker": answering.name,
+            "worker_revision": self.revision(answering),
+        }
+
+
+def resolve_run(audit: Audit, config: RunConfig, own: Any = None) -> ResolvedRun:
+    """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
+
+    own: what the audit resolved for itself, for `Work.own`; what decides rows belongs into the configuration too.
+    """
+    design = audit.design(config)
+    samples = _open_samples(config)
+    answering = {name: audit.answering(config, model) for name, model in config.model.items()}
+    protocols = {
+        name: load_protocol(protocol_of(config, model), audit.templates) for name, model in config.model.items()
+    }
+    weights, failed = _resolve_weights(config, answering)
+    plain = plain_config(config, answering)
+    identity = fingerprint(
+        plain,
+        audit.schema,
+        prompts={name: protocol.sha256 for name, protocol in protocols.items()},
+        benchmarks={s.benchmark.name: s.benchmark.revision for s in samples},
+    )
+    path = Path(config.run_dir) if config.run_dir else _default_run_dir(audit, config, identity)
+    return ResolvedRun(
+        audit, config, design, samples, protocols, answering, weights, failed, plain, identity, path, own
+    )  # fmt: skip
+
+
+def _open_samples(config: RunConfig) -> list[BenchmarkSample]:
+    """The benchmark, and the control benchmark when one is asked for, each with its fixed sample."""
+    configs = [config.benchmark]
+    if config.control_benchmark is not None:
+        configs.append(BenchmarkConfig(**load_group("benchmark", config.control_benchmark)))
+    samples = []
+    for one in configs:
+        benchmark = open_benchmark(one, seed=config.seed)
+        samples.append(BenchmarkSample(benchmark, draw_sample(benchmark, sample_size(config), config.seed)))
+    names = [s.benchmark.name for s in samples]
+    if len(set(names)) != len(names):
+        raise ConfigError(f"control_benchmark is the benchmark itself ({names[0]}). Name another.")
+    return samples
+
+
+def _default_run_dir(audit: Audit, config: RunConfig, identity: str) -> Path:
+    """The same command gives the same directory: that is what makes it resume."""
+    models = "+".join(config.model) if len(config.model) <= 3 else f"{len(config.model)}models"
+    return Path("outputs") / f"{audit.name}-{config.benchmark.name}-{models}-{identity[:10]}"
+
+
+def _resolve_weights(
+    config: RunConfig, answering: dict[str, ModelConfig]
+) -> tuple[dict[str, Weights | None], dict[str, str]]:
+    """Every vLLM model's weights by name; those that cannot be resolved are reported, the others go on."""
+    weights: dict[str, Weights | None] = {}
+    failed: dict[str, str] = {}
+    for name, model in config.model.items():
+        try:
+            for one in (model, answering[name]):
+                if one.name not in weights:
+                    weights[one.name] = resolve_weights(one) if one.engine == "vllm" else None
+        except EngineError as error:
+            failed[name] = str(error)
+    return weights, failed

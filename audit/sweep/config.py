@@ -1,0 +1,93 @@
+"""What can be set of a sweep (the schema of conf/sweep.yaml), validated before an engine is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+
+from audit.config import RunConfig, as_object, check_run, known_models, load_model_config
+from audit.config_keys import check_keys
+from audit.engines.config import ModelConfig
+from audit.errors import unknown_name
+from audit.records import Design
+from audit.sweep.design import Arm, Draws, make_design, parse_routers
+from audit.verdict.thresholds import Thresholds
+
+TEMPLATES: dict[str, tuple[str, ...]] = {
+    "router_forward_full": ("question",),
+    "router_noisy_rewrite": ("question",),
+    "message": ("index", "text"),  # one router message as the worker sees it; index counts from 1
+    "worker_letter": ("letters", "messages"),
+    "worker_option_text": ("messages",),
+}
+"""The sweep's templates beside the shared ones, and the placeholders of each."""
+
+
+@dataclass
+class SweepConfig(RunConfig):
+    worker: str | None = None  # another model's name: it answers in place of the router's model
+    r: Any = "1..9"
+    arms: list[str] = field(default_factory=lambda: [str(a) for a in Arm])
+    draws: str = "independent"
+    replicates: int = 1
+    clean_replicates: int = 1
+    ensemble_control: bool = False
+
+
+def register() -> None:
+    """Register the schema with Hydra's ConfigStore; conf/sweep.yaml is validated against it."""
+    store = ConfigStore.instance()
+    store.store(name="sweep_schema", node=SweepConfig)
+
+
+def from_hydra(cfg: DictConfig) -> SweepConfig:
+    """The composed config as dataclasses, validated. ConfigError for a key that the schema does not have."""
+    check_keys(OmegaConf.to_container(cfg), SweepConfig)  # before the merge, which drops what it does not know
+    config: SweepConfig = as_object(OmegaConf.merge(OmegaConf.structured(SweepConfig), cfg), SweepConfig)
+    validate(config)
+    return config
+
+
+def validate(config: SweepConfig) -> None:
+    """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
+    if config.worker is not None and config.worker not in {*config.model, *known_models()}:
+        raise unknown_name("worker model", config.worker, known_models())
+    design_of(config)
+    known = {*Arm, *load_model_config("scripted").scripted.accuracy}  # of every audit
+    for name, model in config.model.items():
+        for arm in model.scripted.accuracy:
+            if arm not in known:
+                raise unknown_name(f"arm in scripted.accuracy of model {name}", arm, sorted(known))
+    Thresholds.from_mapping(config.verdict)
+    check_run(config, worker_of, TEMPLATES)
+
+
+def worker_of(config: SweepConfig, model: ModelConfig) -> ModelConfig:
+    """The model that answers: the router's own unless `worker` names another."""
+    if config.worker is None or config.worker == model.name:
+        return model
+    return config.model.get(config.worker) or load_model_config(config.worker)
+
+
+def design_of(config: SweepConfig) -> Design:
+    arms = []
+    for arm in config.arms:
+        if arm not in set(Arm):
+            raise unknown_name("arm", arm, list(Arm))
+        arms.append(Arm(arm))
+    if config.draws not in set(Draws):
+        raise unknown_name("draws", config.draws, list(Draws))
+    stochastic = any(worker_of(config, m).worker.temperature > 0 for m in config.model.values())
+    return make_design(
+        parse_routers(config.r),
+        arms=arms,
+        draws=Draws(config.draws),
+        replicates=config.replicates,
+        clean_replicates=config.clean_replicates,
+        ensemble_control=config.ensemble_control,
+        # A greedy worker gives the same answer to the same question: repeating it would count one item twice.
+        direct_replicates=config.replicates if stochastic else 1,
+    )

@@ -1,0 +1,102 @@
+"""The structure of the program, read from its own imports: no arrow runs back up, and only two rooms know an engine."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
+LAYERS = (
+    ("audit.errors", "audit.records", "audit.verdict.thresholds", "audit.sweep.design"),
+    ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
+    ("audit.shards",),
+    ("audit.engines",),
+    ("audit.config", "audit.audits"),
+    ("audit.resolve", "audit.sweep.config", "audit.sweep.columns", "audit.sweep.present"),
+    ("audit.sweep.audit", "audit.runtime"),
+    ("audit.summary", "audit.verdict", "audit.report", "audit.calibrate", "audit.simulation", "audit.synthetic",
+     "audit.gate"),
+    ("audit.sweep", "audit.plan", "audit.reanalyze"),
+)  # fmt: skip
+RANK = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted((ROOT / "audit").rglob("*.py"))
+}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that a file imports, at its head or inside a function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+
+
+def rank(module: str) -> int | None:
+    parts = module.split(".")
+    found = (RANK.get(".".join(parts[:n])) for n in range(len(parts), 1, -1))
+    return next((r for r in found if r is not None), None)
+
+
+def test_no_import_runs_back_up() -> None:
+    upward = {
+        f"{module} imports {other}"
+        for module, path in FILES.items()
+        for other in imports(path)
+        if other.startswith("audit.") and (here := rank(module)) is not None and (rank(other) or 0) > here
+    }
+    assert not upward
+    assert all(rank(module) is not None for module in FILES if module != "audit"), "give the new module a layer"
+
+
+@pytest.mark.parametrize(("package", "room"), [("ray", "audit.runtime"), ("vllm", "audit.engines")])
+def test_one_room_alone_knows(package: str, room: str) -> None:
+    users = {m for m, path in FILES.items() if any(i.split(".")[0] == package for i in imports(path))}
+    assert users and all(user.startswith(room) for user in users)
+
+
+def test_the_shared_rooms_know_no_audit() -> None:
+    shared = ("audit.engines", "audit.runtime", "audit.shards", "audit.prompting", "audit.audits", "audit.config",
+              "audit.resolve", "audit.records", "audit.summary")  # fmt: skip
+    for module, path in FILES.items():
+        if module.startswith(shared):
+            assert not [other for other in imports(path) if other.startswith("audit.sweep")], module
+
+
+LIGHT = [
+    ["audit.sweep", "--help"],
+    ["audit.plan", "--help"],
+    ["audit.gate", "--help"],
+    ["audit.report", "--help"],
+    ["audit.sweep", "r=9..1"],
+    ["audit.sweep", "verdict.alpha=2"],
+    ["audit.sweep", "model=scripted", "benchmark=mcq_file", "benchmark.path=nowhere.jsonl"],
+    ["audit.plan", "model=scripted", "n=10"],
+]
+
+
+@pytest.mark.parametrize("words", LIGHT, ids=" ".join)
+def test_what_starts_nothing_loads_nothing_heavy(words: list[str], tmp_path: Path) -> None:
+    code = (
+        "import runpy, sys; module, *sys.argv[1:] = sys.argv[1:]\n"
+        "try: runpy.run_module(module, run_name='__main__', alter_sys=True)\n"
+        "except SystemExit: pass\n"
+        "found = sorted({'ray', 'vllm', 'torch', 'matplotlib', 'transformers', 'openai'} & set(sys.modules))\n"
+        "print('heavy:', found, file=sys.stderr)"
+    )
+    env = {"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+    assert done.stderr.endswith("heavy: []\n"), done.stderr[-2000:]
+    assert "Traceback" not in done.stderr

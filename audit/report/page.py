@@ -29,8 +29,8 @@ from audit.verdict.watermark import COMPLETE_IT
 WORDS: dict[str, dict[str, str]] = {
     "no_excess_detected": {
         "name": "No excess detected", "tone": "good", "glyph": "●",
-        "means": "Taking information away did not raise the score. This design found no sign of exam memory; how large "
-        "an excess it could have missed is stated.",
+        "means": "Taking information away raises the score by less than the effect of interest: the upper limit is "
+        "stated. Memory that helps intact and damaged questions alike is not seen by this test.",
     },
     "excess_explained_by_ensembling": {
         "name": "Excess explained by ensembling", "tone": "odd", "glyph": "■",
@@ -44,12 +44,18 @@ WORDS: dict[str, dict[str, str]] = {
     },
     "underpowered": {
         "name": "Underpowered", "tone": "mute", "glyph": "✚",
-        "means": "Too few questions to tell. This is neither a clean bill nor a suspicion: measure more.",
+        "means": "Too few data to tell: a gain of the size of interest is neither shown nor excluded. This is neither "
+        "a clean bill nor a suspicion: measure more.",
+    },
+    "gain_uncontrolled": {
+        "name": "Gain, uncontrolled", "tone": "warn", "glyph": "◆",
+        "means": "The score rose under noise beyond chance, but a control that could explain it (the original "
+        "question, or as many routers that delete nothing) was not run.",
     },
     "excess": {
         "name": "Excess", "tone": "bad", "glyph": "▲",
-        "means": "The model scores higher when information is taken away, beyond chance and, where the controls were "
-        "run, beyond what repetition explains. The score may rest on memory of the exam.",
+        "means": "The model scores higher when information is taken away, beyond chance, beyond the original question "
+        "and beyond what repetition explains. The score may rest on memory of the exam.",
     },
     "withheld": {
         "name": "Withheld", "tone": "warn", "glyph": "✖",

@@ -268,7 +268,7 @@ def _figures(
     gains = [
         GainRow(
             label=names[c.model, c.benchmark],
-            verdict=c.verdict.value,
+            verdict=c.verdict,
             routers=c.effect.routers,
             gain=c.effect.gain,
             low=c.effect.ci_low,

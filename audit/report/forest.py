@@ -9,18 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from audit.report.canvas import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILLION, plain, styled
+from audit.report.canvas import INK, MUTED, plain, styled
+from audit.verdict.result import Verdict
+from audit.verdict.vocabulary import VERDICTS
 
-# Verdict (as in verdict.json) -> (colour, marker), worst first.
-VERDICT_MARKS: dict[str, tuple[str, str]] = {
-    "excess": (VERMILLION, "^"),
-    "gain_uncontrolled": (BLUE, "D"),
-    "brittle": (PURPLE, "v"),
-    "withheld": (ORANGE, "X"),
-    "underpowered": (MUTED, "P"),
-    "excess_explained_by_ensembling": (SKY, "s"),
-    "no_excess_detected": (GREEN, "o"),
-}
 _ROW = 0.42  # inches a model
 
 
@@ -32,7 +24,7 @@ class GainRow:
     """
 
     label: str
-    verdict: str
+    verdict: Verdict
     routers: int
     gain: float
     low: float
@@ -45,10 +37,7 @@ class GainRow:
 
 def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
     """Points of accuracy: zero, the effect of interest on both sides, and each model's own noise between clean runs."""
-    unknown = {r.verdict for r in rows} - set(VERDICT_MARKS)
-    if unknown:
-        raise ValueError(f"Unknown verdicts {sorted(unknown)}; expected some of {list(VERDICT_MARKS)}.")
-    order = list(VERDICT_MARKS)
+    order = list(VERDICTS)
     ranked = sorted(rows, key=lambda r: (order.index(r.verdict), -r.gain, r.label))
 
     def draw() -> Figure:
@@ -59,7 +48,7 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
         for side in (-effect_of_interest, effect_of_interest):
             axes.axvline(side, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
         for k, row in enumerate(ranked):
-            colour, marker = VERDICT_MARKS[row.verdict]
+            colour, marker = VERDICTS[row.verdict].colour, VERDICTS[row.verdict].marker
             if row.noise is not None:
                 axes.barh(k, 2 * row.noise, left=-row.noise, height=0.72, color=MUTED, alpha=0.16, linewidth=0)
             for y, value, low, high, filled in (
@@ -78,12 +67,9 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:+.0f}".replace("-", "−")))
         axes.set_xlabel("Accuracy under noise minus clean accuracy, points; dashed: the effect of interest")
-        present = [v for v in VERDICT_MARKS if any(r.verdict == v for r in ranked)]
-        handles = [
-            Line2D([], [], color=VERDICT_MARKS[v][0], marker=VERDICT_MARKS[v][1], linestyle="none", markersize=7)
-            for v in present
-        ]
-        names = [v.replace("_", " ") for v in present]
+        present = [word for v, word in VERDICTS.items() if any(r.verdict == v for r in ranked)]
+        handles = [Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7) for w in present]
+        names = [w.name for w in present]
         figure.legend(handles, names, loc="upper left", ncols=min(len(present), 4), fontsize=8.5, frameon=False)
         return figure
 

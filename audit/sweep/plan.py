@@ -113,8 +113,8 @@ def describe(plan: Plan, design: Design, thresholds: Thresholds) -> list[str]:
         f"  worker calls       {plan.worker_calls:>12,}",
         f"  prompt tokens      {plan.prompt_tokens:>12,}  estimated, before prefix caching",
         f"  generated tokens   {plan.generated_tokens_at_most:>12,}  at most",
-        *_detectable(plan, thresholds),
         *(f"  NOTE: {text}" for text in missing_controls(design)),
+        *_detectable(plan, thresholds),
     ]
 
 

@@ -46,6 +46,8 @@ needs_weights = pytest.mark.skipif(
         (["benchmark=mmmlu"], "mmmlu"),
         (["policy.window=wide"], "Unknown distance window"),
         (["seed=-1"], "seed=-1"),
+        (["strategy=file", "file.path=[x.jsonl]", "model=scripted"], "strategy=file asks no model to reword"),
+        (["judge=llama"], "Unknown judge model: 'llama'"),
     ],
 )
 def test_what_cannot_be_built_is_refused_by_name(overrides: list[str], found: str) -> None:

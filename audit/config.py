@@ -15,7 +15,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from audit.benchmarks.config import BenchmarkConfig
-from audit.engines.config import ModelConfig, check_model
+from audit.benchmarks.registry import format_of
+from audit.engines.config import ModelConfig, SamplingConfig, check_model
 from audit.errors import ConfigError, unknown_name
 from audit.prompting.templates import check_reading, load_protocol
 from audit.records import Reading
@@ -95,10 +96,26 @@ _SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 
 
 def reading_of(config: RunConfig, model: ModelConfig) -> Reading:
-    value = config.reading or model.reading
+    """How the answers of a model are read: `reading`, else `number` where the benchmark's are numbers, else its own."""
+    numeric = format_of(config.benchmark.format).numeric
+    value = config.reading or (Reading.NUMBER if numeric else model.reading)
     if value not in set(Reading):
         raise unknown_name("reading", value, list(Reading))
+    if value != Reading.TEXT and (value == Reading.NUMBER) != numeric:
+        raise ConfigError(
+            f"reading={value} does not fit benchmark {config.benchmark.name}, "
+            + (
+                "whose answers are numbers. Leave reading out."
+                if numeric
+                else "whose items have options. Expected letter, letter_logprob or option_text."
+            )
+        )
     return Reading(value)
+
+
+def sampling_of(reading: Reading, model: ModelConfig) -> SamplingConfig:
+    """The limits of the replies that are read so: a number is worked out first, a letter is not."""
+    return model.solver if reading == Reading.NUMBER else model.worker
 
 
 def protocol_of(config: RunConfig, model: ModelConfig) -> dict[str, Any]:
@@ -129,6 +146,8 @@ def check_run(
     for name, model in config.model.items():
         if not _SAFE_NAME.match(name):
             raise ConfigError(f"Invalid model name: {name!r}. Use letters, digits, '.', '_' and '-'.")
+        if reading_of(config, model) == Reading.TEXT:
+            raise ConfigError(f"reading=text of model {name} reads no answer, so there would be none to score.")
         check_model(name, model, reading_of(config, model))
         other = answering(config, model)
         reading = reading_of(config, other)

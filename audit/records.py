@@ -22,6 +22,8 @@ class Reading(StrEnum):
     LETTER = "letter"  # generated text -> option letter
     LETTER_LOGPROB = "letter_logprob"  # the letters' own next-token logprobs, at any rank
     OPTION_TEXT = "option_text"  # log-likelihood of each option's text
+    NUMBER = "number"  # generated text -> a number; for benchmarks whose items have a target and no options
+    TEXT = "text"  # the reply itself is what is wanted (a rewording, a vote): no answer is read, none is scored
 
 
 class FinishReason(StrEnum):
@@ -120,8 +122,8 @@ class Design:
 class Presentation:
     """A question as a model is to be asked it under one setting: what an engine request is made from.
 
-    `options` and `gold` are as presented (an edit may change them); without options the reply is what is wanted, and no
-    answer is read from it. `extras` are the audit's own columns of the row.
+    `options` and `gold` are as presented (an edit may change them); without options the answer is a
+    number, or the reply itself is what is wanted (`Reading`). `extras` are the audit's own columns of the row.
     `error` set: it could not be made, so nothing is sent and the row is an error.
     """
 
@@ -176,17 +178,19 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as read. `index` is None when it could not be parsed, which is its own state and never "wrong".
+    """An answer as read: an option's `index`, or a `number`. Unparsed is its own state and never "wrong".
 
-    `form` says how it was found: "strict", "lenient", "logprob", or "none".
+    `form` says how it was found: "strict", "lenient", "logprob"; "marked" or "last" of a number; "text" where the reply
+    itself was wanted; "none" when nothing could be read.
     """
 
     index: int | None
     form: str
+    number: float | None = None
 
     @property
     def parsed(self) -> bool:
-        return self.index is not None
+        return self.form != "none"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from audit.audits import Audit
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.load import Benchmark, open_benchmark
-from audit.benchmarks.sample import Sample, draw_sample, sampled_questions
+from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.registry import format_of
+from audit.benchmarks.sample import QuestionSource, Sample, draw_sample, sampled_questions
 from audit.config import RunConfig, load_group, plain_config, protocol_of, reading_of, sample_size
 from audit.engines.config import ModelConfig
 from audit.engines.weights import Weights, resolve_weights
 from audit.errors import ConfigError, EngineError
 from audit.prompting.templates import load_protocol
-from audit.records import Design, Protocol, Question
+from audit.records import Design, Question
+from audit.records import Protocol as Prompts
 from audit.shards.manifest import fingerprint
+
+
+class Source(QuestionSource, Protocol):
+    """Where the questions of a run come from, at a fixed revision; `benchmarks.load.Benchmark` is one."""
+
+    @property
+    def revision(self) -> str: ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
 class BenchmarkSample:
     """A benchmark and the questions drawn from it."""
 
-    benchmark: Benchmark
+    benchmark: Source
     sample: Sample
 
     def questions(self) -> Iterator[Question]:
@@ -56,7 +68,7 @@ class ResolvedRun:
     config: RunConfig
     design: Design
     samples: list[BenchmarkSample]
-    protocols: dict[str, Protocol]
+    protocols: dict[str, Prompts]
     answering: dict[str, ModelConfig]
     weights: dict[str, Weights | None]
     failed: dict[str, str]
@@ -67,12 +79,7 @@ class ResolvedRun:
 
     def revision(self, model: ModelConfig) -> str | None:
         """The revision of a model's weights; None where they could not be resolved."""
-        weights = self.weights.get(model.name)
-        if weights is not None:
-            return weights.revision
-        if model.engine == "openai":
-            return "endpoint:" + ",".join(sorted({endpoint.model for endpoint in model.endpoints}))
-        return None if model.engine == "vllm" else model.engine
+        return revision_of(model, self.weights.get(model.name))
 
     def facts(self, name: str) -> dict[str, Any]:
         """What the manifest says about a model."""
@@ -87,13 +94,25 @@ class ResolvedRun:
         }
 
 
-def resolve_run(audit: Audit, config: RunConfig, own: Any = None) -> ResolvedRun:
+def revision_of(model: ModelConfig, weights: Weights | None) -> str | None:
+    """What tells one version of a model from another; None for weights that could not be resolved."""
+    if weights is not None:
+        return weights.revision
+    if model.engine == "openai":
+        return "endpoint:" + ",".join(sorted({endpoint.model for endpoint in model.endpoints}))
+    return None if model.engine == "vllm" else model.engine
+
+
+def resolve_run(
+    audit: Audit, config: RunConfig, own: Any = None, samples: Sequence[BenchmarkSample] | None = None
+) -> ResolvedRun:
     """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
 
     own: what the audit resolved for itself, for `Work.own`; what decides rows belongs into the configuration too.
+    samples: the questions, where they are not drawn from the benchmark that the configuration names.
     """
     design = audit.design(config)
-    samples = _open_samples(config)
+    samples = _open_samples(config) if samples is None else list(samples)
     answering = {name: audit.answering(config, model) for name, model in config.model.items()}
     protocols = {
         name: load_protocol(protocol_of(config, model), audit.templates) for name, model in config.model.items()
@@ -117,6 +136,11 @@ def _open_samples(config: RunConfig) -> list[BenchmarkSample]:
     configs = [config.benchmark]
     if config.control_benchmark is not None:
         configs.append(BenchmarkConfig(**load_group("benchmark", config.control_benchmark)))
+    if len({format_of(one.format).numeric for one in configs}) > 1:
+        raise ConfigError(
+            f"Of {configs[0].name} and control_benchmark {configs[1].name}, one has numbers as answers, one options: "
+            "they are not read alike, so they are not compared. Name another control."
+        )
     samples = []
     for one in configs:
         benchmark = open_benchmark(one, seed=config.seed)

@@ -14,6 +14,7 @@ from rich.text import Text
 from audit.audits import Audit, Roles
 from audit.records import Setting
 from audit.shards.read import load_cells
+from audit.statistics.chance import chance_level
 from audit.statistics.paired import CellOutcomes, FloatArray, State
 from audit.statistics.values import settings_values, to_values
 
@@ -75,7 +76,7 @@ def print_summary(run_dir: Path, audit: Audit, console: Console | None = None) -
     """Print one table a cell. Names come from configurations and files, so nothing in them is markup."""
     console = console or Console(highlight=False, width=None)
     for cell in load_cells(run_dir, audit.schema):
-        chance = float(np.mean(1 / cell.n_options))
+        chance = chance_level(cell.n_options)
         title = f"{cell.model} on {cell.benchmark}: n={cell.n}, chance {chance:.3f}, {cell.reading}"
         title += f", {cell.draws} draws" if cell.draws else ""
         table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)

@@ -17,13 +17,14 @@ class Format:
 
     suffixes: which files of a folder or repository to take, in order of preference. subject_field: the field that names
     the subject (a file's name serves where a row lacks it); "" where the format has no subjects. csv_header: the csv
-    begins with column names.
+    begins with column names. numeric: answers are numbers, so items have a target and no options.
     """
 
     parse: Callable[[RawRow, RowContext], Question]
     suffixes: tuple[str, ...] = (".parquet", ".jsonl", ".json")
     subject_field: str = ""
     csv_header: bool = True
+    numeric: bool = False
 
 
 FORMATS: dict[str, Format] = {
@@ -35,7 +36,7 @@ FORMATS: dict[str, Format] = {
     "openbook_qa": Format(rows.labelled),
     "bbq": Format(rows.bbq, (".parquet", ".jsonl"), subject_field="category"),
     "mmlu_pro": Format(rows.mmlu_pro, subject_field="category"),
-    "gsm8k": Format(rows.gsm8k, (".parquet", ".jsonl")),
+    "gsm8k": Format(rows.gsm8k, (".parquet", ".jsonl"), numeric=True),
     "mcq_file": Format(rows.mcq_file, (".parquet", ".jsonl", ".json", ".csv")),
     "elementary": Format(rows.elementary, (".jsonl",)),
 }

@@ -60,7 +60,7 @@ class ScriptedConfig:
 
     accuracy: dict[str, float] = field(default_factory=dict)  # by arm; 0.5 where none is given
     gain_per_level: dict[str, float] = field(default_factory=dict)  # by arm, added for every level after the first
-    replies: dict[str, str] = field(default_factory=dict)  # by label of a request: echo or noise, in place of an answer
+    replies: dict[str, str] = field(default_factory=dict)  # by label: echo, noise, or the reply itself
     parse_failures: float = 0.0  # share of worker replies without an answer
     latency_s: float = 0.0
     fail_to_load: bool = False
@@ -88,6 +88,7 @@ class ModelConfig:
     protocol: str | None = None  # prompts that suit this model better than the sweep's protocol
     router: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=512, temperature=0.7, top_p=0.95))
     worker: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=16))
+    solver: SamplingConfig = field(default_factory=SamplingConfig)  # of answers that are worked out (reading=number)
     engine_args: dict[str, Any] = field(default_factory=dict)
     cpu_kv_cache_gib: int = 2
     load_timeout_s: int = 3600
@@ -123,6 +124,7 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         ("replicas", model.replicas),
         ("router.max_tokens", model.router.max_tokens),
         ("worker.max_tokens", model.worker.max_tokens),
+        ("solver.max_tokens", model.solver.max_tokens),
         ("max_num_seqs", model.max_num_seqs),
         ("load_timeout_s", model.load_timeout_s),
     ):
@@ -138,7 +140,7 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
             )
     if model.max_restarts < 0:
         raise ConfigError(f"Invalid max_restarts of model {name}: {model.max_restarts}. Expected 0 or more.")
-    for role, sampling in (("router", model.router), ("worker", model.worker)):
+    for role, sampling in (("router", model.router), ("worker", model.worker), ("solver", model.solver)):
         if sampling.temperature < 0:
             raise ConfigError(
                 f"Invalid {role}.temperature of model {name}: {sampling.temperature:g}. Expected 0 (greedy) or more, "

@@ -1,8 +1,9 @@
 """A deterministic engine behind the same port: for tests, demonstrations, and measuring the orchestration alone.
 
 A request's label says what is scripted: `scripted.replies` names the labels that echo the question or give it back with
-every third word dropped and a sentence added; every other request is answered, right with the probability that
-`scripted.accuracy` gives its arm (the label up to the slash), drawn from a hash of the question and the seed.
+every third word dropped and a sentence added, or that get a fixed text; every other request is answered, right with the
+probability that `scripted.accuracy` gives its arm (the label up to the slash), drawn from a hash of the question and
+the seed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _NOISE = (
     "The shop on the corner sells umbrellas.",
     "The meeting was moved to Thursday.",
 )
+_REFUSAL = "I would rather not say."
 _CHARS_PER_TOKEN = 4
 _SCALE = float(2**64)
 
@@ -60,7 +62,11 @@ class ScriptedEngine:
             why = f"prompt too long: {tokens} tokens, but max_model_len is {self._limit}"
             return Generation(finish_reason=FinishReason.ERROR, engine_id=self.engine_id, error=why)
         reply = self._config.replies.get(request.label)
-        return self._answer(request) if reply is None else self._echo(request, noisy=reply == "noise")
+        if reply is None:
+            return self._answer(request)
+        if reply in ("echo", "noise"):
+            return self._echo(request, noisy=reply == "noise")
+        return self._generation(request, reply)
 
     def _echo(self, request: GenerationRequest, *, noisy: bool) -> Generation:
         question = self._script[request.affinity]
@@ -81,6 +87,10 @@ class ScriptedEngine:
         if arm in self._config.gain_per_level:
             p += self._config.gain_per_level[arm] * (int(level) - 1)
         correct = (u_item < p) if u_draw < 0.7 else (_unit(f"{request.seed}|{request.affinity}") < p)
+        refused = _unit(f"parse|{request.affinity}|{request.seed}") < self._config.parse_failures
+        if question.target is not None:
+            worked = f"Let me see.\n#### {question.target + (not correct):,.12g}"
+            return self._generation(request, _REFUSAL if refused else worked)
         chosen = gold if correct else (gold + 1 + request.seed % max(1, n_options - 1)) % n_options
         if request.continuations or request.letters:
             n = len(request.continuations or request.letters)
@@ -92,9 +102,7 @@ class ScriptedEngine:
                 option_logprobs=tuple(-1.0 if i == chosen else -3.0 for i in range(n)),
                 option_tokens=(1,) * n,
             )
-        if _unit(f"parse|{request.affinity}|{request.seed}") < self._config.parse_failures:
-            return self._generation(request, "I would rather not say.")
-        return self._generation(request, chr(ord("A") + chosen))
+        return self._generation(request, _REFUSAL if refused else chr(ord("A") + chosen))
 
     def _generation(self, request: GenerationRequest, text: str) -> Generation:
         return Generation(

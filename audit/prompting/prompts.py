@@ -11,6 +11,7 @@ from audit.records import Protocol, Question, Reading
 MAX_OPTIONS = len(ascii_uppercase)
 
 _READING_SUFFIX = {Reading.LETTER: "letter", Reading.LETTER_LOGPROB: "letter", Reading.OPTION_TEXT: "option_text"}
+_NUMBER_TEMPLATE = "direct_number"
 
 
 def letters_of(n_options: int) -> tuple[str, ...]:
@@ -23,8 +24,10 @@ def letters_of(n_options: int) -> tuple[str, ...]:
 def question_text(protocol: Protocol, question: Question) -> str:
     """The stem and the lettered options as the protocol lays them out; the gold option is not marked.
 
-    A cloze protocol lays out the stem only.
+    A cloze protocol lays out the stem only. So does any other where the answer is a number.
     """
+    if question.target is not None:
+        return fill(protocol.templates["question"], {"stem": question.text, "options": ""}).rstrip()
     letters = letters_of(len(question.options))
     option = protocol.templates["option"]
     lines = [fill(option, {"letter": a, "text": t}) for a, t in zip(letters, question.options, strict=True)]
@@ -34,6 +37,8 @@ def question_text(protocol: Protocol, question: Question) -> str:
 def direct_prompt(protocol: Protocol, question: Question, reading: Reading) -> str:
     """The question itself, with the instructions of the reading."""
     text = question_text(protocol, question)
+    if reading == Reading.NUMBER:
+        return fill(protocol.templates[_NUMBER_TEMPLATE], {"question": text})
     return answering_prompt(protocol, "direct", "question", text, len(question.options), reading)
 
 

@@ -21,6 +21,7 @@ SHARED: dict[str, tuple[str, ...]] = {
     "question": ("stem", "options"),
     "direct_letter": ("letters", "question"),
     "direct_option_text": ("question",),
+    "direct_number": ("question",),
 }
 """The templates that every audit uses, and the placeholders of each: every one of them once, and no other."""
 
@@ -61,7 +62,7 @@ def load_protocol(mapping: Mapping[str, Any], own: Mapping[str, tuple[str, ...]]
 
 def check_reading(protocol: Protocol, reading: Reading) -> None:
     """ConfigError when the protocol's questions show no options and the worker is to name one by its letter."""
-    if reading != Reading.OPTION_TEXT and not shows_options(protocol):
+    if reading in (Reading.LETTER, Reading.LETTER_LOGPROB) and not shows_options(protocol):
         raise ConfigError(
             f"Protocol {protocol.name!r} shows no options, so reading={reading.value} has nothing to choose from. "
             "Use reading=option_text, or a protocol that shows them, such as song2026."

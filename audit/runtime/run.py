@@ -17,7 +17,7 @@ import numpy as np
 import ray
 
 from audit.audits import Sampling, Work
-from audit.config import ClusterConfig, reading_of
+from audit.config import ClusterConfig, reading_of, sampling_of
 from audit.engines.config import SamplingConfig
 from audit.errors import AuditError, ConfigError, EngineError, ShardError
 from audit.records import Design
@@ -142,6 +142,7 @@ def _run_model(
     audit, config, design, weights = resolved.audit, resolved.config, resolved.design, resolved.weights
     model = config.model[name]
     answering = resolved.answering[name]
+    reading = reading_of(config, answering)
     pools: list[EnginePool] = []
     run: ChunkRun | None = None
     path: Path | None = None
@@ -164,9 +165,9 @@ def _run_model(
                 design=design,
                 protocol=resolved.protocols[name],
                 model=name,
-                reading=reading_of(config, answering),
+                reading=reading,
                 preparing=_sampling(model.router),
-                answering=_sampling(answering.worker),
+                answering=_sampling(sampling_of(reading, answering)),
                 seed=config.seed,
                 own=resolved.own,
             ),

@@ -235,7 +235,7 @@ class AnswerStage:
         self, question: Question, setting: Setting, one: Presentation, request: GenerationRequest, reply: Generation
     ) -> dict[str, Any]:
         context, work = self._context, self._context.work
-        scored = score(reply, one.options, one.gold, work.reading, context.option_normalisation)
+        scored = score(reply, one.options, one.gold, work.reading, context.option_normalisation, question.target)
         return {
             "model": work.model,
             "model_revision": context.model_revision,
@@ -252,6 +252,8 @@ class AnswerStage:
             "response": reply.text,
             "answer": scored.answer.index,
             "gold": one.gold,
+            "answer_number": scored.answer.number,
+            "target": question.target,
             "correct": scored.correct,
             "parsed": scored.answer.parsed,
             "answer_form": scored.answer.form,

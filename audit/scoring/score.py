@@ -1,4 +1,4 @@
-"""A worker's generation -> its answer, and whether it is right. A failure is never scored as an answer."""
+"""A model's generation -> its answer, and whether it is right. A failure is never scored as an answer."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import NamedTuple
 from audit.errors import DataError
 from audit.records import Answer, FinishReason, Generation, Reading
 from audit.scoring.letter import read_letter
+from audit.scoring.number import score_number
 from audit.scoring.options import DEFAULT_NORMALISATION, UNREADABLE, read_logprobs
 
 
 class Score(NamedTuple):
-    """`correct` is None when no answer could be read (unparsed, truncated or error), which is not "wrong"."""
+    """`correct` is None when no answer could be read (unparsed, truncated or error), which is not "wrong".
+
+    It is also None with reading `text`, which has no answer to score.
+    """
 
     answer: Answer
     correct: bool | None
@@ -25,20 +29,34 @@ def score(
     gold: int,
     reading: Reading,
     normalisation: str = DEFAULT_NORMALISATION,
+    target: float | None = None,
 ) -> Score:
-    """Read the answer and compare it with `gold` (index into `options`).
+    """Read the answer and compare it with `gold` (index into `options`), or with `target` (reading `number`).
 
     normalisation: of `option_text`; the letters of `letter_logprob` are one token each and are compared as they are.
     An error gives (unparsed, None, ERROR). A reply that was cut off and holds no answer keeps finish_reason LENGTH:
-    truncated. Raises DataError when an engine scored another number of options than the question has.
+    truncated. Raises DataError when an engine scored another number of options than the question has, or when a
+    number is to be read and the question has no target.
     """
     if generation.error is not None or generation.finish_reason == FinishReason.ERROR:
         return Score(UNREADABLE, None, FinishReason.ERROR)
+    if reading == Reading.TEXT:
+        return Score(Answer(None, "text"), None, generation.finish_reason)
+    if reading == Reading.NUMBER:
+        return _score_number(generation, target)
     if reading == Reading.LETTER:
         answer, reason = read_letter(generation.text, generation.finish_reason, options), generation.finish_reason
     else:
         answer, reason = _read_scored(generation, options, reading, normalisation), FinishReason.SCORED
     return Score(answer, answer.index == gold if answer.parsed else None, reason)
+
+
+def _score_number(generation: Generation, target: float | None) -> Score:
+    if target is None:
+        raise DataError("A question without a target cannot be scored by its number. Expected one, as in GSM8K.")
+    truncated = generation.finish_reason == FinishReason.LENGTH
+    found, correct = score_number(generation.text, target, truncated=truncated)
+    return Score(Answer(None, found.form, found.value), correct, generation.finish_reason)
 
 
 def _read_scored(generation: Generation, options: Sequence[str], reading: Reading, normalisation: str) -> Answer:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-SHARED_VERSION = 2  # raise it when a shared column changes: shards of two versions are not mixed in a run
+SHARED_VERSION = 3  # raise it when a shared column changes: shards of two versions are not mixed in a run
 ANSWER_ROLE = "worker"  # the model that answers, as the cost of a run and the metrics name it
 
 Column = tuple[str, pa.DataType, str]  # name, type, documentation
@@ -27,16 +27,18 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
         ("arm", pa.string(), "how the question reached the model; the audit's documentation lists its arms"),
         (level, pa.int16(), level_doc),
         ("replicate", pa.int16(), "0, 1, ...: the same setting again under another seed"),
-        ("reading", pa.string(), "how the answer was read: letter, letter_logprob or option_text"),
+        ("reading", pa.string(), "how the answer was read: letter, letter_logprob, option_text, number or text"),
         ("question", pa.string(), "the original question"),
-        ("options", pa.list_(pa.string()), "the options in the order presented"),
+        ("options", pa.list_(pa.string()), "the options in the order presented; empty: the answer is a number"),
         ("prompt", pa.string(), "the text that was sent to the model that answers"),
         ("response", pa.string(), "what it generated, verbatim; empty when options were scored; hostile text"),
-        ("answer", pa.int16(), "index into options; null when unparsed or error"),
-        ("gold", pa.int16(), "index of the right option, as presented"),
-        ("correct", pa.bool_(), "answer == gold; null when unparsed or error"),
+        ("answer", pa.int16(), "index into options; null when unparsed or error, and where the answer is a number"),
+        ("gold", pa.int16(), "index of the right option, as presented; -1 where there are no options"),
+        ("answer_number", pa.float64(), "the number read (reading number); null when unparsed or error"),
+        ("target", pa.float64(), "the right number; null where there are options"),
+        ("correct", pa.bool_(), "answer == gold, or answer_number is target; null when unparsed or error"),
         ("parsed", pa.bool_(), "an answer could be read"),
-        ("answer_form", pa.string(), "strict, lenient, logprob or none"),
+        ("answer_form", pa.string(), "strict, lenient, logprob; of a number marked (after ####) or last; text; none"),
         ("finish_reason", pa.string(), "stop, length (truncated), scored or error"),
         ("option_logprobs", pa.list_(pa.float64()), "total logprob (nats) of each option or letter; empty: generated"),
         ("prompt_tokens", pa.int32(), "tokens of the prompt (summed over options when scored)"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from audit.errors import DataError
 
@@ -26,11 +27,23 @@ class ChanceResult:
 
 
 def chance_level(n_options: ArrayLike) -> float:
-    """Expected accuracy of guessing: the mean of 1/k over items."""
-    k = np.asarray(n_options, dtype=float)
-    if k.size == 0 or np.any(k < 2):
-        raise DataError(f"Chance needs at least one item and two options an item; found {np.unique(k).tolist()}.")
-    return float(np.mean(1.0 / k))
+    """Expected accuracy of guessing: the mean of 1/k over items; 0 for an item without options, whose answer is free.
+
+    >>> chance_level([4, 4, 0])  # doctest: +ELLIPSIS
+    0.1666...
+    """
+    return float(np.mean(_guess(n_options)))
+
+
+def _guess(n_options: ArrayLike) -> NDArray[np.float64]:
+    """(n,) the probability that a guess is right."""
+    k = np.atleast_1d(np.asarray(n_options, dtype=float))
+    if k.size == 0 or np.any((k != 0) & (k < 2)):
+        raise DataError(
+            f"Chance needs at least one item, and two options an item (or none: a free answer); found "
+            f"{np.unique(k).tolist()}."
+        )
+    return np.where(k == 0, 0.0, 1.0 / np.maximum(k, 1.0))
 
 
 def above_chance(
@@ -44,7 +57,7 @@ def above_chance(
     Parameters
     ----------
     correct : (n,) values in [0, 1], NaN where there is no answer (left out)
-    n_options : (n,) options per item, or one number for all
+    n_options : (n,) options per item (0: a free answer), or one number for all
 
     Examples
     --------
@@ -65,8 +78,10 @@ def chance_check(
     accuracy: float, n_options: ArrayLike, standard_errors: float = CHANCE_STANDARD_ERRORS
 ) -> ChanceResult:
     """`above_chance` for an accuracy that is already computed, over the n items whose option counts are given."""
-    k = np.asarray(n_options, dtype=float)
-    chance = chance_level(k)
-    se = float(np.sqrt(np.sum((1 / k) * (1 - 1 / k))) / k.size)
+    p = _guess(n_options)
+    chance = float(np.mean(p))
+    se = float(np.sqrt(np.sum(p * (1 - p))) / p.size)
     threshold = chance + standard_errors * se
-    return ChanceResult(accuracy, chance, se, threshold, (accuracy - chance) / se, accuracy > threshold, int(k.size))
+    # A free answer is not guessed: no error to divide by, and one right answer is above chance.
+    z = (accuracy - chance) / se if se > 0 else math.copysign(math.inf, accuracy) if accuracy else 0.0
+    return ChanceResult(accuracy, chance, se, threshold, z, accuracy > threshold, int(p.size))

@@ -67,6 +67,8 @@ class Outcome:
     options_shown: bool = True
     request_sha256: str | None = None
     router_calls: int = 0
+    answer_number: float | None = None  # these two: never in a sweep, whose items have options
+    target: float | None = None
 
     @property
     def key(self) -> OutcomeKey:

@@ -8,10 +8,11 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
+from audit.benchmarks.registry import format_of
 from audit.config import RunConfig, as_object, check_run, known_models, load_model_config
 from audit.config_keys import check_keys
 from audit.engines.config import ModelConfig
-from audit.errors import unknown_name
+from audit.errors import ConfigError, unknown_name
 from audit.records import Design
 from audit.sweep.design import Arm, Draws, make_design, parse_routers
 from audit.verdict.thresholds import Thresholds
@@ -62,6 +63,12 @@ def validate(config: SweepConfig) -> None:
             if arm not in known:
                 raise unknown_name(f"arm in scripted.accuracy of model {name}", arm, sorted(known))
     Thresholds.from_mapping(config.verdict)
+    if format_of(config.benchmark.format).numeric:
+        raise ConfigError(
+            f"benchmark={config.benchmark.name}: its answers are numbers, and the sweep's routers pass on a question "
+            "with its options. Expected a multiple-choice benchmark, such as benchmark=arc_easy; audit.perturb asks "
+            "free-form questions."
+        )
     check_run(config, worker_of, TEMPLATES)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from audit.errors import AuditError
 
 EXAMPLES = """Examples:
+  python -m audit.variants build benchmark=elementary strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b
   python -m audit.variants build benchmark=elementary strategy=file 'file.path=[my_variants.jsonl]'
   python -m audit.variants build benchmark=gsm8k benchmark.path=test.jsonl strategy=file \\
       'file.path=[rephrase_gsm8k.jsonl]' file.align=row "file.extract='Question: (?P<text>.*?)\\s*Answer:'"
@@ -83,11 +84,16 @@ def _parser() -> argparse.ArgumentParser:
 
 def _build(args: argparse.Namespace) -> None:
     from audit.variants.config import compose_config
-    from audit.variants.run import run_build
+    from audit.variants.run import Models, run_build
     from audit.variants.store import save_library
 
     config = compose_config(args.overrides)
-    library = run_build(config)
+    models = Models()
+    if config.strategy == "paraphrase_llm" or config.judge is not None:
+        from audit.variants.ask import models_of
+
+        models = models_of(config)
+    library = run_build(config, models)
     _print_library(library)
     print(f"library  {library.sha256}\nfile     {save_library(library, Path(config.out))}")
 

@@ -36,7 +36,7 @@ _COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("nli_forward", pa.float64(), "probability that the original entails the text"),
     ("nli_backward", pa.float64(), "probability that the text entails the original"),
     ("judge_votes", pa.list_(pa.string()), "kept, broken, unsure, unreadable or failed, each vote"),
-    ("judgement", pa.string(), "not_asked, kept, broken, tie or unreadable"),
+    ("judgement", pa.string(), "not_asked, kept, broken, tie, unreadable or failed"),
     ("panel", pa.string(), "empty, passed or suspect"),
     ("review", pa.string(), "empty, ok or broken"),
     ("error", pa.string(), "why there is no text or no distance"),

@@ -183,7 +183,7 @@ def _with_votes(variants: list[Variant], gates: Gates, judge: Judge) -> list[Var
         for i, v in enumerate(variants)
         if before_judge(v, policy, nli=nli) is None and (v.rules or policy.judge_scope == "all")
     ]
-    votes = ask_judge(judge.generate, judge.templates, [variants[i] for i in asked], policy.judge_votes, gates.seed)
+    votes = ask_judge(judge.generate, judge.templates, [variants[i] for i in asked], policy.judge_votes)
     found = list(variants)
     for i, words in zip(asked, votes, strict=True):
         found[i] = replace(variants[i], judge_votes=words, judgement=tally(words))

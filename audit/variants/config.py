@@ -13,7 +13,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from audit.benchmarks.config import BenchmarkConfig
-from audit.config import CONF_DIR, load_group
+from audit.config import CONF_DIR, ClusterConfig, StoreConfig, known_models, load_group
+from audit.engines.config import ModelConfig
 from audit.engines.embedder import DEFAULT_EMBEDDER
 from audit.errors import ConfigError, unknown_name
 from audit.variants.policy import Policy, policy_for
@@ -67,6 +68,11 @@ class VariantsConfig:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     embedder: EncoderConfig = field(default_factory=lambda: EncoderConfig(model=DEFAULT_EMBEDDER))
     nli: EncoderConfig = field(default_factory=EncoderConfig)
+    model: dict[str, ModelConfig] = field(default_factory=dict)  # the paraphraser
+    judge: Optional[str] = None  # noqa: UP045
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+    store: StoreConfig = field(default_factory=StoreConfig)
+    progress: bool = True
 
     @property
     def library_name(self) -> str:
@@ -97,6 +103,10 @@ def validate(config: VariantsConfig) -> None:
             raise ConfigError(f"{name}={value}; expected at least 1, such as 3.")
     if config.seed < 0:
         raise ConfigError(f"seed={config.seed}; expected 0 or more, such as seed=42.")
+    if config.model and config.strategy != "paraphrase_llm" and list(config.model) != [config.judge]:
+        raise ConfigError(f"strategy={config.strategy} asks no model to reword. Leave model out, or name it as judge=.")
+    if config.judge is not None and config.judge not in {*config.model, *known_models()}:
+        raise unknown_name("judge model", config.judge, known_models())
     policy_of(config)
 
 

@@ -53,7 +53,7 @@ def _gates(header: Header) -> list[tuple[str, str, tuple[State, ...], bool]]:
         (
             "judge",
             "kept by the judge",
-            (State.AWAITING_JUDGE, State.JUDGED_BROKEN, State.JUDGE_TIE, State.JUDGE_UNREADABLE),
+            (State.AWAITING_JUDGE, State.JUDGED_BROKEN, State.JUDGE_TIE, State.JUDGE_UNREADABLE, State.JUDGE_FAILED),
             header.judge is not None or header.unjudged == "hold",
         ),
         ("panel", "not suspect to the panel", (State.SUSPECT,), bool(header.panel)),

@@ -36,18 +36,20 @@ class State(StrEnum):
     JUDGED_BROKEN = "judged_broken"
     JUDGE_TIE = "judge_tie"
     JUDGE_UNREADABLE = "judge_unreadable"
+    JUDGE_FAILED = "judge_failed"  # most of the judge's calls failed: nothing is known, and it can be asked again
     SUSPECT = "suspect"  # reference panel: every model has the original right, and every one fails the variant
     REVIEWED_BROKEN = "reviewed_broken"  # a person found the gold answer lost
 
 
 class Judgement(StrEnum):
-    """What k votes of a judge come to. TIE: no side has more than half of the votes."""
+    """What k votes of a judge come to. TIE: no side has more than half of the votes. FAILED: so many calls failed."""
 
     NOT_ASKED = "not_asked"
     KEPT = "kept"
     BROKEN = "broken"
     TIE = "tie"
     UNREADABLE = "unreadable"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)

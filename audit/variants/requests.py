@@ -15,11 +15,13 @@ SEED_BITS = 31  # engines take a signed 32-bit seed
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One user message. `key` is unique within a build and the same in every build of the same configuration."""
+    """One user message. `key` is unique within a build and the same in every build of the same configuration.
+
+    Who generates derives the call's seed from the key.
+    """
 
     key: str
     prompt: str
-    seed: int
     max_tokens: int
     temperature: float
     top_p: float = 1.0

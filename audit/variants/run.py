@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,23 +24,28 @@ from audit.variants.strategies.paraphrase import Prompts, load_prompts, paraphra
 from audit.variants.strategies.template import load_rules, template_candidates
 
 
-def run_build(
-    config: VariantsConfig,
-    *,
-    generate: Generate | None = None,
-    paraphraser: ModelRef | None = None,
-    judge: Judge | None = None,
-) -> Library:
+@dataclass(frozen=True)
+class Models:
+    """The models of a build, not loaded yet. generate, paraphraser: of strategy=paraphrase_llm. judge: it votes."""
+
+    generate: Generate | None = None
+    paraphraser: ModelRef | None = None
+    judge: Judge | None = None
+
+
+def run_build(config: VariantsConfig, models: Models | None = None) -> Library:
     """Build the library that a configuration describes.
 
-    generate, paraphraser: the model of strategy=paraphrase_llm. judge: the model that votes, if any. Raises
-    ConfigError, BenchmarkError or EngineLoadError before any candidate is judged.
+    Raises ConfigError, BenchmarkError or EngineLoadError before any candidate is judged, and EngineError when a model
+    cannot be run.
     """
+    models = models or Models()
+    judge = models.judge
     policy = policy_of(config)
     benchmark = open_benchmark(config.benchmark, seed=config.seed)
     questions = list(benchmark.iter_questions())
     sources = [_source(path) for path in config.file.path] if config.strategy == "file" else []
-    propose, prompts_sha256 = _strategy(config, policy, questions, sources, generate)
+    propose, prompts_sha256 = _strategy(config, policy, questions, sources, models.generate)
     if judge is not None:
         prompts_sha256 = _prompts().sha256
     embedder = load_embedder(config.embedder.adapter, str(config.embedder.model), config.embedder.revision)
@@ -73,7 +79,7 @@ def run_build(
         judge_votes=policy.judge_votes if judge else 0,
         judge_scope=policy.judge_scope,
         unjudged=policy.unjudged,
-        paraphraser=paraphraser,
+        paraphraser=models.paraphraser,
         prompts_sha256=prompts_sha256,
         sources=tuple(content_hash([source]) for source in sources),
     )
@@ -108,7 +114,7 @@ def _strategy(
 def _paraphrase(
     config: VariantsConfig, policy: Policy, prompts: Prompts, generate: Generate, needed: Needed, attempt: int
 ) -> list[Candidate]:
-    return paraphrase_candidates(generate, prompts, needed, policy, seed=config.seed, attempt=attempt)
+    return paraphrase_candidates(generate, prompts, needed, policy, attempt=attempt)
 
 
 def _source(path: str) -> DataFile:

@@ -58,6 +58,9 @@ def test_several_models_in_one_job():
         (["reading=letters"], "Did you mean 'letter'?"),
         (["worker=llama"], "Unknown worker model: 'llama'"),
         (["store.format=csv"], "Expected arrow or parquet"),
+        (["benchmark=gsm8k"], "benchmark=gsm8k: its answers are numbers, and the sweep's routers pass on"),
+        (["reading=number"], "reading=number does not fit benchmark elementary, whose items have options"),
+        (["reading=text"], "reading=text of model smollm2_135m reads no answer"),
         (["gate=true", "report=false"], "gate=true needs the verdict"),
         (["model.smollm2_135m.engine=vlm"], "Did you mean 'vllm'?"),
         (["model.smollm2_135m.replicas=0"], "Invalid replicas"),
@@ -114,7 +117,8 @@ def test_engine_args_do_not_decide_what_the_configuration_decides(key, instead):
         ("+benchmark.naem=x", "'benchmark.name'"),
         (
             "+model.scripted.temperature=0.9",
-            "'model.scripted.router.temperature' or 'model.scripted.worker.temperature'",
+            "'model.scripted.router.temperature' or 'model.scripted.worker.temperature' or "
+            "'model.scripted.solver.temperature'",
         ),
         ("+model.scripted.worker.temprature=0.9", "'model.scripted.worker.temperature'"),
         ("+model.scripted.retry.atempts=3", "'model.scripted.retry.max_attempts'"),

@@ -10,6 +10,7 @@ _BY_JUDGEMENT = {
     Judgement.BROKEN: State.JUDGED_BROKEN,
     Judgement.TIE: State.JUDGE_TIE,
     Judgement.UNREADABLE: State.JUDGE_UNREADABLE,
+    Judgement.FAILED: State.JUDGE_FAILED,
 }
 
 

@@ -14,7 +14,7 @@ from audit.prompting.templates import fill
 from audit.prompting.thinking import strip_thinking
 from audit.records import FinishReason, Generation
 from audit.variants.record import Judgement, Variant
-from audit.variants.requests import Generate, ModelRequest, replies_of, request_seed
+from audit.variants.requests import Generate, ModelRequest, replies_of
 
 KEPT, BROKEN, UNSURE, UNREADABLE, FAILED = "kept", "broken", "unsure", "unreadable", "failed"
 JUDGE_TEMPERATURE = 0.7  # votes are to differ where the judge is in doubt; at 0 they would be one vote
@@ -22,8 +22,8 @@ JUDGE_MAX_TOKENS = 512
 _VERDICT = re.compile(r"VERDICT\s*[:=]\s*[*_`\"']*\s*(KEPT|BROKEN|UNSURE)\b", re.IGNORECASE)
 
 
-def judge_requests(templates: Mapping[str, str], variant: Variant, votes: int, seed: int) -> list[ModelRequest]:
-    """The k requests for one variant: one prompt, k seeds."""
+def judge_requests(templates: Mapping[str, str], variant: Variant, votes: int) -> list[ModelRequest]:
+    """The k requests for one variant: one prompt, k keys."""
     prompt = fill(
         templates["judge"],
         {
@@ -37,7 +37,6 @@ def judge_requests(templates: Mapping[str, str], variant: Variant, votes: int, s
         ModelRequest(
             key=f"{variant.id}/judge/{k}",
             prompt=prompt,
-            seed=request_seed(seed, "judge", variant.id, k),
             max_tokens=JUDGE_MAX_TOKENS,
             temperature=JUDGE_TEMPERATURE,
         )
@@ -63,13 +62,15 @@ def read_vote(reply: Generation) -> str:
 
 
 def tally(votes: Sequence[str]) -> Judgement:
-    """KEPT or BROKEN when more than half of all votes say so; UNREADABLE when more than half say nothing; else TIE."""
+    """KEPT or BROKEN when more than half of all votes say so; FAILED when so many calls failed, UNREADABLE when so many
+    say nothing; else TIE."""
     if not votes:
         return Judgement.NOT_ASKED
     counts = Counter(votes)
     for judgement, n in (
         (Judgement.KEPT, counts[KEPT]),
         (Judgement.BROKEN, counts[BROKEN]),
+        (Judgement.FAILED, counts[FAILED]),
         (Judgement.UNREADABLE, counts[UNREADABLE] + counts[FAILED]),
     ):
         if 2 * n > len(votes):
@@ -78,9 +79,9 @@ def tally(votes: Sequence[str]) -> Judgement:
 
 
 def ask_judge(
-    generate: Generate, templates: Mapping[str, str], variants: Sequence[Variant], votes: int, seed: int
+    generate: Generate, templates: Mapping[str, str], variants: Sequence[Variant], votes: int
 ) -> list[tuple[str, ...]]:
     """The votes on each variant, k each, in order; one call of `generate` for all."""
-    requests = [request for v in variants for request in judge_requests(templates, v, votes, seed)]
+    requests = [request for v in variants for request in judge_requests(templates, v, votes)]
     words = [read_vote(reply) for reply in replies_of(generate, requests)]
     return [tuple(words[i : i + votes]) for i in range(0, len(words), votes)]

@@ -14,7 +14,7 @@ from audit.prompting.thinking import strip_thinking
 from audit.records import FinishReason, Generation, Question
 from audit.variants.policy import Policy, split_text
 from audit.variants.record import Candidate
-from audit.variants.requests import Generate, ModelRequest, replies_of, request_seed
+from audit.variants.requests import Generate, ModelRequest, replies_of
 
 JUDGE = "judge"
 _PLACEHOLDERS = {JUDGE: {"context", "original", "variant", "key"}}
@@ -62,9 +62,9 @@ def load_prompts(mapping: Mapping[str, Any]) -> Prompts:
 
 
 def paraphrase_requests(
-    prompts: Prompts, question: Question, policy: Policy, numbers: Sequence[int], seed: int
+    prompts: Prompts, question: Question, policy: Policy, numbers: Sequence[int]
 ) -> list[ModelRequest]:
-    """One request for each candidate number: the style goes round, the seed depends on question and number alone."""
+    """One request for each candidate number: the style goes round."""
     context, stem = split_text(question.text, policy)
     lines = [f"{a}. {text}" for a, text in zip(ascii_uppercase, question.options, strict=False)]
     values = {
@@ -76,7 +76,6 @@ def paraphrase_requests(
         ModelRequest(
             key=f"{question.id}#{number}",
             prompt=fill(prompts.templates[style_of(prompts, number)], values),
-            seed=request_seed(seed, "paraphrase", question.id, number),
             max_tokens=MAX_TOKENS,
             temperature=TEMPERATURE,
             top_p=TOP_P,
@@ -119,14 +118,13 @@ def paraphrase_candidates(
     needed: Sequence[tuple[Question, Sequence[int]]],
     policy: Policy,
     *,
-    seed: int,
     attempt: int,
 ) -> list[Candidate]:
     """The candidates of one attempt. needed: questions with the candidate numbers to make; one call of `generate`."""
     asked = [
         (question, number, request)
         for question, numbers in needed
-        for number, request in zip(numbers, paraphrase_requests(prompts, question, policy, numbers, seed), strict=True)
+        for number, request in zip(numbers, paraphrase_requests(prompts, question, policy, numbers), strict=True)
     ]
     replies = replies_of(generate, [request for _, _, request in asked])
     found = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from audit.errors import DataError
-from audit.records import Answer, FinishReason, Generation, Reading
+from audit.records import NO_OPTION, Answer, FinishReason, Generation, Reading
 from audit.scoring.score import score
 
 OPTIONS = ("Rome", "Paris", "Bonn")
@@ -53,8 +53,36 @@ def test_another_number_of_options_is_the_engines_fault_and_not_an_answer() -> N
         score(Generation(option_logprobs=(-1.0, -2.0), engine_id="e0"), OPTIONS, 1, Reading.OPTION_TEXT)
 
 
-@pytest.mark.parametrize("reading", list(Reading))
+@pytest.mark.parametrize("reading", [r for r in Reading if r != Reading.NUMBER])
 def test_without_options_there_is_no_answer_to_read(reading):
     # as when a model is asked for a rewording: the reply is the result
     found = score(Generation("B. The tower is 300 m high."), (), 0, reading)
     assert found.answer.index is None and found.correct is None
+
+
+def test_a_wanted_reply_is_an_answered_row() -> None:
+    reply = Generation("Who is it?", FinishReason.LENGTH)
+    assert score(reply, (), NO_OPTION, Reading.TEXT) == (Answer(None, "text"), None, FinishReason.LENGTH)
+    assert score(reply, (), NO_OPTION, Reading.TEXT).answer.parsed
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "number", "form", "correct"),
+    [
+        ("9 * 2 = 18\n#### 1,018", FinishReason.STOP, 1018.0, "marked", True),
+        ("So it is 1018.00", FinishReason.STOP, 1018.0, "last", True),
+        ("#### 1,019", FinishReason.STOP, 1019.0, "marked", False),
+        ("I cannot tell.", FinishReason.STOP, None, "none", None),
+        ("First 1018 is halved", FinishReason.LENGTH, None, "none", None),  # cut off: 1018 was a step
+        ("#### 1018\nAnd so", FinishReason.LENGTH, 1018.0, "marked", True),
+    ],
+)
+def test_number(text: str, finish: FinishReason, number: float | None, form: str, correct: bool | None) -> None:
+    found = score(Generation(text, finish), (), NO_OPTION, Reading.NUMBER, target=1018.0)
+    assert found == (Answer(None, form, number), correct, finish)
+    assert found.answer.parsed == (number is not None)
+
+
+def test_a_number_needs_a_target() -> None:
+    with pytest.raises(DataError, match="without a target"):
+        score(Generation("#### 3"), (), NO_OPTION, Reading.NUMBER)

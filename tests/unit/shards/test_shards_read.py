@@ -278,7 +278,7 @@ def shard_of(path: Path, audit: str | None, version: str, **own: pa.DataType) ->
     [
         (None, "", r"it is of no audit \(written before audits were named\), and rows of audit sweep"),
         ("perturb", SCHEMA.version, "it is of audit perturb"),
-        ("sweep", "version 1.1", r"it is of audit sweep, version 1\.1, and rows of audit sweep, version 2\.1"),
+        ("sweep", "version 1.1", r"it is of audit sweep, version 1\.1, and rows of audit sweep, version 3\.1"),
     ],
 )
 def test_rows_of_another_audit_or_version_are_refused_in_a_sentence(

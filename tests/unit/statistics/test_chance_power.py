@@ -32,6 +32,15 @@ def test_standard_error_is_that_of_guessing_mixed_option_counts():
     assert chance_check(0.5, k).standard_error == pytest.approx(guesses.std(), rel=0.03)
 
 
+def test_a_free_answer_is_not_guessed():
+    assert chance_level([0, 0]) == 0.0
+    assert chance_level([4, 0]) == pytest.approx(0.125)
+    right = above_chance([1.0] + [0.0] * 9, 0)
+    assert (right.chance, right.standard_error, right.z, right.above) == (0.0, 0.0, np.inf, True)
+    none = above_chance([0.0] * 10, 0)
+    assert (none.z, none.above) == (0.0, False)
+
+
 @pytest.mark.parametrize("bad", [[], [1, 4]])
 def test_chance_needs_options(bad):
     with pytest.raises(DataError):

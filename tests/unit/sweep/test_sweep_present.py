@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from audit.errors import BenchmarkError, ConfigError
 from audit.prompting.prompts import direct_prompt, letters_of, question_text
 from audit.prompting.templates import load_protocol
-from audit.records import Protocol, Question, Reading
+from audit.records import NO_OPTION, Protocol, Question, Reading
 from audit.sweep.config import TEMPLATES
 from audit.sweep.design import Arm
 from audit.sweep.present import aggregate, router_prompt, worker_prompt
@@ -30,12 +30,13 @@ QUESTION = Question(
     gold=0,
     group="q1",
 )
+OF_OPTIONS = (Reading.LETTER, Reading.LETTER_LOGPROB, Reading.OPTION_TEXT)
 SHOWING = {name: p for name, p in PROTOCOLS.items() if name != "song2026_cloze"}  # the others show the options
 each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 each_showing = pytest.mark.parametrize("protocol", SHOWING.values(), ids=SHOWING)
 each_protocol_and_reading = pytest.mark.parametrize(
     ("protocol", "reading"),
-    [(p, r) for name, p in PROTOCOLS.items() for r in Reading if name in SHOWING or r == Reading.OPTION_TEXT],
+    [(p, r) for name, p in PROTOCOLS.items() for r in OF_OPTIONS if name in SHOWING or r == Reading.OPTION_TEXT],
 )
 
 
@@ -161,3 +162,11 @@ def test_a_cloze_transmits_the_stem_and_scores_the_options_unseen() -> None:
         direct_prompt(cloze, QUESTION, Reading.LETTER)
     with pytest.raises(ConfigError, match="shows no options"):
         worker_prompt(cloze, ["m"], 4, Reading.LETTER_LOGPROB)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_number_is_asked_for_without_options(name: str) -> None:
+    eggs = Question("q", "b", "Ann has 3 eggs {and} buys 4. How many?", (), NO_OPTION, "q", target=7.0)
+    prompt = direct_prompt(PROTOCOLS[name], eggs, Reading.NUMBER)
+    assert prompt.endswith("\n\nAnn has 3 eggs {and} buys 4. How many?") and "####" in prompt
+    assert "option" not in prompt and "7" not in prompt

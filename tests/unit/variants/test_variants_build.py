@@ -141,7 +141,7 @@ def test_the_judge_is_shown_item_key_and_rewording() -> None:
 
     def generate(requests: Sequence[ModelRequest]) -> list[Generation]:
         prompts.extend(r.prompt for r in requests)
-        assert len({r.seed for r in requests}) == len(requests)
+        assert len({r.key for r in requests}) == len(requests)
         return [Generation("VERDICT: KEPT")] * len(requests)
 
     gates = Gates(

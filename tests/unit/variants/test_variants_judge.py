@@ -56,6 +56,7 @@ def test_read_vote(reply: Generation, vote: str) -> None:
         ("kept kept broken unreadable", Judgement.TIE),  # 2 of 4 is not more than half
         ("unsure unsure unsure", Judgement.TIE),
         ("unreadable failed kept", Judgement.UNREADABLE),
+        ("failed failed kept", Judgement.FAILED),
         ("kept unreadable kept", Judgement.KEPT),
     ],
 )
@@ -87,12 +88,11 @@ def test_a_failed_or_cut_off_reply_has_no_text() -> None:
 
 
 def test_paraphrase_requests(prompts: Prompts) -> None:
-    one, two, again = (paraphrase_requests(prompts, CAPITAL, Policy(), [k], 42)[0] for k in (1, 2, 1))
+    one, two, again = (paraphrase_requests(prompts, CAPITAL, Policy(), [k])[0] for k in (1, 2, 1))
     assert one == again and one.key == "q/1#1"
-    assert one.prompt != two.prompt and one.seed != two.seed  # another style, another seed
+    assert one.prompt != two.prompt and one.key != two.key  # another style, another call
     assert CAPITAL.text in one.prompt and "B. Paris" in one.prompt and "right answer is" not in one.prompt.lower()
-    assert paraphrase_requests(prompts, CAPITAL, Policy(), [1], 43)[0].seed != one.seed
-    assert "(none: the answer is written freely)" in paraphrase_requests(prompts, EGGS, Policy(), [1], 42)[0].prompt
+    assert "(none: the answer is written freely)" in paraphrase_requests(prompts, EGGS, Policy(), [1])[0].prompt
 
 
 def test_paraphrase_candidates(prompts: Prompts) -> None:
@@ -100,7 +100,7 @@ def test_paraphrase_candidates(prompts: Prompts) -> None:
         assert [r.key for r in requests] == ["q/1#4", "q/1#5", "q/2#1"]
         return [Generation("<question>Which?</question>"), Generation(error="died"), Generation("Who?")]
 
-    found = paraphrase_candidates(generate, prompts, [(CAPITAL, [4, 5]), (EGGS, [1])], Policy(), seed=1, attempt=2)
+    found = paraphrase_candidates(generate, prompts, [(CAPITAL, [4, 5]), (EGGS, [1])], Policy(), attempt=2)
     assert [(c.question_id, c.number, c.text, c.source, c.attempt, c.error) for c in found] == [
         ("q/1", 4, "Which?", "paraphrase_words", 2, None),
         ("q/1", 5, "", "paraphrase_structure", 2, "died"),
@@ -110,7 +110,7 @@ def test_paraphrase_candidates(prompts: Prompts) -> None:
 
 def test_a_lost_reply_is_an_error() -> None:
     with pytest.raises(DataError, match="0 replies for 1 requests"):
-        replies_of(lambda _: [], [ModelRequest("k", "p", 1, 8, 0.0)])
+        replies_of(lambda _: [], [ModelRequest("k", "p", 8, 0.0)])
     assert replies_of(lambda _: 1 / 0, []) == []  # type: ignore[arg-type, return-value]  # nothing asked, nothing called
 
 

@@ -20,7 +20,7 @@ from audit.records import Generation
 from audit.variants.config import compose_config
 from audit.variants.record import ModelRef, State
 from audit.variants.requests import ModelRequest
-from audit.variants.run import run_build
+from audit.variants.run import Models, run_build
 from audit.variants.select import check_library, select_variants
 from audit.variants.store import find_library, shipped_folder
 
@@ -46,6 +46,8 @@ needs_weights = pytest.mark.skipif(
         (["benchmark=mmmlu"], "mmmlu"),
         (["policy.window=wide"], "Unknown distance window"),
         (["seed=-1"], "seed=-1"),
+        (["strategy=file", "file.path=[x.jsonl]", "model=scripted"], "strategy=file asks no model to reword"),
+        (["judge=llama"], "Unknown judge model: 'llama'"),
     ],
 )
 def test_what_cannot_be_built_is_refused_by_name(overrides: list[str], found: str) -> None:
@@ -93,7 +95,7 @@ def test_build_with_a_scripted_paraphraser() -> None:
 
     model = ModelRef("scripted", "1")
     config = compose_config(["strategy=paraphrase_llm", "num_variants=1", "max_attempts=2"])
-    library = run_build(config, generate=generate, paraphraser=model)
+    library = run_build(config, Models(generate, model))
     assert library.counts == {"accepted": 1, "no_op": 2 * 207}
     assert library.header.paraphraser == model and len(library.header.prompts_sha256) == 64
 

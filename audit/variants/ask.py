@@ -1,0 +1,99 @@
+"""Models for a build: its requests go through the pipeline of the audits, each batch a run directory of its own.
+
+A batch is named by the hash of what it asks and of whom, so that the same build finds its replies again: what is in the
+shards is not asked twice, and a build that was killed goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from audit.config import load_group, load_model_config
+from audit.engines.config import ModelConfig, SamplingConfig, check_model
+from audit.engines.weights import resolve_weights
+from audit.errors import ConfigError, DataError, EngineError
+from audit.records import FinishReason, Generation, Reading
+from audit.resolve import BenchmarkSample, resolve_run, revision_of
+from audit.runtime.progress import Display
+from audit.shards.read import read_columns
+from audit.variants.audit import ASK, JUDGE, PARAPHRASE, AskConfig, RequestBatch
+from audit.variants.build import Judge
+from audit.variants.config import VariantsConfig
+from audit.variants.record import ModelRef
+from audit.variants.requests import ModelRequest
+from audit.variants.run import Models
+from audit.variants.strategies.paraphrase import load_prompts
+
+RUNS = "runs"  # beside the libraries
+_READ = ("question_id", "response", "finish_reason", "engine_id", "error")
+
+
+def models_of(config: VariantsConfig) -> Models:
+    """The paraphraser and the judge that a configuration names. ConfigError or EngineError before anything loads."""
+    judge = None
+    if config.judge is not None:
+        model = config.model.get(config.judge) or load_model_config(config.judge)
+        templates = load_prompts(load_group("variants", "prompts")).templates
+        judge = Judge(partial(ask_model, config, model, JUDGE), templates, _reference(model))
+    if config.strategy != "paraphrase_llm":
+        return Models(judge=judge)
+    # A judge may be listed beside the paraphraser, to have its configuration changed.
+    names = [name for name in config.model if name != config.judge] or list(config.model)
+    if len(names) != 1:
+        raise ConfigError(
+            f"strategy=paraphrase_llm needs one model, such as model=llama3_8b; found {', '.join(names) or 'none'}."
+        )
+    model = config.model[names[0]]
+    return Models(partial(ask_model, config, model, PARAPHRASE), _reference(model), judge)
+
+
+def _reference(model: ModelConfig) -> ModelRef:
+    check_model(model.name, model, Reading.TEXT)
+    weights = resolve_weights(model) if model.engine == "vllm" else None
+    return ModelRef(model.name, str(revision_of(model, weights)))
+
+
+def ask_model(
+    config: VariantsConfig, model: ModelConfig, role: str, requests: Sequence[ModelRequest]
+) -> list[Generation]:
+    """The replies to a batch, in order: from its run directory where they are there, else asked and stored.
+
+    A call that failed is a `Generation(error=...)`. Raises EngineError when the model cannot be run.
+    """
+    limits = {(r.max_tokens, r.temperature, r.top_p) for r in requests}
+    if len(limits) != 1:
+        raise DataError(f"The requests of a batch have {len(limits)} different limits; expected one for all of a role.")
+    run_config = AskConfig(
+        model={model.name: replace(model, worker=SamplingConfig(*limits.pop()), protocol=None)},
+        benchmark=config.benchmark,
+        protocol=load_group("protocol", "song2026"),
+        cluster=config.cluster,
+        store=config.store,
+        n="all",
+        seed=config.seed,
+        reading=Reading.TEXT.value,
+        role=role,
+    )
+    batch = RequestBatch(config.benchmark.name, tuple(requests))
+    resolved = resolve_run(ASK, run_config, samples=[BenchmarkSample(batch, batch.sample)])
+    folder = f"{config.library_name}-{role}-{model.name}-{resolved.identity[:10]}"
+    resolved = replace(resolved, path=Path(config.out) / RUNS / folder)
+    with Display(quiet=not config.progress) as display:
+        display.stage(f"{role}: {len(requests)} requests to {model.name}, kept in {resolved.path}")
+        from audit.runtime.run import run_audit
+
+        result = run_audit(resolved, {"seed": config.seed}, display)
+        if result.failed:
+            raise EngineError(f"The {role} model cannot be run: {result.failed[model.name]}")
+        columns = read_columns(result.run_dir, ASK.schema, _READ)
+        replies = {key: _generation(*rest) for key, *rest in zip(*(columns[name] for name in _READ), strict=True)}
+        if failed := sum(reply.error is not None for reply in replies.values()):
+            display.note(f"{failed} of {len(replies)} calls failed; store.retry_errors=true asks these again")
+    return [replies[request.key] for request in requests]
+
+
+def _generation(text: str, finish_reason: str, engine_id: str, error: str | None) -> Generation:
+    return Generation(text, FinishReason(finish_reason), engine_id=engine_id, error=error)

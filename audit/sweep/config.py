@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from audit.config import RunConfig, as_object, check_run, known_models, load_model_config
 from audit.config_keys import check_keys
 from audit.engines.config import ModelConfig
-from audit.errors import unknown_name
+from audit.errors import ConfigError, unknown_name
 from audit.records import Design
 from audit.sweep.design import Arm, Draws, make_design, parse_routers
 from audit.verdict.thresholds import Thresholds
@@ -25,6 +25,8 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
 }
 """The sweep's templates beside the shared ones, and the placeholders of each."""
 
+STOP = ("never", "early")
+
 
 @dataclass
 class SweepConfig(RunConfig):
@@ -35,6 +37,8 @@ class SweepConfig(RunConfig):
     replicates: int = 1
     clean_replicates: int = 1
     ensemble_control: bool = False
+    stop: str = "never"
+    stop_batch: int = 100
 
 
 def register() -> None:
@@ -55,6 +59,10 @@ def validate(config: SweepConfig) -> None:
     """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
     if config.worker is not None and config.worker not in {*config.model, *known_models()}:
         raise unknown_name("worker model", config.worker, known_models())
+    if config.stop not in STOP:
+        raise unknown_name("stop", config.stop, STOP)
+    if config.stop_batch < 1:
+        raise ConfigError(f"Invalid stop_batch: {config.stop_batch}. Expected at least 1, such as stop_batch=100.")
     design_of(config)
     known = {*Arm, *load_model_config("scripted").scripted.accuracy}  # of every audit
     for name, model in config.model.items():

@@ -14,7 +14,9 @@ from audit.verdict.result import Verdict
 from audit.verdict.thresholds import Thresholds
 
 # Nothing that more questions would add to; a gain that only some readings of the replies show is not settled.
-SETTLED = frozenset({Verdict.EXCESS, Verdict.UNCONTROLLED, Verdict.EXCESS_EXPLAINED, Verdict.BRITTLE, Verdict.NO_EXCESS})
+SETTLED = frozenset(
+    {Verdict.EXCESS, Verdict.UNCONTROLLED, Verdict.EXCESS_EXPLAINED, Verdict.BRITTLE, Verdict.NO_EXCESS}
+)
 
 
 def settled(

@@ -100,10 +100,15 @@ class Reading:
         if self.clean is None:
             return np.full(len(routers), np.nan)
         used = [c for c in self.comparisons() if ensemble or c is not self.ensemble]
-        if self.clean.log_e is not None:
-            log_e = reduce(np.fmin, [_at(c, c.log_e, routers) for c in used if c.log_e is not None])
-            return at_any_stop(adjusted(np.nan_to_num(log_e, nan=-np.inf)))
+        if self.clean.log_e is not None:  # of e-values the smallest over controls, and only then over r
+            return at_any_stop(self.log_e(routers, ensemble=ensemble))
         return reduce(np.fmax, [_at(c, c.adjusted, routers) for c in used])
+
+    def log_e(self, routers: tuple[int, ...], *, ensemble: bool = True) -> FloatArray:
+        """(R,) adjusted log e-values of the same, in a run that may have stopped early."""
+        used = [c for c in self.comparisons() if ensemble or c is not self.ensemble]
+        smallest = reduce(np.fmin, [_at(c, c.log_e, routers) for c in used if c.log_e is not None])
+        return adjusted(np.nan_to_num(smallest, nan=-np.inf))
 
 
 @dataclass(frozen=True)

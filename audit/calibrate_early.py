@@ -141,7 +141,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--json", type=Path, help="write the table's numbers here")
     asked_for = parser.parse_args(arguments)
-    table = [case(*one, models=asked_for.models, seed=asked_for.seed) for one in CASES]
+    table: list[dict[str, Any]] = []
+    for one in CASES:
+        table.append(case(*one, models=asked_for.models, seed=asked_for.seed))
+        print(markdown(table[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
     print(markdown(table))
     if asked_for.json:
         asked_for.json.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")

@@ -49,8 +49,8 @@ class Manifest:
     level, replicate}], each of them run on every question. sampled_ids: {benchmark: ids}. shards: [{file, rows,
     sha256}]. cost: {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}. models_failed:
     {name: error}. stop: of a run that may stop early, {rule, batch, largest_group: {benchmark: questions}, looks:
-    {model: looks}, asked: {model: {benchmark: questions}}}, the last two of models that ended; empty where the number of
-    questions was fixed. status: running, finished or failed. started: of the first attempt. timings: {model/attempt:
+    {model: looks}, asked: {model: {benchmark: questions}}}, the last two of models that ended; empty where the number
+    of questions was fixed. status: running, finished or failed. started: of the first attempt. timings: {model/attempt:
     {load_s, generate_s}}, seconds.
     """
 

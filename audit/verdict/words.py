@@ -128,8 +128,8 @@ def at_any_stop(evidence: Evidence, n: int) -> str:
     return (
         f"The run could stop early (stop=early) and asked {n:,} questions: its verdict rests on an e-process, whose "
         f"tests and limits hold at any stop. Against every control the e-value of a gain is {e:.3g}, and p is 1/e (at "
-        "most 1). No p for a fixed number of questions decides. What whole runs vary by beyond their questions is assumed to be "
-        f"zero{found}."
+        "most 1). No p for a fixed number of questions decides. What whole runs vary by beyond their questions is "
+        f"assumed to be zero{found}."
     )
 
 

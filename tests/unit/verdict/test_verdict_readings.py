@@ -18,9 +18,9 @@ SETTINGS = (
 RIGHT = (30, 24, 20, 26, 28)  # of 40, in the order of SETTINGS: the first so many questions
 
 
-def evidence(unread: dict[int, State], **options: object) -> Evidence:
+def evidence(unread: dict[int, State], right: tuple[int, ...] = RIGHT, **options: object) -> Evidence:
     """unread: by row of SETTINGS, the state of the last four questions (all wrong otherwise)."""
-    state = (np.arange(40) < np.array(RIGHT)[:, None]).astype(np.int8)
+    state = (np.arange(40) < np.array(right)[:, None]).astype(np.int8)
     for row, what in unread.items():
         state[row, 36:] = what
     cell = CellOutcomes(
@@ -34,8 +34,8 @@ def evidence(unread: dict[int, State], **options: object) -> Evidence:
 @pytest.mark.parametrize("what", [State.UNPARSED, State.TRUNCATED])
 def test_unread_replies_of_either_kind_are_held_against_and_for_a_gain(what, largest_cluster):
     # Four clean replies (r=1) and four noisy ones (r=2) of 40 cannot be read, all of the same questions.
-    # Adverse: noisy 26 and 28 right; clean 24 + 4 = 28, direct 30, ensemble at r=2 20. Favourable: noisy r=2 28 + 4 = 32
-    # right, clean 24.
+    # Adverse: noisy 26 and 28 right; clean 24 + 4 = 28, direct 30, ensemble at r=2 20. Favourable: noisy r=2
+    # 28 + 4 = 32 right, clean 24.
     found = evidence({1: what, 4: what}, largest_cluster=largest_cluster)
     assert found.adverse is not None and found.favourable is not None
     assert found.adverse.clean.gain * 40 == pytest.approx([26 - 28, 28 - 28])
@@ -66,3 +66,12 @@ def test_a_comparison_at_any_stop_has_the_gains_of_the_other_and_its_e_values():
     assert np.exp(direct.log_e) == pytest.approx([np.mean((1 - c) ** 4), np.mean((1 - c) ** 2)])
     assert clean.pvalues == pytest.approx(1 / np.exp(clean.log_e))
     assert early.p_value == 1.0  # against every control, direct too
+
+
+def test_an_e_value_has_to_beat_the_ensemble_control_too():
+    # r=2: noisy gains eight on clean and direct, and the control at r=2 is its equal. r=1 gains nothing.
+    early = evidence({}, right=(24, 24, 32, 24, 32), largest_cluster=1)
+    assert early.p_value == 1.0
+    c = np.arange(1, 20) / 20
+    without = early.plain.adjusted((1, 2), ensemble=False)
+    assert without == pytest.approx([1.0, 1 / np.mean([1.0, np.mean((1 + c) ** 8)])])  # the mean over both r

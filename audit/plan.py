@@ -61,7 +61,8 @@ def _print_plan(config: SweepConfig) -> int:
                 thresholds=thresholds, groups=groups[one.benchmark.name], panel=panel,
             )  # fmt: skip
             print("\n".join(describe(plan, design, thresholds)))
-            print("\n".join(early_lines(expected(one.sample.n, plan.router_counts, load_table()))))
+            if table := load_table():
+                print("\n".join(early_lines(expected(one.sample.n, plan.router_counts, table))))
     return 1 if resolved.failed else 0
 
 

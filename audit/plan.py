@@ -38,9 +38,10 @@ def main() -> None:
 
 
 def _print_plan(config: SweepConfig) -> int:
+    from audit.calibrate_early import expected, load_table
     from audit.resolve import resolve_run
     from audit.sweep.audit import SWEEP
-    from audit.sweep.plan import describe, make_plan
+    from audit.sweep.plan import describe, early_lines, make_plan
     from audit.verdict.thresholds import Thresholds
 
     resolved = resolve_run(SWEEP, config)
@@ -60,6 +61,8 @@ def _print_plan(config: SweepConfig) -> int:
                 thresholds=thresholds, groups=groups[one.benchmark.name], panel=panel,
             )  # fmt: skip
             print("\n".join(describe(plan, design, thresholds)))
+            if table := load_table():
+                print("\n".join(early_lines(expected(one.sample.n, plan.router_counts, table))))
     return 1 if resolved.failed else 0
 
 

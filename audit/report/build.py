@@ -36,7 +36,7 @@ from audit.report.drill import COLUMNS, MAX_TEXT_BYTES, pack
 from audit.report.forest import GainRow, forest
 from audit.report.page import RunFacts, render
 from audit.report.rows import ShardRows
-from audit.shards.complete import cell_rows, contents, count_rows
+from audit.shards.complete import cell_rows, contents, count_rows, largest_clusters
 from audit.shards.files import make_folder, write_file
 from audit.shards.read import iter_columns, read_columns
 from audit.statistics.paired import CellOutcomes, pair_outcomes
@@ -100,6 +100,7 @@ def build_report(
         runs=runs,
         control_benchmark=control_benchmark,
         calibration=calibration if calibration is not None else load_calibration(),
+        early=largest_clusters(dirs),
     )
     verdict = watermarked(analysed, rows)
     return write_report(

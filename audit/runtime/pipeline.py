@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import groupby
 from operator import itemgetter
@@ -61,11 +61,20 @@ def missing_tasks(done: KeySet, model: str, design: Design, questions: QuestionF
     return np.concatenate(missing)
 
 
-def expected_keys(models: Sequence[str], design: Design, questions: QuestionFile) -> KeySet:
-    """The key of every row that a run must hold."""
+def expected_keys(
+    models: Sequence[str],
+    design: Design,
+    questions: QuestionFile,
+    asked: Mapping[str, NDArray[np.bool_]] | None = None,
+) -> KeySet:
+    """The key of every row that a run must hold. asked: (n,) of a model, where it was not asked every question."""
     grids = [np.zeros((0, 2), dtype=np.uint64)]
-    for _, benchmark, ids in question_blocks(questions):
-        grids += [digest_grid(model, benchmark, ids, design.settings).reshape(-1, 2) for model in models]
+    for start, benchmark, ids in question_blocks(questions):
+        for model in models:
+            own = ids
+            if asked and model in asked:
+                own = [id_ for id_, was in zip(ids, asked[model][start : start + len(ids)], strict=True) if was]
+            grids.append(digest_grid(model, benchmark, own, design.settings).reshape(-1, 2))
     return KeySet.of(np.concatenate(grids))
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from audit.errors import AuditError, ConfigError, EngineError, ShardError
 from audit.records import Design
 from audit.resolve import ResolvedRun
 from audit.runtime.actors import EnginePool, start_pool
+from audit.runtime.early import EarlyStop, Looks
 from audit.runtime.metrics import AuditMetrics
 from audit.runtime.pipeline import (
     MAX_TASKS_PER_CHUNK,
@@ -54,10 +56,13 @@ class RunResult:
     failed: dict[str, str] = field(default_factory=dict)
 
 
-def run_audit(resolved: ResolvedRun, analysis: Mapping[str, Any], display: Display) -> RunResult:
+def run_audit(
+    resolved: ResolvedRun, analysis: Mapping[str, Any], display: Display, early: EarlyStop | None = None
+) -> RunResult:
     """Run (or resume) an audit. Raises AuditError when nothing could be run; a failed model is reported by name.
 
     analysis: {seed, thresholds, control_benchmark}, what the verdict is reached with, for the manifest.
+    early: the rule that may stop a model before its last question; None asks all.
     """
     config = resolved.config
     if len(resolved.failed) == len(config.model):
@@ -89,8 +94,12 @@ def run_audit(resolved: ResolvedRun, analysis: Mapping[str, Any], display: Displ
         result = RunResult(run_dir.path, 0, dict(resolved.failed))
         questions = QuestionFile(run_dir.path)
         try:
-            _run_models(resolved, questions, run_dir, result, display)
-            _finish(resolved, questions, run_dir, result)
+            looks = None
+            if early is not None:
+                looks = Looks(early, run_dir.path, schema, resolved.design, questions, config.seed)
+                run_dir.update(stop=looks.facts())
+            _run_models(resolved, questions, run_dir, result, display, looks)
+            _finish(resolved, questions, run_dir, result, looks)
         except BaseException as error:
             _record_failure(run_dir, error)
             raise
@@ -105,7 +114,12 @@ def _record_failure(run_dir: RunDir, error: BaseException) -> None:
 
 
 def _run_models(
-    resolved: ResolvedRun, questions: QuestionFile, run_dir: RunDir, result: RunResult, display: Display
+    resolved: ResolvedRun,
+    questions: QuestionFile,
+    run_dir: RunDir,
+    result: RunResult,
+    display: Display,
+    looks: Looks | None,
 ) -> None:
     config, design, schema = resolved.config, resolved.design, resolved.audit.schema
     runnable = [name for name in config.model if name not in result.failed]
@@ -122,13 +136,18 @@ def _run_models(
     for name in runnable:
         left = _rows_by_arm(todo[name], design)
         display.resumed(name, {arm: totals[arm] - left[arm] for arm in totals})
-    if any(len(tasks) for tasks in todo.values()):
+    batches = {name: looks.batches(name) if looks else iter([todo[name]][: len(todo[name])]) for name in runnable}
+    first = {name: next(batches[name], None) for name in runnable}  # before an engine loads: nothing may be left to ask
+    if any(tasks is not None for tasks in first.values()):
         _start_ray(config.cluster)
     for name in runnable:
-        if not len(todo[name]):
-            continue
         try:
-            _run_model(resolved, name, todo[name], questions, run_dir, display)
+            if (tasks := first[name]) is not None:
+                _run_model(resolved, name, chain([tasks], batches[name]), questions, run_dir, display)
+            if looks is not None:
+                run_dir.update(stop=looks.facts())
+                if looks.stopped_early(name):
+                    display.note(f"{name}: stopped after {looks.asked(name).sum():,} of {len(questions):,} questions")
         except ShardError:
             raise  # the disk or the run directory: no model can go on
         except AuditError as error:
@@ -137,8 +156,14 @@ def _run_models(
 
 
 def _run_model(
-    resolved: ResolvedRun, name: str, tasks: np.ndarray, questions: QuestionFile, run_dir: RunDir, display: Display
+    resolved: ResolvedRun,
+    name: str,
+    batches: Iterator[np.ndarray],
+    questions: QuestionFile,
+    run_dir: RunDir,
+    display: Display,
 ) -> None:
+    """batches: of tasks, at least one; the next is asked for when the rows of one are on disk."""
     audit, config, design, weights = resolved.audit, resolved.config, resolved.design, resolved.weights
     model = config.model[name]
     answering = resolved.answering[name]
@@ -152,48 +177,51 @@ def _run_model(
         models = [answering] if audit.prepare is None or answering is model else [model, answering]
         for one in models:
             pools.append(start_pool(one, weights[one.name], str(questions.path.resolve())))
-        size = tasks_per_chunk(
-            len(tasks),
-            len(design.settings) / len(design.parts),
-            config.store.rows_per_shard,
-            MAX_TASKS_PER_CHUNK_SCRIPTED if model.engine == "scripted" else MAX_TASKS_PER_CHUNK,
-        )
-        path = write_task_list(run_dir.path.resolve(), name, run_dir.attempt, tasks)
-        context = StageContext(
-            audit=audit,
-            work=Work(
-                design=design,
-                protocol=resolved.protocols[name],
-                model=name,
-                reading=reading,
-                preparing=_sampling(model.router),
-                answering=_sampling(sampling_of(reading, answering)),
-                seed=config.seed,
-                own=resolved.own,
-            ),
-            run_dir=str(run_dir.path.resolve()),
-            questions_path=str(questions.path.resolve()),
-            tasks_path=str(path),
-            attempt=run_dir.attempt,
-            store_format=config.store.format,
-            tasks_per_chunk=size,
-            model_revision=resolved.revision(model) or model.engine,
-            option_normalisation=answering.option_normalisation,
-            preparing_engines=tuple(pools[0].actors),
-            answering_engines=tuple(pools[-1].actors),
-        )
         longest = max(one.load_timeout_s for one in models)
-        run = ChunkRun(context, len(tasks), config.cluster.chunks_in_flight, longest)
-        with display.loading(name):
-            for one, pool in zip(models, pools, strict=True):
-                pool.wait_ready(one.load_timeout_s, display.stage, run.check)
-        generating = time.monotonic()
-        for counts in run.counts():
-            display.counts(name, counts)
-        timing = {
-            "load_s": round(generating - started, 3),
-            "generate_s": round(time.monotonic() - generating, 3),
-        }
+        ready: float | None = None  # when the engines were
+        for tasks in batches:
+            size = tasks_per_chunk(
+                len(tasks),
+                len(design.settings) / len(design.parts),
+                config.store.rows_per_shard,
+                MAX_TASKS_PER_CHUNK_SCRIPTED if model.engine == "scripted" else MAX_TASKS_PER_CHUNK,
+            )
+            path = write_task_list(run_dir.path.resolve(), name, run_dir.attempt, tasks)
+            context = StageContext(
+                audit=audit,
+                work=Work(
+                    design=design,
+                    protocol=resolved.protocols[name],
+                    model=name,
+                    reading=reading,
+                    preparing=_sampling(model.router),
+                    answering=_sampling(sampling_of(reading, answering)),
+                    seed=config.seed,
+                    own=resolved.own,
+                ),
+                run_dir=str(run_dir.path.resolve()),
+                questions_path=str(questions.path.resolve()),
+                tasks_path=str(path),
+                attempt=run_dir.attempt,
+                store_format=config.store.format,
+                tasks_per_chunk=size,
+                model_revision=resolved.revision(model) or model.engine,
+                option_normalisation=answering.option_normalisation,
+                preparing_engines=tuple(pools[0].actors),
+                answering_engines=tuple(pools[-1].actors),
+            )
+            run = ChunkRun(context, len(tasks), config.cluster.chunks_in_flight, longest)
+            if ready is None:
+                with display.loading(name):
+                    for one, pool in zip(models, pools, strict=True):
+                        pool.wait_ready(one.load_timeout_s, display.stage, run.check)
+                ready = time.monotonic()
+            for counts in run.counts():
+                display.counts(name, counts)
+            run.close()
+            run = None
+        assert ready is not None  # noqa: S101 - there was a batch
+        timing = {"load_s": round(ready - started, 3), "generate_s": round(time.monotonic() - ready, 3)}
         run_dir.update(timings={**run_dir.manifest.timings, f"{name}/{run_dir.attempt}": timing})
         for pool in pools:
             retries = pool.stats().get("retries", 0.0)
@@ -210,9 +238,13 @@ def _run_model(
                 path.unlink(missing_ok=True)
 
 
-def _finish(resolved: ResolvedRun, questions: QuestionFile, run_dir: RunDir, result: RunResult) -> None:
+def _finish(
+    resolved: ResolvedRun, questions: QuestionFile, run_dir: RunDir, result: RunResult, looks: Looks | None
+) -> None:
     config, design, schema = resolved.config, resolved.design, resolved.audit.schema
-    report = verify_run(run_dir.path, schema, expected_keys(list(config.model), design, questions), run_dir.attempt)
+    asked = {name: looks.asked(name) for name in config.model} if looks else {}
+    expected = expected_keys(list(config.model), design, questions, asked)
+    report = verify_run(run_dir.path, schema, expected, run_dir.attempt)
     result.rows = report.rows
     run_dir.update(
         status="failed" if result.failed else "finished",
@@ -226,7 +258,12 @@ def _finish(resolved: ResolvedRun, questions: QuestionFile, run_dir: RunDir, res
         return
     done = scan_run(run_dir.path, schema).done
     for name in config.model:
-        if name not in result.failed and len(missing_tasks(done, name, design, questions)):
+        if name in result.failed:
+            continue
+        missing = missing_tasks(done, name, design, questions)
+        if name in asked:
+            missing = missing[asked[name][missing // len(design.parts)]]
+        if len(missing):
             raise ShardError(f"Rows of model {name} are missing although it ended. Run the same command again.")
 
 

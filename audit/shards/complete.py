@@ -7,7 +7,7 @@ deleted are all seen alike.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,18 @@ def cell_rows(run_dir: Path, seen: Mapping[Revised, int]) -> tuple[CellRows, ...
     return tuple(CellRows(*cell, found[cell], rows) for cell, rows in sorted(expected.items()))
 
 
+def largest_clusters(run_dirs: Sequence[Path]) -> dict[tuple[str, str], int]:
+    """The models and benchmarks of runs that may have stopped early, with the questions of the largest group of each:
+    what a test at any stop has to know. Empty where every run had a fixed number of questions."""
+    found: dict[tuple[str, str], int] = {}
+    for run_dir in run_dirs:
+        if (run_dir / MANIFEST).is_file():
+            manifest = Manifest.load(run_dir)
+            for benchmark, largest in manifest.stop.get("largest_group", {}).items():
+                found |= {(model, benchmark): int(largest) for model in manifest.models}
+    return found
+
+
 def _expected(run_dir: Path) -> dict[tuple[str, str], int] | None:
     """Rows by model and benchmark; None without a manifest, or with one that was written before anything was run."""
     if not (run_dir / MANIFEST).is_file():
@@ -69,8 +81,9 @@ def _expected(run_dir: Path) -> dict[tuple[str, str], int] | None:
     manifest = Manifest.load(run_dir)
     if not manifest.settings:
         return None
+    asked = manifest.stop.get("asked", {})  # of models that were stopped early: the other questions are not missing
     return {
-        (model, benchmark): int(facts["n"]) * len(manifest.settings)
+        (model, benchmark): int(asked.get(model, {}).get(benchmark, facts["n"])) * len(manifest.settings)
         for model in manifest.models
         for benchmark, facts in manifest.benchmark.items()
     }

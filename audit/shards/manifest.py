@@ -48,7 +48,9 @@ class Manifest:
     models: {name: {revision, engine, path}}. benchmark: {name: {revision, n, chance, duplicates}}. settings: [{arm,
     level, replicate}], each of them run on every question. sampled_ids: {benchmark: ids}. shards: [{file, rows,
     sha256}]. cost: {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}. models_failed:
-    {name: error}. status: running, finished or failed. started: of the first attempt. timings: {model/attempt:
+    {name: error}. stop: of a run that may stop early, {rule, batch, largest_group: {benchmark: questions}, looks:
+    {model: looks}, asked: {model: {benchmark: questions}}}, the last two of models that ended; empty where the number
+    of questions was fixed. status: running, finished or failed. started: of the first attempt. timings: {model/attempt:
     {load_s, generate_s}}, seconds.
     """
 
@@ -71,6 +73,7 @@ class Manifest:
     python: str = ""
     platform: str = ""
     shards: list[dict[str, Any]] = field(default_factory=list)
+    stop: dict[str, Any] = field(default_factory=dict)
     cost: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, Any] = field(default_factory=dict)
 
@@ -298,6 +301,12 @@ def _foreign(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:
             "  the configs read alike, but what they point to changed: the prompts, a model's revision or the "
             "benchmark's rows"
         ]
+    if {"n", "stop", "stop_batch"} & set(keys):
+        lines.append(
+            "  A run is not extended after its answers were there to look at: its p-value would hold for the number of "
+            "questions that was fixed first. What may be looked at while it grows is a run with stop=early, from its "
+            "start."
+        )
     example = f", such as {keys[0]}={_short(old[keys[0]])}" if keys and keys[0] in old else ""
     return (
         f"{path} belongs to a run with another configuration, and rows of two configurations must not be mixed:\n"

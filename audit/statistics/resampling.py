@@ -13,7 +13,7 @@ from audit.statistics.drawing import bootstrap_totals, cluster_sums, patterns
 from audit.statistics.mcnemar import Alternative
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 
-Method = Literal["percentile", "bca"]
+Method = Literal["percentile", "bca", "betting"]  # the last is of `eprocess`, not of resamples
 N_RESAMPLES = 10_000
 
 

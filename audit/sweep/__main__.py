@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import hydra
 from omegaconf import DictConfig
@@ -64,10 +65,17 @@ def sweep(config: SweepConfig) -> int:
         resolved = resolve_run(SWEEP, config)
         for text in missing_controls(resolved.design):
             print(f"note: {text}", file=sys.stderr, flush=True)
+        from audit.runtime.early import EarlyStop
         from audit.runtime.run import run_audit
         from audit.summary import print_summary
 
-        result = run_audit(resolved, analysis, display)
+        early = None
+        if config.stop == "early":
+            from audit.verdict.early import settled
+
+            panel = len(config.model) * len(resolved.samples)
+            early = EarlyStop(config.stop_batch, partial(settled, thresholds=thresholds, panel=panel))
+        result = run_audit(resolved, analysis, display, early)
     if result.rows == 0:
         print("error: nothing was measured: every model failed", file=sys.stderr)
         _print_failed(result.failed)

@@ -26,6 +26,8 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
 }
 """The sweep's templates beside the shared ones, and the placeholders of each."""
 
+STOP = ("never", "early")
+
 
 @dataclass
 class SweepConfig(RunConfig):
@@ -36,6 +38,8 @@ class SweepConfig(RunConfig):
     replicates: int = 1
     clean_replicates: int = 1
     ensemble_control: bool = False
+    stop: str = "never"
+    stop_batch: int = 100
 
 
 def register() -> None:
@@ -56,6 +60,10 @@ def validate(config: SweepConfig) -> None:
     """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
     if config.worker is not None and config.worker not in {*config.model, *known_models()}:
         raise unknown_name("worker model", config.worker, known_models())
+    if config.stop not in STOP:
+        raise unknown_name("stop", config.stop, STOP)
+    if config.stop_batch < 1:
+        raise ConfigError(f"Invalid stop_batch: {config.stop_batch}. Expected at least 1, such as stop_batch=100.")
     design_of(config)
     known = {*Arm, *load_model_config("scripted").scripted.accuracy}  # of every audit
     for name, model in config.model.items():

@@ -100,6 +100,12 @@ def make_plan(
     )
 
 
+def early_lines(saving: list[str]) -> list[str]:
+    """What stop=early would save, as `audit.calibrate_early.expected` has it."""
+    head = "  stop=early would ask (simulated, three clean runs, no groups, looks every 100; docs/early_stopping.md)"
+    return [head, *(f"    {line}" for line in saving)]
+
+
 def describe(plan: Plan, design: Design, thresholds: Thresholds) -> list[str]:
     """The plan in lines a person reads, the warning last."""
     saved = ""

@@ -83,6 +83,7 @@ def analyse(
     runs: Sequence[Mapping[str, Any]] = (),
     control_benchmark: str | None = None,
     calibration: Mapping[str, Any] | None = None,
+    early: Mapping[tuple[str, str], int] | None = None,
 ) -> RunVerdict:
     """The verdict on every cell of one run, or of several merged into one panel.
 
@@ -94,6 +95,8 @@ def analyse(
     runs : fingerprint and models of each run, copied into the result; must hold no times or paths
     control_benchmark : name of a benchmark of fresh items in the same columns, for difference-in-differences
     calibration : the table of `audit.calibrate` (`load_calibration()`)
+    early : (model, benchmark) of cells whose run may have stopped early, with the questions of the benchmark's largest
+        group: their tests and limits hold at any stop, and those that do not are left out
 
     Same columns, texts and seed give the same result, whatever the order of the rows. A cell's randomness comes from
     the seed and its own name: adding a model to the panel changes the others' corrections and the run variance, which
@@ -104,8 +107,18 @@ def analyse(
     measures = measure_texts(texts) if texts is not None else {}
     run_variance = pooled_run_variance(map(run_contrasts, cells), thresholds.run_sd_plausible)
     floors = _holm([noise_floor_p(c) for c in cells])
+    stops = early or {}
     measured = [
-        _measure(c, measures.get((c.model, c.benchmark)), thresholds, seed, n_resamples, run_variance, floor)
+        _measure(
+            c,
+            measures.get((c.model, c.benchmark)),
+            thresholds,
+            seed,
+            n_resamples,
+            run_variance,
+            floor,
+            stops.get((c.model, c.benchmark)),
+        )
         for c, floor in zip(cells, floors, strict=True)
     ]
     panel = over_panel([m.evidence for m in measured])
@@ -155,6 +168,7 @@ def _measure(
     n_resamples: int,
     run_variance: RunVariance,
     noise_floor_adjusted: float | None,
+    largest_cluster: int | None,
 ) -> _Measured:
     keep: BoolArray | None = None
     by_routers: BoolArray | None = None
@@ -172,6 +186,7 @@ def _measure(
             n_resamples=n_resamples,
             without_leak=by_routers,
             run_variance=run_variance,
+            largest_cluster=largest_cluster,
         )
     except DataError as error:  # an arm was not run or has no answer: the verdict is withheld and says so
         why = str(error)
@@ -210,7 +225,8 @@ def _cell_verdict(
         score = evidence.clean_accuracy if evidence.direct_accuracy is None else evidence.direct_accuracy
     noisy = tuple(sorted({s.level for s in cell.settings_of(Arm.NOISY_REWRITE)}))
     design: Calibration | None = None
-    if evidence is not None:
+    early = evidence is not None and evidence.at_any_stop
+    if evidence is not None and not early:  # the table is of tests for a fixed number of questions
         design = nearest(
             calibration,
             n=cell.n,
@@ -229,7 +245,9 @@ def _cell_verdict(
     reasons = decision.reasons
     if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
         reasons += words.fresh_items(contrasts)
-    if evidence is not None and decision.verdict != Verdict.WITHHELD:
+    if evidence is not None and early:
+        reasons += (words.at_any_stop(evidence, cell.n),)
+    elif evidence is not None and decision.verdict != Verdict.WITHHELD:
         reasons += (words.run_variance(evidence.run_variance),)
     beyond = None
     if decision.verdict not in (Verdict.WITHHELD, Verdict.BRITTLE):  # damage that costs much bounds no memory
@@ -253,7 +271,7 @@ def _cell_verdict(
         contrasts=contrasts,
         controls_missing=missing,
         cannot_exclude=open_,
-        slope=_slope(cell, seed, n_resamples) if evidence else None,
+        slope=_slope(cell, seed, n_resamples, early) if evidence else None,
         noise_floor=_noise_floor(cell, seed, n_resamples, thresholds),
         calibration=design,
         score=score,
@@ -300,11 +318,16 @@ def _effect(c: Comparison) -> Effect:
     )
 
 
-def _slope(cell: CellOutcomes, seed: int, n_resamples: int) -> Slope | None:
+def _slope(cell: CellOutcomes, seed: int, n_resamples: int, early: bool) -> Slope | None:
     sweep = _answered(sweep_of(cell))
     if len(sweep.routers) < 2:
         return None
     found = sensitivity_slope(sweep, rng=_rng(seed, cell, "slope"), n_resamples=n_resamples)
+    if early:
+        text = (
+            f"{cell.model}: noisy accuracy changes by {100 * found.slope:+.2f} points a router (no interval: the run "
+        )
+        return Slope(found.slope, None, None, text + "could stop early).")
     if not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE):  # their resamples show no spread to speak of
         text = f"{cell.model}: noisy accuracy changes by {100 * found.slope:+.2f} points a router (too few groups of "
         return Slope(found.slope, None, None, text + "questions for an interval).")
@@ -327,7 +350,8 @@ def _hypotheses(
     measured: Sequence[_Measured], verdicts: Sequence[CellVerdict], alpha: float, seed: int, n_resamples: int
 ) -> tuple[Hypothesis, ...]:
     """Over the cells whose verdict is not withheld: what failed a gate says nothing about a hypothesis either."""
-    sweeps = [sweep_of(m.cell) for m in measured if m.evidence is not None]
+    # H2 and H3 are tests for a fixed number of questions.
+    sweeps = [sweep_of(m.cell) for m in measured if m.evidence is not None and not m.evidence.at_any_stop]
     rng = np.random.default_rng([seed, 1])
     out = []
     # H1 is the verdicts' own conjunction over controls: other p-values could contradict them.

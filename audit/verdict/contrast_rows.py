@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ def contrast_rows(
         if other is not None:
             out += _rows(name, text, other)
 
+    sound = len(out)  # the rows so far hold at any stop where the run may have stopped early; those below do not
     noisy, clean = cell.settings_of(Arm.NOISY_REWRITE), replicates_of(cell, Arm.FORWARD_FULL, 1)
 
     def single(name: str, text: str, a: Sequence[Setting], b: Sequence[Setting], **options: Any) -> None:
@@ -73,6 +75,11 @@ def contrast_rows(
             single(f"noisy_vs_clean_unparsed_{reading}", text, noisy, clean, unparsed=reading)
     if control is not None:
         out += _against_fresh(cell, control, evidence.run_variance, rng, n_resamples)
+    if evidence.at_any_stop:
+        note = "no interval and no p: the run could stop early"
+        out[sound:] = [
+            replace(c, ci_low=None, ci_high=None, p=None, p_adjusted=None, note=c.note or note) for c in out[sound:]
+        ]
     return tuple(out)
 
 

@@ -252,7 +252,9 @@ def _beats(comparison: Comparison, alpha: float) -> frozenset[int]:
 
 
 def _above_zero(comparison: Comparison) -> frozenset[int]:
-    """Router counts whose simultaneous interval lies above zero."""
+    """Router counts whose simultaneous interval lies above zero; all where the test is the interval turned round."""
+    if comparison.log_e is not None:
+        return frozenset(comparison.routers)
     return frozenset(r for r, low in zip(comparison.routers, comparison.low, strict=True) if low > 0)
 
 

@@ -18,6 +18,7 @@ from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.chance import chance_level
+from audit.statistics.eprocess import Differences, adjusted, at_any_stop
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
 from audit.statistics.permutation import can_reject, max_statistic_exchange
 from audit.statistics.power import discordance_of
@@ -37,6 +38,8 @@ class Comparison:
     pointwise: one BCa interval a router count. mean: the gain averaged over r, with its interval. family_p: one p for
     "any r". fall_p: for "the mean over r is below zero". improve, degrade: (R,) counts, fractions where replicates were
     averaged. n: (R,) pairs with both answers. p-values are one-sided.
+
+    log_e: (R,) log e-values of a gain, where every p and limit holds at any stop (`compare_at_any_stop`); else None.
     """
 
     routers: tuple[int, ...]
@@ -52,6 +55,7 @@ class Comparison:
     adjusted: FloatArray
     improve: FloatArray
     degrade: FloatArray
+    log_e: FloatArray | None = None
 
     @property
     def best(self) -> int:
@@ -96,7 +100,15 @@ class Reading:
         if self.clean is None:
             return np.full(len(routers), np.nan)
         used = [c for c in self.comparisons() if ensemble or c is not self.ensemble]
+        if self.clean.log_e is not None:  # of e-values the smallest over controls, and only then over r
+            return at_any_stop(self.log_e(routers, ensemble=ensemble))
         return reduce(np.fmax, [_at(c, c.adjusted, routers) for c in used])
+
+    def log_e(self, routers: tuple[int, ...], *, ensemble: bool = True) -> FloatArray:
+        """(R,) adjusted log e-values of the same, in a run that may have stopped early."""
+        used = [c for c in self.comparisons() if ensemble or c is not self.ensemble]
+        smallest = reduce(np.fmin, [_at(c, c.log_e, routers) for c in used if c.log_e is not None])
+        return adjusted(np.nan_to_num(smallest, nan=-np.inf))
 
 
 @dataclass(frozen=True)
@@ -107,7 +119,7 @@ class Evidence:
     None without leaks. adverse: the same, and every reply that could not be read held against an excess (noisy ones
     wrong, those of every control right); None when all were read. favourable: against clean with such replies held for
     it; None when all were read. ensemble_gain: the ensemble control against clean, for what repetition alone gains.
-    run_variance: what entered every test and interval.
+    run_variance: what entered every test and interval; estimated but left out where `at_any_stop`.
     """
 
     plain: Reading
@@ -138,6 +150,11 @@ class Evidence:
         limits = [c.largest_compatible for c in (self.clean, self.favourable) if c is not None]
         return max(limits)
 
+    @property
+    def at_any_stop(self) -> bool:
+        """Whether p-values and limits hold although the data decided how many questions were asked."""
+        return self.clean.log_e is not None
+
     def controlled(self, routers: int) -> bool:
         """Whether both `direct` and the ensemble control were run for this r (r=1 is its own ensemble control)."""
         ensemble = self.plain.ensemble
@@ -154,8 +171,12 @@ def measure(
     without_leak: BoolArray | None = None,
     run_variance: RunVariance = ASSUMED_ZERO,
     intervals: bool = True,
+    largest_cluster: int | None = None,
 ) -> Evidence:
     """All comparisons of one cell.
+
+    largest_cluster: of a run that may have been stopped early, the questions of the largest cluster of its whole sample
+    (1 without clusters): every comparison is then one that holds at any stop. None for a fixed number of questions.
 
     without_leak: (R, n) for each router count, true for questions without an answer leak. run_variance: as estimated
     over the panel. intervals=False skips every bootstrap (their limits are then NaN).
@@ -170,6 +191,8 @@ def measure(
     def against(runs: FloatArray, other: FloatArray, at: tuple[int, ...]) -> Comparison | None:
         if not np.any(~np.isnan(average(runs) - average(other))):
             return None
+        if largest_cluster is not None:
+            return compare_at_any_stop(runs, other, at, cell.cluster, largest_cluster)
         return compare(
             runs,
             other,
@@ -293,6 +316,48 @@ def compare(
         adjusted=test.adjusted,
         improve=np.sum(np.where(both, a * (1 - b), 0), axis=1),
         degrade=np.sum(np.where(both, b * (1 - a), 0), axis=1),
+    )
+
+
+def compare_at_any_stop(
+    runs: FloatArray, other: FloatArray, routers: tuple[int, ...], cluster: IntArray, largest_cluster: int
+) -> Comparison:
+    """As `compare`, by betting: every p and limit holds however often the data were looked at (`statistics.eprocess`).
+
+    p-values are 1 / e; "any r" is the mean e-value, each r is adjusted by closed testing, `low` and `high` by
+    Bonferroni. What whole runs vary by is not in them: questions are the only random factor.
+    """
+    noisy, base = average(_distinct(runs)), average(_distinct(other))
+    d = noisy - base
+    both = ~np.isnan(d)
+    n = both.sum(axis=1).astype(np.int64)
+    gain = np.where(n > 0, np.nansum(d, axis=1) / np.maximum(n, 1), np.nan)
+    bets = Differences.of(d, cluster, largest_cluster)
+    over_r = average(d)[None]  # a question's mean over r
+    mean = Differences.of(over_r, cluster, largest_cluster)
+    log_e, nan = bets.log_e(), float("nan")
+    each, tail = adjusted(log_e), (1 - CONFIDENCE) / 2
+    lows, highs = bets.lower_limit(tail), bets.upper_limit(tail)
+    (mean_low,), (mean_high,) = mean.lower_limit(tail), mean.upper_limit(tail)
+    a, b = np.nan_to_num(noisy), np.nan_to_num(np.broadcast_to(base, noisy.shape))
+    return Comparison(
+        routers=routers,
+        n=n,
+        gain=gain,
+        low=bets.lower_limit(tail / len(routers)),
+        high=bets.upper_limit(tail / len(routers)),
+        pointwise=tuple(
+            Interval(float(g), float(low), float(high), CONFIDENCE, "betting", nan)
+            for g, low, high in zip(gain, lows, highs, strict=True)
+        ),
+        mean=Interval(float(np.nanmean(over_r)), float(mean_low), float(mean_high), CONFIDENCE, "betting", nan),
+        family_p=float(at_any_stop(each).min()),
+        fall_p=float(at_any_stop(mean.negated().log_e())[0]),
+        pvalues=at_any_stop(log_e),
+        adjusted=at_any_stop(each),
+        improve=np.sum(np.where(both, a * (1 - b), 0), axis=1),
+        degrade=np.sum(np.where(both, b * (1 - a), 0), axis=1),
+        log_e=log_e,
     )
 
 

@@ -109,6 +109,22 @@ def run_variance(found: RunVariance) -> str:
     )
 
 
+def at_any_stop(evidence: Evidence, n: int) -> str:
+    """How a run that may have stopped early was decided."""
+    e = float(np.exp(evidence.plain.log_e(evidence.clean.routers).max()))
+    found = (
+        ""
+        if evidence.run_variance.df == 0
+        else (f" (repeated runs here say {points(float(np.sqrt(evidence.run_variance.estimate)))})")
+    )
+    return (
+        f"The run could stop early (stop=early) and asked {n:,} questions: its verdict rests on an e-process, whose "
+        f"tests and limits hold at any stop. Against every control the e-value of a gain is {e:.3g}, and p is 1/e (at "
+        "most 1). No p for a fixed number of questions decides. What whole runs vary by beyond their questions is "
+        f"assumed to be zero{found}."
+    )
+
+
 def controls(cell: CellOutcomes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(controls that were not run, what cannot be excluded without each), in the same order."""
     missing, open_ = [], []

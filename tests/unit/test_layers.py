@@ -22,6 +22,7 @@ LAYERS = (
     ("audit.resolve", "audit.sweep.config", "audit.sweep.columns", "audit.sweep.present"),
     ("audit.sweep.audit", "audit.runtime"),
     ("audit.summary", "audit.verdict", "audit.report", "audit.calibrate", "audit.simulation", "audit.synthetic",
+     "audit.calibrate_early",
      "audit.gate"),
     ("audit.variants", "audit.perturb"),
     ("audit.sweep", "audit.plan", "audit.reanalyze", "audit.command_line"),

@@ -443,3 +443,10 @@ def test_answer_tokens_of_ten_real_models() -> None:
     assert counts["tokens"] > 120_000
     assert counts["letters"] > 0.95 * counts["tokens"]
     assert counts["unparsed"] > 0
+
+
+@pytest.mark.parametrize("name", ["Yorks.", "Yorkshire.", "York2.", "York_."])
+def test_an_option_that_goes_on_after_its_text_is_another_word(name):
+    # One character decides, the one after the text: with the next one taken along, "s." would be no letter any more.
+    assert read(f"The answer is {name}") == (None, "none")
+    assert read("The answer is York.")[0] == 3

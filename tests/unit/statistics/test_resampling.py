@@ -6,7 +6,7 @@ from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.drawing import bootstrap_totals, cluster_sums, flip_totals, patterns
-from audit.statistics.resampling import bootstrap_sweep, expansion, paired_bootstrap, studentised_pvalue
+from audit.statistics.resampling import Resamples, bootstrap_sweep, expansion, paired_bootstrap, studentised_pvalue
 
 
 def outcomes(n=120, r=3, seed=0, effect=0.0):
@@ -242,3 +242,33 @@ def test_bootstrap_t_keeps_its_level_where_sign_flips_of_skewed_means_do_not():
         d = (generator.random((9, 100)) < 0.9).mean(axis=0) - (generator.random(100) < 0.9)
         p.append(studentised_pvalue(-d, n_resamples=299, rng=generator))
     assert np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
+
+
+# ---------------------------------------------------------------- by other means
+
+
+def test_the_studentised_p_is_that_of_an_independent_bootstrap_t():
+    # The same statistic written out: t of each resample around the observed mean, with numpy's own variance. A
+    # skewed sample far from zero, where the spread (and so the sign in "square - total^2 / g") decides the p.
+    scores = np.concatenate([np.zeros(20), np.ones(9), -np.ones(3)])
+    generator = rng(7)
+    drawn = scores[generator.integers(0, 32, size=(40_000, 32))]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = (drawn.mean(axis=1) - scores.mean()) / drawn.std(axis=1)
+    by_hand = np.mean(t >= scores.mean() / scores.std())
+    found = studentised_pvalue(scores, n_resamples=40_000, rng=rng(8))
+    assert found == pytest.approx(by_hand, abs=0.006)
+
+
+def test_bca_of_an_estimate_beyond_every_resample_stays_finite():
+    # All 99 resamples lie above the estimate: the bias is that of half a resample in 99, not minus infinity. With
+    # b = ppf(.5 / 99) = -2.572, z = -1.96 and no skew the levels are cdf(2b -+ 1.96): both ends are the lowest draws.
+    draws = np.linspace(1.0, 2.0, 99)[:, None]
+    resamples = Resamples(np.array([0.5]), draws, np.full((4, 1), 0.5), np.ones(4))
+    (found,) = resamples.intervals(0.95)
+    b = stats.norm.ppf(0.5 / 99)
+    expected = np.quantile(draws[:, 0], stats.norm.cdf(2 * b + stats.norm.ppf([0.025, 0.975])))
+    assert [found.low, found.high] == pytest.approx(expected)
+    (above,) = Resamples(np.array([2.5]), draws, np.full((4, 1), 2.5), np.ones(4)).intervals(0.95)
+    mirrored = np.quantile(draws[:, 0], stats.norm.cdf(-2 * b + stats.norm.ppf([0.025, 0.975])))
+    assert [above.low, above.high] == pytest.approx(mirrored)

@@ -1,0 +1,112 @@
+"""Asking in batches: whose turn it is, and whether the run may stop. Where it does is the caller's rule."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.errors import ShardError
+from audit.records import Design
+from audit.runtime.pipeline import missing_tasks
+from audit.shards.questions import QuestionFile
+from audit.shards.read import load_cells, scan_run
+from audit.shards.schema import RowSchema
+from audit.statistics.paired import CellOutcomes
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class EarlyStop:
+    """A rule. batch: questions of each benchmark between two looks. settled: may a model stop, given its cells so far
+    and the questions of the largest group of each benchmark?"""
+
+    batch: int
+    settled: Callable[[Sequence[CellOutcomes], Mapping[str, int]], bool]
+
+
+def batch_numbers(groups: Sequence[str], size: int, rng: np.random.Generator) -> IntArray:
+    """(n,) the batch of each question of one benchmark, from 0: whole groups in random order, each in the batch that it
+    begins in, so that no group is spread over two."""
+    _, place = np.unique(np.asarray(groups), return_inverse=True)
+    sizes = np.bincount(place)
+    order = rng.permutation(sizes.size)
+    batch = np.empty(sizes.size, dtype=np.int64)
+    batch[order] = (np.cumsum(sizes[order]) - sizes[order]) // size
+    return np.asarray(np.unique(batch[place], return_inverse=True)[1], dtype=np.int64)  # none is empty
+
+
+class Looks:
+    """The batches of a run in its directory; the same seed and questions give the same ones, so that it can resume."""
+
+    def __init__(
+        self, rule: EarlyStop, run_dir: Path, schema: RowSchema, design: Design, questions: QuestionFile, seed: int
+    ) -> None:
+        self._rule, self._run_dir, self._schema = rule, run_dir, schema
+        self._design, self._questions = design, questions
+        names = [(q.benchmark, q.id, q.group) for q in questions]
+        self._benchmark = np.array([benchmark for benchmark, _, _ in names])
+        self._ids = np.array([id_ for _, id_, _ in names])
+        self._batch = np.zeros(len(names), dtype=np.int64)
+        self._largest: dict[str, int] = {}
+        self._ended: dict[str, int] = {}  # model -> batches that were asked
+        for benchmark in dict.fromkeys(self._benchmark.tolist()):
+            own = np.flatnonzero(self._benchmark == benchmark)
+            groups = [names[i][2] for i in own]
+            rng = np.random.default_rng([seed, zlib.crc32(benchmark.encode())])
+            self._batch[own] = batch_numbers(groups, rule.batch, rng)
+            self._largest[benchmark] = int(np.unique(groups, return_counts=True)[1].max())
+
+    def batches(self, model: str) -> Iterator[IntArray]:
+        """Tasks of one batch after another, until the rule says stop or none is left. Each has to be run before the
+        next is asked for. ShardError when rows of one are missing although it was run."""
+        before = -1
+        while True:
+            tasks = missing_tasks(scan_run(self._run_dir, self._schema).done, model, self._design, self._questions)
+            turn = self._batch[tasks // len(self._design.parts)]
+            following = int(turn.min()) if tasks.size else int(self._batch.max()) + 1
+            if following <= before:
+                raise ShardError(f"Rows of model {model} are missing although it ended. Run the same command again.")
+            if not tasks.size or (following > 0 and self._settled(model, following)):
+                self._ended[model] = following
+                return
+            yield tasks[turn == following]
+            before = following
+
+    def _settled(self, model: str, end: int) -> bool:
+        asked = self._batch < end
+        cells = []
+        for cell in load_cells(self._run_dir, self._schema):
+            if cell.model != model:
+                continue
+            keep = np.isin(cell.question_ids, self._ids[asked & (self._benchmark == cell.benchmark)])
+            ids = tuple(q for q, kept in zip(cell.question_ids, keep, strict=True) if kept)
+            options, state = cell.n_options[keep], cell.state[:, keep]
+            cells.append(replace(cell, question_ids=ids, cluster=cell.cluster[keep], n_options=options, state=state))
+        return self._rule.settled(cells, self._largest)
+
+    def asked(self, model: str) -> NDArray[np.bool_]:
+        """(n,) the questions that a model was asked; all of them where it has not ended."""
+        return self._batch < self._ended.get(model, int(self._batch.max()) + 1)
+
+    def stopped_early(self, model: str) -> bool:
+        return not self.asked(model).all()
+
+    def facts(self) -> dict[str, Any]:
+        """For the manifest: the rule, and of each model that ended its looks and the questions that it was asked."""
+        return {
+            "rule": "early",
+            "batch": self._rule.batch,
+            "largest_group": self._largest,
+            "looks": dict(self._ended),
+            "asked": {
+                model: {b: int(np.sum(self.asked(model) & (self._benchmark == b))) for b in self._largest}
+                for model in self._ended
+            },
+        }

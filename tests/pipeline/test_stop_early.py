@@ -1,0 +1,58 @@
+"""A run that may stop early, as a user starts it: batches, looks, the stop, and what resumes or is refused."""
+
+from __future__ import annotations
+
+from pipeline_helpers import keys_of
+
+from audit.shards.complete import cell_rows, count_rows, largest_clusters
+from audit.shards.manifest import Manifest
+from audit.shards.read import read_columns
+from audit.sweep.columns import SCHEMA
+from audit.verdict.analysis import analyse
+from audit.verdict.result import Verdict
+
+ASKED = ("r=1", "n=120", "stop=early", "stop_batch=20")
+REMEMBERS = "model.scripted.scripted.accuracy={direct: 0.4, forward_full: 0.4, noisy_rewrite: 0.8}"
+COLUMNS = (
+    "model", "benchmark", "draws", "reading", "question_id", "group", "n_options", "arm", "routers", "replicate",
+    "correct", "parsed", "finish_reason", "error",
+)  # fmt: skip
+
+
+def test_a_run_stops_where_its_verdict_is_there_and_is_complete(sweep):
+    run = sweep(*ASKED, REMEMBERS)
+    assert run.code == 0, run.out
+    stop = Manifest.load(run.run_dir).stop
+    n, looks = stop["asked"]["scripted"]["elementary"], stop["looks"]["scripted"]
+    assert 20 < n < 120 and n == 20 * looks  # several batches, and not all of them
+    keys = keys_of(run.run_dir)
+    assert len(keys) == len(set(keys)) == 3 * n
+    (rows,) = cell_rows(run.run_dir, count_rows(run.run_dir, SCHEMA))
+    assert rows.complete and rows.expected == 3 * n  # what was not asked is not missing
+
+    # The same command again asks nothing.
+    again = sweep(*ASKED, REMEMBERS, run_dir=run.run_dir)
+    assert again.code == 0 and keys_of(run.run_dir) == keys
+
+    early = largest_clusters([run.run_dir])
+    assert early == {("scripted", "elementary"): 1}
+    verdict = analyse(read_columns([run.run_dir], SCHEMA, COLUMNS), n_resamples=99, early=early)
+    (cell,) = verdict.cells
+    assert cell.verdict == Verdict.EXCESS, cell.reasons
+    assert cell.p_value is not None and cell.p_value <= 0.05
+    assert any("e-process" in reason for reason in cell.reasons)
+    assert cell.calibration is None  # that is of a fixed number of questions
+    assert [c.p for c in cell.contrasts if c.name == "clean_vs_direct"] == [None]
+
+    # It is not extended as a run of a fixed number of questions, nor the other way round.
+    for changed in (("r=1", "n=120", REMEMBERS), (*ASKED, "n=150", REMEMBERS)):
+        refused = sweep(*changed, run_dir=run.run_dir)
+        assert refused.code == 1 and "not extended after its answers were there to look at" in refused.out
+
+
+def test_without_a_finding_every_question_is_asked(sweep):
+    run = sweep("r=1", "n=60", "stop=early", "stop_batch=25")
+    assert run.code == 0, run.out
+    stop = Manifest.load(run.run_dir).stop
+    assert stop["asked"] == {"scripted": {"elementary": 60}} and stop["looks"] == {"scripted": 3}
+    assert len(keys_of(run.run_dir)) == 3 * 60

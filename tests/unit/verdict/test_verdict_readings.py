@@ -1,0 +1,77 @@
+"""Which replies make the adverse and the favourable reading appear, and which settings each of them compares."""
+
+import numpy as np
+import pytest
+
+from audit.records import Setting
+from audit.statistics.paired import CellOutcomes, State
+from audit.sweep.design import Arm
+from audit.verdict.evidence import Evidence, measure
+
+SETTINGS = (
+    Setting(Arm.DIRECT, 0),
+    Setting(Arm.FORWARD_FULL, 1),
+    Setting(Arm.FORWARD_FULL, 2),
+    Setting(Arm.NOISY_REWRITE, 1),
+    Setting(Arm.NOISY_REWRITE, 2),
+)
+RIGHT = (30, 24, 20, 26, 28)  # of 40, in the order of SETTINGS: the first so many questions
+
+
+def evidence(unread: dict[int, State], right: tuple[int, ...] = RIGHT, **options: object) -> Evidence:
+    """unread: by row of SETTINGS, the state of the last four questions (all wrong otherwise)."""
+    state = (np.arange(40) < np.array(right)[:, None]).astype(np.int8)
+    for row, what in unread.items():
+        state[row, 36:] = what
+    cell = CellOutcomes(
+        "m", "b", "independent", "letter", tuple(f"{i:02d}" for i in range(40)), np.arange(40), np.full(40, 4),
+        SETTINGS, state,
+    )  # fmt: skip
+    return measure(cell, rng=np.random.default_rng(0), n_resamples=99, intervals=False, **options)
+
+
+@pytest.mark.parametrize("largest_cluster", [None, 1])
+@pytest.mark.parametrize("what", [State.UNPARSED, State.TRUNCATED])
+def test_unread_replies_of_either_kind_are_held_against_and_for_a_gain(what, largest_cluster):
+    # Four clean replies (r=1) and four noisy ones (r=2) of 40 cannot be read, all of the same questions.
+    # Adverse: noisy 26 and 28 right; clean 24 + 4 = 28, direct 30, ensemble at r=2 20. Favourable: noisy r=2
+    # 28 + 4 = 32 right, clean 24.
+    found = evidence({1: what, 4: what}, largest_cluster=largest_cluster)
+    assert found.adverse is not None and found.favourable is not None
+    assert found.adverse.clean.gain * 40 == pytest.approx([26 - 28, 28 - 28])
+    assert found.adverse.direct.gain * 40 == pytest.approx([26 - 30, 28 - 30])
+    assert dict(zip(found.adverse.ensemble.routers, found.adverse.ensemble.gain * 40, strict=True)) == pytest.approx(
+        {1: 26 - 28, 2: 28 - 20}
+    )
+    assert found.favourable.gain * 40 == pytest.approx([26 - 24, 32 - 24])
+
+
+@pytest.mark.parametrize("what", [State.ERROR, State.ABSENT, State.WRONG])
+def test_what_was_never_replied_or_was_read_makes_no_such_reading(what):
+    found = evidence({1: what, 4: what})
+    assert found.adverse is None and found.favourable is None
+
+
+def test_a_comparison_at_any_stop_has_the_gains_of_the_other_and_its_e_values():
+    fixed, early = evidence({}), evidence({}, largest_cluster=1)
+    assert early.at_any_stop and not fixed.at_any_stop
+    for one, other in zip(fixed.plain.comparisons(), early.plain.comparisons(), strict=True):
+        assert one.gain == pytest.approx(other.gain) and one.n.tolist() == other.n.tolist()
+        assert one.improve == pytest.approx(other.improve) and one.degrade == pytest.approx(other.degrade)
+    # r=2: four questions of 40 improve on clean, none falls: prod = (1 + c)^4; r=1: (1 + c)^2. Direct: two and four
+    # fall, so no e-value is above the mean of (1 - c)^2.
+    c = np.arange(1, 20) / 20
+    clean, direct = early.plain.clean, early.plain.direct
+    assert np.exp(clean.log_e) == pytest.approx([np.mean((1 + c) ** 2), np.mean((1 + c) ** 4)])
+    assert np.exp(direct.log_e) == pytest.approx([np.mean((1 - c) ** 4), np.mean((1 - c) ** 2)])
+    assert clean.pvalues == pytest.approx(1 / np.exp(clean.log_e))
+    assert early.p_value == 1.0  # against every control, direct too
+
+
+def test_an_e_value_has_to_beat_the_ensemble_control_too():
+    # r=2: noisy gains eight on clean and direct, and the control at r=2 is its equal. r=1 gains nothing.
+    early = evidence({}, right=(24, 24, 32, 24, 32), largest_cluster=1)
+    assert early.p_value == 1.0
+    c = np.arange(1, 20) / 20
+    without = early.plain.adjusted((1, 2), ensemble=False)
+    assert without == pytest.approx([1.0, 1 / np.mean([1.0, np.mean((1 + c) ** 8)])])  # the mean over both r

@@ -24,6 +24,44 @@ BECAUSE = {
     "broken_share": "too many variants may have lost their answer",
 }
 
+# Gate -> its name as the subject of a line that says pass or fail.
+GATES = {
+    "parseability": "Readable answers",
+    "above_chance": "Score above guessing",
+    "order_of_items": "Same items in every wording",
+    "noise_floor": "Repeated runs agree",
+    "exact_values": "Plausible values",
+    "variants_reached_model": "Variants reach the model",
+    "broken_share": "Few broken variants",
+    "enough_data": "Enough data",
+}
+# Verdict -> how the page says it: name, tone (a colour of page.css), glyph, meaning.
+WORDS: dict[str, dict[str, str]] = {
+    PerturbVerdict.NO_DROP_DETECTED: {
+        "name": "No drop detected", "tone": "good", "glyph": "●",
+        "means": "Rewording did not lower the score by more than the design could tell apart from nothing. Answers that "
+        "were learnt as facts survive rewording and are not excluded.",
+    },
+    PerturbVerdict.UNDERPOWERED: {
+        "name": "Underpowered", "tone": "mute", "glyph": "✚",
+        "means": "Too little data to tell. This is neither a clean bill nor a suspicion: measure more.",
+    },
+    PerturbVerdict.BRITTLE_CAUSE_UNKNOWN: {
+        "name": "Brittle, cause unknown", "tone": "odd", "glyph": "▼",
+        "means": "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do "
+        "variants that are harder or broken: nothing here tells which.",
+    },
+    PerturbVerdict.DROP_BEYOND_REFERENCE: {
+        "name": "Drop beyond reference", "tone": "bad", "glyph": "▲",
+        "means": "The score falls by more than broken variants could make and by more than the reference models lose on "
+        "the same variants. Part of it may be memory of the published wording.",
+    },
+    PerturbVerdict.WITHHELD: {
+        "name": "Withheld", "tone": "warn", "glyph": "✖",
+        "means": "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
+    },
+}  # fmt: skip
+
 
 def headline(
     model: str, benchmark: str, decision: Decision, evidence: Evidence | None, failing: tuple[str, ...]

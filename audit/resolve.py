@@ -89,9 +89,7 @@ class ResolvedRun:
         }
 
 
-def resolve_run(
-    audit: Audit, config: RunConfig, own: Any = None, *, only: frozenset[str] | None = None
-) -> ResolvedRun:
+def resolve_run(audit: Audit, config: RunConfig, own: Any = None, *, only: frozenset[str] | None = None) -> ResolvedRun:
     """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
 
     own: what the audit resolved for itself, for `Work.own`; what decides rows belongs into the configuration too.

@@ -27,7 +27,8 @@ class Benchmark:
     """A benchmark whose files are found and whose revision is known; no row has been read yet.
 
     revision: the hub commit, or sha256:... of the local files. files: what is read, in order. notes: what was found
-    while opening. only: ids of the questions that are looked at; None for all. Reading raises BenchmarkError with file and line for an unusable row.
+    while opening. only: ids of the questions that are looked at; None for all. Reading raises BenchmarkError with file
+    and line for an unusable row.
     """
 
     config: BenchmarkConfig

@@ -1,7 +1,7 @@
 """`python -m audit.perturb model=... benchmark=... variants=...`: run (or resume) a semantic-perturbation audit.
 
-Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed; with gate=true also 3 (drop beyond
-reference) and 4 (withheld, cause unknown or underpowered), see `audit.gate`.
+Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed; with gate=true also 3 (drop
+beyond reference) and 4 (withheld, cause unknown or underpowered), see `audit.gate`.
 """
 
 from __future__ import annotations

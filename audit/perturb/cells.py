@@ -88,7 +88,9 @@ def wordings(cell: CellOutcomes, requests: _Requests, ids: Sequence[str]) -> Wor
         return found
 
     levels = [s.level for s in cell.settings if s.arm == Arm.VARIANT]
-    asked: BoolArray = np.array([[(id_, level) not in requests.not_asked for id_ in ids] for level in levels], dtype=bool)
+    asked: BoolArray = np.array(
+        [[(id_, level) not in requests.not_asked for id_ in ids] for level in levels], dtype=bool
+    )
     asked = asked.reshape(len(levels), len(ids))
     return Wordings(cell.model, of(Arm.ORIGINAL), of(Arm.VARIANT), None if asked.all() else asked)
 

@@ -54,7 +54,7 @@ def validate(config: PerturbConfig) -> None:
             "as 'references=[llama3_8b,qwen3_8b]'."
         )
     if config.model and not tested(config):
-        raise ConfigError("Every model is a reference, so none is judged. Expected model=<name> beside references=[..].")
+        raise ConfigError("Every model is a reference: none is judged. Expected model=<name> beside references=[..].")
     PerturbThresholds.from_mapping(config.verdict)
     check_run(config, _itself, {})
 

@@ -1,4 +1,4 @@
-"""The arms of the perturbation audit and its design (pure). The level of a setting is which variant it is; 0 is none."""
+"""The arms of the perturbation audit and its design (pure). The level of a setting is which variant; 0: none."""
 
 from __future__ import annotations
 

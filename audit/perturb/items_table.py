@@ -151,7 +151,7 @@ def _number(value: float) -> float | None:
 
 
 def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) -> str:
-    """Every item of every judged model, the most conspicuous first. Shares 0-1; empty where it could not be computed."""
+    """Every item of every judged model, the most conspicuous first. Shares 0-1; empty: not computed."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(

@@ -1,4 +1,4 @@
-"""The page of a perturbation audit, with its figures and tables: the shell of the sweep's page (style, escaping, policy).
+"""The page of a perturbation audit, its figures and tables: in the shell of the sweep's (style, escaping, policy).
 
 Every text of a benchmark, a library or a model goes through jinja2's escaping; the one script sets no markup.
 """
@@ -58,7 +58,7 @@ def write_page(
     for name, text in (("items.csv", items_csv(verdict.cells, verdict.results)), ("cells.csv", _cells_csv(verdict))):
         write_file(out / "tables" / name, text.encode("utf-8", "backslashreplace"))
         tables.append(out / "tables" / name)
-    inline = {}
+    inline: dict[str, str] = {}
     for name, figure in drawn.items():
         svg = svg_text(figure)
         for suffix, data in ((".svg", svg.encode()), (".png", png_bytes(figure))):
@@ -86,7 +86,7 @@ def render(
     template = made.from_string((files("audit.perturb") / "page.html.j2").read_text(encoding="utf-8"))
     marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
     cells = [
-        {"cell": c, "result": r, "mark": marks.get((r.model, r.benchmark), ""), "not_asked": int((~c.tested.was_asked).sum())}
+        {"cell": c, "result": r, "mark": marks.get((r.model, r.benchmark), ""), "not_asked": _not_asked(c)}
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]  # fmt: skip
     items = top_items(run_dir, verdict.cells, verdict.results)
@@ -113,6 +113,10 @@ def render(
         total_items=sum(c.n for c in verdict.cells),
         gate_names=sorted({g.name for r in verdict.results for g in r.gates if g.items}),
     )
+
+
+def _not_asked(cell: PerturbCell) -> int:
+    return int((~cell.tested.was_asked).sum())
 
 
 def _title(verdict: RunVerdict) -> str:
@@ -166,10 +170,11 @@ def _bins(run_dir: Path, verdict: RunVerdict) -> dict[tuple[str, str], list[Dist
 
 def _levels(cell: PerturbCell) -> list[tuple[str, list[tuple[float, float, float] | None], bool]]:
     """(model, accuracy with interval under the original and each rank of variant, whether it is a reference)."""
-    return [
-        (w.model, [interval(item_means(*w.pair)[0], cell.cluster), *(interval(v, cell.cluster) for v in w.variants)], ref)
-        for w, ref in ((cell.tested, False), *((w, True) for w in cell.references))
-    ]  # fmt: skip
+    rows = []
+    for w in (cell.tested, *cell.references):
+        wordings = (item_means(*w.pair)[0], *w.variants)
+        rows.append((w.model, [interval(values, cell.cluster) for values in wordings], w is not cell.tested))
+    return rows
 
 
 def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:

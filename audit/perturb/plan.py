@@ -46,20 +46,21 @@ def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
             chars += sum(len(direct_prompt(resolved.protocols[name], one, reading)) for one in asked)
         role = "judged" if name in tested(config) else "reference"
         generated = calls * model.worker.max_tokens if reading == Reading.LETTER else 0
+        originals, tokens = n * config.original_replicates, int(chars / len(some) * n / CHARS_PER_TOKEN)
         lines += [
             f"{name} ({role}) on {sample.benchmark.name}",
             f"  questions          {n:>12,}",
-            f"  calls              {calls:>12,}  {n * config.original_replicates:,} {Arm.ORIGINAL}, {variants:,} {Arm.VARIANT}",
-            f"  prompt tokens      {int(chars / len(some) * n / CHARS_PER_TOKEN):>12,}  estimated, before prefix caching",
+            f"  calls              {calls:>12,}  {originals:,} {Arm.ORIGINAL}, {variants:,} {Arm.VARIANT}",
+            f"  prompt tokens      {tokens:>12,}  estimated, before prefix caching",
             f"  generated tokens   {generated:>12,}  at most",
         ]
-    found = {"margin": margin, "alpha": thresholds.alpha, "power": thresholds.power}
-    seen = detectable_drop(n, config.num_variants, PLANNED_FLIPS, **found)
+    alpha, power = thresholds.alpha, thresholds.power
+    seen = detectable_drop(n, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=alpha, power=power)
     basis = f"power {thresholds.power:.0%}, two wordings of an item disagree in {PLANNED_FLIPS:.0%} of cases"
     lines.append(f"detectable drop      {100 * seen:>11.1f}%  points of accuracy ({basis})")
     if review is None:
         lines.append(
-            "  Nobody has read a sample of the variants (audit.variants review): a drop cannot be called beyond reference."
+            "  Nobody has read a sample of the variants (audit.variants review): no drop counts as beyond reference."
         )
     if not references:
         lines.append("  No references: a drop could not be told from variants that are harder for every model.")
@@ -69,7 +70,7 @@ def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
             "with one would be called underpowered, not clean: raise n, or num_variants."
         )
     lines.append("The article's table for this design, and what holds:")
-    for row in volume_table(n, PLANNED_FLIPS, references=references, **found):
+    for row in volume_table(n, PLANNED_FLIPS, references=references, margin=margin, alpha=alpha, power=power):
         lines.append(f"  {row.relative_cost:>2}x  {row.calls:>9,} calls  it says: {row.article}")
         lines.append(f"       holds: {row.valid}")
     return lines

@@ -36,9 +36,7 @@ def reworded(library: Library, question: Question, variant: Variant) -> Question
     return replace(question, text=variant.context + variant.text)
 
 
-def _present(
-    work: Work, question: Question, library: Library, variants: Sequence[Variant], level: int
-) -> Presentation:
+def _present(work: Work, question: Question, library: Library, variants: Sequence[Variant], level: int) -> Presentation:
     if level > len(variants):
         own = {"variant_id": None, "wording": "", "distance": None, "asked": False}
         return Presentation("", question.options, question.gold, own, NOT_ASKED)

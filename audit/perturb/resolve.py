@@ -54,9 +54,7 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
         check_reference(path, library.sha256, benchmark.name)
     resolved = resolve_run(PERTURB, config, only=frozenset(selection.variants))
     path = (resolved.path / FILE).resolve()
-    return PerturbRun(
-        replace(resolved, own=str(path), on_open=partial(_save, library)), library, selection
-    )
+    return PerturbRun(replace(resolved, own=str(path), on_open=partial(_save, library)), library, selection)
 
 
 def _save(library: Library, run_dir: Path) -> None:

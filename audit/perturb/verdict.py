@@ -1,4 +1,4 @@
-"""The verdict of a run as plain data: what verdict.json holds. Rates, accuracies and drops are 0-1; null: not computed."""
+"""The verdict of a run as plain data: what verdict.json holds. Accuracies and drops are 0-1; null: not computed."""
 
 from __future__ import annotations
 
@@ -111,4 +111,3 @@ def library_facts(library: Library) -> dict[str, Any]:
         "review": header.review,
         "candidates": library.counts,
     }
-

@@ -39,8 +39,8 @@ GATES = {
 WORDS: dict[str, dict[str, str]] = {
     PerturbVerdict.NO_DROP_DETECTED: {
         "name": "No drop detected", "tone": "good", "glyph": "●",
-        "means": "Rewording did not lower the score by more than the design could tell apart from nothing. Answers that "
-        "were learnt as facts survive rewording and are not excluded.",
+        "means": "Rewording did not lower the score by more than the design could tell apart from nothing. Answers "
+        "that were learnt as facts survive rewording and are not excluded.",
     },
     PerturbVerdict.UNDERPOWERED: {
         "name": "Underpowered", "tone": "mute", "glyph": "✚",
@@ -53,8 +53,8 @@ WORDS: dict[str, dict[str, str]] = {
     },
     PerturbVerdict.DROP_BEYOND_REFERENCE: {
         "name": "Drop beyond reference", "tone": "bad", "glyph": "▲",
-        "means": "The score falls by more than broken variants could make and by more than the reference models lose on "
-        "the same variants. Part of it may be memory of the published wording.",
+        "means": "The score falls by more than broken variants could make and by more than the reference models lose "
+        "on the same variants. Part of it may be memory of the published wording.",
     },
     PerturbVerdict.WITHHELD: {
         "name": "Withheld", "tone": "warn", "glyph": "✖",

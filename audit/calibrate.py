@@ -46,7 +46,7 @@ SHIPPED = (
     *(Design(n, r, "independent") for n in (100, 1000) for r in (3, 9)),
     *(Design(n, r, "nested", clean_replicates=3) for n in (100, 200, 500, 1000) for r in (3, 9)),
     Design(3000, 9, "nested", clean_replicates=3),
-    Design(1000, 9, "nested", clean_replicates=3, clean_accuracy=0.9, discordance=0.1),
+    Design(1000, 9, "nested", clean_replicates=3, clean_accuracy=0.85, discordance=0.13),
     Design(1000, 9, "nested", clean_replicates=3, clean_accuracy=0.4, discordance=0.3),
     Design(300, 9, "nested", clean_replicates=3, panel=12),
 )

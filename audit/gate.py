@@ -23,25 +23,18 @@ from rich.text import Text
 
 from audit.audits import audit_of
 from audit.errors import AuditError
-from audit.perturb.result import PerturbVerdict
+from audit.perturb.vocabulary import VERDICTS as PERTURB_VERDICTS
 from audit.records import CellRows
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST
-from audit.verdict.result import RunVerdict, Verdict
+from audit.verdict.result import RunVerdict
+from audit.verdict.vocabulary import VERDICTS
 
 NO_EXCESS, RUN_FAILED, EXCESS, NOT_CLEARED = 0, 1, 3, 4
-_CODE: dict[str, int] = {  # by the word that verdict.json has: of both audits
-    Verdict.NO_EXCESS: NO_EXCESS,
-    Verdict.EXCESS_EXPLAINED: NO_EXCESS,
-    Verdict.EXCESS: EXCESS,
-    Verdict.WITHHELD: NOT_CLEARED,
-    Verdict.UNCONTROLLED: NOT_CLEARED,
-    Verdict.BRITTLE: NOT_CLEARED,
-    Verdict.UNDERPOWERED: NOT_CLEARED,
-    PerturbVerdict.NO_DROP_DETECTED: NO_EXCESS,
-    PerturbVerdict.DROP_BEYOND_REFERENCE: EXCESS,
-    PerturbVerdict.BRITTLE_CAUSE_UNKNOWN: NOT_CLEARED,
+_CODE: dict[str, int] = {  # by the word that verdict.json has, of both audits
+    **{verdict: word.exit_code for verdict, word in VERDICTS.items()},
+    **{verdict: word.exit_code for verdict, word in PERTURB_VERDICTS.items()},
 }
 _WORST_FIRST = (EXCESS, NOT_CLEARED, NO_EXCESS)
 

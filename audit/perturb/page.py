@@ -29,7 +29,7 @@ from audit.perturb.figures import (
 from audit.perturb.items_table import items_csv, top_items
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.verdict import RunVerdict
-from audit.perturb.words import GATES, WORDS
+from audit.perturb.vocabulary import GATES, VERDICTS
 from audit.report.accuracy import interval
 from audit.report.canvas import inline_svg, png_bytes, svg_text
 from audit.report.page import RunFacts, environment, policy
@@ -82,7 +82,7 @@ def render(
     css = (files("audit.report") / "page.css").read_text(encoding="utf-8")
     js = (files("audit.perturb") / "page.js").read_text(encoding="utf-8")
     made = environment()
-    made.filters["gate"] = lambda name: GATES.get(name, name)
+    made.filters["gate"] = lambda name: GATES[name].title if name in GATES else name
     template = made.from_string((files("audit.perturb") / "page.html.j2").read_text(encoding="utf-8"))
     marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
     cells = [
@@ -97,9 +97,9 @@ def render(
         policy=policy(js, css),
         css=css,
         js=js,
-        words=WORDS,
+        words={verdict.value: word for verdict, word in VERDICTS.items()},
         cells=cells,
-        tally=[(v, tally[v]) for v in WORDS if tally[v]],
+        tally=[(v, tally[v]) for v in VERDICTS if tally[v]],
         missing=[r for r in verdict.rows if not r.complete],
         figures=figures,
         bins=bins,

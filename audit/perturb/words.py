@@ -11,56 +11,8 @@ import numpy as np
 from audit.perturb.evidence import Evidence
 from audit.perturb.record import PerturbCell
 from audit.perturb.result import Decision, PerturbVerdict
+from audit.perturb.vocabulary import GATES
 from audit.verdict.result import points
-
-# What a failing gate means in a headline, after "because".
-BECAUSE = {
-    "parseability": "too many answers could not be read",
-    "above_chance": "the model is not clearly better than guessing",
-    "order_of_items": "the items do not match between the original wordings and the variants",
-    "noise_floor": "repeated runs of the same prompt differ by more than chance",
-    "exact_values": "some figures are suspiciously exact",
-    "variants_reached_model": "the variants did not reach the model",
-    "broken_share": "too many variants may have lost their answer",
-}
-
-# Gate -> its name as the subject of a line that says pass or fail.
-GATES = {
-    "parseability": "Readable answers",
-    "above_chance": "Score above guessing",
-    "order_of_items": "Same items in every wording",
-    "noise_floor": "Repeated runs agree",
-    "exact_values": "Plausible values",
-    "variants_reached_model": "Variants reach the model",
-    "broken_share": "Few broken variants",
-    "enough_data": "Enough data",
-}
-# Verdict -> how the page says it: name, tone (a colour of page.css), glyph, meaning.
-WORDS: dict[str, dict[str, str]] = {
-    PerturbVerdict.NO_DROP_DETECTED: {
-        "name": "No drop detected", "tone": "good", "glyph": "●",
-        "means": "Rewording did not lower the score by more than the design could tell apart from nothing. Answers "
-        "that were learnt as facts survive rewording and are not excluded.",
-    },
-    PerturbVerdict.UNDERPOWERED: {
-        "name": "Underpowered", "tone": "mute", "glyph": "✚",
-        "means": "Too little data to tell. This is neither a clean bill nor a suspicion: measure more.",
-    },
-    PerturbVerdict.BRITTLE_CAUSE_UNKNOWN: {
-        "name": "Brittle, cause unknown", "tone": "odd", "glyph": "▼",
-        "means": "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do "
-        "variants that are harder or broken: nothing here tells which.",
-    },
-    PerturbVerdict.DROP_BEYOND_REFERENCE: {
-        "name": "Drop beyond reference", "tone": "bad", "glyph": "▲",
-        "means": "The score falls by more than broken variants could make and by more than the reference models lose "
-        "on the same variants. Part of it may be memory of the published wording.",
-    },
-    PerturbVerdict.WITHHELD: {
-        "name": "Withheld", "tone": "warn", "glyph": "✖",
-        "means": "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
-    },
-}  # fmt: skip
 
 
 def headline(
@@ -68,7 +20,7 @@ def headline(
 ) -> str:
     """One sentence. failing: names of the gates that withhold the verdict."""
     if evidence is None or decision.verdict == PerturbVerdict.WITHHELD:
-        because = ", and ".join(BECAUSE.get(name, name) for name in failing)
+        because = ", and ".join(GATES[name].because if name in GATES else name for name in failing)
         if not because:
             because = "the comparison could not be made" if evidence is None else "the drop hangs on unread answers"
         return f"No verdict on {model} and {benchmark}: {because}."

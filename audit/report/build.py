@@ -32,8 +32,8 @@ from audit.report.accuracy import (
     setting_accuracies,
 )
 from audit.report.canvas import inline_svg, png_bytes, svg_text
-from audit.report.credibility_chart import Standing, score_and_credibility
 from audit.report.drill import COLUMNS, MAX_TEXT_BYTES, pack
+from audit.report.forest import GainRow, forest
 from audit.report.page import RunFacts, render
 from audit.report.rows import ShardRows
 from audit.shards.complete import cell_rows, contents, count_rows
@@ -265,24 +265,30 @@ def _figures(
     All are over every replicate, as the verdict is: a figure of one run of each setting could say the opposite.
     """
     out: dict[str, Figure] = {}
-    standings = []
-    scores = {key: model_scores(c, names[key]) for c in cells if (key := (c.model, c.benchmark))}
-    for c in verdict.cells:
-        model = scores[c.model, c.benchmark]
-        measured = model.direct or model.clean
-        if c.score is not None and measured is not None:
-            standings.append(
-                Standing(
-                    names[c.model, c.benchmark], c.score, measured.low, measured.high, c.credibility, c.verdict.value
-                )
-            )
-    if standings:
-        out["score_credibility"] = score_and_credibility(standings)
+    gains = [
+        GainRow(
+            label=names[c.model, c.benchmark],
+            verdict=c.verdict,
+            routers=c.effect.routers,
+            gain=c.effect.gain,
+            low=c.effect.ci_low,
+            high=c.effect.ci_high,
+            mean=c.effect.mean_gain,
+            mean_low=c.effect.mean_ci_low,
+            mean_high=c.effect.mean_ci_high,
+            noise=c.noise_floor.mean_absolute_gain if c.noise_floor.available else None,
+        )
+        for c in verdict.cells
+        if c.effect is not None
+    ]
+    if gains:
+        out["evidence"] = forest(gains, verdict.thresholds["effect_of_interest"])
     rows = [row for cell in cells for row in pooled_rows(cell)]
     if rows:
+        scores = [model_scores(c, names[c.model, c.benchmark]) for c in cells]
         by_router = router_points(rows)
         out["figure2_violation_pattern"] = paper_figures.violation_pattern(by_router)
-        out["figure3_noisy_against_clean"] = paper_figures.small_multiples([m for m in scores.values() if m.noisy])
+        out["figure3_noisy_against_clean"] = paper_figures.small_multiples([m for m in scores if m.noisy])
         out["figure4_transitions"] = paper_figures.transitions(by_router)
         out["figure5_violation_breadth"] = paper_figures.breadth(breadths(rows, names))
     return {name: (svg_text(figure), png_bytes(figure)) for name, figure in out.items()}

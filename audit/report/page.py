@@ -23,50 +23,9 @@ from audit.report.accuracy import SettingAccuracy
 from audit.report.drill import DrillDown, script_json
 from audit.statistics.paper import SettingRow, model_summary, router_summary
 from audit.verdict.result import CellVerdict, RunVerdict, Status
+from audit.verdict.vocabulary import GATES, VERDICTS
 from audit.verdict.watermark import COMPLETE_IT
 
-# Verdict -> how the page says it: name, tone (a colour of page.css), glyph (as the marker in the chart), meaning.
-WORDS: dict[str, dict[str, str]] = {
-    "no_excess_detected": {
-        "name": "No excess detected", "tone": "good", "glyph": "●",
-        "means": "Taking information away did not raise the score. This design found no sign of exam memory; how large "
-        "an excess it could have missed is stated.",
-    },
-    "excess_explained_by_ensembling": {
-        "name": "Excess explained by ensembling", "tone": "odd", "glyph": "■",
-        "means": "The score rose under noise, and relaying the intact question as often helps about as much. "
-        "Repetition explains it; memory is not needed.",
-    },
-    "brittle": {
-        "name": "Brittle", "tone": "odd", "glyph": "▼",
-        "means": "The score falls well below its clean baseline once the question is damaged: it depends on the full "
-        "wording.",
-    },
-    "underpowered": {
-        "name": "Underpowered", "tone": "mute", "glyph": "✚",
-        "means": "Too few questions to tell. This is neither a clean bill nor a suspicion: measure more.",
-    },
-    "excess": {
-        "name": "Excess", "tone": "bad", "glyph": "▲",
-        "means": "The model scores higher when information is taken away, beyond chance and, where the controls were "
-        "run, beyond what repetition explains. The score may rest on memory of the exam.",
-    },
-    "withheld": {
-        "name": "Withheld", "tone": "warn", "glyph": "✖",
-        "means": "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
-    },
-}  # fmt: skip
-GATES = {  # as the subject of a line that says pass or fail
-    "above_chance": "Score above guessing",
-    "parseability": "Readable answers",
-    "clean_fidelity": "Faithful clean relay",
-    "manipulation_reached_worker": "Noise reaches the model",
-    "answer_leak": "Messages free of the answer",
-    "exact_values": "Plausible values",
-    "noise_floor": "Repeated runs agree",
-    "pairing": "Same questions everywhere",
-    "enough_data": "Enough questions",
-}
 ARMS = {
     "direct": "direct (no router)",
     "forward_full": "clean (forward_full)",
@@ -153,7 +112,7 @@ def words(name: str) -> str:
 
 
 def gate_name(name: str) -> str:
-    return GATES.get(name, words(name))
+    return GATES[name].title if name in GATES else words(name)
 
 
 def render(
@@ -189,10 +148,10 @@ def render(
         policy=policy(js, css),
         css=css,
         js=js,
-        words=WORDS,
+        words={verdict.value: word for verdict, word in VERDICTS.items()},
         arms=ARMS,
         names=names,
-        tally=[(v, tally[v]) for v in WORDS if tally[v]],
+        tally=[(v.value, tally[v.value]) for v in VERDICTS if tally[v.value]],
         todo=_todo(run.cells, names),
         figures=_WithDefault(figures),
         accuracies=accuracies,

@@ -249,8 +249,13 @@ def _start_ray(cluster: ClusterConfig) -> None:
         return
     try:
         _init_ray(cluster)
-    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+    except Exception as error:  # a node that does not start in time is a bare Exception of Ray's
         address = cluster.address or os.environ.get("RAY_ADDRESS") or "a Ray of its own"
+        if "timed out during startup" in str(error):
+            raise ConfigError(
+                "Ray did not start in time: this machine is busy, or has too little free memory. Type the same command "
+                "again; what is stored is kept."
+            ) from error
         raise ConfigError(
             f"Ray could not be reached or started ({address}): {type(error).__name__}: {error}\nExpected cluster=local "
             "without RAY_ADDRESS to start Ray here, cluster=ray_address on a node of a running cluster, or "

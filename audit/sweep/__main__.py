@@ -17,6 +17,7 @@ from audit.command_line import check_composed, start
 from audit.config import CONF_DIR
 from audit.errors import AuditError
 from audit.sweep.config import SweepConfig, from_hydra, register
+from audit.sweep.design import missing_controls
 
 register()
 
@@ -61,6 +62,8 @@ def sweep(config: SweepConfig) -> int:
     with Display(quiet=not config.progress) as display:
         display.stage("reading the benchmark and resolving models")
         resolved = resolve_run(SWEEP, config)
+        for text in missing_controls(resolved.design):
+            print(f"note: {text}", file=sys.stderr, flush=True)
         from audit.runtime.run import run_audit
         from audit.summary import print_summary
 

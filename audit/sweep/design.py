@@ -74,6 +74,26 @@ def n_messages(part: Part) -> int:
     return max(part.levels)
 
 
+def missing_controls(design: Design) -> tuple[str, ...]:
+    """One sentence for each control that this design does not run and without which a gain stays `gain_uncontrolled`.
+
+    Empty too where there is no noisy arm, in which no gain is looked for.
+    """
+    run = {(s.arm, s.level) for s in design.settings}
+    noisy = {level for arm, level in run if arm == Arm.NOISY_REWRITE}
+    out = []
+    if noisy and (Arm.DIRECT, 0) not in run:
+        out.append("The original question is not asked: a gain could not be told from what the clean router loses. Add "
+                   "direct to arms.")  # fmt: skip
+    absent = sorted(r for r in noisy if r > 1 and (Arm.FORWARD_FULL, r) not in run)
+    if absent:
+        out.append(
+            f"The ensemble control is not run at r={', '.join(map(str, absent))}: a gain there could not be told from "
+            "repetition, and would be called gain_uncontrolled. Add ensemble_control=true."
+        )
+    return tuple(out)
+
+
 def make_design(
     routers: Sequence[int],
     *,

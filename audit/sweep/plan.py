@@ -11,7 +11,7 @@ from audit.records import Design, Question, Reading
 from audit.statistics.permutation import can_reject
 from audit.statistics.power import minimum_detectable_gain
 from audit.sweep.config import TEMPLATES, SweepConfig, worker_of
-from audit.sweep.design import Arm, Draws, n_messages
+from audit.sweep.design import Arm, Draws, missing_controls, n_messages
 from audit.sweep.present import router_prompt, worker_prompt
 from audit.verdict.thresholds import Thresholds
 
@@ -113,6 +113,7 @@ def describe(plan: Plan, design: Design, thresholds: Thresholds) -> list[str]:
         f"  worker calls       {plan.worker_calls:>12,}",
         f"  prompt tokens      {plan.prompt_tokens:>12,}  estimated, before prefix caching",
         f"  generated tokens   {plan.generated_tokens_at_most:>12,}  at most",
+        *(f"  NOTE: {text}" for text in missing_controls(design)),
         *_detectable(plan, thresholds),
     ]
 
@@ -138,7 +139,7 @@ def _detectable(plan: Plan, thresholds: Thresholds) -> list[str]:
         fewer = "test fewer router counts" + (", or fewer models and benchmarks at once" if plan.panel > 1 else "")
         lines.append(
             f"  WARNING: this design cannot detect a gain of {100 * thresholds.effect_of_interest:.0f} points. "
-            f"A model with one would be called underpowered, not clean: raise n, or {fewer}."
+            f"A model with one would likely be called underpowered: raise n, or {fewer}."
         )
     return lines
 

@@ -13,21 +13,10 @@ from audit.sweep.design import Arm
 from audit.verdict.decide import Decision
 from audit.verdict.evidence import Evidence
 from audit.verdict.result import Contrast, Verdict, points
+from audit.verdict.vocabulary import GATES
 
 # What this instrument cannot see, in every headline that finds nothing: measured (docs/calibration.md).
 BLIND = "Memory that helps intact and damaged questions alike, such as an exam learnt by heart, would not be seen."
-
-# What a failing gate means in a headline, after "because".
-_BECAUSE = {
-    "parseability": "too many answers could not be read",
-    "above_chance": "the model is not clearly better than guessing",
-    "pairing": "the questions do not match between the arms",
-    "exact_values": "some figures are suspiciously exact",
-    "clean_fidelity": "the clean routers do not pass the question on faithfully",
-    "manipulation_reached_worker": "the manipulated questions did not reach the model",
-    "answer_leak": "the routers gave the answers away",
-    "noise_floor": "repeated runs of the same condition differ by more than chance",
-}
 
 
 def headline(
@@ -35,7 +24,10 @@ def headline(
 ) -> str:
     """One sentence. failing: names of the gates that withhold the verdict."""
     if decision.verdict == Verdict.WITHHELD or evidence is None:
-        because = ", and ".join(_BECAUSE.get(name, name) for name in failing) or "the comparison could not be made"
+        because = (
+            ", and ".join(GATES[name].because if name in GATES else name for name in failing)
+            or "the comparison could not be made"
+        )
         return f"No verdict on {model} and {benchmark}: {because}."
     score = evidence.clean_accuracy if evidence.direct_accuracy is None else evidence.direct_accuracy
     limit = evidence.largest_compatible

@@ -21,6 +21,7 @@ from audit.statistics.values import sweep_of
 from audit.sweep.columns import SCHEMA, Outcome
 from audit.synthetic import Faults, synthetic_outcomes
 from audit.verdict import result as v
+from audit.verdict.thresholds import Thresholds
 
 HOSTILE = (
     '<script>window.__ran = 1</script><img src="x" onerror="window.__ran = 2">'
@@ -126,8 +127,9 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
                 effect=v.Effect(3, gain + 0.01, gain - 0.03, gain + 0.05, gain, gain - 0.02, gain + 0.02),
                 p_value=0.2,
                 p_adjusted=0.0004 if kind is v.Verdict.EXCESS else 0.61,
-                mde=0.083,
-                largest_compatible_excess=gain + 0.05,
+                run_sd=0.01,
+                run_sd_df=8,
+                largest_compatible_gain=gain + 0.05,
                 gates=gates,
                 contrasts=(
                     v.Contrast("noisy_vs_clean", "noisy - clean", 1, cell.n, gain, gain - 0.05, gain + 0.05, 0.3, 0.6),
@@ -140,6 +142,7 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
                 calibration=None,
                 score=0.45 + 0.03 * (k % 12),
                 chance=0.25,
+                share_beyond_gains=None if failed else max(0.0, 0.95 - 0.07 * (k % 9)),
                 credibility=None if failed else max(0.0, 0.95 - 0.07 * (k % 9)),
                 credibility_category="none" if failed else "high",
                 n_questions=cell.n,
@@ -155,7 +158,7 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
         seed=seed,
         n_resamples=10_000,
         runs=({"fingerprint": "abc", "models": ["m"]},),
-        thresholds={"parse_rate": 0.95},
+        thresholds=Thresholds().to_dict(),
         cells=tuple(cells),
         paper={"model_summary": [], "router_summary": [], "cells": [asdict(row) for row in rows]},
         hypotheses=(v.Hypothesis("H1", 0.04, 0.02, "Some model gains under noise."),),

@@ -122,7 +122,7 @@ def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict
     (judged,) = verdict["cells"]
     gains = {c["routers"]: c for c in judged["contrasts"] if c["name"] == "noisy_vs_clean" and c["routers"]}
     assert all(r["gain"] > 0 for r in verdict["paper"]["cells"])  # as the paper counts: run 1 alone
-    (cell,) = load_cells(run)
+    (cell,) = load_cells(run, SCHEMA)
     pooled = pooled_rows(cell)
     for row in pooled:
         assert row.noisy_accuracy == 10 / 40 < row.clean_accuracy < 20 / 40

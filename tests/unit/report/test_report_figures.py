@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import re
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.container import ErrorbarContainer
 
 from audit.report import canvas
-from audit.report import credibility_chart as chart
+from audit.report import forest as chart
 from audit.report import paper_figures as f
+from audit.verdict.result import Verdict
+from audit.verdict.vocabulary import VERDICTS
 
 
 def _scores(k: int) -> list[f.ModelScores]:
@@ -27,13 +29,12 @@ def _scores(k: int) -> list[f.ModelScores]:
     ]
 
 
-def _standings(k: int) -> list[chart.Standing]:
-    kinds = list(chart.VERDICT_MARKS)
-    out = []
-    for i in range(k):
-        kind = kinds[i % 6]
-        out.append(chart.Standing(f"m{i}", 0.5, 0.4, 0.6, None if kind == "withheld" else (i % 5) / 5, kind))
-    return out
+def _gains(k: int) -> list[chart.GainRow]:
+    kinds = list(VERDICTS)
+    return [
+        chart.GainRow(f"m{i}", kinds[i % len(kinds)], 3, 0.01 * i, -0.02, 0.05 + 0.01 * i, 0.0, -0.03, 0.04, 0.01)
+        for i in range(k)
+    ]
 
 
 POINTS = [f.RouterPoint(r, 12, r % 4, 0.01 * r, 10 + r, 15 - r) for r in range(1, 10)]
@@ -46,7 +47,7 @@ def test_every_figure_is_the_same_twice_and_is_xml(k: int) -> None:
         lambda: f.small_multiples(_scores(k)),
         lambda: f.transitions(POINTS),
         lambda: f.breadth([f.Breadth(f"m{i}", i % 10, 9) for i in range(k)]),
-        lambda: chart.score_and_credibility(_standings(k)),
+        lambda: chart.forest(_gains(k), 0.05),
     ):
         first, second = canvas.svg_text(make()), canvas.svg_text(make())
         assert first == second
@@ -82,18 +83,18 @@ def test_plain_draws_names_as_they_are() -> None:
     assert canvas.plain("a漢b") == "a□b"
 
 
-def test_numbers_in_the_chart_never_meet() -> None:
-    """Thirty models with one score and five credibilities: every number finds a place of its own."""
-    figure = chart.score_and_credibility(_standings(30))
+def test_the_worst_verdict_stands_first_and_what_is_drawn_is_the_row() -> None:
+    clean = chart.GainRow("clean", Verdict.NO_EXCESS, 1, 0.09, -0.01, 0.19, 0.0, -0.1, 0.1, None)
+    bad = chart.GainRow("bad", Verdict.EXCESS, 3, 0.07, 0.02, 0.12, 0.05, 0.01, 0.09, 0.03)
+    figure = chart.forest([clean, bad], 0.05)
     axes = figure.axes[0]
-    figure.canvas.draw()
-    places = []
-    for text in axes.texts:
-        box = text.get_window_extent()
-        places.append((box.x0 + box.x1, box.y0 + box.y1))
-    assert len(places) == 30
-    closest = min(math.dist(a, b) / 2 for i, a in enumerate(places) for b in places[:i])
-    assert closest > 8  # pixels at 100 dpi: a digit is about 8 wide
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["bad", "clean"]
+    ends = [
+        container.lines[2][0].get_segments()[0][:, 0].tolist()
+        for container in axes.containers
+        if isinstance(container, ErrorbarContainer)
+    ]
+    assert [[round(x, 9) for x in e] for e in ends] == [[0.02, 0.12], [0.01, 0.09], [-0.01, 0.19], [-0.1, 0.1]]
 
 
 def test_a_balance_of_many_questions_is_written_out() -> None:
@@ -104,8 +105,3 @@ def test_a_balance_of_many_questions_is_written_out() -> None:
 def test_a_balance_of_averaged_runs_keeps_its_fraction() -> None:
     figure = f.transitions([f.RouterPoint(r, 1, 0, 0.0, a, 1.0) for r, a in ((1, 1.3), (2, 0.5), (3, 1.01), (4, 1.0))])
     assert [text.get_text() for text in figure.axes[1].texts] == ["+0.3", "-0.5", "0", "0"]
-
-
-def test_an_unknown_verdict_is_named() -> None:
-    with pytest.raises(ValueError, match="perhaps"):
-        chart.score_and_credibility([chart.Standing("m", 0.5, 0.4, 0.6, 0.9, "perhaps")])

@@ -4,7 +4,7 @@ import pytest
 
 from audit.errors import ConfigError
 from audit.records import Setting
-from audit.sweep.design import Arm, Draws, make_design, n_messages, parse_routers
+from audit.sweep.design import Arm, Draws, make_design, missing_controls, n_messages, parse_routers
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,13 @@ def test_every_setting_belongs_to_one_router_set(draws):
 def test_no_replicate_is_refused(name):
     with pytest.raises(ConfigError, match=f"Invalid {name}: 0"):
         make_design([1], **{name: 0})
+
+
+def test_controls_that_are_not_run_are_named_with_the_override():
+    assert missing_controls(make_design((1, 2), ensemble_control=True)) == ()
+    assert missing_controls(make_design((1,))) == ()  # with one router the clean baseline is the ensemble control
+    (ensemble,) = missing_controls(make_design((1, 2, 5)))
+    assert "r=2, 5" in ensemble and "ensemble_control=true" in ensemble
+    (direct,) = missing_controls(make_design((1,), arms=(Arm.FORWARD_FULL, Arm.NOISY_REWRITE)))
+    assert "direct" in direct
+    assert missing_controls(make_design((1, 2), arms=(Arm.DIRECT,))) == ()

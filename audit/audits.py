@@ -128,5 +128,5 @@ def find_audit(name: str) -> Audit:
 
 
 def audit_of(run_dir: Path) -> Audit:
-    """The audit that a run directory's manifest names; without a manifest, the sweep."""
-    return find_audit(Manifest.load(run_dir).audit if (run_dir / MANIFEST).is_file() else AUDITS[0])
+    """The audit that a run directory's manifest names; the sweep where there is no manifest, or it names none."""
+    return find_audit((Manifest.load(run_dir).audit if (run_dir / MANIFEST).is_file() else "") or AUDITS[0])

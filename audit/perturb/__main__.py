@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from audit.command_line import check_composed, start
 from audit.config import CONF_DIR
 from audit.errors import AuditError
-from audit.perturb.config import PerturbConfig, from_hydra, reference_dirs, register, tested
+from audit.perturb.config import PerturbConfig, from_hydra, judged, reference_dirs, register
 
 register()
 
@@ -53,7 +53,7 @@ def perturb(config: PerturbConfig) -> int:
     analysis = {
         "seed": config.seed,
         "thresholds": PerturbThresholds.from_mapping(config.verdict).to_dict(),
-        "judged": tested(config),
+        "judged": judged(config),
         "references": [str(path) for path in reference_dirs(config)],
     }
     with Display(quiet=not config.progress) as display:

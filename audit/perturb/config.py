@@ -53,7 +53,7 @@ def validate(config: PerturbConfig) -> None:
             "control_benchmark belongs to the sweep. Here reference models show whether the variants are harder: such "
             "as 'references=[llama3_8b,qwen3_8b]'."
         )
-    if config.model and not tested(config):
+    if config.model and not judged(config):
         raise ConfigError("Every model is a reference: none is judged. Expected model=<name> beside references=[..].")
     PerturbThresholds.from_mapping(config.verdict)
     check_run(config, _itself, {})
@@ -63,7 +63,7 @@ def design_of(config: PerturbConfig) -> Design:
     return make_design(config.num_variants, config.original_replicates)
 
 
-def tested(config: PerturbConfig) -> list[str]:
+def judged(config: PerturbConfig) -> list[str]:
     """The models that are judged; the others of the run are references."""
     return [name for name in config.model if name not in config.references]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from audit.config import reading_of
-from audit.perturb.config import PerturbConfig, reference_dirs, tested
+from audit.perturb.config import PerturbConfig, judged, reference_dirs
 from audit.perturb.design import Arm
 from audit.perturb.present import reworded
 from audit.perturb.resolve import PerturbRun
@@ -27,7 +27,7 @@ def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
     n = sample.sample.n
     variants = sum(len(selection.variants[id_]) for id_ in sample.sample.ids)
     calls = n * config.original_replicates + variants
-    references = len(config.model) - len(tested(config)) + len(reference_dirs(config))
+    references = len(config.model) - len(judged(config)) + len(reference_dirs(config))
     review = library.header.review
     # The margin is largest for a model that has everything right: what is printed holds for any.
     margin = (review.upper_95 if review else 0.0) * (1 - sample.sample.chance)
@@ -44,7 +44,7 @@ def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
             asked = [q] * config.original_replicates
             asked += [reworded(library, q, v) for v in selection.variants[q.id]]
             chars += sum(len(direct_prompt(resolved.protocols[name], one, reading)) for one in asked)
-        role = "judged" if name in tested(config) else "reference"
+        role = "judged" if name in judged(config) else "reference"
         generated = calls * model.worker.max_tokens if reading == Reading.LETTER else 0
         originals, tokens = n * config.original_replicates, int(chars / len(some) * n / CHARS_PER_TOKEN)
         lines += [

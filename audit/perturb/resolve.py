@@ -44,8 +44,8 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
             "multiple-choice benchmark, such as benchmark=mmlu."
         )
     selection = select_variants(library, questions, config.num_variants, config.short)
-    if len(selection.variants) == len(selection.short):
-        fullest = max(len(variants) for variants in selection.variants.values())
+    fullest = max(len(variants) for variants in selection.variants.values())
+    if fullest < config.num_variants:
         raise ConfigError(
             f"num_variants={config.num_variants}, but no question has more than {fullest} accepted variants in library "
             f"{library.header.name} {library.sha256[:12]}. Expected num_variants={fullest} or less."

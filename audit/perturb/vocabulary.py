@@ -9,8 +9,8 @@ from audit.verdict.vocabulary import CLEARED, FOUND, NOT_CLEARED, GateWord, Verd
 VERDICTS: dict[PerturbVerdict, VerdictWord] = {
     PerturbVerdict.DROP_BEYOND_REFERENCE: VerdictWord(
         "Drop beyond reference", "bad", "▲", "^", "#d55e00",
-        "The score falls by more than broken variants could make and by more than the reference models lose on the same "
-        "variants. Part of it may be memory of the published wording.",
+        "The score falls by more than broken variants could make and by more than the reference models lose on the "
+        "same variants. Part of it may be memory of the published wording.",
         FOUND,
     ),
     PerturbVerdict.BRITTLE_CAUSE_UNKNOWN: VerdictWord(

@@ -1,9 +1,9 @@
-# make audit: a finished router-worker audit of the embedded model.  make test: the tests.  Both install what they need.
+# make audit: a finished router-worker audit of the embedded model.  make perturb: its perturbation audit.  make test: the tests.  Both install what they need.
 
 PYTHON ?= python3
 # The engine's build: gpu where an NVIDIA driver is found, else cpu.
 ENGINE ?= $(if $(shell command -v nvidia-smi 2>/dev/null),gpu,cpu)
-# Overrides of the sweep, such as: make audit ARGS="n=200 r=1..9"
+# Overrides of the audit, such as: make audit ARGS="n=200 r=1..9"
 ARGS ?=
 
 VENV := .venv
@@ -11,10 +11,13 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
 AUDIT := r=1..3 draws=nested ensemble_control=true clean_replicates=3
 
-.PHONY: audit test check bench calibrate install lock clean
+.PHONY: audit perturb test check bench calibrate install lock clean
 
 audit: $(STAMP)
 	$(PY) -m audit.sweep $(AUDIT) $(ARGS)
+
+perturb: $(STAMP)
+	$(PY) -m audit.perturb n=all $(ARGS)
 
 test: $(STAMP)
 	$(PY) -m pytest $(ARGS)

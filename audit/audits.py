@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from audit.engines.config import ModelConfig
+from audit.errors import unknown_name
 from audit.prompting.seeds import request_seed
 from audit.records import (
     Design,
@@ -23,6 +26,7 @@ from audit.records import (
     Reading,
     Setting,
 )
+from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.schema import ANSWER_ROLE, RowSchema
 
 
@@ -110,3 +114,19 @@ class Audit:
     prepare_role: str = ""
     answering: Callable[[Any, ModelConfig], ModelConfig] = _itself
     templates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+AUDITS = ("sweep", "perturb")
+
+
+def find_audit(name: str) -> Audit:
+    """The audit of this name: NAME in `audit.<name>.audit`, imported when asked for. ConfigError for an unknown one."""
+    if name not in AUDITS:
+        raise unknown_name("audit", name, AUDITS)
+    found: Audit = getattr(import_module(f"audit.{name}.audit"), name.upper())
+    return found
+
+
+def audit_of(run_dir: Path) -> Audit:
+    """The audit that a run directory's manifest names; the sweep where there is no manifest, or it names none."""
+    return find_audit((Manifest.load(run_dir).audit if (run_dir / MANIFEST).is_file() else "") or AUDITS[0])

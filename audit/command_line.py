@@ -21,7 +21,7 @@ from hydra.types import RunMode
 from audit.config_keys import check_keys
 from audit.errors import ConfigError
 
-_LISTS = ("model", "arms")  # keys that take several values within one job
+_LISTS = ("model", "arms", "references")  # keys that take several values within one job
 _R_LIST = re.compile(r"(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)")
 
 

@@ -1,9 +1,9 @@
 """The verdict as an exit code: `python -m audit.gate RUN_DIR`.
 
-    0  no excess detected, or an excess explained by ensembling
+    0  no excess detected, or an excess explained by ensembling; of the perturbation audit: no drop detected
     1  the run failed or is incomplete: there is no verdict to read, or it is over a part of what was asked for
-    3  excess
-    4  withheld, gain uncontrolled, brittle or underpowered
+    3  excess; drop beyond reference
+    4  withheld, gain uncontrolled, brittle (cause unknown) or underpowered
 
 A panel has the code of its worst cell, in the order 3, 4, 0: an excess anywhere is reported even where another cell was
 withheld. A run without a single cell has failed. (2 is left to the command line's own usage errors.)
@@ -21,23 +21,20 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from audit.audits import audit_of
 from audit.errors import AuditError
+from audit.perturb.vocabulary import VERDICTS as PERTURB_VERDICTS
 from audit.records import CellRows
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST
-from audit.sweep.columns import SCHEMA
-from audit.verdict.result import RunVerdict, Verdict
+from audit.verdict.result import RunVerdict
+from audit.verdict.vocabulary import VERDICTS
 
 NO_EXCESS, RUN_FAILED, EXCESS, NOT_CLEARED = 0, 1, 3, 4
-_CODE = {
-    Verdict.NO_EXCESS: NO_EXCESS,
-    Verdict.EXCESS_EXPLAINED: NO_EXCESS,
-    Verdict.EXCESS: EXCESS,
-    Verdict.WITHHELD: NOT_CLEARED,
-    Verdict.UNCONTROLLED: NOT_CLEARED,
-    Verdict.BRITTLE: NOT_CLEARED,
-    Verdict.UNDERPOWERED: NOT_CLEARED,
+_CODE: dict[str, int] = {  # by the word that verdict.json has, of both audits
+    **{verdict: word.exit_code for verdict, word in VERDICTS.items()},
+    **{verdict: word.exit_code for verdict, word in PERTURB_VERDICTS.items()},
 }
 _WORST_FIRST = (EXCESS, NOT_CLEARED, NO_EXCESS)
 
@@ -45,10 +42,16 @@ _WORST_FIRST = (EXCESS, NOT_CLEARED, NO_EXCESS)
 def exit_code(verdict: RunVerdict | Mapping[str, Any]) -> int:
     """The exit code of a run's verdict (or of what verdict.json holds). Raises ValueError for an unknown verdict."""
     cells = verdict.cells if isinstance(verdict, RunVerdict) else verdict["cells"]
-    found = {_CODE[Verdict(c["verdict"] if isinstance(c, Mapping) else c.verdict)] for c in cells}
+    found = {_code(c["verdict"] if isinstance(c, Mapping) else c.verdict) for c in cells}
     if not all(rows.complete for rows in _rows(verdict)):
         return RUN_FAILED
     return next((code for code in _WORST_FIRST if code in found), RUN_FAILED)
+
+
+def _code(verdict: str) -> int:
+    if verdict not in _CODE:
+        raise ValueError(f"unknown verdict {verdict!r}; expected one of {', '.join(map(str, _CODE))}")
+    return _CODE[verdict]
 
 
 def _rows(verdict: RunVerdict | Mapping[str, Any]) -> Sequence[CellRows]:
@@ -60,8 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m audit.gate",
         description="Turn the verdict of a finished run into an exit code.",
-        epilog="Exit codes: 0 no excess detected or explained by ensembling; 1 the run failed or is incomplete; "
-        "3 excess; 4 withheld, gain uncontrolled, brittle or underpowered. A panel has the code of its worst cell: "
+        epilog="Exit codes: 0 no excess detected or explained by ensembling, no drop detected; 1 the run failed or is "
+        "incomplete; 3 excess, drop beyond reference; 4 withheld, gain uncontrolled, brittle (cause unknown) or "
+        "underpowered. A panel has the code of its worst cell: "
         "3, then 4, then 0.",
     )
     parser.add_argument("run_dir", type=Path, help="a run directory, such as outputs/my_run")
@@ -110,7 +114,7 @@ def _not_of_these_shards(run_dir: Path, verdict: Mapping[str, Any]) -> str:
     if not (run_dir / SHARDS).exists() and not (run_dir / MANIFEST).exists():
         return ""  # the report alone was copied, or it is a panel's
     try:
-        seen = count_rows(run_dir, SCHEMA)
+        seen = count_rows(run_dir, audit_of(run_dir).schema)
         rows = cell_rows(run_dir, seen)
     except AuditError as error:
         return str(error)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -62,6 +62,7 @@ class ResolvedRun:
 
     answering: the model that answers, by the audited model's name. weights: by the name of every model that is loaded;
     None without any. failed: models that cannot be run, with the reason. own: what the audit resolved for itself.
+    on_open: writes the audit's own files into the run directory once it is open, before anything is run.
     """
 
     audit: Audit
@@ -76,6 +77,7 @@ class ResolvedRun:
     identity: str
     path: Path
     own: Any = None
+    on_open: Callable[[Path], None] | None = None
 
     def revision(self, model: ModelConfig) -> str | None:
         """The revision of a model's weights; None where they could not be resolved."""
@@ -104,15 +106,21 @@ def revision_of(model: ModelConfig, weights: Weights | None) -> str | None:
 
 
 def resolve_run(
-    audit: Audit, config: RunConfig, own: Any = None, samples: Sequence[BenchmarkSample] | None = None
+    audit: Audit,
+    config: RunConfig,
+    own: Any = None,
+    *,
+    samples: Sequence[BenchmarkSample] | None = None,
+    only: frozenset[str] | None = None,
 ) -> ResolvedRun:
     """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
 
     own: what the audit resolved for itself, for `Work.own`; what decides rows belongs into the configuration too.
-    samples: the questions, where they are not drawn from the benchmark that the configuration names.
+    samples: the questions, where they are not drawn from the benchmark that the configuration names. only: ids of the
+    questions from which the sample is drawn; None for all.
     """
     design = audit.design(config)
-    samples = _open_samples(config) if samples is None else list(samples)
+    samples = _open_samples(config, only) if samples is None else list(samples)
     answering = {name: audit.answering(config, model) for name, model in config.model.items()}
     protocols = {
         name: load_protocol(protocol_of(config, model), audit.templates) for name, model in config.model.items()
@@ -131,7 +139,7 @@ def resolve_run(
     )  # fmt: skip
 
 
-def _open_samples(config: RunConfig) -> list[BenchmarkSample]:
+def _open_samples(config: RunConfig, only: frozenset[str] | None) -> list[BenchmarkSample]:
     """The benchmark, and the control benchmark when one is asked for, each with its fixed sample."""
     configs = [config.benchmark]
     if config.control_benchmark is not None:
@@ -143,7 +151,7 @@ def _open_samples(config: RunConfig) -> list[BenchmarkSample]:
         )
     samples = []
     for one in configs:
-        benchmark = open_benchmark(one, seed=config.seed)
+        benchmark = replace(open_benchmark(one, seed=config.seed), only=only)
         samples.append(BenchmarkSample(benchmark, draw_sample(benchmark, sample_size(config), config.seed)))
     names = [s.benchmark.name for s in samples]
     if len(set(names)) != len(names):

@@ -27,7 +27,8 @@ class Benchmark:
     """A benchmark whose files are found and whose revision is known; no row has been read yet.
 
     revision: the hub commit, or sha256:... of the local files. files: what is read, in order. notes: what was found
-    while opening. Reading raises BenchmarkError with file and line for an unusable row.
+    while opening. only: ids of the questions that are looked at; None for all. Reading raises BenchmarkError with file
+    and line for an unusable row.
     """
 
     config: BenchmarkConfig
@@ -35,6 +36,7 @@ class Benchmark:
     files: tuple[DataFile, ...]
     seed: int
     notes: tuple[str, ...] = ()
+    only: frozenset[str] | None = None
 
     @property
     def name(self) -> str:
@@ -89,6 +91,8 @@ class Benchmark:
                     question = format_.parse(row, RowContext(self.config, subject, number))
                 except BenchmarkError as error:
                     raise BenchmarkError(f"{where}: {error}") from error
+                if self.only is not None and question.id not in self.only:
+                    continue
                 yield where, shuffled(question, self.seed) if self.config.shuffle_options else question
         if missing := sorted(wanted - set(seen)):
             raise unknown_name(f"subject of {self.name}", missing[0], seen)

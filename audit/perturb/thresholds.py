@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 
-from audit.errors import ConfigError
+from audit.errors import ConfigError, unknown_name
 
 
 @dataclass(frozen=True)
@@ -37,3 +38,16 @@ class PerturbThresholds:
         for name in ("alpha", "power", "effect_of_interest"):
             if not 0 < getattr(self, name) < 1:
                 raise ConfigError(f"Threshold {name} is {getattr(self, name)}; expected 0 < {name} < 1, such as 0.05.")
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, float]) -> PerturbThresholds:
+        """From a config group. Raises ConfigError for a name that is not a threshold or a value outside its range."""
+        known = {f.name for f in fields(cls)}
+        for name in values:
+            if name not in known:
+                raise unknown_name("threshold", name, known)
+        return cls(**dict(values))  # type: ignore[arg-type]
+
+    def to_dict(self) -> dict[str, float]:
+        """Every threshold by name."""
+        return asdict(self)

@@ -11,18 +11,8 @@ import numpy as np
 from audit.perturb.evidence import Evidence
 from audit.perturb.record import PerturbCell
 from audit.perturb.result import Decision, PerturbVerdict
+from audit.perturb.vocabulary import GATES
 from audit.verdict.result import points
-
-# What a failing gate means in a headline, after "because".
-BECAUSE = {
-    "parseability": "too many answers could not be read",
-    "above_chance": "the model is not clearly better than guessing",
-    "order_of_items": "the items do not match between the original wordings and the variants",
-    "noise_floor": "repeated runs of the same prompt differ by more than chance",
-    "exact_values": "some figures are suspiciously exact",
-    "variants_reached_model": "the variants did not reach the model",
-    "broken_share": "too many variants may have lost their answer",
-}
 
 
 def headline(
@@ -30,7 +20,7 @@ def headline(
 ) -> str:
     """One sentence. failing: names of the gates that withhold the verdict."""
     if evidence is None or decision.verdict == PerturbVerdict.WITHHELD:
-        because = ", and ".join(BECAUSE.get(name, name) for name in failing)
+        because = ", and ".join(GATES[name].because if name in GATES else name for name in failing)
         if not because:
             because = "the comparison could not be made" if evidence is None else "the drop hangs on unread answers"
         return f"No verdict on {model} and {benchmark}: {because}."

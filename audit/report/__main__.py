@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from audit.audits import audit_of
 from audit.errors import AuditError, ConfigError
 from audit.verdict.watermark import COMPLETE_IT
 
@@ -29,10 +30,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     out = arguments.out or arguments.run_dirs[0] / "report"
     asked = {"seed": arguments.seed, "control_benchmark": arguments.control_benchmark}
     try:
-        options = analysis_options(arguments.run_dirs, asked)
-        from audit.report.build import build_report  # here: --help needs no matplotlib
+        audits = {audit_of(run_dir).name for run_dir in arguments.run_dirs}
+        if len(audits) > 1:
+            raise ConfigError(f"The runs are of several audits ({', '.join(sorted(audits))}). Report them one by one.")
+        if audits == {"perturb"}:
+            from audit.perturb import report as perturb
 
-        paths = build_report(arguments.run_dirs, out, **options)
+            paths = perturb.build_report(arguments.run_dirs, out, seed=arguments.seed)
+        else:
+            options = analysis_options(arguments.run_dirs, asked)
+            from audit.report.build import build_report  # here: --help needs no matplotlib
+
+            paths = build_report(arguments.run_dirs, out, **options)
     except AuditError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

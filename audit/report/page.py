@@ -137,12 +137,7 @@ def render(
     folder = files("audit.report")
     css = (folder / "page.css").read_text(encoding="utf-8")
     js = (folder / "page.js").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {
-        "pct": percent, "points": points, "size": size_points, "pvalue": pvalue, "number": number, "count": count,
-        "three": three, "words": words, "gate": gate_name, "bare_points": bare_points, "bare_pct": bare_percent,
-    }  # fmt: skip
-    template = environment.from_string((folder / "template.html.j2").read_text(encoding="utf-8"))
+    template = environment().from_string((folder / "template.html.j2").read_text(encoding="utf-8"))
     tally = Counter(c.verdict.value for c in run.cells)
     settings_of = Counter((row.model, row.benchmark) for row in paper_rows)
     head = {**drill.head, "gates": _gate_items(run.cells)}
@@ -176,6 +171,16 @@ def render(
         head_json=script_json(head),
         chunk_json=[script_json(chunk) for chunk in drill.chunks],
     )
+
+
+def environment() -> Environment:
+    """What every report's template is rendered by: everything escaped, nothing undefined, numbers printed one way."""
+    made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters |= {
+        "pct": percent, "points": points, "size": size_points, "pvalue": pvalue, "number": number, "count": count,
+        "three": three, "words": words, "gate": gate_name, "bare_points": bare_points, "bare_pct": bare_percent,
+    }  # fmt: skip
+    return made
 
 
 def policy(js: str, css: str) -> str:

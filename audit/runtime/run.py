@@ -74,6 +74,8 @@ def run_audit(
     with open_run_dir(resolved.path, schema, resolved.identity, resolved.plain, facts, analysis) as run_dir:
         if not (run_dir.path / QUESTIONS).is_file():
             write_questions(run_dir.path, (q for s in resolved.samples for q in s.questions()))
+        if resolved.on_open is not None:
+            resolved.on_open(run_dir.path)
         run_dir.update(
             prompt_hashes={name: protocol.sha256 for name, protocol in resolved.protocols.items()},
             benchmark={s.benchmark.name: s.facts() for s in resolved.samples},

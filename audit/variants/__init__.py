@@ -5,7 +5,7 @@
              --library--> variants.arrow   (a run names it by hash)
     after a run: reference panel; by a person: a random sample, which bounds the share of broken variants
 
-    record       Candidate, Variant, Header, Library       policy     what may change, the window (conf/variants/)
+    record       Candidate, Variant, Header, Library       policy     what may change, the window (conf/rewording/)
     strategies/  one way of making candidates a file       gates/     one look at a candidate a file (pure)
     build        items -> library                          funnel     how many are left after each gate
     arrow        the file                                  store      find a library by hash, name or path

@@ -33,7 +33,7 @@ class FileConfig:
 
 @dataclass
 class PolicyConfig:
-    """Overrides of conf/variants/policy.yaml; null: as declared there."""
+    """Overrides of conf/rewording/policy.yaml; null: as declared there."""
 
     window: Optional[str] = None  # noqa: UP045
     changes: Optional[str] = None  # noqa: UP045
@@ -112,4 +112,4 @@ def validate(config: VariantsConfig) -> None:
 
 def policy_of(config: VariantsConfig) -> Policy:
     """The benchmark's policy with the overrides asked for."""
-    return policy_for(config.benchmark.name, load_group("variants", "policy"), asdict(config.policy))
+    return policy_for(config.benchmark.name, load_group("rewording", "policy"), asdict(config.policy))

@@ -1,4 +1,4 @@
-"""What may change in a question, and how candidates are judged: conf/variants/policy.yaml, checked. Pure."""
+"""What may change in a question, and how candidates are judged: conf/rewording/policy.yaml, checked. Pure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Parts(NamedTuple):
 
 
 def policy_for(benchmark: str, conf: Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Policy:
-    """The policy of a benchmark: its own entry of conf/variants/policy.yaml, else the default; then `overrides`.
+    """The policy of a benchmark: its own entry of conf/rewording/policy.yaml, else the default; then `overrides`.
 
     A benchmark's `window` is the name of one of `windows`. Overrides that are None are left out.
     """

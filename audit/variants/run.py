@@ -87,7 +87,7 @@ def run_build(config: VariantsConfig, models: Models | None = None) -> Library:
 
 
 def _prompts() -> Prompts:
-    return load_prompts(load_group("variants", "prompts"))
+    return load_prompts(load_group("rewording", "prompts"))
 
 
 def _strategy(
@@ -103,7 +103,7 @@ def _strategy(
         format_ = FileFormat(file.align, file.text_column, file.id_column, file.extract)
         return once(file_candidates(_rows(sources), questions, format_)), ""
     if config.strategy == "template":
-        rules = load_rules(load_group("variants", "templates"))
+        rules = load_rules(load_group("rewording", "templates"))
         return once([c for q in questions for c in template_candidates(q, policy, rules)]), rules.sha256
     if generate is None:
         raise ConfigError("strategy=paraphrase_llm needs a model; such as model=llama3_8b.")

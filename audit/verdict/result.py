@@ -233,13 +233,13 @@ class RunVerdict:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: enums as strings, tuples as lists, floats rounded, NaN and infinities as null."""
-        plain = _plain(self)
+        plain = json_ready(self)
         assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy
         return plain
 
     def to_json(self) -> str:
-        """The bytes of verdict.json: sorted keys, two spaces, a final newline; no clock, no paths."""
-        return json.dumps(self.to_dict(), sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        """The bytes of verdict.json; no clock, no paths."""
+        return json_text(self.to_dict())
 
 
 def points(share: float) -> str:
@@ -255,7 +255,13 @@ def rounded(value: float) -> float | None:
     return float(f"{value:.{SIGNIFICANT_DIGITS}g}") + 0.0
 
 
-def _plain(value: Any) -> Any:
+def json_text(value: Any) -> str:
+    """What `json_ready` gave as the bytes of a file: sorted keys, two spaces, a final newline."""
+    return json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def json_ready(value: Any) -> Any:
+    """JSON types only: enums by value, dataclasses and arrays by content, floats rounded, NaN and infinities null."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, StrEnum):
@@ -263,16 +269,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return value
     if hasattr(value, "__dataclass_fields__"):
-        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+        return {name: json_ready(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): json_ready(v) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         items = sorted(value) if isinstance(value, set | frozenset) else value
-        return [_plain(v) for v in items]
+        return [json_ready(v) for v in items]
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a numpy scalar
-        return _plain(value.item())
+        return json_ready(value.item())
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return json_ready(value.tolist())
     if isinstance(value, int):
         return value
     if isinstance(value, float):

@@ -20,12 +20,10 @@ LAYERS = (
     ("audit.engines",),
     ("audit.config", "audit.audits"),
     ("audit.resolve", "audit.sweep.config", "audit.sweep.columns", "audit.sweep.present"),
-    ("audit.sweep.audit", "audit.runtime"),
+    ("audit.sweep.audit", "audit.runtime", "audit.variants"),
     ("audit.summary", "audit.verdict", "audit.report", "audit.calibrate", "audit.simulation", "audit.synthetic",
-     "audit.calibrate_early",
-     "audit.gate"),
-    ("audit.variants", "audit.perturb"),
-    ("audit.sweep", "audit.plan", "audit.reanalyze", "audit.command_line"),
+     "audit.calibrate_early", "audit.perturb", "audit.gate"),
+    ("audit.sweep", "audit.perturb.__main__", "audit.plan", "audit.reanalyze", "audit.command_line"),
 )  # fmt: skip
 RANK = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
 FILES = {
@@ -71,7 +69,7 @@ def test_the_shared_rooms_know_no_audit() -> None:
               "audit.resolve", "audit.records", "audit.summary")  # fmt: skip
     for module, path in FILES.items():
         if module.startswith(shared):
-            assert not [other for other in imports(path) if other.startswith("audit.sweep")], module
+            assert not [other for other in imports(path) if other.startswith(("audit.sweep", "audit.perturb"))], module
 
 
 LIGHT = [
@@ -83,6 +81,9 @@ LIGHT = [
     ["audit.sweep", "verdict.alpha=2"],
     ["audit.sweep", "model=scripted", "benchmark=mcq_file", "benchmark.path=nowhere.jsonl"],
     ["audit.plan", "model=scripted", "n=10"],
+    ["audit.perturb", "--help"],
+    ["audit.perturb", "model=scripted", "variants=nowhere"],
+    ["audit.perturb", "model=scripted", "plan=true", "n=10"],
 ]
 
 

@@ -1,4 +1,4 @@
-"""Rewording by rule: conf/variants/templates.yaml. No model, and few words change: most of it is too close."""
+"""Rewording by rule: conf/rewording/templates.yaml. No model, and few words change: most of it is too close."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from audit.variants.strategies.paraphrase import load_prompts
 from audit.variants.strategies.template import load_rules, template_candidates
 
 BY_ID = {q.id: q for q in QUESTIONS}
-TEMPLATES = load_prompts(load_group("variants", "prompts")).templates
+TEMPLATES = load_prompts(load_group("rewording", "prompts")).templates
 
 
 class ScriptedNli:
@@ -205,7 +205,7 @@ def test_context_is_never_reworded() -> None:
 
 
 def test_policy_of_a_benchmark() -> None:
-    conf = load_group("variants", "policy")
+    conf = load_group("rewording", "policy")
     assert (policy_for("gsm8k", conf).low, policy_for("gsm8k", conf).high) == (0.20, 0.50)
     assert (policy_for("truthfulqa_mc1", conf).low, policy_for("truthfulqa_mc1", conf).high) == (0.15, 0.30)
     assert policy_for("my_exam", conf) == Policy(0.15, 0.45)
@@ -259,7 +259,7 @@ def test_files_that_do_not_fit(rows: list[object], format_: dict[str, str], foun
 
 
 def test_templates() -> None:
-    rules = load_rules(load_group("variants", "templates"))
+    rules = load_rules(load_group("rewording", "templates"))
     asked = replace(CAPITAL, text="It is cold. What is the capital of France?")
     found = template_candidates(asked, Policy(), rules)
     assert [(c.number, c.source) for c in found] == [(1, "what_is_the"), (2, "pupil"), (3, "quiz")]

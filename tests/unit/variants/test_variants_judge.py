@@ -25,7 +25,7 @@ from audit.variants.strategies.paraphrase import (
 
 @pytest.fixture
 def prompts() -> Prompts:
-    return load_prompts(load_group("variants", "prompts"))
+    return load_prompts(load_group("rewording", "prompts"))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_seeds_keep_their_fields_apart() -> None:
 
 
 def test_prompts_are_checked() -> None:
-    conf = load_group("variants", "prompts")
+    conf = load_group("rewording", "prompts")
     with pytest.raises(ConfigError, match="need a template `judge`"):
         load_prompts({**conf, "templates": {"judge": conf["templates"]["judge"]}})
     with pytest.raises(ConfigError, match="Prompt 'judge' has the placeholders"):

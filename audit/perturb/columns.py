@@ -1,0 +1,18 @@
+"""The rows of the perturbation audit: its own columns beside the shared ones."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from audit.shards.schema import row_schema
+
+SCHEMA = row_schema(
+    "perturb",
+    1,
+    own=(
+        ("variant_id", pa.string(), "<question_id>#<number> in the library; null for the original, or where not asked"),
+        ("wording", pa.string(), "the question in the words that were asked; hostile text where a model wrote them"),
+        ("distance", pa.float64(), "cosine distance from the original, of the library, 0-2; null for the original"),
+        ("asked", pa.bool_(), "false: the library has no such variant of the question, so nothing was sent or scored"),
+    ),
+)  # fmt: skip

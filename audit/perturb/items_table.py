@@ -1,0 +1,172 @@
+"""Item by item, for the page and as csv: the original and its variants side by side, the most conspicuous first."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit.perturb.columns import SCHEMA
+from audit.perturb.design import Arm
+from audit.perturb.record import PerturbCell
+from audit.perturb.result import PerturbResult
+from audit.shards.read import iter_columns
+from audit.statistics.wording_drop import item_means
+
+MAX_ITEMS_ON_PAGE = 400  # over all judged models; items.csv has every item
+_COLUMNS = (
+    "model", "benchmark", "question_id", "arm", "variant", "replicate", "question", "options", "wording", "distance",
+    "asked", "answer", "gold", "correct", "parsed", "response", "error",
+)  # fmt: skip
+
+Segments = list[tuple[str, bool]]  # text, and whether the original lacks it
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One wording as the page shows it. said: the answer in words; state: correct, wrong, none (no answer), absent."""
+
+    label: str
+    segments: Segments
+    distance: float | None
+    state: str
+    said: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of one judged model. marks: what a filter of the page can ask for. drop: 0-1."""
+
+    model: str
+    benchmark: str
+    question_id: str
+    options: tuple[str, ...]
+    gold: int
+    drop: float | None
+    pvalue: float | None
+    flagged: bool
+    marks: tuple[str, ...]
+    wordings: tuple[Shown, ...]
+
+
+def word_diff(original: str, other: str) -> Segments:
+    """The words of `other`, with those marked that the original does not have there.
+
+    >>> word_diff("What is the capital?", "What city is the capital?")
+    [('What ', False), ('city ', True), ('is the capital?', False)]
+    """
+    a, b = original.split(), other.split()
+    segments: Segments = []
+    for tag, _, _, start, end in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        if start < end:
+            text = " ".join(b[start:end]) + (" " if end < len(b) else "")
+            segments.append((text, tag != "equal"))
+    return segments
+
+
+def top_items(
+    run_dir: Path, cells: Sequence[PerturbCell], results: Sequence[PerturbResult], limit: int = MAX_ITEMS_ON_PAGE
+) -> list[Item]:
+    """The first items of each judged model's ranked list, as many of each model as fit into `limit`."""
+    wanted: dict[tuple[str, str], list[int]] = {}
+    for cell, result in zip(cells, results, strict=True):
+        order = result.evidence.items.order.tolist() if result.evidence else list(range(cell.n))
+        wanted[result.model, result.benchmark] = order[: max(1, limit // max(1, len(cells)))]
+    rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for cell, result in zip(cells, results, strict=True):
+        ids = [cell.question_ids[i] for i in wanted[result.model, result.benchmark]]
+        for row in _rows(run_dir, result.model, result.benchmark, ids):
+            rows.setdefault((row["model"], row["benchmark"], row["question_id"]), []).append(row)
+    found = []
+    for cell, result in zip(cells, results, strict=True):
+        for i in wanted[result.model, result.benchmark]:
+            key = (result.model, result.benchmark, cell.question_ids[i])
+            if key in rows:
+                found.append(_item(key, rows[key], result, i))
+    return found
+
+
+def _rows(run_dir: Path, model: str, benchmark: str, ids: Sequence[str]) -> list[dict[str, Any]]:
+    values = pa.array(sorted(ids), pa.string())
+    found = []
+    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=1 << 14):
+        keep = pc.and_(pc.equal(batch.column("model"), model), pc.equal(batch.column("benchmark"), benchmark))
+        found += batch.filter(pc.and_(keep, pc.is_in(batch.column("question_id"), value_set=values))).to_pylist()
+    return found
+
+
+def _item(key: tuple[str, str, str], rows: list[dict[str, Any]], result: PerturbResult, i: int) -> Item:
+    rows = sorted(rows, key=lambda row: (row["variant"], row["replicate"]))
+    first = rows[0]
+    shown = tuple(_shown(row, first["question"]) for row in rows)
+    states = {one.state for one in shown}
+    items = result.evidence.items if result.evidence else None
+    flagged = bool(items.flagged[i]) if items else False
+    drop = _number(items.drop[i]) if items else None
+    marks = [name for name, there in (
+        ("flagged", flagged), ("falls", drop is not None and drop > 0), ("rises", drop is not None and drop < 0),
+        ("same", drop == 0), ("none", "none" in states), ("absent", "absent" in states),
+    ) if there]  # fmt: skip
+    marks += [f"gate-{g.name}" for g in result.gates if key[2] in g.items]
+    return Item(
+        model=key[0],
+        benchmark=key[1],
+        question_id=key[2],
+        options=tuple(first["options"]),
+        gold=int(first["gold"]),
+        drop=drop,
+        pvalue=_number(items.pvalues[i]) if items else None,
+        flagged=flagged,
+        marks=tuple(marks),
+        wordings=shown,
+    )
+
+
+def _shown(row: dict[str, Any], original: str) -> Shown:
+    if row["arm"] == Arm.ORIGINAL:
+        label, segments = "original", [(row["wording"], False)]
+        label += f", run {row['replicate'] + 1}" if row["replicate"] else ""
+    else:
+        label, segments = f"variant {row['variant']}", word_diff(original, row["wording"])
+    if not row["asked"]:
+        return Shown(label, [], None, "absent", "not in the library: not asked")
+    if row["error"] is not None:
+        return Shown(label, segments, row["distance"], "none", f"failed: {row['error']}")
+    if not row["parsed"]:
+        return Shown(label, segments, row["distance"], "none", f"unreadable: {row['response']}")
+    state = "correct" if row["correct"] else "wrong"
+    return Shown(label, segments, row["distance"], state, str(row["options"][row["answer"]]))
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) -> str:
+    """Every item of every judged model, the most conspicuous first. Shares 0-1; empty: not computed."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        ["model", "benchmark", "question_id", "original", "variants", "drop", "drop_beyond_references", "p",
+         "p_adjusted", "flagged"]
+    )  # fmt: skip
+    for cell, result in zip(cells, results, strict=True):
+        if result.evidence is None:
+            continue
+        items = result.evidence.items
+        o, v = item_means(*cell.tested.pair)
+        for i in items.order.tolist():
+            numbers = (o[i], v[i], items.drop[i], items.beyond[i], items.pvalues[i], items.adjusted[i])
+            writer.writerow(
+                [result.model, result.benchmark, cell.question_ids[i]]
+                + ["" if np.isnan(x) else f"{x:.6g}" for x in numbers] + [int(items.flagged[i])]
+            )  # fmt: skip
+    return out.getvalue()

@@ -1,0 +1,76 @@
+"""What a run would do, and whether it could find anything: calls, tokens, the detectable drop, the article's table."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from audit.config import reading_of
+from audit.perturb.config import PerturbConfig, judged, reference_dirs
+from audit.perturb.design import Arm
+from audit.perturb.present import reworded
+from audit.perturb.resolve import PerturbRun
+from audit.perturb.thresholds import PerturbThresholds
+from audit.prompting.prompts import direct_prompt
+from audit.records import Reading
+from audit.statistics.wording_design import detectable_drop, volume_table
+
+CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
+PLANNED_FLIPS = 0.20  # chance that two wordings of an item disagree; the article's own example of a clean model
+_SHOWN_QUESTIONS = 50
+
+
+def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
+    """The plan in lines that a person reads. Tokens are before prefix caching; calls leave out missing variants."""
+    resolved, library, selection = run.resolved, run.library, run.selection
+    (sample,) = resolved.samples
+    thresholds = PerturbThresholds.from_mapping(config.verdict)
+    n = sample.sample.n
+    variants = sum(len(selection.variants[id_]) for id_ in sample.sample.ids)
+    calls = n * config.original_replicates + variants
+    references = len(config.model) - len(judged(config)) + len(reference_dirs(config))
+    review = library.header.review
+    # The margin is largest for a model that has everything right: what is printed holds for any.
+    margin = (review.upper_95 if review else 0.0) * (1 - sample.sample.chance)
+    lines = [
+        f"run directory  {resolved.path}{'  (exists: it would be resumed)' if resolved.path.exists() else ''}",
+        f"library        {library.header.name} {library.sha256[:12]}: {selection.sentence}",
+        *(f"{name}: cannot run: {why}" for name, why in resolved.failed.items()),
+    ]
+    for name, model in config.model.items():
+        reading = reading_of(config, model)
+        chars = 0
+        some = list(islice(sample.questions(), _SHOWN_QUESTIONS))
+        for q in some:
+            asked = [q] * config.original_replicates
+            asked += [reworded(library, q, v) for v in selection.variants[q.id]]
+            chars += sum(len(direct_prompt(resolved.protocols[name], one, reading)) for one in asked)
+        role = "judged" if name in judged(config) else "reference"
+        generated = calls * model.worker.max_tokens if reading == Reading.LETTER else 0
+        originals, tokens = n * config.original_replicates, int(chars / len(some) * n / CHARS_PER_TOKEN)
+        lines += [
+            f"{name} ({role}) on {sample.benchmark.name}",
+            f"  questions          {n:>12,}",
+            f"  calls              {calls:>12,}  {originals:,} {Arm.ORIGINAL}, {variants:,} {Arm.VARIANT}",
+            f"  prompt tokens      {tokens:>12,}  estimated, before prefix caching",
+            f"  generated tokens   {generated:>12,}  at most",
+        ]
+    alpha, power = thresholds.alpha, thresholds.power
+    seen = detectable_drop(n, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=alpha, power=power)
+    basis = f"power {thresholds.power:.0%}, two wordings of an item disagree in {PLANNED_FLIPS:.0%} of cases"
+    lines.append(f"detectable drop      {100 * seen:>11.1f}%  points of accuracy ({basis})")
+    if review is None:
+        lines.append(
+            "  Nobody has read a sample of the variants (audit.variants review): no drop counts as beyond reference."
+        )
+    if not references:
+        lines.append("  No references: a drop could not be told from variants that are harder for every model.")
+    if seen > thresholds.effect_of_interest:
+        lines.append(
+            f"  WARNING: this design cannot detect a drop of {100 * thresholds.effect_of_interest:.0f} points. A model "
+            "with one would be called underpowered, not clean: raise n, or num_variants."
+        )
+    lines.append("The article's table for this design, and what holds:")
+    for row in volume_table(n, PLANNED_FLIPS, references=references, margin=margin, alpha=alpha, power=power):
+        lines.append(f"  {row.relative_cost:>2}x  {row.calls:>9,} calls  it says: {row.article}")
+        lines.append(f"       holds: {row.valid}")
+    return lines

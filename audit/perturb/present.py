@@ -1,0 +1,61 @@
+"""What the model is asked under each wording: the direct prompt of the shared protocol. No router, one call a row.
+
+A question with fewer variants than asked for (short=keep) has rows for the missing ones: they say that nothing was
+asked, and are neither sent nor scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from audit.audits import Work
+from audit.prompting.prompts import direct_prompt
+from audit.records import Generation, Part, Presentation, Question
+from audit.variants.arrow import read_library
+from audit.variants.record import Library, Variant
+
+NOT_ASKED = "the library has no such variant of this question: nothing was asked"
+
+
+def present(work: Work, question: Question, part: Part, _: Sequence[Generation]) -> list[Presentation]:
+    """The question at each level of a part: 0 as published, j in the words of its j-th accepted variant.
+
+    work.own: the path of the run's library (text), which every stage process reads once.
+    """
+    library, accepted = _opened(str(work.own))
+    return [_present(work, question, library, accepted.get(question.id, ()), level) for level in part.levels]
+
+
+def reworded(library: Library, question: Question, variant: Variant) -> Question:
+    """The question in a variant's words. Its options stay as this run shows them, unless the library permutes them."""
+    if library.header.options == "permute":
+        return variant.reword(question)
+    return replace(question, text=variant.context + variant.text)
+
+
+def _present(work: Work, question: Question, library: Library, variants: Sequence[Variant], level: int) -> Presentation:
+    if level > len(variants):
+        own = {"variant_id": None, "wording": "", "distance": None, "asked": False}
+        return Presentation("", question.options, question.gold, own, NOT_ASKED)
+    variant = variants[level - 1] if level else None
+    asked = question if variant is None else reworded(library, question, variant)
+    return Presentation(
+        prompt=direct_prompt(work.protocol, asked, work.reading),
+        options=asked.options,
+        gold=asked.gold,
+        extras={
+            "variant_id": variant.id if variant else None,
+            "wording": asked.text,
+            "distance": variant.distance if variant else None,
+            "asked": True,
+        },
+    )
+
+
+@lru_cache(maxsize=2)
+def _opened(path: str) -> tuple[Library, Mapping[str, tuple[Variant, ...]]]:
+    library = read_library(Path(path))
+    return library, library.by_question()

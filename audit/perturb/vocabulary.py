@@ -1,0 +1,51 @@
+"""The words of the perturbation audit: one entry a verdict and one a gate, for page, gate and headline alike."""
+
+from __future__ import annotations
+
+from audit.perturb.result import PerturbVerdict
+from audit.verdict.vocabulary import CLEARED, FOUND, NOT_CLEARED, GateWord, VerdictWord
+
+# Worst first, as on the page.
+VERDICTS: dict[PerturbVerdict, VerdictWord] = {
+    PerturbVerdict.DROP_BEYOND_REFERENCE: VerdictWord(
+        "Drop beyond reference", "bad", "▲", "^", "#d55e00",
+        "The score falls by more than broken variants could make and by more than the reference models lose on the "
+        "same variants. Part of it may be memory of the published wording.",
+        FOUND,
+    ),
+    PerturbVerdict.BRITTLE_CAUSE_UNKNOWN: VerdictWord(
+        "Brittle, cause unknown", "odd", "▼", "v", "#cc79a7",
+        "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do variants that "
+        "are harder or broken: nothing here tells which.",
+        NOT_CLEARED,
+    ),
+    PerturbVerdict.WITHHELD: VerdictWord(
+        "Withheld", "warn", "✖", "X", "#e69f00",
+        "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
+        NOT_CLEARED,
+    ),
+    PerturbVerdict.UNDERPOWERED: VerdictWord(
+        "Underpowered", "mute", "✚", "P", "#626a73",
+        "Too few data to tell. This is neither a clean bill nor a suspicion: measure more.",
+        NOT_CLEARED,
+    ),
+    PerturbVerdict.NO_DROP_DETECTED: VerdictWord(
+        "No drop detected", "good", "●", "o", "#009e73",
+        "Rewording did not lower the score by more than the design could tell apart from nothing. Answers that were "
+        "learnt as facts survive rewording and are not excluded.",
+        CLEARED,
+    ),
+}  # fmt: skip
+
+GATES: dict[str, GateWord] = {
+    "parseability": GateWord("Readable answers", "too many answers could not be read"),
+    "above_chance": GateWord("Score above guessing", "the model is not clearly better than guessing"),
+    "order_of_items": GateWord(
+        "Same items in every wording", "the items do not match between the original wordings and the variants"
+    ),
+    "noise_floor": GateWord("Repeated runs agree", "repeated runs of the same prompt differ by more than chance"),
+    "exact_values": GateWord("Plausible values", "some figures are suspiciously exact"),
+    "variants_reached_model": GateWord("Variants reach the model", "the variants did not reach the model"),
+    "broken_share": GateWord("Few broken variants", "too many variants may have lost their answer"),
+    "enough_data": GateWord("Enough data", "there are too few data"),
+}

@@ -1,0 +1,174 @@
+"""The perturbation audit as a user runs it: a real Ray, the scripted engine, the shipped library, shards on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from pipeline_helpers import rows_of
+
+from audit.config import CONF_DIR
+from audit.gate import main as gate
+from audit.perturb.__main__ import run_config
+from audit.perturb.config import register
+from audit.perturb.vocabulary import VERDICTS
+from audit.report.__main__ import main as rebuild
+from audit.shards.manifest import Manifest
+from audit.variants.arrow import write_library
+from audit.variants.record import Library, State
+from audit.variants.store import find_library
+
+KEY = ("model", "question_id", "arm", "variant", "replicate")
+ASKED = ("n=25", "store.rows_per_shard=20", "references=[peer]")
+PEER = "name: peer\nengine: scripted\nscripted: {accuracy: {original: 0.8, variant: 0.78}}\n"
+
+
+@dataclass
+class Finished:
+    code: int
+    out: str
+    run_dir: Path
+
+
+def perturb(run_dir: Path, conf: Path, *overrides: str, model: str = "[scripted,peer]") -> Finished:
+    """The command, in this process; `conf` holds the model `peer`."""
+    register()
+    out = io.StringIO()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+        words = [f"hydra.searchpath=[file://{conf}]", f"model={model}", f"run_dir={run_dir}", "progress=false"]
+        cfg = compose("perturb", [*words, *overrides])
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = run_config(cfg)
+    return Finished(code, out.getvalue(), run_dir)
+
+
+@pytest.fixture(scope="module")
+def conf(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("conf")
+    (folder / "model").mkdir()
+    (folder / "model" / "peer.yaml").write_text(f"# @package model.peer\n{PEER}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(driver, conf, tmp_path_factory) -> Finished:
+    """A finished run of one judged model and one reference. To be read only."""
+    done = perturb(tmp_path_factory.mktemp("perturb") / "run", conf, *ASKED, "seed=7", "verdict.alpha=0.01")
+    assert done.code == 0, done.out
+    return done
+
+
+def by_key(run_dir: Path) -> dict[tuple, dict]:
+    rows = rows_of(run_dir)
+    found = {tuple(row[name] for name in KEY): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def test_every_wording_is_asked_once_of_one_engine(finished):
+    rows = by_key(finished.run_dir)
+    assert len(rows) == 2 * 25 * 5  # two models; two runs of the original and three variants
+    library = find_library("elementary").by_question()
+    for row in rows.values():
+        assert row["wording"] in row["prompt"] and row["asked"] and row["error"] is None
+        if row["arm"] == "original":
+            assert row["wording"] == row["question"] and row["distance"] is None
+        else:
+            variant = library[row["question_id"]][row["variant"] - 1]
+            assert (row["variant_id"], row["wording"]) == (variant.id, variant.text)
+            assert row["distance"] == variant.distance and row["question"] not in row["prompt"]
+    for model in ("scripted", "peer"):
+        for question in {key[1] for key in rows}:
+            own = [row for key, row in rows.items() if key[:2] == (model, question)]
+            assert len({row["engine_id"] for row in own}) == 1
+            assert len({row["request_sha256"] for row in own}) == 4  # the original's replicates differ in seeds only
+
+
+def test_the_verdict_judges_the_tested_model_beside_its_reference(finished):
+    verdict = json.loads((finished.run_dir / "report" / "verdict.json").read_text())
+    assert (verdict["schema"], verdict["audit"], verdict["seed"]) == ("perturb verdict", "perturb", 7)
+    assert verdict["thresholds"]["alpha"] == 0.01
+    assert verdict["library"]["sha256"] == find_library("elementary").sha256
+    (cell,) = verdict["cells"]
+    assert (cell["model"], cell["references"], cell["not_asked"]) == ("scripted", ["peer"], 0)
+    assert cell["requests"] == {"compared": 75, "same_as_original": 0, "repeated": 0, "items": []}
+    codes = {verdict.value: word.exit_code for verdict, word in VERDICTS.items()}
+    assert gate([str(finished.run_dir)]) == codes[cell["verdict"]]
+    page = (finished.run_dir / "report" / "report.html").read_text()
+    assert page.count("<li data-marks=") == 25 and "On clean models" in page and "not run" in page
+
+
+def test_a_rebuilt_report_judges_as_the_run_did(finished, tmp_path):
+    before = (finished.run_dir / "report" / "verdict.json").read_bytes()
+    run_dir = tmp_path / "run"
+    shutil.copytree(finished.run_dir, run_dir)
+    shutil.rmtree(run_dir / "report")
+    assert rebuild([str(run_dir)]) == 0
+    assert (run_dir / "report" / "verdict.json").read_bytes() == before
+    (run_dir / "variants.arrow").unlink()
+    assert rebuild([str(run_dir)]) == 1
+
+
+def test_what_is_lost_is_run_again_and_nothing_else(finished, conf, tmp_path):
+    run_dir = tmp_path / "run"
+    shutil.copytree(finished.run_dir, run_dir)
+    before = {key: row["answer"] for key, row in by_key(run_dir).items()}
+    first, *kept = sorted((run_dir / "shards").iterdir())
+    stamps = {path: path.stat().st_mtime_ns for path in kept}
+    first.unlink()
+    assert gate([str(run_dir)]) == 1  # the verdict is not of these shards
+    done = perturb(run_dir, conf, *ASKED, "seed=7", "verdict.alpha=0.01", "gate=true")
+    assert done.code in (0, 3, 4), done.out
+    assert {path: path.stat().st_mtime_ns for path in kept} == stamps
+    assert {key: row["answer"] for key, row in by_key(run_dir).items()} == before
+    assert Manifest.load(run_dir).attempts == 2
+
+
+@pytest.fixture
+def thin(tmp_path) -> Callable[[], Path]:
+    """The shipped library with one accepted variant for half of its questions."""
+
+    def write() -> Path:
+        library = find_library("elementary")
+        short = sorted({v.question_id for v in library.variants})[::2]
+        variants = [
+            replace(v, state=State.TOO_FAR) if v.question_id in short and v.number > 1 else v for v in library.variants
+        ]
+        return write_library(Library(library.header, tuple(variants)), tmp_path / "thin" / "variants.arrow")
+
+    return write
+
+
+def test_missing_variants_are_counted_and_neither_sent_nor_scored(driver, conf, thin, tmp_path):
+    done = perturb(tmp_path / "run", conf, "n=20", f"variants={thin()}", model="scripted")
+    assert done.code == 0, done.out
+    rows = by_key(tmp_path / "run")
+    missing = [row for row in rows.values() if not row["asked"]]
+    assert len(rows) == 100 and missing
+    for row in missing:
+        assert row["variant"] > 1 and row["correct"] is None and not row["parsed"]
+        assert row["request_sha256"] is None and row["prompt_tokens"] == 0
+    (cell,) = json.loads((tmp_path / "run" / "report" / "verdict.json").read_text())["cells"]
+    assert cell["not_asked"] == len(missing)
+    parseability = next(g for g in cell["gates"] if g["name"] == "parseability")
+    assert parseability["number"] == 1.0  # what was not asked is not unread
+
+
+def test_another_library_is_refused_in_the_same_directory(finished, conf, thin):
+    done = perturb(finished.run_dir, conf, *ASKED, "seed=7", f"variants={thin()}")
+    assert done.code == 1
+    assert "another configuration" in done.out and "variants: " in done.out
+
+
+def test_an_earlier_run_serves_as_reference(finished, driver, conf, tmp_path):
+    done = perturb(tmp_path / "run", conf, "n=20", "seed=7", f"references=[{finished.run_dir}]", model="scripted")
+    assert done.code == 0, done.out
+    (cell,) = json.loads((tmp_path / "run" / "report" / "verdict.json").read_text())["cells"]
+    assert cell["references"] == ["peer"]  # of the run's two models, the other one

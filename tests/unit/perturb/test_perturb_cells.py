@@ -1,0 +1,84 @@
+"""Requests compared by their hashes, word differences, bins of distance, and the words of every verdict."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from perturb_cells import cell
+
+from audit.gate import exit_code
+from audit.perturb.analyse import analyse
+from audit.perturb.cells import count_requests
+from audit.perturb.figures import distance_bins
+from audit.perturb.items_table import items_csv, word_diff
+from audit.perturb.record import RequestCounts
+from audit.perturb.result import PerturbVerdict
+from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.verdict import RunVerdict
+from audit.perturb.vocabulary import VERDICTS
+from audit.records import CellRows
+
+
+def test_a_variant_that_did_not_change_the_request_is_counted_once():
+    original = {"a": {"x"}, "b": {"y"}, "c": {"z"}}
+    variants = {"a": [(2, "p"), (1, "x")], "b": [(1, "q"), (2, "q"), (3, "r")], "d": [(1, "x")]}
+    # a#1 is the original's; b#2 repeats b#1; d has no original to compare with
+    assert count_requests(original, variants) == RequestCounts(5, 1, 1, ("a", "b"))
+
+
+def test_new_words_are_marked_and_the_text_is_whole():
+    segments = word_diff("What is the capital?", "What city is the capital?")
+    assert segments == [("What ", False), ("city ", True), ("is the capital?", False)]
+    assert "".join(text for text, _ in word_diff("a b c", "c d  e")) == "c d e"
+
+
+def test_bins_of_distance_hold_equally_many_answers():
+    distance = np.array([0.3, 0.1, 0.2, 0.5, 0.4, np.nan, 0.6])
+    correct = np.array([1, 1, 0, 0, 1, 1, np.nan])  # the last two are left out
+    bins = distance_bins(distance, correct)
+    assert [(b.low, b.high, b.n, b.accuracy) for b in bins] == [
+        (0.1, 0.1, 1, 1.0), (0.2, 0.2, 1, 0.0), (0.3, 0.3, 1, 1.0), (0.4, 0.4, 1, 1.0), (0.5, 0.5, 1, 0.0),
+    ]  # fmt: skip
+    assert distance_bins(np.array([]), np.array([])) == []
+
+
+def judged(found: int = 10, expected: int = 10) -> RunVerdict:
+    one = cell(n=200, references=0)
+    thresholds = PerturbThresholds()
+    results = analyse([one], thresholds, seed=1, n_resamples=200, n_draws=50)
+    rows = (CellRows("m", "b", found, expected),)
+    return RunVerdict(1, 200, thresholds.to_dict(), {}, ({"models": []},), rows, (one,), results)
+
+
+def test_the_verdict_is_plain_and_the_same_to_the_byte():
+    first, again = judged().to_json(), judged().to_json()
+    assert first == again and "NaN" not in first
+    (one,) = judged().to_dict()["cells"]
+    assert one["verdict"] in {v.value for v in PerturbVerdict}
+    assert set(one["evidence"]["items"]) == {
+        "method", "smallest_p", "can_flag", "affected", "flagged", "most_conspicuous",
+    }  # fmt: skip
+
+
+def test_a_verdict_over_a_part_says_so_and_is_no_verdict_for_the_gate():
+    verdict = judged(found=7).to_dict()
+    assert verdict["cells"][0]["headline"].startswith("Incomplete, 7 of 10 answers: ")
+    assert exit_code(verdict) == 1
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"),
+    [
+        ("no_drop_detected", 0), ("drop_beyond_reference", 3), ("withheld", 4), ("brittle_cause_unknown", 4),
+        ("underpowered", 4),
+    ],
+)  # fmt: skip
+def test_each_verdict_has_its_exit_code(verdict, code):
+    assert exit_code({"cells": [{"verdict": verdict}], "rows": []}) == code
+    assert PerturbVerdict(verdict) in VERDICTS
+
+
+def test_the_table_of_items_has_every_item_once():
+    verdict = judged()
+    lines = items_csv(verdict.cells, verdict.results).splitlines()
+    assert len(lines) == 201 and len({line.split(",")[2] for line in lines[1:]}) == 200

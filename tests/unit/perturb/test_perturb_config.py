@@ -1,0 +1,141 @@
+"""What the run of the perturbation audit refuses before an engine loads, and its design."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from audit.config import CONF_DIR, load_group
+from audit.errors import ConfigError, LibraryError
+from audit.perturb.config import PerturbConfig, from_hydra, judged, register
+from audit.perturb.design import make_design
+from audit.perturb.plan import describe
+from audit.perturb.resolve import resolve_perturb
+from audit.perturb.thresholds import PerturbThresholds
+from audit.records import Setting
+from audit.shards.manifest import Manifest
+from audit.variants.arrow import write_library
+from audit.variants.record import Library, State
+from audit.variants.store import find_library
+
+
+def configured(*overrides: str) -> PerturbConfig:
+    register()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+        return from_hydra(compose("perturb", ["model=scripted", "n=10", *overrides]))
+
+
+def thinned(keep: int, path: Path, every: int = 1) -> Path:
+    """The shipped library with `keep` accepted variants for every `every`-th question, all for the others."""
+    library = find_library("elementary")
+    ids = sorted({v.question_id for v in library.variants})[::every]
+    variants = [
+        v if v.number <= keep or v.question_id not in ids else replace(v, state=State.TOO_FAR) for v in library.variants
+    ]
+    return write_library(Library(library.header, tuple(variants)), path)
+
+
+def test_the_design_is_the_originals_and_the_variants():
+    design = make_design(2, 3)
+    assert design.settings == (
+        Setting("original", 0, 0), Setting("original", 0, 1), Setting("original", 0, 2),
+        Setting("variant", 1, 0), Setting("variant", 2, 0),
+    )  # fmt: skip
+    assert all(len(part.levels) == 1 for part in design.parts)  # each is run again alone
+
+
+@pytest.mark.parametrize(
+    ("override", "what"),
+    [
+        ("num_variants=0", "num_variants: 0"),
+        ("original_replicates=0", "original_replicates: 0"),
+        ("short=never", "short"),
+        ("references=[nobody]", "nobody"),
+        ("references=[scripted]", "none is judged"),
+        ("control_benchmark=arc_easy", "belongs to the sweep"),
+        ("+verdict.alpa=0.1", "alpa"),
+        ("verdict.alpha=2", "0 < alpha < 1"),
+    ],
+)
+def test_what_the_configuration_alone_tells_is_refused(override, what):
+    with pytest.raises(ConfigError, match=what):
+        configured(override)
+
+
+def test_references_are_run_too_and_not_judged():
+    config = configured("references=[smollm2_135m]")
+    assert list(config.model) == ["scripted", "smollm2_135m"] and judged(config) == ["scripted"]
+
+
+def test_an_unknown_library_is_named_beside_those_that_are_there():
+    with pytest.raises(LibraryError, match=r"nowhere.*elementary"):
+        resolve_perturb(configured("variants=nowhere"))
+
+
+def test_a_library_that_is_not_what_its_hash_says_is_refused(tmp_path):
+    path = thinned(3, tmp_path / "variants.arrow")
+    path.write_bytes(path.read_bytes().replace(b'"licence": "Apache-2.0"', b'"licence": "Apache-9.0"'))
+    with pytest.raises(LibraryError):
+        resolve_perturb(configured(f"variants={path}"))
+
+
+def test_a_library_of_another_benchmark_is_refused(tmp_path):
+    exam = tmp_path / "exam.jsonl"
+    exam.write_text('{"question": "1 + 1 = ?", "choices": ["2", "3"], "answer": 0}\n')
+    with pytest.raises(LibraryError, match="rewords elementary, not my_exam"):
+        resolve_perturb(
+            configured("benchmark=mcq_file", f"benchmark.path={exam}", "benchmark.name=my_exam", "variants=elementary")
+        )
+
+
+def test_more_variants_than_any_question_has_are_refused():
+    with pytest.raises(ConfigError, match="num_variants=3 or less"):
+        resolve_perturb(configured("num_variants=4"))
+
+
+def test_questions_with_fewer_variants_are_kept_or_dropped_as_asked(tmp_path):
+    path = thinned(1, tmp_path / "variants.arrow", every=2)  # 104 of 208 questions have one variant
+    kept = resolve_perturb(configured(f"variants={path}", "n=all"))
+    dropped = resolve_perturb(configured(f"variants={path}", "n=all", "short=drop"))
+    assert [run.resolved.samples[0].sample.n for run in (kept, dropped)] == [208, 104]
+    assert kept.resolved.identity != dropped.resolved.identity
+
+
+def test_the_library_is_in_the_fingerprint_by_its_hash_however_it_was_named(tmp_path):
+    sha = find_library("elementary").sha256
+    other = thinned(3, tmp_path / "a" / "variants.arrow")
+    by_name, by_hash, by_path = (
+        resolve_perturb(configured(f"variants={v}")).resolved for v in ("elementary", sha[:12], other)
+    )
+    assert by_name.identity == by_hash.identity == by_path.identity  # the same rows have the same hash
+    assert by_name.plain["variants"] == sha
+    thin = resolve_perturb(configured(f"variants={thinned(2, tmp_path / 'b' / 'variants.arrow')}", "num_variants=2"))
+    same = resolve_perturb(configured("variants=elementary", "num_variants=2"))
+    assert thin.resolved.identity != same.resolved.identity
+
+
+def test_a_reference_run_of_another_library_is_refused(tmp_path):
+    Manifest("f", {"variants": "0" * 64}, audit="perturb", benchmark={"elementary": {}}, status="finished").save(
+        tmp_path
+    )
+    with pytest.raises(ConfigError, match="asked the variants of library 000000000000"):
+        resolve_perturb(configured(f"references=[{tmp_path}]"))
+    Manifest("f", {}, audit="sweep").save(tmp_path)
+    with pytest.raises(ConfigError, match="expected perturb"):
+        resolve_perturb(configured(f"references=[{tmp_path}]"))
+
+
+def test_the_plan_counts_calls_and_what_could_be_found():
+    config = configured("n=100", "plan=true")
+    text = "\n".join(describe(resolve_perturb(config), config))
+    assert "500  200 original, 300 variant" in text
+    # (1.645 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) / 100) = 9.08 points
+    assert "9.1%" in text
+    assert text.count("it says:") == 4 and "No references" in text
+
+
+def test_the_thresholds_of_the_file_are_the_defaults():
+    assert PerturbThresholds.from_mapping(load_group("verdict", "perturb")) == PerturbThresholds()

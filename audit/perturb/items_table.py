@@ -24,7 +24,7 @@ from audit.statistics.wording_drop import item_means
 MAX_ITEMS_ON_PAGE = 400  # over all judged models; items.csv has every item
 _COLUMNS = (
     "model", "benchmark", "question_id", "arm", "variant", "replicate", "question", "options", "wording", "distance",
-    "asked", "answer", "gold", "correct", "parsed", "response", "error",
+    "asked", "answer", "answer_number", "gold", "target", "correct", "parsed", "response", "error",
 )  # fmt: skip
 
 Segments = list[tuple[str, bool]]  # text, and whether the original lacks it
@@ -120,8 +120,9 @@ def _item(key: tuple[str, str, str], rows: list[dict[str, Any]], result: Perturb
         model=key[0],
         benchmark=key[1],
         question_id=key[2],
-        options=tuple(first["options"]),
-        gold=int(first["gold"]),
+        # A number has no options: the right one stands in their place.
+        options=tuple(first["options"]) or (f"{first['target']:g}",),
+        gold=max(int(first["gold"]), 0),
         drop=drop,
         pvalue=_number(items.pvalues[i]) if items else None,
         flagged=flagged,
@@ -143,7 +144,8 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
     if not row["parsed"]:
         return Shown(label, segments, row["distance"], "none", f"unreadable: {row['response']}")
     state = "correct" if row["correct"] else "wrong"
-    return Shown(label, segments, row["distance"], state, str(row["options"][row["answer"]]))
+    answer = f"{row['answer_number']:g}" if row["answer"] is None else str(row["options"][row["answer"]])
+    return Shown(label, segments, row["distance"], state, answer)
 
 
 def _number(value: float) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from audit.config import reading_of
+from audit.config import reading_of, sampling_of
 from audit.perturb.config import PerturbConfig, judged, reference_dirs
 from audit.perturb.design import Arm
 from audit.perturb.present import reworded
@@ -45,7 +45,8 @@ def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
             asked += [reworded(library, q, v) for v in selection.variants[q.id]]
             chars += sum(len(direct_prompt(resolved.protocols[name], one, reading)) for one in asked)
         role = "judged" if name in judged(config) else "reference"
-        generated = calls * model.worker.max_tokens if reading == Reading.LETTER else 0
+        written = reading in (Reading.LETTER, Reading.NUMBER)
+        generated = calls * sampling_of(reading, model).max_tokens if written else 0
         originals, tokens = n * config.original_replicates, int(chars / len(some) * n / CHARS_PER_TOKEN)
         lines += [
             f"{name} ({role}) on {sample.benchmark.name}",

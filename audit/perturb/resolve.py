@@ -38,11 +38,6 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     benchmark = open_benchmark(config.benchmark, seed=config.seed)
     questions = list(benchmark.iter_questions())
     check_library(library, benchmark.name, questions)
-    if any(q.target is not None for q in questions):
-        raise ConfigError(
-            f"{benchmark.name} is answered with numbers, and a run reads answers as options only. Expected a "
-            "multiple-choice benchmark, such as benchmark=mmlu."
-        )
     selection = select_variants(library, questions, config.num_variants, config.short)
     fullest = max(len(variants) for variants in selection.variants.values())
     if fullest < config.num_variants:

@@ -36,7 +36,7 @@ def models_of(config: VariantsConfig) -> Models:
     judge = None
     if config.judge is not None:
         model = config.model.get(config.judge) or load_model_config(config.judge)
-        templates = load_prompts(load_group("variants", "prompts")).templates
+        templates = load_prompts(load_group("rewording", "prompts")).templates
         judge = Judge(partial(ask_model, config, model, JUDGE), templates, _reference(model))
     if config.strategy != "paraphrase_llm":
         return Models(judge=judge)

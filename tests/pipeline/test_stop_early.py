@@ -12,7 +12,7 @@ from audit.verdict.analysis import analyse
 from audit.verdict.result import Verdict
 
 ASKED = ("r=1", "n=120", "stop=early", "stop_batch=20")
-REMEMBERS = "model.scripted.scripted.accuracy={direct: 0.4, forward_full: 0.4, noisy_rewrite: 0.8}"
+REMEMBERS = "model.scripted.scripted.accuracy={direct: 0.55, forward_full: 0.55, noisy_rewrite: 0.95}"
 COLUMNS = (
     "model", "benchmark", "draws", "reading", "question_id", "group", "n_options", "arm", "routers", "replicate",
     "correct", "parsed", "finish_reason", "error",

@@ -11,8 +11,8 @@ from audit.sweep.columns import SCHEMA
 from audit.verdict.analysis import analyse
 from audit.verdict.result import Verdict
 
-ASKED = ("r=1", "n=120", "stop=early", "stop_batch=20")
-REMEMBERS = "model.scripted.scripted.accuracy={direct: 0.55, forward_full: 0.55, noisy_rewrite: 0.95}"
+ASKED = ("r=1", "n=150", "stop=early", "stop_batch=30")
+REMEMBERS = "model.scripted.scripted.accuracy={direct: 0.65, forward_full: 0.65, noisy_rewrite: 0.95}"
 COLUMNS = (
     "model", "benchmark", "draws", "reading", "question_id", "group", "n_options", "arm", "routers", "replicate",
     "correct", "parsed", "finish_reason", "error",
@@ -24,7 +24,7 @@ def test_a_run_stops_where_its_verdict_is_there_and_is_complete(sweep):
     assert run.code == 0, run.out
     stop = Manifest.load(run.run_dir).stop
     n, looks = stop["asked"]["scripted"]["elementary"], stop["looks"]["scripted"]
-    assert 20 < n < 120 and n == 20 * looks  # several batches, and not all of them
+    assert 30 < n < 150 and n == 30 * looks  # several batches, and not all of them
     keys = keys_of(run.run_dir)
     assert len(keys) == len(set(keys)) == 3 * n
     (rows,) = cell_rows(run.run_dir, count_rows(run.run_dir, SCHEMA))
@@ -45,7 +45,7 @@ def test_a_run_stops_where_its_verdict_is_there_and_is_complete(sweep):
     assert [c.p for c in cell.contrasts if c.name == "clean_vs_direct"] == [None]
 
     # It is not extended as a run of a fixed number of questions, nor the other way round.
-    for changed in (("r=1", "n=120", REMEMBERS), (*ASKED, "n=150", REMEMBERS)):
+    for changed in (("r=1", "n=150", REMEMBERS), (*ASKED, "n=180", REMEMBERS)):
         refused = sweep(*changed, run_dir=run.run_dir)
         assert refused.code == 1 and "not extended after its answers were there to look at" in refused.out
 

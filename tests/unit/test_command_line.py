@@ -57,7 +57,8 @@ def test_several_jobs_are_refused_with_the_spelling_that_works(typed: list[str],
         ("benchmrk=arc_easy", "'benchmark'"),
         (
             "model.scripted.temperature=0.9",
-            "'model.scripted.router.temperature' or 'model.scripted.worker.temperature'",
+            "'model.scripted.router.temperature' or 'model.scripted.worker.temperature' or "
+            "'model.scripted.solver.temperature'",
         ),
     ],
 )

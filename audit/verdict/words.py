@@ -102,10 +102,11 @@ def run_variance(found: RunVariance) -> str:
             "is assumed to be zero."
         )
     used, estimate = (points(float(np.sqrt(v))) for v in (found.used, found.estimate))
+    how = "the estimate and one standard error" if found.used > found.estimate else "all that is plausible"
+    repeats = f"{found.df} comparison{'' if found.df == 1 else 's'} of repeated runs"
     return (
-        f"Whole runs may shift by a standard deviation of {used} beyond their questions: the estimate ({estimate}) and "
-        f"one standard error, from {found.df} "
-        f"comparison{'' if found.df == 1 else 's'} of repeated runs. Every test and interval has it in."
+        f"Whole runs may shift by a standard deviation of {used} beyond their questions ({how}; {repeats} estimate "
+        f"{estimate}). Every test and interval has it in."
     )
 
 

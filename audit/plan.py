@@ -38,15 +38,15 @@ def main() -> None:
 
 
 def _print_plan(config: SweepConfig) -> int:
-    from audit.calibrate_early import expected, load_table
     from audit.resolve import resolve_run
     from audit.sweep.audit import SWEEP
+    from audit.sweep.calibrate_early import expected, load_table
     from audit.sweep.plan import describe, early_lines, make_plan
-    from audit.verdict.thresholds import Thresholds
+    from audit.sweep.thresholds import SweepThresholds
 
     resolved = resolve_run(SWEEP, config)
     design = resolved.design
-    thresholds = Thresholds.from_mapping(config.verdict)
+    thresholds = SweepThresholds.from_mapping(config.verdict)
     panel = len(config.model) * len(resolved.samples)
     groups = {one.benchmark.name: len({q.group for q in one.questions()}) for one in resolved.samples}
     print(f"run directory  {resolved.path}{'  (exists: it would be resumed)' if resolved.path.exists() else ''}")

@@ -60,7 +60,7 @@ class Question:
 class Setting:
     """One condition under which every question is answered.
 
-    `arm` is how the question reaches the model, `level` how much of it (the sweep's number of routers, a variant's
+    `arm` is how the question reaches the model, `level` how much of it (how many messages are sent, a variant's
     index; 0 where there is none), `replicate` counts repetitions under other seeds.
     """
 

@@ -68,14 +68,17 @@ def perturb(config: PerturbConfig) -> int:
     if result.rows == 0:
         print(f"error: nothing was measured: every model failed\n{failed}", end="", file=sys.stderr)
         return 1
-    print_summary(result.run_dir, PERTURB)
+    from audit.perturb.rows import read_run
+
+    read = read_run(result.run_dir)
+    print_summary(read.outcomes.cells, PERTURB)
     code = 0
     if config.report:
         from audit.gate import print_verdict
         from audit.perturb.report import build_report
 
-        paths = build_report([result.run_dir], result.run_dir / "report")
-        code = print_verdict(result.run_dir)
+        paths = build_report([result.run_dir], result.run_dir / "report", read=read)
+        code = print_verdict(paths.content)
         print(f"report   {paths.html}")
     print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
     print(failed, end="", file=sys.stderr, flush=True)

@@ -6,11 +6,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from audit.audits import audit_of
+from audit.audits import audit_of, part_of
 from audit.errors import AuditError, ConfigError
 from audit.verdict.watermark import COMPLETE_IT
+
+if TYPE_CHECKING:
+    from audit.report.build import ReportPaths
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,15 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         audits = {audit_of(run_dir).name for run_dir in arguments.run_dirs}
         if len(audits) > 1:
             raise ConfigError(f"The runs are of several audits ({', '.join(sorted(audits))}). Report them one by one.")
-        if audits == {"perturb"}:
-            from audit.perturb import report as perturb
-
-            paths = perturb.build_report(arguments.run_dirs, out, seed=arguments.seed)
-        else:
-            options = analysis_options(arguments.run_dirs, asked)
-            from audit.report.build import build_report  # here: --help needs no matplotlib
-
-            paths = build_report(arguments.run_dirs, out, **options)
+        report = part_of(audits.pop(), "report")  # here: --help needs no matplotlib
+        paths: ReportPaths = report.report_runs(arguments.run_dirs, out, asked)
     except AuditError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -49,32 +45,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}. {COMPLETE_IT}")
     print(f"report   {paths.html}\nverdict  {paths.verdict}\ntables   {out / 'tables'}\nfigures  {out / 'figures'}")
     return 0
-
-
-def analysis_options(run_dirs: Sequence[Path], asked: dict[str, Any]) -> dict[str, Any]:
-    """seed, thresholds and control benchmark: as asked for, else as the runs' manifests say; no manifest, the defaults.
-
-    Raises ConfigError where the runs were judged differently: then no one verdict is theirs.
-    """
-    from audit.shards.manifest import MANIFEST, Manifest
-    from audit.verdict.thresholds import Thresholds
-
-    options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    found = [(d, Manifest.load(d).analysis) for d in run_dirs if (d / MANIFEST).exists()]
-    for name in ("seed", "thresholds", "control_benchmark"):
-        told = [(run_dir, analysis[name]) for run_dir, analysis in found if analysis.get(name) is not None]
-        if name in options or not told:
-            continue
-        if any(value != told[0][1] for _, value in told):
-            listed = "; ".join(f"{run_dir}: {value}" for run_dir, value in told)
-            way = "Start the runs again with the same verdict.* (nothing is computed twice)."
-            if name != "thresholds":
-                way = f"Say which: --{name.replace('_', '-')} {told[0][1]}."
-            raise ConfigError(f"The runs were judged with different {name}: {listed}. {way}")
-        options[name] = told[0][1]
-    if "thresholds" in options:
-        options["thresholds"] = Thresholds.from_mapping(options["thresholds"])
-    return options
 
 
 if __name__ == "__main__":

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from audit.errors import ConfigError, ShardError
 from audit.records import Design, Setting
-from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches
+from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches, pick
 from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error
 from audit.shards.keys import Digests, KeySet, digests_of_table
 from audit.shards.schema import RowSchema
@@ -225,11 +224,7 @@ def iter_columns(
     stored = list(dict.fromkeys("options" if name == N_OPTIONS else name for name in columns))
     for path in _files(run_dirs):
         for batch in iter_batches(path, schema, stored):
-            picked = [
-                pc.list_value_length(batch.column("options")) if name == N_OPTIONS else batch.column(name)
-                for name in columns
-            ]
-            whole = pa.RecordBatch.from_arrays(picked, names=list(columns))
+            whole = pick(batch, columns)
             for start in range(0, whole.num_rows, batch_size):
                 yield whole.slice(start, batch_size)
 

@@ -52,9 +52,9 @@ def sweep(config: SweepConfig) -> int:
     from audit.resolve import resolve_run
     from audit.runtime.progress import Display
     from audit.sweep.audit import SWEEP
-    from audit.verdict.thresholds import Thresholds
+    from audit.sweep.thresholds import SweepThresholds
 
-    thresholds = Thresholds.from_mapping(config.verdict)
+    thresholds = SweepThresholds.from_mapping(config.verdict)
     analysis = {
         "seed": config.seed,
         "thresholds": thresholds.to_dict(),
@@ -71,7 +71,7 @@ def sweep(config: SweepConfig) -> int:
 
         early = None
         if config.stop == "early":
-            from audit.verdict.early import settled
+            from audit.sweep.early import settled
 
             panel = len(config.model) * len(resolved.samples)
             early = EarlyStop(config.stop_batch, partial(settled, thresholds=thresholds, panel=panel))
@@ -80,11 +80,14 @@ def sweep(config: SweepConfig) -> int:
         print("error: nothing was measured: every model failed", file=sys.stderr)
         _print_failed(result.failed)
         return 1
-    print_summary(result.run_dir, SWEEP)
+    from audit.sweep.rows import read_run
+
+    read = read_run(result.run_dir)
+    print_summary(read.outcomes.cells, SWEEP)
     code = 0
     if config.report:
         from audit.gate import print_verdict
-        from audit.report.build import build_report
+        from audit.sweep.report import build_report
 
         paths = build_report(
             [result.run_dir],
@@ -92,8 +95,9 @@ def sweep(config: SweepConfig) -> int:
             seed=config.seed,
             thresholds=thresholds,
             control_benchmark=config.control_benchmark,
+            reads=[read],
         )
-        code = print_verdict(result.run_dir)
+        code = print_verdict(paths.content)
         print(f"report   {paths.html}")
     print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
     if result.failed:

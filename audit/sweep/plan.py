@@ -13,7 +13,7 @@ from audit.statistics.power import minimum_detectable_gain
 from audit.sweep.config import TEMPLATES, SweepConfig, worker_of
 from audit.sweep.design import Arm, Draws, missing_controls, n_messages
 from audit.sweep.present import router_prompt, worker_prompt
-from audit.verdict.thresholds import Thresholds
+from audit.sweep.thresholds import SweepThresholds
 
 CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
@@ -48,7 +48,7 @@ def make_plan(
     questions: list[Question],
     n: int,
     *,
-    thresholds: Thresholds,
+    thresholds: SweepThresholds,
     groups: int | None = None,
     panel: int = 1,
 ) -> Plan:
@@ -106,7 +106,7 @@ def early_lines(saving: list[str]) -> list[str]:
     return [head, *(f"    {line}" for line in saving)]
 
 
-def describe(plan: Plan, design: Design, thresholds: Thresholds) -> list[str]:
+def describe(plan: Plan, design: Design, thresholds: SweepThresholds) -> list[str]:
     """The plan in lines a person reads, the warning last."""
     saved = ""
     if design.kind == Draws.INDEPENDENT:
@@ -124,7 +124,7 @@ def describe(plan: Plan, design: Design, thresholds: Thresholds) -> list[str]:
     ]
 
 
-def _detectable(plan: Plan, thresholds: Thresholds) -> list[str]:
+def _detectable(plan: Plan, thresholds: SweepThresholds) -> list[str]:
     mde = plan.minimum_detectable_gain
     few = f"{plan.groups:,} groups" if plan.groups < plan.questions else f"n={plan.questions}"
     tests = _count(plan.router_counts, "router count") + (f" x {_count(plan.panel, 'cell')}" if plan.panel > 1 else "")

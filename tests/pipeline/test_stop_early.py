@@ -7,9 +7,9 @@ from pipeline_helpers import keys_of
 from audit.shards.complete import cell_rows, count_rows, largest_clusters
 from audit.shards.manifest import Manifest
 from audit.shards.read import read_columns
+from audit.sweep.analyse import analyse
 from audit.sweep.columns import SCHEMA
-from audit.verdict.analysis import analyse
-from audit.verdict.result import Verdict
+from audit.sweep.result import Verdict
 
 ASKED = ("r=1", "n=150", "stop=early", "stop_batch=30")
 REMEMBERS = "model.scripted.scripted.accuracy={direct: 0.65, forward_full: 0.65, noisy_rewrite: 0.95}"

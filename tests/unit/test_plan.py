@@ -14,9 +14,9 @@ from audit.records import Question
 from audit.statistics.power import mcnemar_power
 from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.plan import PLANNED_DISCORDANCE, Plan, describe, make_plan
-from audit.verdict.thresholds import Thresholds
+from audit.sweep.thresholds import SweepThresholds
 
-THRESHOLDS = Thresholds()
+THRESHOLDS = SweepThresholds()
 
 
 def planned(n: int, r: str = "1..9", **also: int) -> tuple[Plan, str]:

@@ -8,11 +8,11 @@ from perturb_cells import cell
 
 from audit.gate import exit_code
 from audit.perturb.analyse import analyse
-from audit.perturb.cells import count_requests
 from audit.perturb.figures import distance_bins
 from audit.perturb.items_table import items_csv, word_diff
 from audit.perturb.record import RequestCounts
 from audit.perturb.result import PerturbVerdict
+from audit.perturb.rows import count_requests
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.verdict import RunVerdict
 from audit.perturb.vocabulary import VERDICTS

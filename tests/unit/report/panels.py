@@ -16,12 +16,14 @@ from audit.shards.attempt import start_attempt
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.shards.write import write_shard
-from audit.statistics.paper import setting_rows
-from audit.statistics.values import sweep_of
 from audit.sweep.columns import SCHEMA, Outcome
-from audit.synthetic import Faults, synthetic_outcomes
+from audit.sweep.paper import setting_rows
+from audit.sweep.record import sweep_of
+from audit.sweep.report import drawn_questions, write_report
+from audit.sweep.rows import read_run, read_texts
+from audit.sweep.synthetic import Faults, synthetic_outcomes
+from audit.sweep.thresholds import SweepThresholds
 from audit.verdict import result as v
-from audit.verdict.thresholds import Thresholds
 
 HOSTILE = (
     '<script>window.__ran = 1</script><img src="x" onerror="window.__ran = 2">'
@@ -94,6 +96,14 @@ def manifest_of(folder: Path, asked: Sequence[Outcome], **also: Any) -> None:
     ).save(folder)
 
 
+def write(run: Path, out: Path, *, max_rows: int = 10**6, **options: Any) -> None:
+    """The page over a verdict for tests of the page alone."""
+    read = read_run(run)
+    cells = read.outcomes.cells
+    _, table = read_texts([read], drawn_questions(cells, 1, max_rows))
+    write_report([run], out, verdict_of([run], seed=1), cells, table, seed=1, **options)
+
+
 def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
     """A RunVerdict for tests of the page alone: every field filled, all six verdicts in turn. Not an analysis."""
     kinds = list(v.Verdict)
@@ -158,7 +168,7 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
         seed=seed,
         n_resamples=10_000,
         runs=({"fingerprint": "abc", "models": ["m"]},),
-        thresholds=Thresholds().to_dict(),
+        thresholds=SweepThresholds().to_dict(),
         cells=tuple(cells),
         paper={"model_summary": [], "router_summary": [], "cells": [asdict(row) for row in rows]},
         hypotheses=(v.Hypothesis("H1", 0.04, 0.02, "Some model gains under noise."),),

@@ -9,11 +9,12 @@ import numpy as np
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.run_variance import RunVariance
 from audit.statistics.values import replicates_of
+from audit.sweep.decide import Decision
 from audit.sweep.design import Arm
-from audit.verdict.decide import Decision
-from audit.verdict.evidence import Evidence
-from audit.verdict.result import Contrast, Verdict, points
-from audit.verdict.vocabulary import GATES
+from audit.sweep.evidence import Evidence
+from audit.sweep.result import Contrast, Verdict
+from audit.sweep.vocabulary import GATES
+from audit.verdict.result import points
 
 # What this instrument cannot see, in every headline that finds nothing: measured (docs/calibration.md).
 BLIND = "Memory that helps intact and damaged questions alike, such as an exam learnt by heart, would not be seen."

@@ -15,8 +15,8 @@ from audit.errors import DataError
 from audit.statistics.chance import CHANCE_STANDARD_ERRORS, ChanceResult, chance_check
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import benjamini_hochberg, holm
-from audit.statistics.paper import ModelSummary, RouterSummary, SettingRow, model_summary, router_summary, setting_row
 from audit.statistics.power import minimum_detectable_gain
+from audit.sweep.paper import ModelSummary, RouterSummary, SettingRow, model_summary, router_summary, setting_row
 
 ALPHA = 0.05
 

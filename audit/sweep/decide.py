@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from audit.statistics.multiplicity import holm
-from audit.verdict.evidence import Comparison, Evidence, Reading
-from audit.verdict.gates import failed
-from audit.verdict.result import Gate, Verdict, points
-from audit.verdict.thresholds import Thresholds
+from audit.sweep.compare import Comparison
+from audit.sweep.evidence import Evidence, Reading
+from audit.sweep.gates import failed
+from audit.sweep.result import Verdict
+from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.result import Gate, points
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def over_panel(evidence: Sequence[Evidence | None]) -> list[Corrected]:
 
 
 def decide(
-    evidence: Evidence, gates: Sequence[Gate], thresholds: Thresholds, corrected: Corrected | None = None
+    evidence: Evidence, gates: Sequence[Gate], thresholds: SweepThresholds, corrected: Corrected | None = None
 ) -> Decision:
     """The first that applies: withheld, excess or gain uncontrolled, explained by ensembling, brittle, underpowered, no
     excess.
@@ -201,7 +203,7 @@ def _gain(evidence: Evidence, gates: Sequence[Gate], routers: frozenset[int], le
 
 
 def _not_beyond_ensembling(
-    evidence: Evidence, thresholds: Thresholds, routers: frozenset[int], level: float
+    evidence: Evidence, thresholds: SweepThresholds, routers: frozenset[int], level: float
 ) -> Decision:
     """Noisy beats clean (and direct) but not as many routers that delete nothing: explained by these only on evidence.
 

@@ -14,10 +14,10 @@ from audit.statistics.chance import chance_check
 from audit.statistics.paired import CellOutcomes, FloatArray
 from audit.statistics.values import settings_values, to_values
 from audit.sweep.design import Arm, Draws
-from audit.verdict.gates.common import absent, label
+from audit.sweep.gates.common import absent, label
+from audit.sweep.texts import TextMeasures
+from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import MAX_ITEMS, Gate, Status
-from audit.verdict.texts import TextMeasures
-from audit.verdict.thresholds import Thresholds
 
 _ARM_WORDS: dict[str, str] = {
     Arm.DIRECT: "direct",
@@ -28,7 +28,7 @@ _MARGIN = 3.5  # standard errors by which agreement may fall short of what is ex
 _LIMIT_MIN = 1.5  # a lower limit would let one broken pairing in ten or more pass
 
 
-def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: Thresholds) -> Gate:
+def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
     """The same question must be the same question in every arm.
 
     Its stored text, options and gold must be one in all rows. And where right and wrong answers agree well within an
@@ -95,7 +95,7 @@ class _Agreement:
     limit: float
 
 
-def _agreements(cell: CellOutcomes, thresholds: Thresholds) -> list[_Agreement]:
+def _agreements(cell: CellOutcomes, thresholds: SweepThresholds) -> list[_Agreement]:
     """Every comparison that can speak.
 
     Settings of nested draws share messages within their arm and replicate, and agree for that reason alone: their
@@ -153,7 +153,7 @@ def _agreements(cell: CellOutcomes, thresholds: Thresholds) -> list[_Agreement]:
     return found
 
 
-def _speaks(values: FloatArray, cell: CellOutcomes, thresholds: Thresholds) -> bool:
+def _speaks(values: FloatArray, cell: CellOutcomes, thresholds: SweepThresholds) -> bool:
     """Whether a setting has enough answers, right and wrong ones, and is above chance."""
     there = ~np.isnan(values)
     answered = values[there]

@@ -1,13 +1,13 @@
-"""Everything together: columns of shards in, `RunVerdict` out. Pure: the caller reads shards and writes files.
+"""Everything together: paired outcomes in, `RunVerdict` out. Pure: the caller reads shards and writes files.
 
-columns -> pair_outcomes -> cells -> run variance over the panel -> evidence (measure) -> gates -> Holm over the panel
+cells -> run variance over the panel -> evidence (measure) -> gates -> Holm over the panel
         -> decide -> words
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,48 +15,31 @@ from typing import Any
 import numpy as np
 
 from audit.errors import DataError
-from audit.records import Setting
 from audit.statistics.chance import chance_level
-from audit.statistics.hypotheses import (
-    HypothesisResult,
-    h1_any_excess,
-    h2_heterogeneity,
-    h3_direction,
-    sensitivity_slope,
-)
 from audit.statistics.multiplicity import holm
-from audit.statistics.noise_floor import noise_floor
-from audit.statistics.paired import BoolArray, CellOutcomes, State, pair_outcomes
-from audit.statistics.paper import model_summary, router_summary, setting_rows
+from audit.statistics.paired import BoolArray, CellOutcomes, State
 from audit.statistics.permutation import can_reject
-from audit.statistics.run_variance import RunVariance, pooled_run_variance, run_contrasts
-from audit.statistics.values import Sweep, replicates_of, router_counts, sweep_of
-from audit.sweep.columns import Outcome
+from audit.statistics.run_variance import RunVariance, pooled_run_variance
+from audit.statistics.values import levels_of, replicates_of
+from audit.sweep import words
+from audit.sweep.calibrated import nearest
+from audit.sweep.compare import CONFIDENCE, Comparison
+from audit.sweep.contrast_rows import contrast_rows
+from audit.sweep.decide import Corrected, Decision, decide, over_panel
 from audit.sweep.design import Arm
-from audit.synthetic import outcome_columns
-from audit.verdict import words
-from audit.verdict.calibrated import nearest
-from audit.verdict.contrast_rows import contrast_rows
-from audit.verdict.decide import Corrected, Decision, decide, over_panel
-from audit.verdict.evidence import CONFIDENCE, Comparison, Evidence, measure
-from audit.verdict.gates import all_gates, failed, noise_floor_p
-from audit.verdict.gates.common import label
-from audit.verdict.result import (
-    Calibration,
-    CellVerdict,
-    Contrast,
-    Effect,
-    Gate,
-    Hypothesis,
-    NoiseFloor,
-    RunVerdict,
-    SelfTest,
-    Slope,
-    Verdict,
-)
-from audit.verdict.self_test import Answers, self_test
-from audit.verdict.texts import TextMeasures, TextRow, measure_texts
-from audit.verdict.thresholds import Thresholds
+from audit.sweep.evidence import Evidence, measure
+from audit.sweep.gates import all_gates, failed, noise_floor_p
+from audit.sweep.gates.common import label
+from audit.sweep.hypotheses import HypothesisResult, h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope
+from audit.sweep.paper import model_summary, router_summary, setting_rows
+from audit.sweep.record import Sweep, sweep_of
+from audit.sweep.result import CellVerdict, Contrast, Effect, Hypothesis, NoiseFloor, SelfTest, Slope, Verdict
+from audit.sweep.runs import noise_floor, run_contrasts
+from audit.sweep.self_test import self_test
+from audit.sweep.texts import TextMeasures, Texts
+from audit.sweep.thresholds import SweepThresholds
+from audit.sweep.verdict import RunVerdict
+from audit.verdict.result import Calibration, Gate
 
 N_RESAMPLES = 10_000
 
@@ -74,10 +57,10 @@ class _Measured:
 
 
 def analyse(
-    columns: Mapping[str, Sequence[Any]],
-    texts: Iterable[TextRow] | None = None,
+    cells: Sequence[CellOutcomes],
+    texts: Texts | None = None,
     *,
-    thresholds: Thresholds | None = None,
+    thresholds: SweepThresholds | None = None,
     seed: int = 42,
     n_resamples: int = N_RESAMPLES,
     runs: Sequence[Mapping[str, Any]] = (),
@@ -89,29 +72,28 @@ def analyse(
 
     Parameters
     ----------
-    columns : as `pair_outcomes` reads them; with `answer` and `gold` too, the self-test can shift the labels
-    texts : rows with the texts (an Outcome is one), iterable more than once; None leaves the text gates not applicable
+    cells : as `shards.cells` pairs them; where they hold answers too, the self-test can shift the labels
+    texts : their measures; None leaves the text gates not applicable
     n_resamples : of every bootstrap and permutation
     runs : fingerprint and models of each run, copied into the result; must hold no times or paths
-    control_benchmark : name of a benchmark of fresh items in the same columns, for difference-in-differences
+    control_benchmark : name of a benchmark of fresh items of the same models, for difference-in-differences
     calibration : the table of `audit.calibrate` (`load_calibration()`)
     early : (model, benchmark) of cells whose run may have stopped early, with the questions of the benchmark's largest
         group: their tests and limits hold at any stop, and those that do not are left out
 
-    Same columns, texts and seed give the same result, whatever the order of the rows. A cell's randomness comes from
+    Same cells, texts and seed give the same result, whatever the order of the rows. A cell's randomness comes from
     the seed and its own name: adding a model to the panel changes the others' corrections and the run variance, which
     is estimated over the panel, and nothing else.
     """
-    thresholds = thresholds or Thresholds()
-    cells = pair_outcomes(columns)
-    measures = measure_texts(texts) if texts is not None else {}
+    thresholds = thresholds or SweepThresholds()
+    texts = texts or Texts()
     run_variance = pooled_run_variance(map(run_contrasts, cells), thresholds.run_sd_plausible)
     floors = _holm([noise_floor_p(c) for c in cells])
     stops = early or {}
     measured = [
         _measure(
             c,
-            measures.get((c.model, c.benchmark)),
+            texts.measures.get((c.model, c.benchmark)),
             thresholds,
             seed,
             n_resamples,
@@ -122,7 +104,6 @@ def analyse(
         for c, floor in zip(cells, floors, strict=True)
     ]
     panel = over_panel([m.evidence for m in measured])
-    answers = _answers(columns, cells)
     verdicts: list[CellVerdict] = []
     tests: list[SelfTest] = []
     for m, corrected in zip(measured, panel, strict=True):
@@ -130,7 +111,7 @@ def analyse(
         verdicts.append(_cell_verdict(m, corrected, thresholds, seed, n_resamples, control, calibration))
         key = (m.cell.model, m.cell.benchmark)
         rng = _rng(seed, m.cell, "self_test")
-        tests += self_test(m.cell, thresholds, rng=rng, answers=answers.get(key), texts=m.texts, rows=texts)
+        tests += self_test(m.cell, thresholds, rng=rng, texts=m.texts, clean_sent=texts.clean_sent.get(key))
     judged = [m for m, v in zip(measured, verdicts, strict=True) if v.verdict != Verdict.WITHHELD]
     smallest = min(verdicts, key=lambda v: v.n_questions, default=None)
     sweeps = [sweep_of(m.cell, first_only=True) for m in measured if m.evidence is not None]
@@ -152,18 +133,10 @@ def analyse(
     )
 
 
-def analyse_outcomes(outcomes: Sequence[Outcome], **options: Any) -> RunVerdict:
-    """`analyse` on rows in memory."""
-    columns = outcome_columns(outcomes)
-    columns["answer"] = [o.answer for o in outcomes]
-    columns["gold"] = [o.gold for o in outcomes]
-    return analyse(columns, outcomes, **options)
-
-
 def _measure(
     cell: CellOutcomes,
     texts: TextMeasures | None,
-    thresholds: Thresholds,
+    thresholds: SweepThresholds,
     seed: int,
     n_resamples: int,
     run_variance: RunVariance,
@@ -176,7 +149,7 @@ def _measure(
         leaking = {question for _, _, question in texts.leaks}
         keep = np.array([q not in leaking for q in cell.question_ids])
         at = {(routers, question) for routers, _, question in texts.leaks}
-        counts = router_counts(cell, Arm.NOISY_REWRITE)
+        counts = levels_of(cell, Arm.NOISY_REWRITE)
         by_routers = np.array([[(r, q) not in at for q in cell.question_ids] for r in counts], dtype=bool)
     evidence, why = None, ""
     try:
@@ -203,7 +176,7 @@ def _holm(pvalues: Sequence[float]) -> list[float | None]:
 def _cell_verdict(
     m: _Measured,
     corrected: Corrected,
-    thresholds: Thresholds,
+    thresholds: SweepThresholds,
     seed: int,
     n_resamples: int,
     control: CellOutcomes | None,
@@ -296,7 +269,7 @@ def share_left(score: float | None, chance: float, taken: float | None) -> float
     return float(np.clip(1 - max(taken, 0.0) / (score - chance), 0, 1))
 
 
-def category(credibility: float | None, thresholds: Thresholds) -> str:
+def category(credibility: float | None, thresholds: SweepThresholds) -> str:
     """high, moderate or low; none without a credibility."""
     if credibility is None:
         return "none"
@@ -334,7 +307,7 @@ def _slope(cell: CellOutcomes, seed: int, n_resamples: int, early: bool) -> Slop
     return Slope(found.slope, found.interval.low, found.interval.high, found.sentence)
 
 
-def _noise_floor(cell: CellOutcomes, seed: int, n_resamples: int, thresholds: Thresholds) -> NoiseFloor:
+def _noise_floor(cell: CellOutcomes, seed: int, n_resamples: int, thresholds: SweepThresholds) -> NoiseFloor:
     floor = noise_floor(cell, rng=_rng(seed, cell, "noise"), alpha=thresholds.alpha, n_permutations=n_resamples)
     return NoiseFloor(
         available=floor.comparisons > 0,
@@ -378,30 +351,6 @@ def _answered(sweep: Sweep) -> Sweep:
     there = np.any(~np.isnan(sweep.noisy - sweep.clean), axis=1)
     routers = tuple(r for r, keep in zip(sweep.routers, there, strict=True) if keep)
     return replace(sweep, routers=routers, noisy=sweep.noisy[there])
-
-
-def _answers(columns: Mapping[str, Sequence[Any]], cells: Sequence[CellOutcomes]) -> dict[tuple[str, str], Answers]:
-    """Answers by cell, where the columns hold them."""
-    if "answer" not in columns or "gold" not in columns:
-        return {}
-    made = {}
-    places = {}
-    for cell in cells:
-        key = (cell.model, cell.benchmark)
-        made[key] = Answers(np.full(cell.state.shape, -1, dtype=np.int16), np.zeros(cell.n, dtype=np.int64))
-        places[key] = (
-            {s: k for k, s in enumerate(cell.settings)},
-            {q: k for k, q in enumerate(cell.question_ids)},
-        )
-    for i, answer in enumerate(columns["answer"]):
-        key = (columns["model"][i], columns["benchmark"][i])
-        settings, ids = places[key]
-        at = ids[columns["question_id"][i]]
-        setting = Setting(Arm(columns["arm"][i]), int(columns["routers"][i]), int(columns["replicate"][i]))
-        made[key].gold[at] = columns["gold"][i]
-        if answer is not None:
-            made[key].answer[settings[setting], at] = answer
-    return made
 
 
 def _control_cell(cell: CellOutcomes, cells: Sequence[CellOutcomes], benchmark: str | None) -> CellOutcomes | None:

@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from audit.report.canvas import INK, MUTED, plain, styled
-from audit.verdict.result import Verdict
-from audit.verdict.vocabulary import VERDICTS
+from audit.sweep.result import Verdict
+from audit.sweep.vocabulary import VERDICTS
 
 _ROW = 0.42  # inches a model
 

@@ -6,69 +6,47 @@ it, and a gate that does not apply cannot either; both are said, and neither cou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit.statistics.paired import CellOutcomes, IntArray, State
+from audit.sweep import gates
 from audit.sweep.design import Arm
-from audit.verdict import gates
-from audit.verdict.result import Gate, SelfTest, Status
-from audit.verdict.texts import TextMeasures, TextRow, measure_texts
-from audit.verdict.thresholds import Thresholds
+from audit.sweep.result import SelfTest
+from audit.sweep.texts import TextMeasures
+from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.result import Gate, Status
 
 MAX_TEXT_QUESTIONS = 200  # the text fault is shown on at most this many questions
 GUESSERS = 500  # guessed baselines that the gate against guessing must stop
 GUESSERS_PASSED_MAX = 0.10  # share of them that it may let through; two standard errors promise 0.023
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The part of an Outcome that holds texts: the plainest `verdict.texts.TextRow`."""
-
-    model: str
-    benchmark: str
-    question_id: str
-    arm: str
-    routers: int
-    replicate: int
-    question: str
-    options: tuple[str, ...]
-    router_messages: tuple[str, ...]
-    prompt: str
-    gold: int
-    options_shown: bool
-
-
-@dataclass(frozen=True)
-class Answers:
-    """What was answered, for the fault that shifts the labels. answer: (S, n), -1 for none; gold: (n,)."""
-
-    answer: NDArray[np.int16]
-    gold: IntArray
-
-
 def self_test(
     cell: CellOutcomes,
-    thresholds: Thresholds,
+    thresholds: SweepThresholds,
     *,
     rng: np.random.Generator,
-    answers: Answers | None = None,
     texts: TextMeasures | None = None,
-    rows: Iterable[TextRow] | None = None,
+    clean_sent: TextMeasures | None = None,
 ) -> tuple[SelfTest, ...]:
-    """Five faults on a copy of the cell. rows: its text rows, iterable more than once; None skips the text fault."""
+    """Five faults on a copy of the cell. clean_sent: of `Texts`; None skips the text fault."""
     chance_before = gates.above_chance(cell, thresholds)
     results = []
 
     shifted = "every gold label moved to the next option"
-    if answers is None:
+    if cell.answer is None or cell.gold is None:
         results.append(_result(cell, shifted, chance_before, None, "The answers themselves are not at hand."))
     else:
         results.append(
-            _result(cell, shifted, chance_before, gates.above_chance(_labels_shifted(cell, answers), thresholds))
+            _result(
+                cell,
+                shifted,
+                chance_before,
+                gates.above_chance(_labels_shifted(cell, cell.answer, cell.gold), thresholds),
+            )
         )
 
     half = np.where(rng.random(cell.state.shape) < 0.5, np.int8(State.UNPARSED), cell.state)
@@ -81,7 +59,7 @@ def self_test(
         )
     )
 
-    results.append(_noisy_is_clean(cell, thresholds, texts, rows))
+    results.append(_noisy_is_clean(cell, thresholds, texts, clean_sent))
 
     order = rng.permutation(cell.n)
     noisy = np.array([s.arm == Arm.NOISY_REWRITE for s in cell.settings])
@@ -97,13 +75,14 @@ def self_test(
     return tuple(results)
 
 
-def _labels_shifted(cell: CellOutcomes, answers: Answers) -> CellOutcomes:
-    gold = (answers.gold + 1) % cell.n_options
-    right = np.where(answers.answer == gold, np.int8(State.CORRECT), np.int8(State.WRONG))
+def _labels_shifted(cell: CellOutcomes, answer: NDArray[np.int16], gold: IntArray) -> CellOutcomes:
+    right = np.where(answer == (gold + 1) % cell.n_options, np.int8(State.CORRECT), np.int8(State.WRONG))
     return replace(cell, state=np.where(cell.state >= State.WRONG, right, cell.state))
 
 
-def _baseline_guessed(cell: CellOutcomes, thresholds: Thresholds, before: Gate, rng: np.random.Generator) -> SelfTest:
+def _baseline_guessed(
+    cell: CellOutcomes, thresholds: SweepThresholds, before: Gate, rng: np.random.Generator
+) -> SelfTest:
     """The clean baseline of many guessers: question i is right with probability 1/k_i, anew in every run.
 
     A gate at two standard errors lets guessers through by luck: 2.3 % in the limit, up to 3.7 % of those with 100
@@ -138,52 +117,13 @@ def _baseline_guessed(cell: CellOutcomes, thresholds: Thresholds, before: Gate, 
 
 
 def _noisy_is_clean(
-    cell: CellOutcomes, thresholds: Thresholds, texts: TextMeasures | None, rows: Iterable[TextRow] | None
+    cell: CellOutcomes, thresholds: SweepThresholds, texts: TextMeasures | None, clean_sent: TextMeasures | None
 ) -> SelfTest:
     fault = "the clean prompt sent in place of every noisy one"
     before = gates.manipulation_reached_worker(texts, thresholds)
-    if rows is None or texts is None:
+    if clean_sent is None:
         return _result(cell, fault, before, None, "The texts are not at hand.")
-    copy = _CleanSent(rows, cell.model, cell.benchmark, frozenset(cell.question_ids[:MAX_TEXT_QUESTIONS]))
-    measured = measure_texts(copy).get((cell.model, cell.benchmark))
-    return _result(cell, fault, before, gates.manipulation_reached_worker(measured, thresholds))
-
-
-@dataclass(frozen=True)
-class _CleanSent:
-    """The rows of some questions, in which the worker was sent the clean prompt although the routers wrote noise."""
-
-    rows: Iterable[TextRow]
-    model: str
-    benchmark: str
-    ids: frozenset[str]
-
-    def __iter__(self) -> Iterator[Row]:
-        # Shards can be asked for one cell; walking all rows for every cell would grow with the square of the panel.
-        ask = getattr(self.rows, "of_cell", None)
-        rows: Iterable[TextRow] = ask(self.model, self.benchmark, self.ids) if ask is not None else self.rows
-        mine = [
-            r for r in rows if r.model == self.model and r.benchmark == self.benchmark and r.question_id in self.ids
-        ]
-        clean = {
-            r.question_id: r.prompt for r in mine if r.arm == Arm.FORWARD_FULL and r.routers == 1 and r.replicate == 0
-        }
-        for r in mine:
-            noisy = r.arm == Arm.NOISY_REWRITE
-            yield Row(
-                r.model,
-                r.benchmark,
-                r.question_id,
-                r.arm,
-                r.routers,
-                r.replicate,
-                r.question,
-                tuple(r.options),
-                tuple(r.router_messages),
-                clean.get(r.question_id, r.prompt) if noisy else r.prompt,
-                r.gold,
-                r.options_shown,
-            )
+    return _result(cell, fault, before, gates.manipulation_reached_worker(clean_sent, thresholds))
 
 
 def _result(cell: CellOutcomes, fault: str, before: Gate, after: Gate | None, note: str = "") -> SelfTest:

@@ -11,15 +11,15 @@ from audit.statistics.mcnemar import cochran_q
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
 from audit.statistics.values import replicates_of, runs_of, settings_values, to_values
 from audit.sweep.design import Arm
-from audit.verdict.gates.common import CLEAN, absent, clean_settings, ids_behind, label, states_of
+from audit.sweep.gates.common import CLEAN, absent, clean_settings, ids_behind, label, states_of
+from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import MAX_ITEMS, Gate, Status, points
-from audit.verdict.thresholds import Thresholds
 
 _IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all settings, below which it withholds
 _PARSE_ALPHA = 0.05  # of all arms and settings of a cell together
 
 
-def above_chance(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
+def above_chance(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
     """Clean and direct accuracy beat the mean of 1/k by the given number of standard errors.
 
     number: the smaller of the two z scores, (accuracy - chance) / standard error of a guesser.
@@ -56,7 +56,7 @@ def above_chance(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
     )
 
 
-def parseability(cell: CellOutcomes, thresholds: Thresholds) -> Gate:
+def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
     """Share of rows with a readable answer, by arm, and by setting: below the limit beyond doubt withholds.
 
     number: the upper 95 % limit (exact binomial, one-sided, corrected for their number) of the arm or setting that is
@@ -124,7 +124,7 @@ def noise_floor_p(cell: CellOutcomes) -> float:
     return cochran_q(complete).pvalue if complete.size else float("nan")
 
 
-def noise_floor(cell: CellOutcomes, thresholds: Thresholds, p_adjusted: float | None = None) -> Gate:
+def noise_floor(cell: CellOutcomes, thresholds: SweepThresholds, p_adjusted: float | None = None) -> Gate:
     """Replicates of the clean arm differ only in their seeds, so they are equally accurate: Cochran's Q over them.
 
     p_adjusted: `noise_floor_p` after Holm over the cells of the panel; that of this cell alone where None. What differs
@@ -211,7 +211,7 @@ def exact_values(cell: CellOutcomes) -> Gate:
     )
 
 
-def enough_data(largest_compatible: float | None, thresholds: Thresholds) -> Gate:
+def enough_data(largest_compatible: float | None, thresholds: SweepThresholds) -> Gate:
     """The largest gain still compatible with the data, against the effect of interest. A failure alone withholds
     nothing: without a finding it means `underpowered`."""
     limit = thresholds.effect_of_interest

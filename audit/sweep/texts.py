@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
@@ -212,23 +212,41 @@ class _Tally:
     added: int = 0
 
 
-def measure_texts(rows: Iterable[TextRow]) -> dict[tuple[str, str], TextMeasures]:
-    """Measures by (model, benchmark). `rows` is iterated twice: first for the clean texts, then for the measures.
+Clean = dict[tuple[str, str, str], tuple[str, frozenset[str]]]
+"""Model, benchmark, question id -> prompt and messages of the clean baseline's first run, normalised."""
 
-    Raises TypeError for an iterator that can be read only once.
-    """
-    if iter(rows) is rows:
-        raise TypeError(
-            "measure_texts reads its rows twice; expected a list or another re-iterable, found an iterator."
+
+@dataclass(frozen=True)
+class Texts:
+    """Measures by (model, benchmark). clean_sent: those of the probed questions, had the worker been sent the clean
+    prompt in place of every noisy one."""
+
+    measures: dict[tuple[str, str], TextMeasures] = field(default_factory=dict)
+    clean_sent: dict[tuple[str, str], TextMeasures] = field(default_factory=dict)
+
+
+def clean_texts(rows: Iterable[TextRow]) -> Clean:
+    """What `measure_texts` compares noisy texts with; the other rows are left out."""
+    return {
+        (row.model, row.benchmark, row.question_id): (
+            normalise(row.prompt),
+            frozenset(normalise(m) for m in row.router_messages),
         )
-    clean: dict[tuple[str, str, str], tuple[str, frozenset[str]]] = {}
-    for row in rows:
-        if row.arm == Arm.FORWARD_FULL and row.routers == 1 and row.replicate == 0:
-            texts = frozenset(normalise(m) for m in row.router_messages)
-            clean[row.model, row.benchmark, row.question_id] = (normalise(row.prompt), texts)
+        for row in rows
+        if row.arm == Arm.FORWARD_FULL and row.routers == 1 and row.replicate == 0
+    }
+
+
+def measure_texts(
+    rows: Iterable[TextRow], clean: Clean, probed: Mapping[tuple[str, str], Collection[str]] | None = None
+) -> Texts:
+    """One pass over the rows. clean: of the same rows. probed: ids of questions by (model, benchmark), for the
+    self-test."""
     tallies: dict[tuple[str, str], _Tally] = {}
+    sent: dict[tuple[str, str], _Tally] = {cell: _Tally() for cell in probed or {}}
     for row in rows:
-        tally = tallies.setdefault((row.model, row.benchmark), _Tally())
+        cell = row.model, row.benchmark
+        tally = tallies.setdefault(cell, _Tally())
         asked = hash((row.question, tuple(row.options), row.gold))  # within this process: nothing stores it
         if tally.asked.setdefault(row.question_id, asked) != asked:
             tally.mixed.add(row.question_id)
@@ -236,8 +254,12 @@ def measure_texts(rows: Iterable[TextRow]) -> dict[tuple[str, str], TextMeasures
         if row.arm == Arm.FORWARD_FULL and row.routers == 1:
             _count_clean(row, tally)
         elif row.arm == Arm.NOISY_REWRITE:
-            _count_noisy(row, tally, clean.get((row.model, row.benchmark, row.question_id)))
-    return {cell: _freeze(tally) for cell, tally in sorted(tallies.items())}
+            known = clean.get((*cell, row.question_id))
+            prompt = normalise(row.prompt)
+            _count_noisy(row, prompt, tally, known)
+            if probed and row.question_id in probed.get(cell, ()):
+                _count_noisy(row, known[0] if known else prompt, sent[cell], known)
+    return Texts(*({cell: _freeze(tally) for cell, tally in sorted(made.items())} for made in (tallies, sent)))
 
 
 def _count_leaks(row: TextRow, tally: _Tally) -> None:
@@ -270,8 +292,8 @@ def _count_clean(row: TextRow, tally: _Tally) -> None:
             tally.lossy.add(row.question_id)
 
 
-def _count_noisy(row: TextRow, tally: _Tally, clean: tuple[str, frozenset[str]] | None) -> None:
-    sent = normalise(row.prompt)
+def _count_noisy(row: TextRow, sent: str, tally: _Tally, clean: tuple[str, frozenset[str]] | None) -> None:
+    """sent: the prompt that the worker was sent, normalised."""
     original = normalise("\n".join([row.question, *(row.options if row.options_shown else ())]))
     messages = [normalise(m) for m in row.router_messages]
     arrived = [m for m in messages if m and m in sent]

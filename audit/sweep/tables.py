@@ -6,9 +6,9 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from audit.report.accuracy import SettingAccuracy
-from audit.statistics.paper import SettingRow, model_summary, router_summary
-from audit.verdict.result import RunVerdict
+from audit.sweep.accuracy import SettingAccuracy
+from audit.sweep.paper import SettingRow, model_summary, router_summary
+from audit.sweep.verdict import RunVerdict
 
 Cell = str | int | float | bool | None
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -8,6 +8,7 @@ from typing import Any
 
 from audit.verdict.result import Calibration
 
+SHIPPED = "calibration.json"
 NEAR = 1.0  # the largest distance at which a design is called near: twice the questions and half the discordance, say
 
 

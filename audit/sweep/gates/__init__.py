@@ -9,19 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from audit.statistics.paired import CellOutcomes
-from audit.verdict.gates.agreement import pairing
-from audit.verdict.gates.messages import answer_leak, clean_fidelity, manipulation_reached_worker
-from audit.verdict.gates.outcomes import (
-    above_chance,
-    enough_data,
-    exact_values,
-    noise_floor,
-    noise_floor_p,
-    parseability,
-)
+from audit.sweep.gates.agreement import pairing
+from audit.sweep.gates.messages import answer_leak, clean_fidelity, manipulation_reached_worker
+from audit.sweep.gates.outcomes import above_chance, enough_data, exact_values, noise_floor, noise_floor_p, parseability
+from audit.sweep.texts import TextMeasures
+from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import Gate, Status
-from audit.verdict.texts import TextMeasures
-from audit.verdict.thresholds import Thresholds
 
 __all__ = ["all_gates", "failed", "noise_floor_p"]
 
@@ -29,7 +22,7 @@ __all__ = ["all_gates", "failed", "noise_floor_p"]
 def all_gates(
     cell: CellOutcomes,
     texts: TextMeasures | None,
-    thresholds: Thresholds,
+    thresholds: SweepThresholds,
     largest_compatible: float | None,
     noise_floor_adjusted: float | None = None,
 ) -> tuple[Gate, ...]:

@@ -7,7 +7,7 @@ null world noisy beats some control by nothing, so that no `excess` is right; wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import ndtr
@@ -66,6 +66,53 @@ class World:
     leak: float = 0.0
     unread: float = 0.0
     unread_if: str = "any"
+
+
+# The designs that ship: `calibrated.nearest` picks from them.
+SHIPPED = (
+    *(Design(n, r, "independent") for n in (100, 1000) for r in (3, 9)),
+    *(Design(n, r, "nested", clean_replicates=3) for n in (100, 200, 500, 1000) for r in (3, 9)),
+    Design(3000, 9, "nested", clean_replicates=3),
+    Design(1000, 9, "nested", clean_replicates=3, clean_accuracy=0.85, discordance=0.13),
+    Design(1000, 9, "nested", clean_replicates=3, clean_accuracy=0.4, discordance=0.3),
+    Design(300, 9, "nested", clean_replicates=3, panel=12),
+)
+
+# What is true of the models of a design, by the prefix of their rates.
+TRUTHS = {
+    "clean": World(),
+    "gain_one_r": World(gain_one_r=0.05),
+    "gain_5": World(gain=0.05),
+    "gain_10": World(gain=0.10),
+}
+
+_WIDE = Design(1000, 9, "nested", clean_replicates=3)
+_SMALL = Design(200, 9, "nested", clean_replicates=3)
+# Worlds in which something other than memory acts, each with the design in which it hurts (name, design, world).
+WORLDS: tuple[tuple[str, Design, World], ...] = (
+    ("clean router loses 4 points", _WIDE, World(clean_loss=0.04)),
+    ("clean router loses 4 points, panel of 12", replace(_WIDE, panel=12), World(clean_loss=0.04)),
+    ("repetition gains 8 points", replace(_WIDE, n=500), World(repetition=0.08)),
+    ("repetition gains 8 points, panel of 12", replace(_WIDE, n=600, panel=12), World(repetition=0.08)),
+    ("runs shift by 1 point", _WIDE, World(shock=0.01)),
+    ("runs shift by 1 point, n=3000", replace(_WIDE, n=3000), World(shock=0.01)),
+    ("runs shift by 2 points", _WIDE, World(shock=0.02)),
+    ("runs shift by 2 points, panel of 12", replace(_WIDE, panel=12), World(shock=0.02)),
+    ("runs shift by 2 points, one clean run", replace(_WIDE, clean_replicates=1), World(shock=0.02)),
+    ("15 % leaks, clean router loses 4 points", replace(_WIDE, routers=3), World(leak=0.15, clean_loss=0.04)),
+    ("nine answers in ten always the same, one clean run", replace(_SMALL, clean_replicates=1), World(repeats=0.9)),
+    ("nine answers in ten always the same", _WIDE, World(repeats=0.9)),
+    ("noise helps weak items, hurts strong ones", _SMALL, World(helps_weak=0.1)),
+    ("20 groups of 10, known", _SMALL, World(cluster=10, cluster_sd=0.5)),
+    ("10 groups of 20, known", _SMALL, World(cluster=20, cluster_sd=0.5)),
+    ("100 groups of 10, not known", _WIDE, World(cluster=10, cluster_sd=0.5, grouped=False)),
+    ("4 % unread, at random", _WIDE, World(unread=0.04)),
+    ("4 % unread, wrong noisy answers", _WIDE, World(unread=0.04, unread_if="noisy_wrong")),
+    ("+5 points, 2 % unread, right noisy answers", _WIDE, World(gain=0.05, unread=0.02, unread_if="noisy_right")),
+    ("+5 points at one r, runs shift by 2 points", _WIDE, World(gain_one_r=0.05, shock=0.02)),
+    ("noise costs 2 points", _WIDE, World(gain=-0.02)),
+    ("noise costs 5 points", _WIDE, World(gain=-0.05)),
+)
 
 
 @dataclass(frozen=True)

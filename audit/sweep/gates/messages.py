@@ -8,13 +8,13 @@ from audit.statistics.contrasts import paired_test
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.values import average, replicates_of, runs_of
 from audit.sweep.design import Arm
-from audit.verdict.gates.common import absent, clean_settings
+from audit.sweep.gates.common import absent, clean_settings
+from audit.sweep.texts import TextMeasures
+from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import MAX_ITEMS, Gate, Status
-from audit.verdict.texts import TextMeasures
-from audit.verdict.thresholds import Thresholds
 
 
-def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: Thresholds) -> Gate:
+def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
     """A clean router that loses the question lowers the baseline and manufactures gains.
 
     Fails when the clean arm (mean of its replicates) loses more than `clean_loss_max` against direct and more than
@@ -70,7 +70,7 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: T
     )
 
 
-def manipulation_reached_worker(texts: TextMeasures | None, thresholds: Thresholds) -> Gate:
+def manipulation_reached_worker(texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
     """Share of noisy presentations that equal the clean one after normalisation, in the prompt really sent."""
     name, limit = "manipulation_reached_worker", thresholds.noop_share_max
     source = "li2026, gate G1 (silent no-op rate below 20 %); conf/verdict: noop_share_max"
@@ -102,7 +102,7 @@ def manipulation_reached_worker(texts: TextMeasures | None, thresholds: Threshol
     )
 
 
-def answer_leak(texts: TextMeasures | None, thresholds: Thresholds) -> Gate:
+def answer_leak(texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
     """Share of noisy router messages that state the gold option as the answer. Does not withhold: see `decide`."""
     name, limit = "answer_leak", thresholds.leak_share_max
     source = "ours; routers are told not to answer (song2026, section 4.3); conf/verdict: leak_share_max"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.errors import DataError
-from audit.statistics.values import Sweep
+from audit.sweep.record import Sweep
 
 _TINY_COUNT = 1e-9  # averaged replicates are fractions; a net of this many items is rounding
 

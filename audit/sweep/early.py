@@ -8,10 +8,10 @@ import numpy as np
 
 from audit.errors import DataError
 from audit.statistics.paired import CellOutcomes
-from audit.verdict.decide import Corrected, decide
-from audit.verdict.evidence import Evidence, measure
-from audit.verdict.result import Verdict
-from audit.verdict.thresholds import Thresholds
+from audit.sweep.decide import Corrected, decide
+from audit.sweep.evidence import Evidence, measure
+from audit.sweep.result import Verdict
+from audit.sweep.thresholds import SweepThresholds
 
 # Nothing that more questions would add to; a gain that only some readings of the replies show is not settled.
 SETTLED = frozenset(
@@ -20,7 +20,7 @@ SETTLED = frozenset(
 
 
 def settled(
-    cells: Sequence[CellOutcomes], largest_cluster: Mapping[str, int], thresholds: Thresholds, panel: int
+    cells: Sequence[CellOutcomes], largest_cluster: Mapping[str, int], thresholds: SweepThresholds, panel: int
 ) -> bool:
     """Whether every cell has its verdict.
 
@@ -30,7 +30,7 @@ def settled(
     return all(look(c, largest_cluster[c.benchmark], thresholds, panel) in SETTLED for c in cells)
 
 
-def look(cell: CellOutcomes, largest_cluster: int, thresholds: Thresholds, panel: int = 1) -> Verdict:
+def look(cell: CellOutcomes, largest_cluster: int, thresholds: SweepThresholds, panel: int = 1) -> Verdict:
     """The verdict on one cell, gates apart; withheld where nothing can be compared yet."""
     try:
         evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=0, largest_cluster=largest_cluster)

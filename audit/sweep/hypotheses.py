@@ -17,7 +17,8 @@ from audit.statistics.multiplicity import holm
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.permutation import sign_flip_pvalue
 from audit.statistics.resampling import N_RESAMPLES, Interval, Method, Resamples, SweepResamples, bootstrap_sweep
-from audit.statistics.values import Sweep, average
+from audit.statistics.values import average
+from audit.sweep.record import Sweep
 
 ALPHA = 0.05
 

@@ -228,16 +228,6 @@ class _Writer:
         )
 
 
-def outcome_columns(outcomes: Sequence[Outcome]) -> dict[str, list[object]]:
-    """The columns that `statistics.paired.pair_outcomes` reads."""
-    names = ("model", "benchmark", "draws", "reading", "question_id", "group", "arm", "routers", "replicate")
-    columns: dict[str, list[object]] = {name: [getattr(o, name) for o in outcomes] for name in names}
-    columns["n_options"] = [len(o.options) for o in outcomes]
-    for name in ("correct", "parsed", "finish_reason", "error"):
-        columns[name] = [getattr(o, name) for o in outcomes]
-    return columns
-
-
 def _letter(index: int) -> str:
     return chr(ord("A") + index)
 

@@ -11,13 +11,14 @@ import numpy as np
 from audit.errors import DataError
 from audit.records import Setting
 from audit.statistics.contrasts import Contrast as PairedContrast
-from audit.statistics.contrasts import contrast, difference_in_differences, score_gap
 from audit.statistics.paired import BoolArray, CellOutcomes, State
 from audit.statistics.run_variance import RunVariance
 from audit.statistics.values import replicates_of
+from audit.sweep.compare import Comparison
+from audit.sweep.contrasts import contrast, difference_in_differences, score_gap
 from audit.sweep.design import Arm
-from audit.verdict.evidence import Comparison, Evidence
-from audit.verdict.result import Contrast
+from audit.sweep.evidence import Evidence
+from audit.sweep.result import Contrast
 
 
 def contrast_rows(

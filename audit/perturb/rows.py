@@ -7,55 +7,74 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from audit.perturb.columns import SCHEMA
 from audit.perturb.design import Arm
 from audit.perturb.record import BrokenShare, PerturbCell, RequestCounts, Wordings
-from audit.shards.read import iter_columns, load_cells
+from audit.shards.outcomes import Outcomes, read_outcomes
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray
 from audit.statistics.values import to_values
 from audit.variants.record import Header
 
-_COLUMNS = ("model", "benchmark", "question_id", "arm", "variant", "asked", "request_sha256")
+_COLUMNS = ("model", "benchmark", "question_id", "arm", "variant", "asked", "request_sha256", "distance", "correct")
 Cell = tuple[str, str]  # model, benchmark
 
 
 @dataclass
-class _Requests:
+class Requests:
     """Of one model and benchmark: hashes by question, and which variants were asked."""
 
     original: dict[str, set[str]] = field(default_factory=dict)
     variants: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     not_asked: set[tuple[str, int]] = field(default_factory=set)
+    distances: list[float] = field(default_factory=list)  # of every variant with one, and beside it
+    correct: list[float] = field(default_factory=list)  # 1, 0, or NaN for no answer
 
 
-def load_perturb(
-    run_dir: Path, judged: Sequence[str], reference_dirs: Sequence[Path], header: Header
+@dataclass(frozen=True)
+class Read:
+    """One pass over a run's shards: its outcomes, and what was sent, by model and benchmark."""
+
+    run_dir: Path
+    outcomes: Outcomes
+    requests: dict[Cell, Requests]
+
+
+def read_run(run_dir: Path) -> Read:
+    """ShardError where there are no shards, DataError when a key occurs twice."""
+    requests: dict[Cell, Requests] = {}
+    outcomes = read_outcomes(run_dir, SCHEMA, also=_COLUMNS, each=lambda batch: _add(requests, batch))
+    return Read(run_dir, outcomes, requests)
+
+
+def perturb_cells(
+    read: Read, judged: Sequence[str], references: Sequence[Read], header: Header
 ) -> tuple[PerturbCell, ...]:
     """One cell for each judged model and benchmark with rows, sorted. header: of the run's library.
 
     References are the other models of the run and every model of the reference runs; a model that is judged here is
     not its own reference.
     """
-    outcomes = load_cells(run_dir, SCHEMA)
-    requests = read_requests(run_dir)
-    others: list[tuple[CellOutcomes, _Requests]] = [
-        (cell, requests[cell.model, cell.benchmark]) for cell in outcomes if cell.model not in judged
+    others = [
+        (cell, run.requests[cell.model, cell.benchmark])
+        for run in (read, *references)
+        for cell in run.outcomes.cells
+        if run is not read or cell.model not in judged
     ]
-    for path in reference_dirs:
-        theirs = read_requests(path)
-        others += [(cell, theirs[cell.model, cell.benchmark]) for cell in load_cells(path, SCHEMA)]
     review = header.review
     broken = BrokenShare(review.n, review.broken) if review is not None and review.n else None
     return tuple(
-        _cell(cell, requests[cell.model, cell.benchmark], others, broken) for cell in outcomes if cell.model in judged
+        _cell(cell, read.requests[cell.model, cell.benchmark], others, broken)
+        for cell in read.outcomes.cells
+        if cell.model in judged
     )
 
 
 def _cell(
     own: CellOutcomes,
-    requests: _Requests,
-    others: Sequence[tuple[CellOutcomes, _Requests]],
+    requests: Requests,
+    others: Sequence[tuple[CellOutcomes, Requests]],
     broken: BrokenShare | None,
 ) -> PerturbCell:
     ids = own.question_ids
@@ -76,7 +95,7 @@ def _cell(
     )
 
 
-def wordings(cell: CellOutcomes, requests: _Requests, ids: Sequence[str]) -> Wordings:
+def wordings(cell: CellOutcomes, requests: Requests, ids: Sequence[str]) -> Wordings:
     """One model's answers to the questions `ids`, in their order; NaN where it has none."""
     place = {id_: i for i, id_ in enumerate(cell.question_ids)}
     columns = np.array([place.get(id_, -1) for id_ in ids])
@@ -95,21 +114,22 @@ def wordings(cell: CellOutcomes, requests: _Requests, ids: Sequence[str]) -> Wor
     return Wordings(cell.model, of(Arm.ORIGINAL), of(Arm.VARIANT), None if asked.all() else asked)
 
 
-def read_requests(run_dir: Path) -> dict[Cell, _Requests]:
-    """By model and benchmark: the hash of every request that was sent, and the variants that were not asked."""
-    found: dict[Cell, _Requests] = {}
-    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=1 << 14):
-        for m, b, q, arm, level, asked, sha in zip(*(batch.column(c).to_pylist() for c in _COLUMNS), strict=True):
-            one = found.setdefault((m, b), _Requests())
-            if not asked:
-                one.not_asked.add((q, level))
-            elif sha is None:
-                continue  # an error row: no request was consumed
-            elif arm == Arm.ORIGINAL:
-                one.original.setdefault(q, set()).add(sha)
-            else:
-                one.variants.setdefault(q, []).append((level, sha))
-    return found
+def _add(found: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
+    """What a batch says of requests: hashes of those that were sent, variants that were not asked, distances."""
+    columns = (batch.column(name).to_pylist() for name in _COLUMNS)
+    for m, b, q, arm, level, asked, sha, distance, correct in zip(*columns, strict=True):
+        one = found.setdefault((m, b), Requests())
+        if arm == Arm.VARIANT and distance is not None:
+            one.distances.append(distance)
+            one.correct.append(np.nan if correct is None else float(correct))
+        if not asked:
+            one.not_asked.add((q, level))
+        elif sha is None:
+            continue  # an error row: no request was consumed
+        elif arm == Arm.ORIGINAL:
+            one.original.setdefault(q, set()).add(sha)
+        else:
+            one.variants.setdefault(q, []).append((level, sha))
 
 
 def count_requests(

@@ -106,7 +106,7 @@ class Part:
 class Design:
     """Every part of one question; the same for all questions and models.
 
-    `kind` tells apart designs of one audit whose settings have the same names (the sweep's draws): it goes into every
+    `kind` tells apart designs of one audit whose settings have the same names: it goes into every
     request's seed.
     """
 

@@ -85,7 +85,7 @@ class ModelConfig:
     max_num_seqs: int = 256
     trust_remote_code: bool = False
     chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
-    protocol: str | None = None  # prompts that suit this model better than the sweep's protocol
+    protocol: str | None = None  # prompts that suit this model better than the run's protocol
     router: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=512, temperature=0.7, top_p=0.95))
     worker: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=16))
     solver: SamplingConfig = field(default_factory=SamplingConfig)  # of answers that are worked out (reading=number)

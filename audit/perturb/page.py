@@ -1,4 +1,4 @@
-"""The page of a perturbation audit, its figures and tables: in the shell of the sweep's (style, escaping, policy).
+"""The page of a perturbation audit, its figures and tables: in the shared shell (style, escaping, policy).
 
 Every text of a benchmark, a library or a model goes through jinja2's escaping; the one script sets no markup.
 """

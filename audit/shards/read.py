@@ -154,7 +154,7 @@ def _quarantine(run_dir: Path, path: Path) -> Path:
 def drop_rows(run_dir: Path | str, schema: RowSchema, which: KeySet, design: Design, *, attempt: str) -> int:
     """Rewrite shards without the rows whose keys are in `which`, so that they are run again; how many were dropped.
 
-    A part of the design goes as a whole (in the sweep with nested draws, every r of the question, arm and replicate):
+    A part of the design goes as a whole (with nested draws, every level of the question, arm and replicate):
     its rows are run together. A shard with no row left is removed. A damaged shard is left to `scan_run`.
     """
     run_dir = Path(run_dir)
@@ -202,8 +202,8 @@ def _files(run_dirs: RunDirs) -> list[Path]:
         found = shard_paths(run_dir / SHARDS)
         if not found:
             raise ShardError(
-                f"No shards in {run_dir / SHARDS}. Expected the directory of a run, such as the one that "
-                f"`python -m audit.sweep run_dir=outputs/my_run` fills."
+                f"No shards in {run_dir / SHARDS}. Expected the directory of a run, such as outputs/my_run "
+                "after run_dir=outputs/my_run."
             )
         files += found
     return files

@@ -195,7 +195,7 @@ def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys:
     whole, part = verdict["cells"]
     assert whole["watermark"] == "" and not whole["headline"].startswith("Incomplete")
     assert part["watermark"] == mark and part["headline"].startswith(f"I{mark[1:]}: ")
-    assert part["what_to_do"][0].startswith("Type the sweep's command again")
+    assert part["what_to_do"][0].startswith("Type the run's command again")
     page = (run / "report" / "report.html").read_text(encoding="utf-8")
     assert page.index(f"Incomplete: {320 - missing} of 320 answers are there.") < page.index("<h1>")
     assert "<title>Incomplete: " in page

@@ -82,7 +82,7 @@ def test_every_replicate_is_read_and_absent_ones_are_missing() -> None:
     np.testing.assert_array_equal(runs[:, 0, 0], [0, 1, 0])
     np.testing.assert_array_equal(runs[:, 1, 0], [0, np.nan, 0])
     assert np.isnan(runs[:, :, 1]).all()
-    with pytest.raises(DataError, match="not run at every r"):
+    with pytest.raises(DataError, match="not run at every level"):
         runs_of(cell_of(states), Arm.NOISY_REWRITE, (1, 2))
 
 

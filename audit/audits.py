@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from audit.engines.config import ModelConfig
-from audit.errors import unknown_name
+from audit.errors import ConfigError, unknown_name
 from audit.prompting.seeds import request_seed
 from audit.records import (
     Design,
@@ -126,12 +127,15 @@ def find_audit(name: str) -> Audit:
 
 
 def part_of(name: str, part: str) -> Any:
-    """`audit.<name>.<part>`: every audit has the same file names. ConfigError for an unknown audit.
+    """`audit.<name>.<part>`: every audit has the same file names. ConfigError for an unknown audit, or one without it.
 
     What commands look for: vocabulary (VERDICTS), report (report_runs), calibrate (main).
     """
     if name not in AUDITS:
         raise unknown_name("audit", name, AUDITS)
+    if find_spec(f"audit.{name}.{part}") is None:
+        have = [other for other in AUDITS if find_spec(f"audit.{other}.{part}") is not None]
+        raise ConfigError(f"audit={name} has no {part}. Audits that have one: {', '.join(have)}.")
     return import_module(f"audit.{name}.{part}")
 
 

@@ -66,13 +66,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "3, then 4, then 0.",
     )
     parser.add_argument("run_dir", type=Path, help="a run directory, such as outputs/my_run")
-    code = read_verdict(parser.parse_args(arguments).run_dir)
+    code = print_verdict(parser.parse_args(arguments).run_dir)
     if code != RUN_FAILED:
         print(f"exit code {code}")
     return code
 
 
-def read_verdict(run_dir: Path) -> int:
+def print_verdict(run_dir: Path) -> int:
     """Print the verdict that lies in a run directory; its exit code, or RUN_FAILED where there is none to read."""
     path = run_dir / "report" / "verdict.json"
     try:
@@ -93,10 +93,10 @@ def read_verdict(run_dir: Path) -> int:
         return _failed(stale)
     if not verdict["cells"]:
         return _failed(f"{path} holds no cell: nothing was measured.")
-    return print_verdict(verdict)
+    return print_content(verdict)
 
 
-def print_verdict(verdict: Mapping[str, Any]) -> int:
+def print_content(verdict: Mapping[str, Any]) -> int:
     """Print each cell's verdict with its reasons, of what verdict.json holds; the exit code that it stands for."""
     console = Console(highlight=False, soft_wrap=True)
     for rows in _rows(verdict):

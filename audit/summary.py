@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from audit.audits import Audit, Roles
 from audit.records import Setting
+from audit.shards.read import load_cells
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import CellOutcomes, FloatArray, State
 from audit.statistics.values import settings_values, to_values
@@ -71,7 +73,12 @@ def _row(state: np.ndarray, setting: Setting, baseline: FloatArray | None) -> Su
     )
 
 
-def print_summary(cells: Sequence[CellOutcomes], audit: Audit, console: Console | None = None) -> None:
+def print_summary(run_dir: Path, audit: Audit) -> None:
+    """`print_cells` of a run whose shards nobody has read yet."""
+    print_cells(load_cells(run_dir, audit.schema), audit)
+
+
+def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | None = None) -> None:
     """Print one table a cell. Names come from configurations and files, so nothing in them is markup."""
     console = console or Console(highlight=False, width=None)
     for cell in cells:

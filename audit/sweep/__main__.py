@@ -67,7 +67,7 @@ def sweep(config: SweepConfig) -> int:
             print(f"note: {text}", file=sys.stderr, flush=True)
         from audit.runtime.early import EarlyStop
         from audit.runtime.run import run_audit
-        from audit.summary import print_summary
+        from audit.summary import print_cells
 
         early = None
         if config.stop == "early":
@@ -83,10 +83,10 @@ def sweep(config: SweepConfig) -> int:
     from audit.sweep.rows import read_run
 
     read = read_run(result.run_dir)
-    print_summary(read.outcomes.cells, SWEEP)
+    print_cells(read.outcomes.cells, SWEEP)
     code = 0
     if config.report:
-        from audit.gate import print_verdict
+        from audit.gate import print_content
         from audit.sweep.report import build_report
 
         paths = build_report(
@@ -97,7 +97,7 @@ def sweep(config: SweepConfig) -> int:
             control_benchmark=config.control_benchmark,
             reads=[read],
         )
-        code = print_verdict(paths.content)
+        code = print_content(paths.content)
         print(f"report   {paths.html}")
     print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
     if result.failed:

@@ -23,6 +23,7 @@ from audit.shards.manifest import Manifest
 from audit.statistics.resampling import N_RESAMPLES
 from audit.variants.arrow import FILE, read_library
 from audit.variants.record import Library
+from audit.variants.store import find_library
 from audit.verdict.result import json_text
 from audit.verdict.shipped import shipped_table
 
@@ -31,7 +32,7 @@ def report_runs(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -
     """`audit.report` of runs of this audit: judged as the manifest says, but for what is asked."""
     if asked.get("control_benchmark") is not None:
         raise ConfigError("--control-benchmark belongs to the sweep; this audit compares with references=.")
-    return build_report(run_dirs, out, seed=asked.get("seed"))
+    return build_report(run_dirs, out, seed=asked.get("seed"), variants=asked.get("variants"))
 
 
 def build_report(
@@ -41,10 +42,12 @@ def build_report(
     seed: int | None = None,
     n_resamples: int = N_RESAMPLES,
     read: Read | None = None,
+    variants: str | None = None,
 ) -> ReportPaths:
     """Write the report of one run into `out`. seed: of the resamples; by default the run's own.
 
-    read: the pass over the run's shards, where it was made. Thresholds, the judged models and reference runs come from
+    read: the pass over the run's shards, where it was made. variants: the run's library as a person reviewed it since,
+    by path, hash or name. Thresholds, the judged models and reference runs come from
     the manifest. Raises DataError for several runs, and where the run's library is not beside its shards: it says how
     many variants a person read.
     """
@@ -54,7 +57,7 @@ def build_report(
             "together, run them in one job, such as 'model=[llama3_8b,qwen3_8b]'."
         )
     read = read or read_run(Path(run_dirs[0]))
-    verdict, library = judge(read, seed=seed, n_resamples=n_resamples)
+    verdict, library = judge(read, seed=seed, n_resamples=n_resamples, variants=variants)
     from audit.perturb.page import write_page  # here: figures need matplotlib
 
     for folder in (out, out / "tables", out / "figures"):
@@ -66,10 +69,14 @@ def build_report(
     return ReportPaths(html, path, tables, figures, incomplete, plain)
 
 
-def judge(read: Read, *, seed: int | None = None, n_resamples: int = N_RESAMPLES) -> tuple[RunVerdict, Library]:
+def judge(
+    read: Read, *, seed: int | None = None, n_resamples: int = N_RESAMPLES, variants: str | None = None
+) -> tuple[RunVerdict, Library]:
     """The verdict of a run directory, as its manifest asks for it, and its library."""
     manifest = Manifest.load(read.run_dir)
-    library = run_library(read.run_dir, manifest)
+    asked = library = run_library(read.run_dir, manifest)
+    if variants is not None:
+        library = reviewed_since(asked, find_library(variants))
     analysis = manifest.analysis
     thresholds = PerturbThresholds.from_mapping(analysis["thresholds"])
     seed = int(analysis["seed"]) if seed is None else seed
@@ -77,7 +84,7 @@ def judge(read: Read, *, seed: int | None = None, n_resamples: int = N_RESAMPLES
     rows = cell_rows(read.run_dir, seen)
     references = [Path(one) for one in analysis["references"]]
     for path in references:
-        check_reference(path, library.sha256, library.header.benchmark)
+        check_reference(path, asked.sha256, asked.header.benchmark)
     cells = perturb_cells(read, analysis["judged"], [read_run(path) for path in references], library.header)
     results = analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=shipped_table(SHIPPED))
     verdict = RunVerdict(
@@ -91,6 +98,17 @@ def judge(read: Read, *, seed: int | None = None, n_resamples: int = N_RESAMPLES
         results=results,
     )
     return verdict, library
+
+
+def reviewed_since(asked: Library, given: Library) -> Library:
+    """The given library where it holds the very variants that were asked and adds review findings alone."""
+    if given.asked_sha256 != asked.asked_sha256:
+        raise DataError(
+            f"Library {given.header.name} {given.sha256[:12]} differs from the one that the run asked, "
+            f"{asked.sha256[:12]}, in more than review findings. Expected that one, read by a person since: "
+            f"python -m audit.variants review {asked.sha256[:12]} --read FILE."
+        )
+    return given
 
 
 def run_library(run_dir: Path, manifest: Manifest) -> Library:

@@ -29,9 +29,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--control-benchmark", default=None, help="benchmark of fresh items in the same runs (default: the run's)"
     )
+    parser.add_argument(
+        "--variants", default=None, help="of a perturbation run: its library as a person reviewed it since"
+    )
     arguments = parser.parse_args(argv)
     out = arguments.out or arguments.run_dirs[0] / "report"
-    asked = {"seed": arguments.seed, "control_benchmark": arguments.control_benchmark}
+    asked = {"seed": arguments.seed, "control_benchmark": arguments.control_benchmark, "variants": arguments.variants}
     try:
         audits = {audit_of(run_dir).name for run_dir in arguments.run_dirs}
         if len(audits) > 1:

@@ -148,6 +148,8 @@ def write_report(
 
 def report_runs(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
     """`audit.report` of runs of this audit: judged as their manifests say, but for what is asked."""
+    if asked.get("variants") is not None:
+        raise ConfigError("--variants belongs to the perturbation audit; a sweep asks no library of rewordings.")
     return build_report(run_dirs, out, **analysis_options(run_dirs, asked))
 
 

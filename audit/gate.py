@@ -40,6 +40,9 @@ def words() -> dict[str, VerdictWord]:
 
 def exit_code(verdict: Mapping[str, Any]) -> int:
     """The exit code of what verdict.json holds. Raises ValueError for an unknown verdict."""
+    if "audits" in verdict:  # a page of several audits: each is read by itself
+        each = {exit_code(one) for one in verdict["audits"].values()}
+        return next((code for code in (RUN_FAILED, *_WORST_FIRST) if code in each), RUN_FAILED)
     known = words()
     found = set()
     for cell in verdict["cells"]:
@@ -91,7 +94,7 @@ def print_verdict(run_dir: Path) -> int:
         )
     if stale:
         return _failed(stale)
-    if not verdict["cells"]:
+    if "audits" not in verdict and not verdict["cells"]:
         return _failed(f"{path} holds no cell: nothing was measured.")
     return print_content(verdict)
 
@@ -99,6 +102,15 @@ def print_verdict(run_dir: Path) -> int:
 def print_content(verdict: Mapping[str, Any]) -> int:
     """Print each cell's verdict with its reasons, of what verdict.json holds; the exit code that it stands for."""
     console = Console(highlight=False, soft_wrap=True)
+    if "audits" in verdict:
+        for audit, own in verdict["audits"].items():
+            console.print(Text(f"{audit}:"))
+            print_content(own)
+        for one in verdict["joint"]:
+            console.print(Text(f"TOGETHER  {one['model']} on {one['benchmark']}"))
+            for sentence in one["together"]:
+                console.print(Text(f"  - {sentence}"))
+        return exit_code(verdict)
     for rows in _rows(verdict):
         if not rows.complete:
             console.print(Text(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}"))

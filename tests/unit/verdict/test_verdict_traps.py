@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcome_tables import pair
+from outcome_tables import pair, texts_of
 
 from audit.records import Setting
 from audit.statistics.noise_floor import noise_floor_values
@@ -282,7 +282,7 @@ def test_an_id_that_means_two_questions_fails_pairing() -> None:
         replace(o, question="Another?") if o.arm == Arm.DIRECT and o.question_id == outcomes[0].question_id else o
         for o in outcomes
     ]
-    (cell,) = judged(spoilt, texts=spoilt)
+    (cell,) = judged(spoilt, texts=texts_of(spoilt))
     gate = next(g for g in cell.gates if g.name == "pairing")
     assert gate.status == Status.FAIL and gate.items == (outcomes[0].question_id,)
 

@@ -11,9 +11,6 @@ from typing import Any
 import panels
 import pytest
 
-from audit.report.build import write_report
-from audit.shards.read import load_cells
-from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm
 
 pytestmark = pytest.mark.browser
@@ -25,7 +22,7 @@ READY_LIMIT_S = 60  # on a busy machine; what has to be quick is measured where 
 
 def _report(folder: Path, outcomes: list[Any], **options: Any) -> Path:
     run = panels.run_of(folder / "run", outcomes)
-    write_report([run], folder / "report", panels.verdict_of([run], seed=1), load_cells(run, SCHEMA), seed=1, **options)
+    panels.write(run, folder / "report", **options)
     return folder / "report" / "report.html"
 
 

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from audit.errors import AuditError, ConfigError
+from audit.exits import run_command
 from audit.simulation import Design, World, simulate
 from audit.statistics.difficulty import beta_shape
 from audit.statistics.paired import FloatArray
@@ -392,4 +393,4 @@ class _Serial:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

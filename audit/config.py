@@ -21,8 +21,9 @@ from audit.errors import ConfigError, unknown_name
 from audit.prompting.templates import check_reading, load_protocol
 from audit.records import Reading
 
+# In a wheel beside this file; in a checkout above it (where, in a wheel, another package's conf/ may lie).
 CONF_DIR = next(
-    path for path in (Path(__file__).parent.parent / "conf", Path(__file__).parent / "_conf") if path.is_dir()
+    path for path in (Path(__file__).parent / "_conf", Path(__file__).parent.parent / "conf") if path.is_dir()
 )
 
 

@@ -23,6 +23,10 @@ from rich.text import Text
 
 from audit.audits import audit_of
 from audit.errors import AuditError
+from audit.exits import FAILED as RUN_FAILED
+from audit.exits import FOUND as EXCESS
+from audit.exits import NOT_CLEARED, run_command
+from audit.exits import OK as NO_EXCESS
 from audit.perturb.vocabulary import VERDICTS as PERTURB_VERDICTS
 from audit.records import CellRows
 from audit.shards.complete import cell_rows, contents, count_rows
@@ -31,7 +35,6 @@ from audit.shards.manifest import MANIFEST
 from audit.verdict.result import RunVerdict
 from audit.verdict.vocabulary import VERDICTS
 
-NO_EXCESS, RUN_FAILED, EXCESS, NOT_CLEARED = 0, 1, 3, 4
 _CODE: dict[str, int] = {  # by the word that verdict.json has, of both audits
     **{verdict: word.exit_code for verdict, word in VERDICTS.items()},
     **{verdict: word.exit_code for verdict, word in PERTURB_VERDICTS.items()},
@@ -133,4 +136,4 @@ def _failed(message: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

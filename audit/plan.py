@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from audit.command_line import check_composed, start
 from audit.config import CONF_DIR, protocol_of
 from audit.errors import AuditError
+from audit.exits import run_command
 from audit.sweep.config import SweepConfig, from_hydra, register
 
 register()
@@ -67,4 +68,4 @@ def _print_plan(config: SweepConfig) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from audit.errors import AuditError, DataError
+from audit.exits import run_command
 from audit.statistics.paper import SettingRow, setting_row
 from audit.statistics.reanalysis import PrintedTable, Reanalysis, reanalyse
 
@@ -375,4 +376,4 @@ def _half_digit(cell: str) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

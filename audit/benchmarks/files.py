@@ -45,8 +45,8 @@ class DataFile:
 def read_rows(path: Path, *, header: bool = True, delimiter: str | None = None) -> Iterator[tuple[str, RawRow]]:
     """(place, row) of every row, such as ("line 7", {...}); csv without header gives lists of text.
 
-    delimiter: between the fields of a csv or tsv ("\\t" written out is a tab); None: a comma, of a .tsv a tab. Memory is
-    bounded by one row (one batch of parquet and Arrow), except .json, which is one document.
+    delimiter: between the fields of a csv or tsv ("\\t" written out is a tab); None: a comma, of a .tsv a tab. Memory
+    is bounded by one row (one batch of parquet and Arrow), except .json, which is one document.
     Raises BenchmarkError that names the place but not the file.
     """
     suffix = path.suffix.lower()

@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from audit.command_line import check_composed, start
 from audit.config import CONF_DIR
 from audit.errors import AuditError
+from audit.exits import run_command
 from audit.perturb.config import PerturbConfig, from_hydra, judged, reference_dirs, register
 
 register()
@@ -94,4 +95,4 @@ def _print_plan(config: PerturbConfig) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -10,6 +10,7 @@ from typing import Any
 
 from audit.audits import audit_of
 from audit.errors import AuditError, ConfigError
+from audit.exits import run_command
 from audit.verdict.watermark import COMPLETE_IT
 
 
@@ -78,4 +79,4 @@ def analysis_options(run_dirs: Sequence[Path], asked: dict[str, Any]) -> dict[st
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

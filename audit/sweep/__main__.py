@@ -17,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from audit.command_line import check_composed, start
 from audit.config import CONF_DIR
 from audit.errors import AuditError
+from audit.exits import run_command
 from audit.sweep.config import SweepConfig, from_hydra, register
 from audit.sweep.design import missing_controls
 
@@ -108,4 +109,4 @@ def _print_failed(failed: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

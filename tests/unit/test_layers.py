@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
 LAYERS = (
-    ("audit.errors", "audit.records", "audit.config_keys", "audit.verdict.thresholds", "audit.sweep.design"),
+    ("audit.errors", "audit.exits", "audit.records", "audit.config_keys", "audit.verdict.thresholds",
+     "audit.sweep.design"),
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
     ("audit.engines",),
@@ -23,7 +24,8 @@ LAYERS = (
     ("audit.sweep.audit", "audit.runtime", "audit.variants"),
     ("audit.summary", "audit.verdict", "audit.report", "audit.calibrate", "audit.simulation", "audit.synthetic",
      "audit.calibrate_early", "audit.perturb", "audit.gate"),
-    ("audit.sweep", "audit.perturb.__main__", "audit.plan", "audit.reanalyze", "audit.command_line"),
+    ("audit.sweep", "audit.perturb.__main__", "audit.plan", "audit.reanalyze", "audit.command_line",
+     "audit.completion", "audit.__main__"),
 )  # fmt: skip
 RANK = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
 FILES = {

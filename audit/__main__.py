@@ -29,6 +29,7 @@ COMMANDS: dict[str, Command] = {
     "plan": Command("audit.plan", "calls, tokens, time and power of a sweep; starts nothing", "sweep"),
     "report": Command("audit.report.__main__", "build the report of finished runs again; several become a panel"),
     "gate": Command("audit.gate", "a run's verdict as an exit code"),
+    "runs": Command("audit.runs", "the runs in a folder, with how far they came and their verdicts"),
     "calibrate": Command("audit.calibrate", "the procedure's own error rates, simulated"),
     "reanalyze": Command("audit.reanalyze", "the paper's published table under exact tests"),
     "completion": Command("audit.completion", "print the completion script of bash, zsh or fish"),

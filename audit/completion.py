@@ -38,6 +38,7 @@ complete -c audit -a '(__audit_complete)'""",
 }
 _OPTIONS = {
     "report": ("--out ", "--seed ", "--control-benchmark "),
+    "runs": ("--json ",),
     "calibrate": ("--n ", "--routers ", "--draws ", "--replicates ", "--panel ", "--observed ", "--jobs ", "--out "),
     "reanalyze": ("--out ", "--n ", "--chance ", "--table1 ", "--table3 ", "--seed "),
     "variants": ("build ", "list ", "show ", "diff ", "merge ", "export ", "review "),

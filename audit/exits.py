@@ -15,7 +15,8 @@ BROKEN_PIPE = 141  # 128 + SIGPIPE: what reads the output ended first, such as `
 def run_command(main: Callable[[], int | None]) -> NoReturn:
     """Run a command and exit with its code; Ctrl-C and a reader that went away end it in a sentence, or in silence.
 
-    A KeyboardInterrupt may carry the sentence (`runtime.run` says how many rows are kept).
+    A KeyboardInterrupt may carry the sentence (`runtime.run` says how many rows are kept). To be used inside a Hydra
+    job too: Hydra shows a traceback for whatever reaches it.
     """
     try:
         code = main()

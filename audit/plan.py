@@ -25,17 +25,22 @@ _SHOWN_QUESTIONS = 50
 @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="sweep")
 def _composed(cfg: DictConfig) -> None:
     """Hydra's entry."""
-    try:
-        check_composed()
-        sys.exit(_print_plan(from_hydra(cfg)))
-    except (AuditError, OmegaConfBaseException) as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        sys.exit(1)
+    run_command(lambda: run_config(cfg))
 
 
 def main() -> None:
     """The command: what it refuses, then Hydra, then the plan."""
     start(_composed, SweepConfig)
+
+
+def run_config(cfg: DictConfig) -> int:
+    """Check and print. Errors that teach go to stderr without a traceback."""
+    try:
+        check_composed()
+        return _print_plan(from_hydra(cfg))
+    except (AuditError, OmegaConfBaseException) as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return 1
 
 
 def _print_plan(config: SweepConfig) -> int:

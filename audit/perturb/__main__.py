@@ -25,7 +25,7 @@ register()
 @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="perturb")
 def _composed(cfg: DictConfig) -> None:
     """Hydra's entry."""
-    sys.exit(run_config(cfg, check_composed))
+    run_command(lambda: run_config(cfg, check_composed))
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def perturb(config: PerturbConfig) -> int:
         result = run_audit(run.resolved, analysis, display)
     failed = "".join(f"error: model {name} failed: {why}\n" for name, why in result.failed.items())
     if result.rows == 0:
-        print(f"error: nothing was measured: every model failed\n{failed}", end="", file=sys.stderr)
+        print(failed, end="", file=sys.stderr)  # every model did
         return 1
     print_summary(result.run_dir, PERTURB)
     code = 0

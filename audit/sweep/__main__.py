@@ -27,7 +27,7 @@ register()
 @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="sweep")
 def _composed(cfg: DictConfig) -> None:
     """Hydra's entry."""
-    sys.exit(run_config(cfg, check_composed))
+    run_command(lambda: run_config(cfg, check_composed))
 
 
 def main() -> None:
@@ -78,8 +78,7 @@ def sweep(config: SweepConfig) -> int:
             early = EarlyStop(config.stop_batch, partial(settled, thresholds=thresholds, panel=panel))
         result = run_audit(resolved, analysis, display, early)
     if result.rows == 0:
-        print("error: nothing was measured: every model failed", file=sys.stderr)
-        _print_failed(result.failed)
+        _print_failed(result.failed)  # every model did
         return 1
     print_summary(result.run_dir, SWEEP)
     code = 0

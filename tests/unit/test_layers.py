@@ -25,7 +25,7 @@ LAYERS = (
     ("audit.summary", "audit.verdict", "audit.report", "audit.calibrate", "audit.simulation", "audit.synthetic",
      "audit.calibrate_early", "audit.perturb", "audit.gate"),
     ("audit.sweep", "audit.perturb.__main__", "audit.plan", "audit.reanalyze", "audit.command_line",
-     "audit.completion", "audit.__main__"),
+     "audit.completion", "audit.loading", "audit.runs", "audit.__main__"),
 )  # fmt: skip
 RANK = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
 FILES = {

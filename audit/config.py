@@ -18,6 +18,7 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.registry import format_of
 from audit.engines.config import ModelConfig, SamplingConfig, check_model
 from audit.errors import ConfigError, unknown_name
+from audit.plan_cost import CostConfig, check_cost
 from audit.prompting.templates import check_reading, load_protocol
 from audit.records import Reading
 
@@ -54,6 +55,7 @@ class RunConfig:
     protocol: dict[str, Any] = field(default_factory=dict)
     verdict: dict[str, Any] = field(default_factory=dict)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
+    cost: CostConfig = field(default_factory=CostConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
     n: Any = 100
     seed: int = 42
@@ -143,6 +145,7 @@ def check_run(
     if not config.model:
         raise ConfigError(f"No model. Expected model=<name> or model=[a,b]. Known: {', '.join(known_models())}.")
     sample_size(config)
+    check_cost(config.cost)
     _check_different(config.model)
     for name, model in config.model.items():
         if not _SAFE_NAME.match(name):

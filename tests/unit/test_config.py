@@ -195,5 +195,5 @@ def test_help_shows_groups_and_examples():
         [sys.executable, "-m", "audit.sweep", "--help"], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0
-    assert "python -m audit.sweep model=llama3_70b r=1..9" in done.stdout
+    assert "audit sweep model=llama3_70b r=1..9" in done.stdout
     assert "llama3_70b" in done.stdout and "arc_challenge" in done.stdout

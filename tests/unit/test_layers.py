@@ -19,7 +19,7 @@ LAYERS = (
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
     ("audit.engines",),
-    ("audit.config", "audit.audits"),
+    ("audit.config", "audit.audits", "audit.plan_cost"),
     ("audit.resolve", "audit.sweep.config", "audit.sweep.columns", "audit.sweep.present"),
     ("audit.sweep.audit", "audit.runtime", "audit.variants"),
     ("audit.summary", "audit.verdict", "audit.report", "audit.calibrate", "audit.simulation", "audit.synthetic",

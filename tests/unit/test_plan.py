@@ -52,6 +52,13 @@ def test_a_larger_panel_detects_less_and_says_so():
     assert "fewer models and benchmarks" in together and "fewer models" not in alone
 
 
+def test_the_questions_that_the_design_needs_are_named():
+    plan, text = planned(100)
+    assert power_of(0.05, plan.questions_needed, 9) >= 0.8 > power_of(0.05, plan.questions_needed - 1, 9)
+    assert f"questions needed   {plan.questions_needed:>12,}  to detect a gain of 5 points" in text
+    assert f"raise n to {plan.questions_needed:,}, or test fewer" in text
+
+
 def test_one_router_count_is_written_in_the_singular():
     assert "corrected for 1 router count)" in planned(1000, "3")[1]
 

@@ -51,7 +51,7 @@ class StoreConfig:
 class RunConfig:
     model: dict[str, ModelConfig] = field(default_factory=dict)
     benchmark: BenchmarkConfig = field(default_factory=BenchmarkConfig)
-    control_benchmark: str | None = None
+    control_benchmark: BenchmarkConfig | None = None
     protocol: dict[str, Any] = field(default_factory=dict)
     verdict: dict[str, Any] = field(default_factory=dict)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)

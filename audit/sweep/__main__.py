@@ -56,10 +56,11 @@ def sweep(config: SweepConfig) -> int:
     from audit.verdict.thresholds import Thresholds
 
     thresholds = Thresholds.from_mapping(config.verdict)
+    control = None if config.control_benchmark is None else config.control_benchmark.name
     analysis = {
         "seed": config.seed,
         "thresholds": thresholds.to_dict(),
-        "control_benchmark": config.control_benchmark,
+        "control_benchmark": control,
     }
     with Display(quiet=not config.progress) as display:
         display.stage("reading the benchmark and resolving models")
@@ -91,7 +92,7 @@ def sweep(config: SweepConfig) -> int:
             result.run_dir / "report",
             seed=config.seed,
             thresholds=thresholds,
-            control_benchmark=config.control_benchmark,
+            control_benchmark=control,
         )
         code = print_verdict(result.run_dir)
         print(f"report   {paths.html}")

@@ -35,7 +35,7 @@ from audit.runtime.pipeline import (
     tasks_per_chunk,
     write_task_list,
 )
-from audit.runtime.progress import Display
+from audit.runtime.progress import Display, usual_load
 from audit.runtime.stages import StageContext
 from audit.shards.attempt import now
 from audit.shards.complete import count_rows
@@ -154,6 +154,7 @@ def _run_models(
     batches = {name: looks.batches(name) if looks else iter([todo[name]][: len(todo[name])]) for name in runnable}
     first = {name: next(batches[name], None) for name in runnable}  # before an engine loads: nothing may be left to ask
     if any(tasks is not None for tasks in first.values()):
+        display.stage("starting or joining Ray (usually 5 to 15 s)")
         _start_ray(config.cluster)
     for name in runnable:
         try:
@@ -228,7 +229,8 @@ def _run_model(
             )
             run = ChunkRun(context, len(tasks), config.cluster.chunks_in_flight, longest)
             if ready is None:
-                with display.loading(name):
+                earlier = [t["load_s"] for k, t in run_dir.manifest.timings.items() if k.startswith(f"{name}/")]
+                with display.loading(name, usual_load([one.engine for one in models], earlier)):
                     for one, pool in zip(models, pools, strict=True):
                         pool.wait_ready(one.load_timeout_s, display.stage, run.check)
                 ready = time.monotonic()

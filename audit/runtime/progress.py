@@ -168,7 +168,7 @@ class Display:
 
 
 def usual_load(engines: Sequence[str], earlier_s: Sequence[float]) -> str:
-    """How long engines usually take to load: as they last did in this run, else as docs/measured.md has it; "" at once."""
+    """How long engines usually take to load: as they last did in this run, else as in docs/measured.md; "" at once."""
     if "vllm" not in engines:
         return ""
     if earlier_s:

@@ -58,7 +58,7 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     overrides = [override for word in ours if (override := _parsed(word))]
     sweeps = [override for override in overrides if override.is_sweep_override()]
     if multirun or sweeps:
-        raise _several_jobs(multirun[0] if multirun else str(sweeps[0].input_line), sweeps)
+        raise _several_jobs(multirun[0] if multirun else str(sweeps[0].input_line), sweeps, schema)
     if not any(word.startswith(("-c", "--config")) for word in ours):  # a configuration of one's own has its own keys
         for override in overrides:
             _check_key(override, schema)
@@ -128,7 +128,7 @@ def _check_chosen(override: Override, overrides: Sequence[Override]) -> None:
         )
 
 
-def _spelling(override: Override) -> str:
+def _spelling(override: Override, command: str) -> str:
     """What to type for an override that Hydra would make into several jobs."""
     key, value = override.key_or_group, override.get_value_string()
     if key == "r":
@@ -137,12 +137,13 @@ def _spelling(override: Override) -> str:
     if key in _LISTS and plain:
         return f"'{key}=[{value}]'"
     values = value.replace(",", " ") if plain else "<one> <another>"
-    loop = f"for value in {values}; do python -m audit.sweep {key}=$value; done"
+    loop = f"for value in {values}; do python -m {command} {key}=$value; done"
     return f"{loop}\n  or, if the comma belongs to one value: '{key}=\"{value}\"'" if plain else loop
 
 
-def _several_jobs(asked: str, sweeps: Sequence[Override]) -> ConfigError:
-    instead = "".join(f"\n  {_spelling(override)}" for override in sweeps)
+def _several_jobs(asked: str, sweeps: Sequence[Override], schema: type | None = None) -> ConfigError:
+    command = schema.__module__.rpartition(".")[0] if schema else ""  # of the audit that the schema is of
+    instead = "".join(f"\n  {_spelling(override, command)}" for override in sweeps)
     return ConfigError(
         f"{asked} asks for several jobs, and one command is one job. "
         + (f"Expected:{instead}" if instead else "Leave it out: lists such as r=1,3,9 and 'model=[a,b]' are one job.")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-OK, FAILED, USAGE, FOUND, NOT_CLEARED = 0, 1, 2, 3, 4
+OK, FAILED, USAGE = 0, 1, 2  # 3 and 4 are verdicts (`verdict.vocabulary`)
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 BROKEN_PIPE = 141  # 128 + SIGPIPE: what reads the output ended first, such as `| head`
 

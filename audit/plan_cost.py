@@ -6,7 +6,7 @@ their limit and prompt tokens before prefix caching.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,10 +14,12 @@ from audit.engines.config import ModelConfig
 from audit.errors import ConfigError
 from audit.shards.manifest import Manifest
 
+Tokens = tuple[int, int]  # to be read, and to be written at most
+
 
 @dataclass
-class TokenRates:
-    """Of prompt and of generated tokens: tokens a second of one replica, or the price of a million."""
+class Throughput:
+    """Tokens a second of one replica, all its GPUs together: read, and written."""
 
     prompt: float = 0.0
     generated: float = 0.0
@@ -25,21 +27,15 @@ class TokenRates:
 
 @dataclass
 class CostConfig:
-    """conf/cost. gpu_hour: price of one GPU for an hour. measured: directory of a run whose pace is taken."""
+    """conf/cost. gpu_hour: price of one GPU for an hour. measured: directory of a run whose pace is taken.
+
+    The prices of an endpoint's tokens are its model's (`price_per_million_input`, `..._output`).
+    """
 
     gpu_hour: float | None = None
     currency: str = "USD"
     measured: str | None = None
-    throughput: dict[str, TokenRates] = field(default_factory=dict)
-    prices: dict[str, TokenRates] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """What one model is to read and to write at most."""
-
-    prompt: int
-    generated: int
+    throughput: dict[str, Throughput] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,11 +58,11 @@ class PlannedCost:
         if self.hours is None and self.money is None:
             return [f"  time, money                   ?  {self.basis}"]
         lines = []
-        if self.hours is not None:
+        if self.hours:
             on = "" if not self.gpu_hours else f", {self.gpu_hours:,.2g} GPU-hours"
             lines.append(f"  hours              {self.hours:>12,.2g}{on}  ({self.basis})")
         if self.money is not None:
-            lines.append(f"  cost               {self.money:>12,.2f}  {self.currency}, at the prices in cost")
+            lines.append(f"  cost               {self.money:>12,.2f}  {self.currency} at most")
         return lines
 
 
@@ -80,46 +76,46 @@ def check_cost(cost: CostConfig) -> None:
                 f"Invalid cost.throughput.{name}: {rates.prompt:g} and {rates.generated:g} tokens a second. Expected "
                 f"both above 0, such as '+cost.throughput.{name}={{prompt: 20000, generated: 5000}}'."
             )
-    for name, rates in cost.prices.items():
-        if rates.prompt < 0 or rates.generated < 0:
-            raise ConfigError(f"Invalid cost.prices.{name}: expected prices of 0 or more for a million tokens.")
 
 
-def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping[str, ModelConfig]) -> PlannedCost:
-    """The cost of one job's calls. tokens, models: by the name of the model that is called; they take turns."""
+def planned_cost(cost: CostConfig, calls: Sequence[tuple[ModelConfig, Tokens]]) -> PlannedCost:
+    """The cost of one job's calls: the model of each role and its tokens. The roles take turns at the clock."""
     paces = {} if cost.measured is None else measured_pace(Path(cost.measured))
     hours: float | None = 0.0
     gpu_hours = money = 0.0
     priced, bases = True, []
-    for name, asked in tokens.items():
-        model = models[name]
-        gpus = model.tensor_parallel_size if model.engine == "vllm" else 0
-        seconds = None
-        if name in paces:
-            seconds = (asked.prompt + asked.generated) / paces[name]
-            bases.append(f"{name} at the pace of {cost.measured}: {paces[name]:,.0f} tokens/s")
-        elif model.engine == "scripted":
+    for model, (prompt, generated) in calls:
+        name = model.name
+        gpus = model.tensor_parallel_size * model.replicas if model.engine == "vllm" else 0
+        seconds, basis = None, ""
+        if model.engine == "scripted" or not prompt + generated:
             seconds = 0.0
+        elif name in paces:
+            seconds = (prompt + generated) / paces[name]
+            basis = f"{name} at the pace of {cost.measured}: {paces[name]:,.0f} tokens/s"
         elif name in cost.throughput:
             rates = cost.throughput[name]
-            seconds = (asked.prompt / rates.prompt + asked.generated / rates.generated) / model.replicas
-            bases.append(f"{name}: estimated {rates.prompt:,.0f} tokens/s read, {rates.generated:,.0f} written")
+            seconds = (prompt / rates.prompt + generated / rates.generated) / model.replicas
+            basis = f"{name}: estimated {rates.prompt:,.0f} tokens/s read, {rates.generated:,.0f} written"
         else:
-            bases.append(
+            basis = (
                 f"no pace is known of {name}: cost.measured=RUN_DIR of an earlier run, or "
                 f"'+cost.throughput.{name}={{prompt: 20000, generated: 5000}}'"
             )
+        bases += [basis] if basis and basis not in bases else []
         hours = None if seconds is None or hours is None else hours + seconds / 3600
-        gpu_hours += 0.0 if seconds is None else seconds / 3600 * gpus * model.replicas
-        if name in cost.prices:
-            rates = cost.prices[name]
-            money += (asked.prompt * rates.prompt + asked.generated * rates.generated) / 1e6
-        elif gpus and cost.gpu_hour is not None and seconds is not None:
-            money += seconds / 3600 * gpus * model.replicas * cost.gpu_hour
+        on_gpus = None if seconds is None else seconds / 3600 * gpus
+        gpu_hours += on_gpus or 0.0
+        if model.price_per_million_input is not None and model.price_per_million_output is not None:
+            money += (prompt * model.price_per_million_input + generated * model.price_per_million_output) / 1e6
+            bases += [] if bases else [f"{name} at its prices for a million tokens"]
+        elif gpus and cost.gpu_hour is not None and on_gpus is not None:
+            money += on_gpus * cost.gpu_hour
         elif model.engine != "scripted":
             priced = False
-    known = gpu_hours if hours is not None else None
-    return PlannedCost(hours, known, money if priced else None, cost.currency, "; ".join(bases))
+    return PlannedCost(
+        hours, None if hours is None else gpu_hours, money if priced else None, cost.currency, "; ".join(bases)
+    )
 
 
 def measured_pace(run_dir: Path) -> dict[str, float]:

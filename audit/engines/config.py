@@ -85,13 +85,15 @@ class ModelConfig:
     max_num_seqs: int = 256
     trust_remote_code: bool = False
     chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
-    protocol: str | None = None  # prompts that suit this model better than the sweep's protocol
+    protocol: str | None = None  # prompts that suit this model better than the run's protocol
     router: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=512, temperature=0.7, top_p=0.95))
     worker: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=16))
     solver: SamplingConfig = field(default_factory=SamplingConfig)  # of answers that are worked out (reading=number)
     engine_args: dict[str, Any] = field(default_factory=dict)
     cpu_kv_cache_gib: int = 2
     load_timeout_s: int = 3600
+    price_per_million_input: float | None = None  # of tokens, in your currency: what a plan adds up; null: not known
+    price_per_million_output: float | None = None
     max_restarts: int = 1
     endpoints: list[EndpointConfig] = field(default_factory=list)
     retry: RetryConfig = field(default_factory=RetryConfig)
@@ -138,6 +140,12 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
                 f"engine_args of model {name} may not hold {key}: it is decided by the model's configuration. "
                 f"Set {instead.format(m=f'model.{name}')} instead."
             )
+    prices = (model.price_per_million_input, model.price_per_million_output)
+    if any(price is not None and price < 0 for price in prices) or (prices[0] is None) != (prices[1] is None):
+        raise ConfigError(
+            f"Invalid prices of model {name}: price_per_million_input={prices[0]}, "
+            f"price_per_million_output={prices[1]}. Expected both, each 0 or more, or neither."
+        )
     if model.max_restarts < 0:
         raise ConfigError(f"Invalid max_restarts of model {name}: {model.max_restarts}. Expected 0 or more.")
     for role, sampling in (("router", model.router), ("worker", model.worker), ("solver", model.solver)):

@@ -35,6 +35,7 @@ NOT_RESULTS: tuple[str, ...] = (
     *("*.replicas", "*.executor", "*.tensor_parallel_size", "*.max_num_seqs", "*.gpu_memory_utilization"),
     *("*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s"),
     *("cost", "cost.*", "*.fail_to_load", "*.concurrency", "*.weight", "*.timeout_s", "*.api_key_env"),
+    "*.price_per_million_*",
 )
 _DIFFERENCES_SHOWN = 12
 

@@ -12,6 +12,7 @@ from hydra import compose, initialize_config_dir
 from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR
 from audit.errors import ConfigError
+from audit.perturb.config import PerturbConfig
 from audit.sweep.config import SweepConfig, from_hydra, register, worker_of
 
 
@@ -54,6 +55,11 @@ def test_several_jobs_are_refused_with_the_spelling_that_works(typed: list[str],
     with pytest.raises(ConfigError, match="one command is one job") as error:
         hydra_arguments(typed, SweepConfig)
     assert instead in str(error.value)
+
+
+def test_the_spelling_is_of_the_command_that_was_typed() -> None:
+    with pytest.raises(ConfigError, match=r"do python -m audit\.perturb n="):
+        hydra_arguments(["n=20,30"], PerturbConfig)
 
 
 @pytest.mark.parametrize(

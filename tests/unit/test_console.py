@@ -31,6 +31,8 @@ def test_every_module_that_can_be_started_is_a_command() -> None:
         for path in (ROOT / "audit").rglob("*.py")
         if 'if __name__ == "__main__":' in path.read_text()
     }
+    # An audit's own simulations are reached by `audit calibrate audit=NAME`.
+    guarded = {name for name in guarded if not re.fullmatch(r"audit\.\w+\.calibrate\w*", name)}
     named = {command.module.removesuffix(".__main__") for command in COMMANDS.values()}
     assert named == guarded - NO_COMMANDS, "give the command a line in audit/__main__.py"
     for command in COMMANDS.values():

@@ -10,9 +10,7 @@ import pytest
 
 from audit.__main__ import COMMANDS, main
 from audit.exits import BROKEN_PIPE, INTERRUPTED
-from audit.gate import exit_code
-from audit.perturb.vocabulary import VERDICTS as PERTURB
-from audit.verdict.vocabulary import VERDICTS
+from audit.gate import exit_code, words
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 
@@ -68,12 +66,12 @@ def test_what_a_command_does_is_in_its_column(name: str, monkeypatch: pytest.Mon
 
 
 def test_a_verdicts_code_stands_beside_its_name() -> None:
-    """Of both audits, and nowhere but in the gate's column."""
+    """Of every audit, and nowhere but in the gate's column."""
     says = table()
-    for verdict in (*VERDICTS, *PERTURB):
+    for verdict in words():
         code = exit_code({"cells": [{"verdict": str(verdict)}], "rows": []})
-        words = str(verdict).replace("excess_explained_by", "explained by").replace("_cause_unknown", "")
-        assert words.replace("_", " ") in says["gate"][code].replace("a gain explained", "explained"), verdict
+        named = str(verdict).replace("excess_explained_by", "explained by").replace("_cause_unknown", "")
+        assert named.replace("_", " ") in says["gate"][code].replace("a gain explained", "explained"), verdict
     assert all(not {3, 4} & set(codes) for name, codes in says.items() if name != "gate")
 
 

@@ -14,8 +14,8 @@ import pytest
 
 import audit
 from audit.errors import ConfigError, DataError
-from audit.report.build import build_report
 from audit.runs import main
+from audit.sweep.report import build_report
 
 QUESTIONS = 8
 

@@ -77,6 +77,8 @@ class Run:
             raise ConfigError(f"{path} does not exist. {again}") from error
         except ValueError as error:
             raise ConfigError(f"{path} is not JSON ({error}). {again}") from error
+        if isinstance(found, dict):  # a page of several audits holds each one's
+            found = found.get("audits", {}).get(self.audit.name, found)
         if not isinstance(found, dict) or not {"cells", "runs"} <= set(found):
             raise ConfigError(f"{path} is not a verdict of this program. {again}")
         if not any(run["models"] == contents(count_rows(self.path, self.audit.schema)) for run in found["runs"]):

@@ -1,4 +1,4 @@
-"""`python -m audit.plan <the sweep's overrides>`: what a sweep would do, and whether it could find anything.
+"""`audit plan <the sweep's overrides>`: what a sweep would do, and whether it could find anything.
 
 Prints the number of calls, an estimate of tokens, hours and money (`conf/cost`), the run directory, the minimum
 detectable gain and the questions that the effect of interest needs; with `--json` for programs. Starts nothing.

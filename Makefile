@@ -13,11 +13,16 @@ AUDIT := r=1..3 draws=nested ensemble_control=true clean_replicates=3
 
 .PHONY: audit perturb test check bench calibrate install lock clean
 
+# What to type next, once the run has ended well.
+NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
+
 audit: $(STAMP)
 	$(PY) -m audit.sweep $(AUDIT) $(ARGS)
+	$(NEXT) "$(VENV)/bin/audit plan model=qwen3_8b benchmark=arc_challenge n=1000   # what a real audit would take"
 
 perturb: $(STAMP)
 	$(PY) -m audit.perturb n=all $(ARGS)
+	$(NEXT) "$(VENV)/bin/audit variants list   # then: $(VENV)/bin/audit perturb plan=true variants=NAME model=..."
 
 # The unit tests on every core, then one by one what starts Ray, an engine or a browser. `make test ARGS=tests/unit/scoring` runs those alone.
 test: $(STAMP)

@@ -15,5 +15,31 @@ Shared rooms, which know no audit:
 Audits, one folder each, with the same file names in each: sweep (router-worker), perturb (rewordings; their libraries
 are built in variants). A command finds an audit by its name: `audits.part_of`.
 
-Commands (python -m audit.<name>): sweep, perturb, variants, plan, report, gate, reanalyze, calibrate.
+Commands: `audit --help`, from the table in `__main__`.
+
+The public API: `load` a run, `find_runs` in a folder; their errors are `errors.AuditError`.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from audit.loading import Run, RunEntry
+
+__all__ = ["find_runs", "load"]
+
+
+def load(run_dir: Path | str) -> Run:
+    """The run in a directory, as tables (`audit.loading.Run`)."""
+    from audit.loading import load as found  # here: `import audit` stays light
+
+    return found(run_dir)
+
+
+def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
+    """Every run in a folder, latest first (`audit.loading.RunEntry`)."""
+    from audit.loading import find_runs as found
+
+    return found(folder)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from audit.audits import AUDITS, part_of
 from audit.errors import AuditError
+from audit.exits import run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,4 +27,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
+from audit.exits import run_command
 from audit.sweep.calibrate_early import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

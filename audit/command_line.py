@@ -27,6 +27,12 @@ from audit.config_keys import check_keys
 from audit.errors import ConfigError
 
 _LISTS = ("model", "arms", "references")  # keys that take several values within one job
+# Keys that take what a group takes: the option is put there, and may be changed by key (control_benchmark.path=...).
+_GROUPS = {"control_benchmark": "benchmark", "worker": "model"}
+_EXAMPLES = {
+    "control_benchmark": "control_benchmark=mcq_file control_benchmark.path=fresh.jsonl",
+    "worker": "worker=qwen3_8b",
+}
 _HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # options and keys that change where groups are found
 _R_LIST = re.compile(r"(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)")
 
@@ -61,13 +67,16 @@ def help_text(name: str, overrides: Sequence[str]) -> str:
 
 
 def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
-    """The arguments as Hydra is to read them: `r=1,3,9` as `r=[1,3,9]`. ConfigError where they ask for several jobs.
+    """The arguments as Hydra is to read them: `r=1,3,9` as `r=[1,3,9]`, `worker=NAME` as a choice in the group model.
+
+    ConfigError where they ask for several jobs.
 
     >>> hydra_arguments(["n=20", "r=1,3,9"], SweepConfig)  # doctest: +SKIP
     ['n=20', 'r=[1,3,9]']
     """
     ours = [_R_LIST.sub(r"\1=[\2]", word) if _R_LIST.fullmatch(word) else word for word in arguments]
     multirun = [word for word in ours if word == "-m" or (len(word) > 2 and "--multirun".startswith(word))]
+    ours = [_as_group(word) for word in ours]
     overrides = [override for word in ours if (override := _parsed(word))]
     sweeps = [override for override in overrides if override.is_sweep_override()]
     if multirun or sweeps:
@@ -75,7 +84,15 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     if not any(word.startswith(("-c", "--config")) for word in ours):  # a configuration of one's own has its own keys
         for override in overrides:
             _check_key(override, schema)
+            _check_chosen(override, overrides)
     return ours
+
+
+def _as_group(word: str) -> str:
+    key, found, value = word.lstrip("+").partition("=")
+    if not found or key not in _GROUPS or value in ("", "null"):
+        return word
+    return f"+{_GROUPS[key]}@{key}={value}"
 
 
 def check_composed() -> None:
@@ -122,6 +139,15 @@ def _check_key(override: Override, schema: type) -> None:
     for part in reversed(key.split(".")):
         value = {part: value}
     check_keys(value, schema)
+
+
+def _check_chosen(override: Override, overrides: Sequence[Override]) -> None:
+    key = (override.key_or_group or "").partition(".")[0]
+    if key in _GROUPS and "." in override.key_or_group and key not in [other.package for other in overrides]:
+        raise ConfigError(
+            f"{override.input_line} changes a {key} that is not named. Expected {key}=<name> before it, as "
+            f"{_GROUPS[key]}=<name> takes it, such as {_EXAMPLES[key]}."
+        )
 
 
 def _spelling(override: Override, command: str) -> str:

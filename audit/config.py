@@ -18,11 +18,13 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.registry import format_of
 from audit.engines.config import ModelConfig, SamplingConfig, check_model
 from audit.errors import ConfigError, unknown_name
+from audit.plan_cost import CostConfig, check_cost
 from audit.prompting.templates import check_reading, load_protocol
 from audit.records import Reading
 
+# In a wheel beside this file; in a checkout above it (where, in a wheel, another package's conf/ may lie).
 CONF_DIR = next(
-    path for path in (Path(__file__).parent.parent / "conf", Path(__file__).parent / "_conf") if path.is_dir()
+    path for path in (Path(__file__).parent / "_conf", Path(__file__).parent.parent / "conf") if path.is_dir()
 )
 
 
@@ -49,10 +51,11 @@ class StoreConfig:
 class RunConfig:
     model: dict[str, ModelConfig] = field(default_factory=dict)
     benchmark: BenchmarkConfig = field(default_factory=BenchmarkConfig)
-    control_benchmark: str | None = None
+    control_benchmark: BenchmarkConfig | None = None
     protocol: dict[str, Any] = field(default_factory=dict)
     verdict: dict[str, Any] = field(default_factory=dict)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
+    cost: CostConfig = field(default_factory=CostConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
     n: Any = 100
     seed: int = 42
@@ -142,6 +145,7 @@ def check_run(
     if not config.model:
         raise ConfigError(f"No model. Expected model=<name> or model=[a,b]. Known: {', '.join(known_models())}.")
     sample_size(config)
+    check_cost(config.cost)
     _check_different(config.model)
     for name, model in config.model.items():
         if not _SAFE_NAME.match(name):

@@ -23,14 +23,14 @@ from rich.text import Text
 
 from audit.audits import AUDITS, audit_of, part_of
 from audit.errors import AuditError
+from audit.exits import FAILED, FOUND, NOT_CLEARED, OK, run_command
 from audit.records import CellRows
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST
-from audit.verdict.vocabulary import CLEARED, FOUND, NOT_CLEARED, VerdictWord
+from audit.verdict.vocabulary import VerdictWord
 
-RUN_FAILED = 1
-_WORST_FIRST = (FOUND, NOT_CLEARED, CLEARED)
+_WORST_FIRST = (FOUND, NOT_CLEARED, OK)
 
 
 def words() -> dict[str, VerdictWord]:
@@ -42,7 +42,7 @@ def exit_code(verdict: Mapping[str, Any]) -> int:
     """The exit code of what verdict.json holds. Raises ValueError for an unknown verdict."""
     if "audits" in verdict:  # a page of several audits: each is read by itself
         each = {exit_code(one) for one in verdict["audits"].values()}
-        return next((code for code in (RUN_FAILED, *_WORST_FIRST) if code in each), RUN_FAILED)
+        return next((code for code in (FAILED, *_WORST_FIRST) if code in each), FAILED)
     known = words()
     found = set()
     for cell in verdict["cells"]:
@@ -50,8 +50,8 @@ def exit_code(verdict: Mapping[str, Any]) -> int:
             raise ValueError(f"unknown verdict {cell['verdict']!r}; expected one of {', '.join(map(str, known))}")
         found.add(known[cell["verdict"]].exit_code)
     if not all(rows.complete for rows in _rows(verdict)):
-        return RUN_FAILED
-    return next((code for code in _WORST_FIRST if code in found), RUN_FAILED)
+        return FAILED
+    return next((code for code in _WORST_FIRST if code in found), FAILED)
 
 
 def _rows(verdict: Mapping[str, Any]) -> Sequence[CellRows]:
@@ -70,13 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("run_dir", type=Path, help="a run directory, such as outputs/my_run")
     code = print_verdict(parser.parse_args(arguments).run_dir)
-    if code != RUN_FAILED:
+    if code != FAILED:
         print(f"exit code {code}")
     return code
 
 
 def print_verdict(run_dir: Path) -> int:
-    """Print the verdict that lies in a run directory; its exit code, or RUN_FAILED where there is none to read."""
+    """Print the verdict that lies in a run directory; its exit code, or FAILED where there is none to read."""
     path = run_dir / "report" / "verdict.json"
     try:
         verdict = json.loads(path.read_text(encoding="utf-8"))
@@ -143,8 +143,8 @@ def _not_of_these_shards(run_dir: Path, verdict: Mapping[str, Any]) -> str:
 
 def _failed(message: str) -> int:
     print(message, file=sys.stderr)
-    return RUN_FAILED
+    return FAILED
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

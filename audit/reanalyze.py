@@ -24,12 +24,12 @@ from rich.console import Console
 from rich.table import Table
 
 from audit.errors import AuditError, DataError
+from audit.exits import FAILED, run_command
 from audit.sweep.paper import SettingRow, setting_row
 from audit.sweep.reanalysis import PrintedTable, Reanalysis, reanalyse
 
 COLUMNS = ("model", "routers", "clean_accuracy", "noisy_accuracy", "gain", "improve", "degrade")
 EXAMPLE = "Llama-3.1-8B,6,0.26,0.43,0.17,21,4"
-EXIT_BAD_INPUT = 2
 
 
 def shipped(name: str) -> Traversable:
@@ -271,7 +271,7 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0 done, 2 the input cannot be used."""
+    """Entry point; returns the exit code: 0 done, 1 the input cannot be used."""
     parser = argparse.ArgumentParser(
         prog="python -m audit.reanalyze",
         description="Exact tests, corrections and consistency checks for a published model-by-router table.",
@@ -307,7 +307,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         paths = write(result, contradictions, options.out)
     except AuditError as problem:
         print(f"error: {problem}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return FAILED
     console = Console()
     show(result, contradictions, console)
     console.print(f"Written: {', '.join(str(p) for p in paths)}", highlight=False, soft_wrap=True)
@@ -375,4 +375,4 @@ def _half_digit(cell: str) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

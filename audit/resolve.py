@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from audit.audits import Audit
-from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.registry import format_of
 from audit.benchmarks.sample import QuestionSource, Sample, draw_sample, sampled_questions
-from audit.config import RunConfig, load_group, plain_config, protocol_of, reading_of, sample_size
+from audit.config import RunConfig, plain_config, protocol_of, reading_of, sample_size
 from audit.engines.config import ModelConfig
 from audit.engines.weights import Weights, resolve_weights
 from audit.errors import ConfigError, EngineError
@@ -143,7 +142,7 @@ def _open_samples(config: RunConfig, only: frozenset[str] | None) -> list[Benchm
     """The benchmark, and the control benchmark when one is asked for, each with its fixed sample."""
     configs = [config.benchmark]
     if config.control_benchmark is not None:
-        configs.append(BenchmarkConfig(**load_group("benchmark", config.control_benchmark)))
+        configs.append(config.control_benchmark)
     if len({format_of(one.format).numeric for one in configs}) > 1:
         raise ConfigError(
             f"Of {configs[0].name} and control_benchmark {configs[1].name}, one has numbers as answers, one options: "
@@ -155,7 +154,10 @@ def _open_samples(config: RunConfig, only: frozenset[str] | None) -> list[Benchm
         samples.append(BenchmarkSample(benchmark, draw_sample(benchmark, sample_size(config), config.seed)))
     names = [s.benchmark.name for s in samples]
     if len(set(names)) != len(names):
-        raise ConfigError(f"control_benchmark is the benchmark itself ({names[0]}). Name another.")
+        raise ConfigError(
+            f"control_benchmark is the benchmark itself ({names[0]}). Name another, or where both are files "
+            "give it a name of its own, such as control_benchmark.name=fresh."
+        )
     return samples
 
 

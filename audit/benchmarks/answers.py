@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from string import ascii_uppercase
 
 from audit.errors import BenchmarkError
 
 LETTERS = ascii_uppercase
+_DRESSED = re.compile(r"[(\[]? ?([A-Za-z0-9]) ?[)\].:]?")
+_LETTERED = re.compile(r"\(?(?P<letter>[A-Za-z])(?P<end>[).:])\s*(?P<text>\S.*)", re.DOTALL)
 ANSWER_FORMS = ("auto", "index", "letter", "text", "label")
 
 
@@ -23,12 +26,34 @@ def typed_index(value: object) -> int:
 
 
 def letter_index(value: object, count: int) -> int:
-    """ "C" -> 2; a letter beyond the options is a BenchmarkError."""
-    letter = value.strip() if isinstance(value, str) else ""
+    """ "C" -> 2, and so are "c" and "(C)"; a letter beyond the options is a BenchmarkError."""
+    letter = bare(value) if isinstance(value, str) else ""
     allowed = LETTERS[:count]
     if len(letter) != 1 or letter.upper() not in allowed:
         raise BenchmarkError(f"gold {value!r} is outside the {count} options; expected a letter {_span(allowed)}.")
     return allowed.index(letter.upper())
+
+
+def bare(text: str) -> str:
+    """A letter, or a label, out of its brackets: "(B)", "B)" and "B." -> "B"; another text as it is, stripped."""
+    found = _DRESSED.fullmatch(text.strip())
+    return found[1] if found else text.strip()
+
+
+def own_letters(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(letters, texts) of options that carry their own letter, such as "(A) 5"; ((), options) where they do not.
+
+    "(A)" and "A)" count where every option has one, each another; "A." and "A:" begin names too ("E. coli") and count
+    only as A, B, C, ... in order.
+    """
+    found = [_LETTERED.fullmatch(option) for option in options]
+    matches = [match for match in found if match]
+    letters = tuple(match["letter"].upper() for match in matches)
+    in_order = "".join(letters) == LETTERS[: len(options)]
+    bracketed = all(match["end"] == ")" for match in matches) and len(set(letters)) == len(options)
+    if len(matches) < max(len(options), 2) or not (in_order or bracketed):
+        return (), tuple(options)
+    return letters, tuple(match["text"] for match in matches)
 
 
 def label_index(value: object, labels: Sequence[str]) -> int:
@@ -40,13 +65,22 @@ def label_index(value: object, labels: Sequence[str]) -> int:
 
 
 def text_index(value: object, options: Sequence[str]) -> int:
-    """The position of the option with this very text (outer whitespace ignored); it must be one."""
+    """The position of the option with this text; it must be one. Case and whitespace count only where they decide."""
     text = str(value).strip()
-    hits = [i for i, option in enumerate(options) if option == text]
+    hits = _with_text(text, options)
     if len(hits) != 1:
         found = "no option" if not hits else f"{len(hits)} options"
         raise BenchmarkError(f"gold text {text!r} is the text of {found}; expected one of: {' | '.join(options)}.")
     return hits[0]
+
+
+def _with_text(text: str, options: Sequence[str]) -> list[int]:
+    exact = [i for i, option in enumerate(options) if option == text]
+    return exact or [i for i, option in enumerate(options) if _folded(option) == _folded(text)]
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def resolve_answer(
@@ -76,16 +110,26 @@ def resolve_answer(
 
 
 def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) -> int:
-    text = value.strip()
-    if labels:
-        return label_index(text, labels)
+    text, letter = value.strip(), bare(value)
     readings: dict[str, int] = {}
-    if text in options:
+    if labels:
+        if letter in labels or letter.upper() in labels:
+            readings["label"] = label_index(letter if letter in labels else letter.upper(), labels)
+        elif (lettered := _LETTERED.fullmatch(text)) and lettered["letter"].upper() in labels:  # the gold is "(A) 5"
+            readings["label"] = label_index(lettered["letter"].upper(), labels)
+            text = lettered["text"]
+            if _with_text(text, options) != [readings["label"]]:
+                raise BenchmarkError(f"gold {value!r}: option {lettered['letter']} does not read {text!r}.")
+    elif len(letter) == 1 and letter.upper() in LETTERS[: len(options)]:
+        readings["letter"] = letter_index(letter, len(options))
+    if _with_text(text, options):
         readings["text"] = text_index(text, options)
-    if len(text) == 1 and text in LETTERS[: len(options)]:
-        readings["letter"] = letter_index(text, len(options))
-    if text.isdecimal() and base <= int(text) < base + len(options):
+    if not labels and text.isdecimal() and base <= int(text) < base + len(options):
         readings["index"] = int(text) - base
+    if not readings and labels:
+        raise BenchmarkError(
+            f"gold {value!r} is not among the item's labels {', '.join(labels)}, nor one of: {' | '.join(options)}."
+        )
     if not readings:
         last = len(options) - 1
         raise BenchmarkError(

@@ -36,4 +36,6 @@ class BenchmarkConfig:
     answer_column: str = "answer"
     answer_as: str = "auto"  # auto, index, letter, text or label; auto refuses what could mean two options
     index_base: int = 0  # 1 where the first option is number 1
-    group_column: Optional[str] = None  # noqa: UP045  # the cluster (passage, subject); null: every item its own
+    group_column: Optional[str] = None  # noqa: UP045  # the cluster (subject); null: the passage, else every item its own
+    context_column: Optional[str] = None  # noqa: UP045  # a passage that belongs to the question; "": leave one unread
+    delimiter: Optional[str] = None  # noqa: UP045  # of a csv; null: a comma, of a .tsv a tab

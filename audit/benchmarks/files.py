@@ -1,4 +1,4 @@
-"""Files -> raw rows, streaming: jsonl, json, csv and parquet, with the line of every row for error messages."""
+"""Files -> raw rows, streaming: jsonl, json, csv, parquet and Arrow, with the line of every row for error messages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from typing import Any, TextIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from audit.benchmarks.encoding import likely_encoding
 from audit.benchmarks.rows import RawRow
 from audit.errors import BenchmarkError
 
-SUFFIXES = (".parquet", ".jsonl", ".json", ".csv")
+SUFFIXES = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")
+_TEXT = (".jsonl", ".json", ".csv", ".tsv")
+_DELIMITERS = (";", "\t", "|")  # of a csv that is not cut at commas, in the order in which they are suspected
+_ENCODING_BYTES = 1 << 22  # of a file that is not UTF-8, to tell what it is
 PARQUET_BATCH_ROWS = 1024
 HASH_CHUNK_BYTES = 1 << 20
 # One item may be published under any of these names of a split; the asked name is tried first.
@@ -38,20 +42,26 @@ class DataFile:
     subject: str = ""
 
 
-def read_rows(path: Path, *, header: bool = True) -> Iterator[tuple[str, RawRow]]:
+def read_rows(path: Path, *, header: bool = True, delimiter: str | None = None) -> Iterator[tuple[str, RawRow]]:
     """(place, row) of every row, such as ("line 7", {...}); csv without header gives lists of text.
 
-    Memory is bounded by one row (one batch for parquet), except .json, which is one document.
+    delimiter: between the fields of a csv or tsv ("\\t" written out is a tab); None: a comma, of a .tsv a tab. Memory
+    is bounded by one row (one batch of parquet and Arrow), except .json, which is one document.
     Raises BenchmarkError that names the place but not the file.
     """
     suffix = path.suffix.lower()
     try:
+        if suffix in _TEXT:
+            _check_utf16(path)
         if suffix == ".jsonl":
             yield from _read_jsonl(path)
         elif suffix == ".json":
             yield from _read_json(path)
-        elif suffix == ".csv":
-            yield from _read_csv(path, header)
+        elif suffix in (".csv", ".tsv"):
+            cut_at = delimiter or ("\t" if suffix == ".tsv" else ",")
+            yield from _read_csv(path, header, cut_at.replace("\\t", "\t"))
+        elif suffix == ".arrow":
+            yield from _read_arrow(path)
         elif suffix == ".parquet":
             yield from _read_parquet(path)
         else:
@@ -64,22 +74,22 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, RawRow]]:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             place = f"line {number}"
-            text = _decode(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, place).strip()
+            text = _decode(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, place, path).strip()
             if text:
                 yield place, _object(_parse_json(text, place), place)
 
 
 def _read_json(path: Path) -> Iterator[tuple[str, RawRow]]:
-    document = _parse_json(_decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), "the document"), "")
+    document = _parse_json(_decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), "the document", path), "")
     if not isinstance(document, list):
         raise BenchmarkError("expected a JSON list of objects; for one object a line name the file .jsonl.")
     for number, row in enumerate(document, start=1):
         yield f"item {number}", _object(row, f"item {number}")
 
 
-def _read_csv(path: Path, header: bool) -> Iterator[tuple[str, RawRow]]:
+def _read_csv(path: Path, header: bool, delimiter: str) -> Iterator[tuple[str, RawRow]]:
     with path.open(encoding="utf-8-sig", newline="") as stream:
-        rows = _csv_records(stream)
+        rows = _csv_records(stream, delimiter, path)
         names: list[str] | None = None
         for place, fields in rows:
             if not header:
@@ -88,18 +98,27 @@ def _read_csv(path: Path, header: bool) -> Iterator[tuple[str, RawRow]]:
                 names = [name.strip() for name in fields]
                 if len(set(names)) != len(names):
                     raise BenchmarkError(f"{place}: the header repeats a column: {', '.join(names)}.")
+                if len(names) == 1 and (other := max(_DELIMITERS, key=names[0].count)) in names[0]:
+                    raise BenchmarkError(
+                        f"{place}: the header is one column, {names[0]!r}. The fields seem to be cut at "
+                        f"{other!r}: set 'benchmark.delimiter=\"{_shown(other)}\"'."
+                    )
             elif len(fields) != len(names):
                 raise BenchmarkError(
                     f"{place}: {len(fields)} fields, but the header has {len(names)} ({', '.join(names)}). "
-                    'Quote a field that holds a comma, such as "Paris, France".'
+                    f'Quote a field that holds {_shown(delimiter)!r}, such as "Paris{_shown(delimiter)} France".'
                 )
             else:
                 yield place, dict(zip(names, fields, strict=True))
 
 
-def _csv_records(stream: TextIO) -> Iterator[tuple[str, list[str]]]:
+def _shown(delimiter: str) -> str:
+    return "\\t" if delimiter == "\t" else delimiter
+
+
+def _csv_records(stream: TextIO, delimiter: str, path: Path) -> Iterator[tuple[str, list[str]]]:
     """Records with the line each begins on (a quoted field may span lines); empty lines are skipped."""
-    reader = csv.reader(stream, strict=True)
+    reader = csv.reader(stream, strict=True, delimiter=delimiter)
     while True:
         place = f"line {reader.line_num + 1}"
         try:
@@ -111,7 +130,7 @@ def _csv_records(stream: TextIO) -> Iterator[tuple[str, list[str]]]:
                 f'{place}: malformed csv row ({error}); quotes inside a quoted field are doubled, such as "a ""b"" c".'
             ) from error
         except UnicodeDecodeError as error:
-            raise _not_utf8(error, f"near {place}") from error
+            raise _not_utf8(f"near {place}: byte 0x{error.object[error.start]:02x}", path) from error
         if fields:
             yield place, fields
 
@@ -127,6 +146,25 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, RawRow]]:
     except pa.ArrowException as error:
         reason = str(error).splitlines()[0]
         raise BenchmarkError(f"after row {number}: not a readable parquet file ({reason}).") from error
+
+
+def _read_arrow(path: Path) -> Iterator[tuple[str, RawRow]]:
+    """What `Dataset.save_to_disk` writes: an Arrow stream; an Arrow file is read too."""
+    number = 0
+    try:
+        with pa.memory_map(str(path)) as source:
+            try:
+                batches = iter(pa.ipc.open_stream(source))
+            except pa.ArrowInvalid:
+                table = pa.ipc.open_file(source)
+                batches = (table.get_batch(i) for i in range(table.num_record_batches))
+            for batch in batches:
+                for row in batch.to_pylist():
+                    number += 1
+                    yield f"row {number}", row
+    except pa.ArrowException as error:
+        reason = str(error).splitlines()[0]
+        raise BenchmarkError(f"after row {number}: not a readable Arrow file ({reason}).") from error
 
 
 def _parse_json(text: str, place: str) -> Any:
@@ -155,18 +193,29 @@ def _object(value: Any, place: str) -> dict[str, Any]:
     return value
 
 
-def _decode(data: bytes, place: str) -> str:
+def _decode(data: bytes, place: str, path: Path) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _not_utf8(error, place) from error
+        raise _not_utf8(f"{place}: byte 0x{data[error.start]:02x}", path) from error
 
 
-def _not_utf8(error: UnicodeDecodeError, place: str) -> BenchmarkError:
-    byte = error.object[error.start]
-    return BenchmarkError(
-        f"{place}: byte 0x{byte:02x} is not UTF-8. Convert the file, such as `iconv -f MACROMAN -t UTF-8 in > out`."
+def _check_utf16(path: Path) -> None:
+    """UTF-16 is refused as such at the start: without its mark, English in UTF-16 is valid UTF-8 full of NULs."""
+    with path.open("rb") as stream:
+        start = stream.read(1024)
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in start:
+        raise _not_utf8("line 1: it", path)
+
+
+def _not_utf8(found: str, path: Path) -> BenchmarkError:
+    name = likely_encoding(path.read_bytes()[:_ENCODING_BYTES])
+    advice = (
+        f"It looks like {name}: convert it with `iconv -f {name} -t UTF-8 {path.name} > utf8-{path.name}`."
+        if name
+        else "Save it as UTF-8 in the program that made it (its encoding cannot be told from its bytes)."
     )
+    return BenchmarkError(f"{found} is not UTF-8. {advice}")
 
 
 def content_hash(files: Sequence[DataFile]) -> str:

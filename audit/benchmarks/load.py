@@ -73,7 +73,7 @@ class Benchmark:
         format_, wanted = format_of(self.config.format), set(self.config.subjects)
         seen: Counter[str] = Counter()  # rows so far, per subject
         for file in self.files:
-            rows = read_rows(file.path, header=format_.csv_header)
+            rows = read_rows(file.path, header=format_.csv_header, delimiter=self.config.delimiter)
             while True:
                 try:
                     place, row = next(rows)
@@ -94,6 +94,9 @@ class Benchmark:
                 if self.only is not None and question.id not in self.only:
                     continue
                 yield where, shuffled(question, self.seed) if self.config.shuffle_options else question
+        if not seen:
+            named = ", ".join(file.label for file in self.files)
+            raise BenchmarkError(f"{named}: no rows ({sum(file.path.stat().st_size for file in self.files)} bytes).")
         if missing := sorted(wanted - set(seen)):
             raise unknown_name(f"subject of {self.name}", missing[0], seen)
 
@@ -111,6 +114,10 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
         raise ConfigError(f"seed={seed}; expected 0 or more, such as seed=42.")
     if config.subjects and not format_.subject_field:
         raise ConfigError(f"benchmark.subjects={config.subjects}: {config.format} has no subjects; leave it empty.")
+    if config.delimiter is not None and len(config.delimiter.replace("\\t", "\t")) != 1:
+        raise ConfigError(
+            f"benchmark.delimiter={config.delimiter!r}; expected one character, such as 'benchmark.delimiter=\";\"'."
+        )
     if config.path is not None:
         files = _local_files(config, format_)
         return Benchmark(config, content_hash(files), files, seed)
@@ -139,12 +146,15 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
         names = [p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()]
     except OSError as error:
         raise BenchmarkError(f"benchmark.path={config.path} cannot be read: {error.strerror or error}.") from error
-    chosen = select_files(names, config=config.hub_config, split=config.split, suffixes=format_.suffixes, strict=False)
+    # Dataset.save_to_disk, one split or several: Arrow files beside JSON that is no data.
+    saved = bool({"state.json", "dataset_dict.json"} & set(names))
+    suffixes = (".arrow",) if saved else format_.suffixes
+    chosen = select_files(names, config=config.hub_config, split=config.split, suffixes=suffixes, strict=False)
     if not chosen:
         shown = sorted(n for n in names if n.lower().endswith(SUFFIXES))
         listing = ", ".join(shown[:5]) + (f", ... ({len(shown)} files)" if len(shown) > 5 else "") if shown else "none"
         raise BenchmarkError(
-            f"benchmark.path={config.path}: no {' or '.join(format_.suffixes)} file of split {config.split!r}. "
+            f"benchmark.path={config.path}: no {' or '.join(suffixes)} file of split {config.split!r}. "
             f"Data files there: {listing}. Name one file, or another split, such as benchmark.split=validation."
         )
     files = tuple(_data_file(root / name, name, config, format_) for name in chosen)

@@ -37,7 +37,7 @@ FORMATS: dict[str, Format] = {
     "bbq": Format(rows.bbq, (".parquet", ".jsonl"), subject_field="category"),
     "mmlu_pro": Format(rows.mmlu_pro, subject_field="category"),
     "gsm8k": Format(rows.gsm8k, (".parquet", ".jsonl"), numeric=True),
-    "mcq_file": Format(rows.mcq_file, (".parquet", ".jsonl", ".json", ".csv")),
+    "mcq_file": Format(rows.mcq_file, (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")),
     "elementary": Format(rows.elementary, (".jsonl",)),
 }
 

@@ -11,13 +11,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from audit.benchmarks.answers import LETTERS, label_index, letter_index, resolve_answer, typed_index
+from audit.benchmarks.answers import LETTERS, label_index, letter_index, own_letters, resolve_answer, typed_index
 from audit.benchmarks.config import BenchmarkConfig
 from audit.errors import BenchmarkError
 from audit.records import NO_OPTION, Question
 from audit.scoring.number import MARKER, UNREAD, read_number
 
 RawRow = Mapping[str, Any] | Sequence[str]
+
+# What other files call the columns, in the order in which they are suggested.
+_QUESTION_NAMES = ("question", "question_stem", "stem", "query", "prompt", "input", "text", "problem")
+_ANSWER_NAMES = (
+    *("answer", "answerkey", "answer_key", "correct_answer", "correct", "gold", "label", "target", "answer_index"),
+    *("answer_idx", "correct_option", "solution", "key"),
+)
+_CHOICES_NAMES = frozenset(("choices", "options", "answers", "candidates", "endings", "alternatives"))
+_PASSAGE_NAMES = frozenset(("passage", "context", "article", "paragraph", "story", "document"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +138,46 @@ def mmlu_pro(row: RawRow, context: RowContext) -> Question:
 def mcq_file(row: RawRow, context: RowContext) -> Question:
     """Any multiple-choice file; the columns are named in the configuration (see `BenchmarkConfig`)."""
     config = context.config
+    text = _column(row, "question_column", config.question_column, _QUESTION_NAMES)
     labels, options = _configured_choices(row, config)
-    gold = resolve_answer(
-        _get(row, config.answer_column), options, labels=labels, form=config.answer_as, base=config.index_base
-    )
+    if not labels:
+        labels, options = own_letters(options)
+    answer = _column(row, "answer_column", config.answer_column, _ANSWER_NAMES)
+    gold = resolve_answer(answer, options, labels=labels, form=config.answer_as, base=config.index_base)
     id_ = _own_id(row, config.id_column) if config.id_column else f"{config.name}/{context.number}"
     group = str(_get(row, config.group_column)).strip() if config.group_column else None
-    return _question(context, id_, _get(row, config.question_column), options, gold, group=group)
+    passage = _passage(row, config)
+    if passage and isinstance(text, str) and text.strip():
+        text = f"{passage}\n\n{text.strip()}"
+        group = group or f"{config.name}/passage-{hashlib.sha256(normalised(passage).encode()).hexdigest()[:12]}"
+    return _question(context, id_, text, options, gold, group=group)
+
+
+def _passage(row: RawRow, config: BenchmarkConfig) -> str:
+    """The passage of a row; "" where the file has none. One that no setting names is refused, not lost."""
+    if config.context_column is None and isinstance(row, Mapping):
+        read = (config.question_column, config.choices_column, config.answer_column, config.group_column)
+        if found := [name for name in row if str(name).lower() in _PASSAGE_NAMES and name not in read]:
+            raise BenchmarkError(
+                f"the column {found[0]!r} is not read, and may be a passage that the question needs. Set "
+                f"benchmark.context_column={found[0]} to put it before the question, or benchmark.context_column= "
+                "(nothing) to leave it out."
+            )
+    if not config.context_column:
+        return ""
+    value = _get(row, config.context_column)
+    if value is not None and not isinstance(value, str):
+        raise BenchmarkError(f"the passage in {config.context_column!r} is {_kind(value)}; expected a text.")
+    return (value or "").strip()
+
+
+def _column(row: RawRow, setting: str, name: str, usual: Sequence[str]) -> Any:
+    """A configured field; BenchmarkError that names the column which was probably meant."""
+    if isinstance(row, Mapping) and name not in row:
+        likely = [found for wanted in usual for found in row if str(found).lower() == wanted]
+        hint = f" Set benchmark.{setting}={likely[0]}." if likely else f" Set benchmark.{setting}=..."
+        raise BenchmarkError(f"no field {name!r}; found: {', '.join(map(str, row)) or 'none'}.{hint}")
+    return _get(row, name)
 
 
 def elementary(row: RawRow, context: RowContext) -> Question:
@@ -248,9 +290,10 @@ def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str
     if not columns and isinstance(row, Mapping) and config.choices_column not in row:
         columns = [letter for letter in LETTERS if letter in row]
         if LETTERS[: len(columns)] != "".join(columns) or len(columns) < 2:
+            likely = next((name for name in row if str(name).lower() in _CHOICES_NAMES), "...")
             raise BenchmarkError(
                 f"no field {config.choices_column!r} and no columns A, B, ...; found: {', '.join(map(str, row))}. "
-                "Set benchmark.choices_column=... or 'benchmark.choice_columns=[opt1,opt2,opt3,opt4]'."
+                f"Set benchmark.choices_column={likely} or 'benchmark.choice_columns=[opt1,opt2,opt3,opt4]'."
             )
     if columns:
         cells = [_get(row, column) for column in columns]

@@ -25,6 +25,8 @@ from audit.records import FinishReason, Generation, GenerationRequest
 
 logger = logging.getLogger(__name__)
 
+_CONNECT_ATTEMPTS = 2  # at the start of a run
+
 _KIND_COUNTERS = {
     FailureKind.RATE_LIMIT: "rate_limited",
     FailureKind.UNAVAILABLE: "unavailable",
@@ -153,6 +155,8 @@ class OpenAIEngine:
             if failure is None or failure.kind in (FailureKind.AUTH, FailureKind.QUOTA, FailureKind.ROW):
                 return failure
             endpoint.last_failure = failure.message
+            if failure.kind is FailureKind.UNAVAILABLE and not failure.status and attempt >= _CONNECT_ATTEMPTS:
+                return failure  # nobody listens there: no need to wait for what was never started, or is misspelt
             if attempt < self._config.retry.max_attempts:
                 await asyncio.sleep(backoff_seconds(self._config.retry, attempt, self._rng, failure.retry_after_s))
         return failure

@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from audit.command_line import check_composed, start
 from audit.config import CONF_DIR
 from audit.errors import AuditError
+from audit.exits import run_command
 from audit.perturb.config import PerturbConfig, from_hydra, judged, reference_dirs, register
 
 register()
@@ -24,7 +25,7 @@ register()
 @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="perturb")
 def _composed(cfg: DictConfig) -> None:
     """Hydra's entry."""
-    sys.exit(run_config(cfg, check_composed))
+    run_command(lambda: run_config(cfg, check_composed))
 
 
 def main() -> None:
@@ -66,7 +67,7 @@ def perturb(config: PerturbConfig) -> int:
         result = run_audit(run.resolved, analysis, display)
     failed = "".join(f"error: model {name} failed: {why}\n" for name, why in result.failed.items())
     if result.rows == 0:
-        print(f"error: nothing was measured: every model failed\n{failed}", end="", file=sys.stderr)
+        print(failed, end="", file=sys.stderr)  # every model did
         return 1
     from audit.perturb.rows import read_run
 
@@ -97,4 +98,4 @@ def _print_plan(config: PerturbConfig) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -260,7 +259,3 @@ def main(
 
     calibrate_all(designs, simulations=simulations, power_simulations=2 * simulations // 3, done=keep)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from audit.exits import FOUND, NOT_CLEARED, OK
 from audit.perturb.result import PerturbVerdict
-from audit.verdict.vocabulary import CLEARED, FOUND, NOT_CLEARED, GateWord, VerdictWord
+from audit.verdict.vocabulary import GateWord, VerdictWord
 
 # Worst first, as on the page.
 VERDICTS: dict[PerturbVerdict, VerdictWord] = {
@@ -33,7 +34,7 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "No drop detected", "good", "●", "o", "#009e73",
         "Rewording did not lower the score by more than the design could tell apart from nothing. Answers that were "
         "learnt as facts survive rewording and are not excluded.",
-        CLEARED,
+        OK,
     ),
 }  # fmt: skip
 

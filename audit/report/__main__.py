@@ -9,6 +9,7 @@ from pathlib import Path
 
 from audit.audits import audit_of, part_of
 from audit.errors import AuditError
+from audit.exits import run_command
 from audit.verdict.watermark import COMPLETE_IT
 
 
@@ -61,4 +62,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

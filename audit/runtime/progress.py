@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -95,12 +95,12 @@ class Display:
             self._say(f"{name}: {state.resumed} of {sum(a.total for a in state.arms.values())} rows are already there")
 
     @contextmanager
-    def loading(self, name: str) -> Iterator[None]:
-        """Engine loading takes a minute; say so while it lasts."""
+    def loading(self, name: str, usual: str = "") -> Iterator[None]:
+        """Engine loading takes a minute; say so while it lasts. usual: how long, in words."""
         state = self._models[name]
         state.loading_since = time.monotonic()
         stop = threading.Event()
-        self._say(f"{name}: loading the engine")
+        self._say(f"{name}: loading the engine" + (f" ({usual})" if usual else ""))
 
         def repeat() -> None:
             while not stop.wait(_LOADING_EVERY_S):
@@ -165,6 +165,15 @@ class Display:
         self._console.print(Text(text), soft_wrap=True)  # Text: nothing in it is markup
         if not self._console.is_terminal:
             sys.stdout.flush()
+
+
+def usual_load(engines: Sequence[str], earlier_s: Sequence[float]) -> str:
+    """How long engines usually take to load: as they last did in this run, else as in docs/measured.md; "" at once."""
+    if "vllm" not in engines:
+        return ""
+    if earlier_s:
+        return f"{earlier_s[-1]:.0f} s the last time"
+    return "usually 1 to 2 minutes on CPUs; on GPUs several for a large model, and its download first"
 
 
 def _rate(state: _ModelState) -> str:

@@ -35,9 +35,10 @@ from audit.runtime.pipeline import (
     tasks_per_chunk,
     write_task_list,
 )
-from audit.runtime.progress import Display
+from audit.runtime.progress import Display, usual_load
 from audit.runtime.stages import StageContext
 from audit.shards.attempt import now
+from audit.shards.complete import count_rows
 from audit.shards.cost import run_cost
 from audit.shards.manifest import RunDir, open_run_dir
 from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
@@ -102,10 +103,22 @@ def run_audit(
                 run_dir.update(stop=looks.facts())
             _run_models(resolved, questions, run_dir, result, display, looks)
             _finish(resolved, questions, run_dir, result, looks)
+        except KeyboardInterrupt as stop:
+            _record_failure(run_dir, stop)
+            raise KeyboardInterrupt(_kept(resolved, run_dir)) from None
         except BaseException as error:
             _record_failure(run_dir, error)
             raise
     return result
+
+
+def _kept(resolved: ResolvedRun, run_dir: RunDir) -> str:
+    """What a person who stopped the run is told."""
+    try:
+        kept = sum(count_rows(run_dir.path, resolved.audit.schema).values())
+    except ShardError:  # before the first shard
+        kept = 0
+    return f"Stopped: {kept:,} rows kept in {run_dir.path}; the same command goes on."
 
 
 def _record_failure(run_dir: RunDir, error: BaseException) -> None:
@@ -141,6 +154,7 @@ def _run_models(
     batches = {name: looks.batches(name) if looks else iter([todo[name]][: len(todo[name])]) for name in runnable}
     first = {name: next(batches[name], None) for name in runnable}  # before an engine loads: nothing may be left to ask
     if any(tasks is not None for tasks in first.values()):
+        display.stage("starting or joining Ray (usually 5 to 15 s)")
         _start_ray(config.cluster)
     for name in runnable:
         try:
@@ -154,7 +168,8 @@ def _run_models(
             raise  # the disk or the run directory: no model can go on
         except AuditError as error:
             result.failed[name] = str(error)
-            display.note(f"model {name} failed: {error}")
+            if name != runnable[-1]:  # the command ends with what failed; others are to come first
+                display.note(f"model {name} failed: {error}")
 
 
 def _run_model(
@@ -214,7 +229,8 @@ def _run_model(
             )
             run = ChunkRun(context, len(tasks), config.cluster.chunks_in_flight, longest)
             if ready is None:
-                with display.loading(name):
+                earlier = [t["load_s"] for k, t in run_dir.manifest.timings.items() if k.startswith(f"{name}/")]
+                with display.loading(name, usual_load([one.engine for one in models], earlier)):
                     for one, pool in zip(models, pools, strict=True):
                         pool.wait_ready(one.load_timeout_s, display.stage, run.check)
                 ready = time.monotonic()
@@ -312,6 +328,11 @@ _LOCAL_RAY = {
 
 
 def _init_ray(cluster: ClusterConfig) -> None:
+    if "RAY_BACKEND_LOG_LEVEL" not in os.environ:
+        # Ray's C++ core warns at [E] that each stage's `max_restarts` (Ray Data sets -1) meets arguments in the object
+        # store (Ray Data puts them there): they live as long as this driver, which is all that a stage needs. putenv
+        # and not os.environ: for this process alone, so that the logs of Ray's own processes stay as they are.
+        os.putenv("RAY_BACKEND_LOG_LEVEL", "fatal")
     os.environ.setdefault("RAY_DATA_USAGE_DISABLED", "1")  # it reports to nobody, and saves a process that collects
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if cluster.runtime_env:

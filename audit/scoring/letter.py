@@ -313,9 +313,11 @@ def _quoted(reply: str, options: list[str]) -> int | None:
         denied = _BEFORE_DENIED.search(rest[max(0, match.start() - 20) : match.start()])
         if denied or _DENIED.match(rest[match.end() : match.end() + 40]):
             return AMBIGUOUS
-        found.append(i)
+        # "York's" does not answer York, nor does "York-based"; beside another option it is still in doubt.
+        alone = re.search(rf"(?<!\w)(?<!\w['-]){re.escape(wanted)}(?!['-]?\w)", rest)
+        found.append(i if alone else AMBIGUOUS)
         rest = pattern.sub("\x00", rest)
-    if len(found) != 1:
+    if len(found) != 1 or found[0] == AMBIGUOUS:
         return AMBIGUOUS if found else None
     option = options[found[0]]
     return found[0] if len(option) >= MIN_QUOTE_CHARS and re.search(r"[^\W\d_]", option) else None

@@ -81,6 +81,34 @@ def minimum_detectable_gain(
     return float(optimize.bisect(shortfall, 0.0, 1.0, xtol=1e-5))
 
 
+def questions_needed(
+    gain: float, discordance: float, alpha: float = 0.05, n_tests: int = 1, power: float = TARGET_POWER
+) -> int:
+    """Questions from which on the exact one-sided McNemar test detects a gain (0-1] with the power asked for.
+
+    The other parameters are those of `minimum_detectable_gain`. The power of an exact test has teeth: it falls a little
+    wherever the critical value steps up. This is where it first reaches the target on a search by halves.
+
+    >>> questions_needed(0.05, 0.2, alpha=0.025)
+    648
+    """
+    if not 0 < gain <= 1:
+        raise DataError(f"The questions needed are asked for a gain in (0, 1], such as 0.05; found {gain}.")
+    total = max(discordance, gain)
+
+    def enough(n: int) -> bool:
+        return mcnemar_power(n, min((total + gain) / 2, 1.0), max((total - gain) / 2, 0.0), alpha / n_tests) >= power
+
+    high = 1
+    while not enough(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
 def discordance_of(clean: ArrayLike, noisy: ArrayLike) -> float:
     """Observed share of items that changed, over pairs with both answers; clean (n,), noisy (n,) or (R, n).
 

@@ -6,9 +6,12 @@ and 4 (withheld, brittle or underpowered), see `audit.gate`.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 import hydra
 from omegaconf import DictConfig
@@ -17,7 +20,9 @@ from omegaconf.errors import OmegaConfBaseException
 from audit.command_line import check_composed, start
 from audit.config import CONF_DIR, protocol_of
 from audit.errors import AuditError
-from audit.sweep.config import SweepConfig, from_hydra, register
+from audit.exits import run_command
+from audit.shards.manifest import plain
+from audit.sweep.config import SweepConfig, from_hydra, register, worker_of
 from audit.sweep.design import missing_controls
 
 _SHOWN_QUESTIONS = 50  # of which a plan takes the lengths
@@ -28,7 +33,7 @@ register()
 @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="sweep")
 def _composed(cfg: DictConfig) -> None:
     """Hydra's entry."""
-    sys.exit(run_config(cfg, check_composed))
+    run_command(lambda: run_config(cfg, check_composed))
 
 
 def main() -> None:
@@ -58,10 +63,11 @@ def sweep(config: SweepConfig) -> int:
     from audit.sweep.thresholds import SweepThresholds
 
     thresholds = SweepThresholds.from_mapping(config.verdict)
+    control = None if config.control_benchmark is None else config.control_benchmark.name
     analysis = {
         "seed": config.seed,
         "thresholds": thresholds.to_dict(),
-        "control_benchmark": config.control_benchmark,
+        "control_benchmark": control,
     }
     with Display(quiet=not config.progress) as display:
         display.stage("reading the benchmark and resolving models")
@@ -80,8 +86,7 @@ def sweep(config: SweepConfig) -> int:
             early = EarlyStop(config.stop_batch, partial(settled, thresholds=thresholds, panel=panel))
         result = run_audit(resolved, analysis, display, early)
     if result.rows == 0:
-        print("error: nothing was measured: every model failed", file=sys.stderr)
-        _print_failed(result.failed)
+        _print_failed(result.failed)  # every model did
         return 1
     from audit.sweep.rows import read_run
 
@@ -97,7 +102,7 @@ def sweep(config: SweepConfig) -> int:
             result.run_dir / "report",
             seed=config.seed,
             thresholds=thresholds,
-            control_benchmark=config.control_benchmark,
+            control_benchmark=control,
             reads=[read],
         )
         code = print_content(paths.content)
@@ -109,8 +114,9 @@ def sweep(config: SweepConfig) -> int:
     return code if config.gate else 0
 
 
-def print_plan(config: SweepConfig) -> int:
-    """What the run would do; the exit code: 1 where a model cannot run."""
+def print_plan(config: SweepConfig, as_json: bool = False) -> int:
+    """What the run would do, in lines or for programs; the exit code: 1 where a model cannot run."""
+    from audit.plan_cost import planned_cost
     from audit.resolve import resolve_run
     from audit.sweep.audit import SWEEP
     from audit.sweep.calibrate_early import expected, load_table
@@ -122,20 +128,30 @@ def print_plan(config: SweepConfig) -> int:
     thresholds = SweepThresholds.from_mapping(config.verdict)
     panel = len(config.model) * len(resolved.samples)
     groups = {one.benchmark.name: len({q.group for q in one.questions()}) for one in resolved.samples}
-    print(f"run directory  {resolved.path}{'  (exists: it would be resumed)' if resolved.path.exists() else ''}")
-    for name, why in resolved.failed.items():
-        print(f"{name}: cannot run: {why}")
-    for name in config.model:
+    table = load_table()
+    told: list[dict[str, Any]] = []
+    lines = [f"run directory  {resolved.path}{'  (exists: it would be resumed)' if resolved.path.exists() else ''}"]
+    lines += [f"{name}: cannot run: {why}" for name, why in resolved.failed.items()]
+    for name, model in config.model.items():
         for one in resolved.samples:
             some = [q for q, _ in zip(one.questions(), range(_SHOWN_QUESTIONS), strict=False)]
-            print(f"{name} on {one.benchmark.name}, prompts {protocol_of(config, config.model[name])['name']}")
             plan = make_plan(
                 config, name, design, some, one.sample.n,
                 thresholds=thresholds, groups=groups[one.benchmark.name], panel=panel,
             )  # fmt: skip
-            print("\n".join(describe(plan, design, thresholds)))
-            if table := load_table():
-                print("\n".join(early_lines(expected(one.sample.n, plan.router_counts, table))))
+            other = worker_of(config, model)
+            cost = planned_cost(config.cost, plan.tokens, {name: model, other.name: other})
+            told.append({"model": name, "benchmark": one.benchmark.name, **asdict(plan), "cost": asdict(cost)})
+            lines.append(f"{name} on {one.benchmark.name}, prompts {protocol_of(config, model)['name']}")
+            lines += describe(plan, design, thresholds, cost.lines())
+            if one.sample.n_distinct < plan.questions_needed:
+                lines.append(f"  NOTE: {one.benchmark.name} has {one.sample.n_distinct:,} distinct questions in all.")
+            if table:
+                lines += early_lines(expected(one.sample.n, plan.router_counts, table))
+    if as_json:
+        print(json.dumps(plain({"run_dir": str(resolved.path), "failed": resolved.failed, "plans": told}), indent=1))
+    else:
+        print("\n".join(lines))
     return 1 if resolved.failed else 0
 
 
@@ -145,4 +161,4 @@ def _print_failed(failed: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

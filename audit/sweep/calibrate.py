@@ -341,7 +341,3 @@ class _Serial:
 
     def __exit__(self, *_: object) -> None:
         return None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

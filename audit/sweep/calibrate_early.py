@@ -150,7 +150,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked_for.json:
         asked_for.json.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,7 +9,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from audit.benchmarks.registry import format_of
-from audit.config import RunConfig, as_object, check_run, known_models, load_model_config
+from audit.config import RunConfig, as_object, check_run, load_model_config
 from audit.config_keys import check_keys
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
@@ -31,7 +31,7 @@ STOP = ("never", "early")
 
 @dataclass
 class SweepConfig(RunConfig):
-    worker: str | None = None  # another model's name: it answers in place of the router's model
+    worker: ModelConfig | None = None  # another model: it answers in place of the router's model
     r: Any = "1..9"
     arms: list[str] = field(default_factory=lambda: [str(a) for a in Arm])
     draws: str = "independent"
@@ -59,8 +59,6 @@ def from_hydra(cfg: DictConfig) -> SweepConfig:
 
 def validate(config: SweepConfig) -> None:
     """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
-    if config.worker is not None and config.worker not in {*config.model, *known_models()}:
-        raise unknown_name("worker model", config.worker, known_models())
     if config.stop not in STOP:
         raise unknown_name("stop", config.stop, STOP)
     if config.stop_batch < 1:
@@ -83,9 +81,9 @@ def validate(config: SweepConfig) -> None:
 
 def worker_of(config: SweepConfig, model: ModelConfig) -> ModelConfig:
     """The model that answers: the router's own unless `worker` names another."""
-    if config.worker is None or config.worker == model.name:
+    if config.worker is None or config.worker.name == model.name:
         return model
-    return config.model.get(config.worker) or load_model_config(config.worker)
+    return config.model.get(config.worker.name, config.worker)
 
 
 def design_of(config: SweepConfig) -> Design:

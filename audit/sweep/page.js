@@ -91,6 +91,23 @@
     return sets;
   };
 
+  // What is chosen stands in the address, so that a link shows the same answers.
+  const AT = "#questions?";
+  const remember = () => {
+    const at = new URLSearchParams();
+    for (const [name, select] of Object.entries(control)) if (select.value !== "") at.set(name, select.value);
+    if (byId("f-text").value) at.set("text", byId("f-text").value);
+    if (at.size || location.hash.startsWith(AT)) history.replaceState(null, "", at.size ? AT + at : "#questions");
+  };
+  const recall = () => {
+    if (!location.hash.startsWith(AT)) return;
+    const at = new URLSearchParams(location.hash.slice(AT.length));
+    for (const [name, select] of Object.entries(control)) select.value = at.get(name) ?? ""; // unknown: all
+    for (const select of Object.values(control)) if (select.selectedIndex < 0) select.value = "";
+    byId("f-text").value = at.get("text") ?? "";
+    byId("questions").scrollIntoView();
+  };
+
   let hits = null; // rows whose texts hold the words looked for; null when none are
   let shown = new Uint32Array(0), page = 0;
   const apply = () => {
@@ -115,6 +132,7 @@
     shown = found.subarray(0, count);
     page = 0;
     render();
+    remember();
     byId("drill").dataset.ms = (performance.now() - start).toFixed(1);
   };
 
@@ -294,6 +312,12 @@
   window.addEventListener("beforeprint", () => {
     for (const node of document.querySelectorAll("details")) node.open = true;
   });
-  apply();
+  window.addEventListener("hashchange", () => {
+    if (!location.hash.startsWith(AT)) return;
+    recall();
+    look();
+  });
+  recall();
+  if (byId("f-text").value) look(); else apply();
   document.documentElement.dataset.ready = "true";
 })();

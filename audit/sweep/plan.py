@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from audit.config import protocol_of, reading_of
-from audit.engines.config import price_lines
+from audit.plan_cost import Tokens
 from audit.prompting.prompts import direct_prompt
 from audit.prompting.templates import load_protocol
 from audit.records import Design, Question, Reading
 from audit.statistics.permutation import can_reject
-from audit.statistics.power import minimum_detectable_gain
+from audit.statistics.power import minimum_detectable_gain, questions_needed
 from audit.sweep.config import TEMPLATES, SweepConfig, worker_of
 from audit.sweep.design import Arm, Draws, missing_controls, n_messages
 from audit.sweep.present import router_prompt, worker_prompt
@@ -35,12 +36,13 @@ class Plan:
     rows: int
     router_calls: int
     worker_calls: int
-    router_tokens: tuple[int, int]  # prompt, and generated at most
-    worker_tokens: tuple[int, int]
+    prompt_tokens: int
+    generated_tokens_at_most: int
     router_counts: int
     panel: int
-    cost: tuple[str, ...]  # what it says of money; empty where prices are not configured
     minimum_detectable_gain: float  # accuracy, 0-1; NaN where no gain reaches the power
+    questions_needed: int  # to detect a gain of the effect of interest
+    tokens: Mapping[str, Tokens]  # by the name of the model that is called
 
 
 def make_plan(
@@ -62,23 +64,22 @@ def make_plan(
     answering = worker_of(config, model)
     protocol = load_protocol(protocol_of(config, model), TEMPLATES)
     reading = reading_of(config, answering)
-    chars = {"router": 0.0, "worker": 0.0}
-    generated = {"router": 0, "worker": 0}
+    prompt_chars = answer_chars = generated = answered = 0.0
     for part in design.parts:
         # A message is taken to be as long as the question, or as the limit where that is shorter.
         for question in questions:
             limit = model.router.max_tokens * CHARS_PER_TOKEN
             if part.arm == Arm.DIRECT:
-                chars["worker"] += len(direct_prompt(protocol, question, reading))
+                answer_chars += len(direct_prompt(protocol, question, reading))
                 continue
             routed = router_prompt(protocol, question, part.arm)
             text = question.text + " ".join(question.options)
             message = text[: int(limit)]
-            chars["router"] += n_messages(part) * len(routed)
+            prompt_chars += n_messages(part) * len(routed)
             for r in part.levels:
-                chars["worker"] += len(worker_prompt(protocol, [message] * r, len(question.options), reading))
-        generated["router"] += n_messages(part) * (part.arm != Arm.DIRECT) * model.router.max_tokens
-        generated["worker"] += len(part.levels) * (answering.worker.max_tokens if reading == Reading.LETTER else 0)
+                answer_chars += len(worker_prompt(protocol, [message] * r, len(question.options), reading))
+        generated += n_messages(part) * (part.arm != Arm.DIRECT) * model.router.max_tokens
+        answered += len(part.levels) * (answering.worker.max_tokens if reading == Reading.LETTER else 0)
     counts = max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
     groups = n if groups is None else groups
     level = thresholds.alpha / SIDES
@@ -87,9 +88,11 @@ def make_plan(
         detectable = minimum_detectable_gain(
             n, PLANNED_DISCORDANCE, alpha=level, n_tests=counts * panel, power=thresholds.power
         )
-    calls = sum(n_messages(part) for part in design.parts if part.arm != Arm.DIRECT)
     scale = n / max(1, len(questions)) / CHARS_PER_TOKEN
-    tokens = {role: (int(chars[role] * scale), generated[role] * n) for role in chars}
+    routing = Tokens(int(prompt_chars * scale), int(generated * n))
+    replying = Tokens(int(answer_chars * scale), int(answered * n))
+    both = Tokens(routing.prompt + replying.prompt, routing.generated + replying.generated)
+    calls = sum(n_messages(part) for part in design.parts if part.arm != Arm.DIRECT)
     return Plan(
         questions=n,
         groups=groups,
@@ -97,23 +100,30 @@ def make_plan(
         rows=n * len(design.settings),
         router_calls=n * calls,
         worker_calls=n * len(design.settings),
-        router_tokens=tokens["router"],
-        worker_tokens=tokens["worker"],
+        prompt_tokens=both.prompt,
+        generated_tokens_at_most=both.generated,
         router_counts=counts,
         panel=panel,
-        cost=tuple(price_lines([(model, *tokens["router"]), (answering, *tokens["worker"])])),
         minimum_detectable_gain=detectable,
+        questions_needed=questions_needed(
+            thresholds.effect_of_interest,
+            PLANNED_DISCORDANCE,
+            alpha=level,
+            n_tests=counts * panel,
+            power=thresholds.power,
+        ),
+        tokens={name: both} if answering is model else {name: routing, answering.name: replying},
     )
 
 
 def early_lines(saving: list[str]) -> list[str]:
-    """What stop=early would save, as `audit.calibrate_early.expected` has it."""
+    """What stop=early would save, as `audit.sweep.calibrate_early.expected` has it."""
     head = "  stop=early would ask (simulated, three clean runs, no groups, looks every 100; docs/early_stopping.md)"
     return [head, *(f"    {line}" for line in saving)]
 
 
-def describe(plan: Plan, design: Design, thresholds: SweepThresholds) -> list[str]:
-    """The plan in lines a person reads, the warning last."""
+def describe(plan: Plan, design: Design, thresholds: SweepThresholds, cost: Sequence[str] = ()) -> list[str]:
+    """The plan in lines a person reads, the warning last. cost: `PlannedCost.lines`."""
     saved = ""
     if design.kind == Draws.INDEPENDENT:
         saved = " (draws=nested would reuse router messages across r)"
@@ -123,9 +133,9 @@ def describe(plan: Plan, design: Design, thresholds: SweepThresholds) -> list[st
         f"  rows               {plan.rows:>12,}",
         f"  router calls       {plan.router_calls:>12,}{saved}",
         f"  worker calls       {plan.worker_calls:>12,}",
-        f"  prompt tokens      {plan.router_tokens[0] + plan.worker_tokens[0]:>12,}  estimated, before prefix caching",
-        f"  generated tokens   {plan.router_tokens[1] + plan.worker_tokens[1]:>12,}  at most",
-        *plan.cost,
+        f"  prompt tokens      {plan.prompt_tokens:>12,}  estimated, before prefix caching",
+        f"  generated tokens   {plan.generated_tokens_at_most:>12,}  at most",
+        *cost,
         *(f"  NOTE: {text}" for text in missing_controls(design)),
         *_detectable(plan, thresholds),
     ]
@@ -139,6 +149,8 @@ def _detectable(plan: Plan, thresholds: SweepThresholds) -> list[str]:
     if mde != mde:  # NaN
         return [f"  WARNING: with {few} no gain at all can be detected ({basis})."]
     lines = [
+        f"  questions needed   {plan.questions_needed:>12,}  to detect a gain of "
+        f"{100 * thresholds.effect_of_interest:.0f} points{_too_few(plan)}",
         f"  detectable gain    {100 * mde:>11.1f}%  points of accuracy ({basis})",
         "    This is for the comparison with the clean baseline alone. An excess must also pass the controls (direct,",
         "    ensemble); to detect a gain against all of them needs more questions.",
@@ -152,9 +164,13 @@ def _detectable(plan: Plan, thresholds: SweepThresholds) -> list[str]:
         fewer = "test fewer router counts" + (", or fewer models and benchmarks at once" if plan.panel > 1 else "")
         lines.append(
             f"  WARNING: this design cannot detect a gain of {100 * thresholds.effect_of_interest:.0f} points. "
-            f"A model with one would likely be called underpowered: raise n, or {fewer}."
+            f"A model with one would likely be called underpowered: raise n to {plan.questions_needed:,}, or {fewer}."
         )
     return lines
+
+
+def _too_few(plan: Plan) -> str:
+    return "; see below on groups" if plan.groups < plan.questions else ""
 
 
 def _count(number: int, what: str) -> str:

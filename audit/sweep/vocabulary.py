@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from audit.exits import FOUND, NOT_CLEARED, OK
 from audit.sweep.result import Verdict
-from audit.verdict.vocabulary import CLEARED, FOUND, NOT_CLEARED, GateWord, VerdictWord
+from audit.verdict.vocabulary import GateWord, VerdictWord
 
 # Worst first: charts and tallies keep this order.
 VERDICTS: dict[Verdict, VerdictWord] = {
@@ -39,13 +40,13 @@ VERDICTS: dict[Verdict, VerdictWord] = {
         "Excess explained by ensembling", "odd", "■", "s", "#56b4e9",
         "The score rose under noise, and relaying the intact question as often helps about as much. Repetition "
         "explains it; memory is not needed.",
-        CLEARED,
+        OK,
     ),
     Verdict.NO_EXCESS: VerdictWord(
         "No excess detected", "good", "●", "o", "#009e73",
         "Taking information away raises the score by less than the effect of interest: the upper limit is stated. "
         "Memory that helps intact and damaged questions alike is not seen by this test.",
-        CLEARED,
+        OK,
     ),
 }  # fmt: skip
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.errors import AuditError
+from audit.exits import run_command
 
 EXAMPLES = """Examples:
   python -m audit.variants build benchmark=elementary strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b
@@ -196,4 +197,4 @@ def _print_library(library: Any) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

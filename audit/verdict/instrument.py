@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from audit.verdict.vocabulary import CLEARED, FOUND, VerdictWord
+from audit.exits import FOUND, OK
+from audit.verdict.vocabulary import VerdictWord
 
 # What a score may rest on besides ability. No instrument sees all of it.
 KINDS: Mapping[str, str] = {
@@ -47,7 +48,7 @@ class Instrument:
 @dataclass(frozen=True)
 class Finding:
     """What one instrument says of a model and benchmark. outcome: an exit code of `audit.gate` (FOUND, NOT_CLEARED or
-    CLEARED). sensitivity: in words, "not measured" where it was not."""
+    OK). sensitivity: in words, "not measured" where it was not."""
 
     audit: str
     name: str
@@ -80,8 +81,8 @@ def finding(instrument: Instrument, cell: Mapping[str, Any], word: VerdictWord) 
 def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
     """What instruments of one model and benchmark say together, in sentences."""
     found = [f for f in findings if f.outcome == FOUND]
-    cleared = [f for f in findings if f.outcome == CLEARED]
-    open_ = [f for f in findings if f.outcome not in (FOUND, CLEARED)]
+    cleared = [f for f in findings if f.outcome == OK]
+    open_ = [f for f in findings if f.outcome not in (FOUND, OK)]
     lines = [_agreement(found, cleared, open_)]
     for f in found:
         lines.append(f"{f.name} speaks for {_kinds(f.sees)}.")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-CLEARED, FOUND, NOT_CLEARED = 0, 3, 4  # exit codes of `audit.gate`; 1 is a run that failed, 2 wrong usage
-
 
 @dataclass(frozen=True)
 class VerdictWord:

@@ -202,6 +202,37 @@ def test_no_sideways_scroll_and_readable_colours(browser: Any, panel: Path, widt
     assert contrasts[0][0] >= 4.5, contrasts  # WCAG 2.2, 1.4.3
 
 
+@pytest.mark.parametrize("width", [500, 390])
+def test_navigation_and_the_gates_of_a_model_fit_a_telephone(browser: Any, tmp_path: Path, width: int) -> None:
+    _open(browser, _report(tmp_path, panels.outcomes_of(1, 10)), width)
+    right = (
+        "return Math.max(...[...document.querySelectorAll(arguments[0])].map((e) => e.getBoundingClientRect().right))"
+    )
+    for what in ("nav a", "table.matrix td"):
+        assert 0 < browser.execute_script(right, what) <= width, what
+
+
+def test_what_is_chosen_stands_in_the_address(browser: Any, panel: Path) -> None:
+    _open(browser, panel)
+    everything = _count(browser)
+    assert "#" not in browser.current_url
+    _filter(browser, "routers", "2")
+    chosen = _search(browser, "which")
+    assert 0 < chosen < everything
+    link = browser.current_url
+    assert "#questions?routers=2&text=which" in link
+    browser.get("about:blank")
+    browser.get(link)
+    deadline = time.monotonic() + READY_LIMIT_S
+    while (
+        browser.execute_script("return document.documentElement.dataset.ready") != "true" or _count(browser) != chosen
+    ):
+        assert time.monotonic() < deadline, _count(browser)
+        time.sleep(0.05)
+    browser.execute_script("document.getElementById('clear').click()")
+    assert _count(browser) == everything and browser.current_url.endswith("#questions")
+
+
 def test_texts_left_out_are_said(browser: Any, tmp_path: Path) -> None:
     page = _report(tmp_path, panels.outcomes_of(2, 20), max_text_bytes=20_000)
     _open(browser, page)

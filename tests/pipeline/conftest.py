@@ -17,9 +17,10 @@ import pytest
 from hydra import compose, initialize_config_dir
 from paths import RAY, ROOT
 
+from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR
 from audit.sweep.__main__ import run_config
-from audit.sweep.config import register
+from audit.sweep.config import SweepConfig, register
 
 _PORT, _DASHBOARD, _METRICS = 46379, 48265, 48266
 
@@ -143,7 +144,8 @@ def _sweep_here(*overrides: str, run_dir: Path, model: str = "scripted") -> Fini
     register()
     out = io.StringIO()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        cfg = compose("sweep", [f"model={model}", f"run_dir={run_dir}", "report=false", *overrides])
+        words = [f"model={model}", f"run_dir={run_dir}", "report=false", *overrides]
+        cfg = compose("sweep", hydra_arguments(words, SweepConfig))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         code = run_config(cfg)
     return Finished(code, out.getvalue(), run_dir)

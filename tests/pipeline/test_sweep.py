@@ -123,7 +123,10 @@ def test_a_control_benchmark_is_run_beside(sweep, tmp_path):
         {"question": f"What is {i} + {i}?", "choices": [str(2 * i), str(2 * i + 1)], "answer": 0} for i in range(12)
     ]
     exam.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run = sweep("r=1", "n=12", "benchmark=mcq_file", f"benchmark.path={exam}", "control_benchmark=elementary")
+    fresh = tmp_path / "fresh.jsonl"
+    fresh.write_text(exam.read_text().replace("What", "Now what"))
+    own = ("control_benchmark=mcq_file", f"control_benchmark.path={fresh}", "control_benchmark.name=fresh")
+    run = sweep("r=1", "n=12", "benchmark=mcq_file", f"benchmark.path={exam}", *own)
     assert run.code == 0, run.out
     rows = rows_of(run.run_dir)
     assert len({row["benchmark"] for row in rows}) == 2

@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from hydra import compose, initialize_config_dir
 
 from audit.audits import part_of
 from audit.command_line import help_text, hydra_arguments
+from audit.config import CONF_DIR
 from audit.errors import ConfigError
 from audit.perturb.config import PerturbConfig
-from audit.sweep.config import SweepConfig
+from audit.sweep.config import SweepConfig, from_hydra, register, worker_of
 
 
 @pytest.mark.parametrize(
@@ -27,6 +29,9 @@ from audit.sweep.config import SweepConfig
         ("run_dir='a,b'", "run_dir='a,b'"),
         ("model.m.endpoints=[{url: 'http://127.0.0.1:8000/v1', model: m}]",) * 2,
         ("hydra/job_logging=none", "hydra/job_logging=none"),
+        ("worker=qwen3_8b", "+model@worker=qwen3_8b"),
+        ("worker=null", "worker=null"),
+        ("control_benchmark=mcq_file", "+benchmark@control_benchmark=mcq_file"),
         ("+anything=1", "+anything=1"),  # checked once it is composed: it may be a group of one's own
     ],
 )
@@ -76,6 +81,30 @@ def test_an_unknown_key_is_not_met_with_the_advice_to_add_a_plus(typed: str, nea
     assert hydra_arguments([typed, "--config-dir=mine"], SweepConfig)  # a configuration of one's own may have more
 
 
+def test_worker_and_control_benchmark_take_what_model_and_benchmark_take(tmp_path: Path) -> None:
+    """A model of one's own on the search path, and a file with its own path and name."""
+    (tmp_path / "model").mkdir()
+    shipped = (CONF_DIR / "model" / "scripted.yaml").read_text()
+    (tmp_path / "model" / "mine.yaml").write_text(shipped.replace("scripted\n", "mine\n", 2))
+    words = ["model=scripted", "worker=mine", f"hydra.searchpath=[file://{tmp_path}]", "worker.worker.max_tokens=7"]
+    words += ["control_benchmark=mcq_file", "control_benchmark.path=fresh.jsonl", "control_benchmark.name=fresh"]
+    register()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+        config = from_hydra(compose("sweep", hydra_arguments(words, SweepConfig)))
+    answering = worker_of(config, config.model["scripted"])
+    assert (answering.name, answering.engine, answering.worker.max_tokens) == ("mine", "scripted", 7)
+    control = config.control_benchmark
+    assert control is not None
+    assert (control.name, control.format, control.path) == ("fresh", "mcq_file", "fresh.jsonl")
+
+
+@pytest.mark.parametrize("typed", ["control_benchmark.path=fresh.jsonl", "worker.path=m"])
+def test_a_key_of_what_is_not_chosen_says_what_to_choose(typed: str) -> None:
+    key = typed.partition(".")[0]
+    with pytest.raises(ConfigError, match=f"Expected {key}=<name> before it"):
+        hydra_arguments([typed], SweepConfig)
+
+
 def command(name: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", f"audit.{name}", *arguments]
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, cwd=cwd)
@@ -113,9 +142,9 @@ def test_a_bare_list_of_r_is_planned(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["sweep", "perturb"])
-def test_the_help_lists_groups_and_what_is_set(name: str) -> None:
+def test_the_help_lists_groups_and_says_where_the_rest_is(name: str) -> None:
     part_of(name, "config").register()
     text = help_text(name, ["n=7", "model=scripted"])
     assert "verdict: default, perturb" in text and "cluster: gpu, local, ray_address" in text
-    assert "\n'n': 7\n" in text and "  scripted:\n" in text
+    assert f"audit {name} --cfg job prints everything that can be set" in text and "$" not in text
     assert f"python -m audit.{name}" in text and "$" not in text.replace("$value", "") and "hydra:" not in text

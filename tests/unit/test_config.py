@@ -56,7 +56,6 @@ def test_several_models_in_one_job():
         (["arms=[noisy]"], "Unknown arm: 'noisy'"),
         (["draws=nestd"], "Did you mean 'nested'?"),
         (["reading=letters"], "Did you mean 'letter'?"),
-        (["worker=llama"], "Unknown worker model: 'llama'"),
         (["store.format=csv"], "Expected arrow or parquet"),
         (["benchmark=gsm8k"], "benchmark=gsm8k: its answers are numbers, and the sweep's routers pass on"),
         (["reading=number"], "reading=number does not fit benchmark elementary, whose items have options"),
@@ -112,7 +111,7 @@ def test_engine_args_do_not_decide_what_the_configuration_decides(key, instead):
     [
         ("+benchmrk=arc_easy", "'benchmark'"),
         ("++sed=3", "'seed'"),
-        ("+path=my.jsonl", "'benchmark.path'"),
+        ("+path=my.jsonl", "'benchmark.path' or 'control_benchmark.path' or 'worker.path'"),
         ("+store.formt=arrow", "'store.format'"),
         ("+benchmark.naem=x", "'benchmark.name'"),
         (
@@ -151,7 +150,7 @@ def test_one_model_under_two_names_is_refused():
 
 def test_engine_args_of_the_answering_model_are_checked_too():
     with pytest.raises(ConfigError, match="engine_args of model qwen3_8b may not hold revision"):
-        config("model=[scripted,qwen3_8b]", "worker=qwen3_8b", "+model.qwen3_8b.engine_args.revision=main")
+        config("model=[scripted,qwen3_8b]", "+model@worker=qwen3_8b", "+model.qwen3_8b.engine_args.revision=main")
 
 
 def test_other_engine_args_are_passed_on():
@@ -195,5 +194,5 @@ def test_help_shows_groups_and_examples():
         [sys.executable, "-m", "audit.sweep", "--help"], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0
-    assert "python -m audit.sweep model=llama3_70b r=1..9" in done.stdout
+    assert "audit sweep model=llama3_70b r=1..9" in done.stdout
     assert "llama3_70b" in done.stdout and "arc_challenge" in done.stdout

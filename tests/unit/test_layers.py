@@ -17,15 +17,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
 LAYERS = (
-    ("audit.errors", "audit.records", "audit.config_keys", "audit.verdict"),
+    ("audit.errors", "audit.exits", "audit.records", "audit.config_keys", "audit.verdict"),
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
     ("audit.engines",),
-    ("audit.config", "audit.audits"),
+    ("audit.config", "audit.audits", "audit.plan_cost"),
     ("audit.resolve", "audit.command_line", "audit.report", "audit.summary", "audit.gate"),
     ("audit.runtime", "audit.variants"),
     ("audit.sweep", "audit.perturb"),
-    ("audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze"),
+    ("audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze", "audit.loading", "audit.runs",
+     "audit.completion", "audit.__main__"),
 )  # fmt: skip
 SHARED = tuple(prefix for layer in LAYERS[:7] for prefix in layer if prefix != "audit.variants")
 # Who may say "router" among the rooms that know no audit: the limits of a model's calls are set by role, under the

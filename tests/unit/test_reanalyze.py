@@ -156,13 +156,13 @@ def test_missing_column_empty_table_missing_file(tmp_path, capsys):
         read_settings(HEADER + "\n", 100)
     with pytest.raises(DataError, match="found nothing"):
         read_settings("", 100)
-    assert main([str(tmp_path / "none.csv"), "--out", str(tmp_path)]) == 2
+    assert main([str(tmp_path / "none.csv"), "--out", str(tmp_path)]) == 1
     assert "error: Cannot read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flags", [["--n", "0"], ["--chance", "0.9"], ["--n", "37"]])
 def test_bad_flags(tmp_path, capsys, flags):
-    assert main(["--out", str(tmp_path), *flags]) == 2
+    assert main(["--out", str(tmp_path), *flags]) == 1
     assert flags[0] in capsys.readouterr().err
 
 

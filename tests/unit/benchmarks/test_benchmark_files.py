@@ -215,8 +215,9 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(BenchmarkError, match="Data files there: none"):
         opened(tmp_path / "empty")
-    with pytest.raises(BenchmarkError, match="exam has no questions"):
-        _ = opened(write(tmp_path, "none.jsonl", "\n")).census
+    for name, content in (("none.jsonl", "\n"), ("none.csv", ""), ("none.json", "[]")):
+        with pytest.raises(BenchmarkError, match=rf"{name}: no rows \({len(content)} bytes\)"):
+            _ = opened(write(tmp_path, name, content)).census
     with pytest.raises(ConfigError, match=r"benchmark\.path="):
         open_benchmark(MCQ)
 

@@ -55,7 +55,7 @@ def test_the_design_is_the_originals_and_the_variants():
         ("short=never", "short"),
         ("references=[nobody]", "nobody"),
         ("references=[scripted]", "none is judged"),
-        ("control_benchmark=arc_easy", "belongs to the sweep"),
+        ("+benchmark@control_benchmark=arc_easy", "belongs to the sweep"),
         ("+verdict.alpa=0.1", "alpa"),
         ("verdict.alpha=2", "0 < alpha < 1"),
     ],

@@ -176,6 +176,17 @@ def test_the_page_says_which_runs_the_papers_numbers_are_of(built: Path, tmp_pat
     assert ONE_RUN not in alone and POOLED not in alone and "replicate 0 alone" not in alone
 
 
+def test_the_gates_are_a_matrix_whose_words_lead_to_the_findings(built: Path) -> None:
+    page = (built / "report" / "report.html").read_text(encoding="utf-8")
+    cells = json.loads((built / "report" / "verdict.json").read_text())["cells"]
+    matrix = page.split('<table class="matrix">')[1].split("</table>")[0]
+    links = re.findall(r'href="#(gate-[^"]+)"', matrix)
+    assert len(links) == len(set(links)) == sum(len(cell["gates"]) for cell in cells)
+    assert all(page.count(f'id="{link}"') == 1 for link in links)
+    failed = [gate for cell in cells for gate in cell["gates"] if gate["status"] == "fail"]
+    assert matrix.count("✗ fail") == len(failed)
+
+
 def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = panels.outcomes_of(2, 40)  # 8 settings: 320 rows a model
     there = [o for o in asked if o.model == "model-00" or int(o.question_id[-2:]) < 13]

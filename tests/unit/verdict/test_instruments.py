@@ -7,8 +7,9 @@ import itertools
 import pytest
 
 from audit.audits import part_of
+from audit.exits import FOUND, NOT_CLEARED
+from audit.exits import OK as CLEARED
 from audit.verdict.instrument import KINDS, Finding, Measured, synthesis
-from audit.verdict.vocabulary import CLEARED, FOUND, NOT_CLEARED
 
 NOTHING = Measured("gain", None, None, None, None)
 

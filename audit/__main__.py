@@ -1,0 +1,70 @@
+"""`audit COMMAND ...`, or `python -m audit COMMAND ...`: every command of the program, in one table.
+
+A new command is one line of COMMANDS. `python -m audit.<module> ...` does the same as `audit <command> ...`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+from audit.exits import OK, USAGE, run_command
+
+
+@dataclass(frozen=True)
+class Command:
+    """module: its `main()` reads sys.argv. config: conf/<config>.yaml where it takes Hydra's overrides, else ""."""
+
+    module: str
+    does: str
+    config: str = ""
+
+
+COMMANDS: dict[str, Command] = {
+    "sweep": Command("audit.sweep.__main__", "router-worker audit: gains where noise should cost", "sweep"),
+    "perturb": Command("audit.perturb.__main__", "the same questions in other words", "perturb"),
+    "variants": Command("audit.variants.__main__", "build, list and review libraries of reworded questions"),
+    "plan": Command("audit.plan", "calls, tokens, time and power of a sweep; starts nothing", "sweep"),
+    "report": Command("audit.report.__main__", "build the report of finished runs again; several become a panel"),
+    "gate": Command("audit.gate", "a run's verdict as an exit code"),
+    "runs": Command("audit.runs", "the runs in a folder, with how far they came and their verdicts"),
+    "calibrate": Command("audit.calibrate", "the procedure's own error rates, simulated"),
+    "reanalyze": Command("audit.reanalyze", "the paper's published table under exact tests"),
+    "completion": Command("audit.completion", "print the completion script of bash, zsh or fish"),
+}
+
+
+def help_text() -> str:
+    lines = [f"  {name:<11} {command.does}" for name, command in COMMANDS.items()]
+    return (
+        "usage: audit COMMAND ...\n\nIs a benchmark score ability, or memory of the exam?\n\n"
+        + "\n".join(lines)
+        + "\n\naudit COMMAND --help says more. First: audit plan model=scripted, then audit sweep."
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int | None:
+    """Hand over to the command; 2 where there is none of that name."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(help_text())
+        return OK if words else USAGE
+    if words[0] not in COMMANDS:
+        from audit.errors import unknown_name
+
+        print(f"error: {unknown_name('command', words[0], COMMANDS)}", file=sys.stderr)
+        return USAGE
+    sys.argv = [f"audit {words[0]}", *words[1:]]
+    result: int | None = import_module(COMMANDS[words[0]].module).main()
+    return result
+
+
+def console() -> None:
+    """The `audit` command."""
+    run_command(main)
+
+
+if __name__ == "__main__":
+    console()

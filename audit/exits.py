@@ -1,0 +1,44 @@
+"""What the exit code of every command means, and how one ends that was stopped or whose reader went away."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+OK, FAILED, USAGE, FOUND, NOT_CLEARED = 0, 1, 2, 3, 4
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+BROKEN_PIPE = 141  # 128 + SIGPIPE: what reads the output ended first, such as `| head`
+
+
+def run_command(main: Callable[[], int | None]) -> NoReturn:
+    """Run a command and exit with its code; Ctrl-C and a reader that went away end it in a sentence, or in silence.
+
+    A KeyboardInterrupt may carry the sentence (`runtime.run` says how many rows are kept). To be used inside a Hydra
+    job too: Hydra shows a traceback for whatever reaches it.
+    """
+    try:
+        code = main()
+        sys.stdout.flush()  # here, where a broken pipe can still be caught
+    except KeyboardInterrupt as stop:
+        _end(str(stop) or "Interrupted.", INTERRUPTED)
+    except BrokenPipeError:
+        _end("", BROKEN_PIPE)
+    except SystemExit as end:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _end("", BROKEN_PIPE)
+        raise end
+    sys.exit(code)
+
+
+def _end(sentence: str, code: int) -> NoReturn:
+    if sentence:
+        print(f"\n{sentence}", file=sys.stderr, flush=True)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # the interpreter would try again at exit, and complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)

@@ -1,0 +1,258 @@
+"""A finished (or interrupted) run as tables: what `audit.load` gives, and an index of the runs in a folder.
+
+    import audit
+    run = audit.load("outputs/my_run")
+    run.verdict().to_pandas()                  # one row a cell
+    run.answers(columns=["question_id", "arm", "correct"], to="polars")
+
+Tables are pyarrow's, or with `to=` pandas' or polars', whichever is installed. Nothing is written, Ray is not loaded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from audit.audits import Audit, audit_of
+from audit.errors import AuditError, ConfigError, DataError, unknown_name
+from audit.records import CellRows
+from audit.shards.complete import cell_rows, contents, count_rows
+from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.read import load_cells, open_dataset
+from audit.summary import summarise
+
+_TO = ("arrow", "pandas", "polars")
+_TEXTS = ("prompt", "response")
+_SETTING = {
+    "model": pa.string(), "benchmark": pa.string(), "arm": pa.string(), "level": pa.int16(), "replicate": pa.int16(),
+    "n": pa.int64(), "answered": pa.int64(), "accuracy": pa.float64(), "standard_error": pa.float64(),
+    "parse_rate": pa.float64(), "errors": pa.int64(), "gain": pa.float64(), "improve": pa.float64(),
+    "degrade": pa.float64(),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a report, as its file. A notebook shows it."""
+
+    path: Path
+
+    def _repr_svg_(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """A run directory. Build it with `audit.load`.
+
+    manifest: what was run, with what, when. rows: of each model and benchmark, found in the shards and asked for.
+    """
+
+    path: Path
+    audit: Audit
+    manifest: Manifest
+    rows: tuple[CellRows, ...]
+
+    @property
+    def watermark(self) -> str:
+        """Such as "incomplete, 512 of 1,000 answers"; empty for a complete run."""
+        found = sum(r.found for r in self.rows)
+        expected = sum(r.found if r.expected is None else r.expected for r in self.rows)
+        return CellRows("", "", found, expected).watermark
+
+    def verdict_json(self) -> dict[str, Any]:
+        """The whole of report/verdict.json. ConfigError when the report is not built, or is not of these shards."""
+        path = self.path / "report" / "verdict.json"
+        again = f"Build it: audit report {self.path}"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise ConfigError(f"{path} does not exist. {again}") from error
+        except ValueError as error:
+            raise ConfigError(f"{path} is not JSON ({error}). {again}") from error
+        if isinstance(found, dict):  # a page of several audits holds each one's
+            found = found.get("audits", {}).get(self.audit.name, found)
+        if not isinstance(found, dict) or not {"cells", "runs"} <= set(found):
+            raise ConfigError(f"{path} is not a verdict of this program. {again}")
+        if not any(run["models"] == contents(count_rows(self.path, self.audit.schema)) for run in found["runs"]):
+            raise ConfigError(f"{path} was not made from the answers that the shards hold now. {again}")
+        return found
+
+    def verdict(self, to: str = "arrow") -> Any:
+        """One row a cell (model x benchmark): verdict, headline, watermark and the other plain fields of verdict.json.
+
+        What is nested there (reasons, gates, contrasts) is in `verdict_json`.
+        """
+        cells = self.verdict_json()["cells"]
+        first = ["model", "benchmark", "verdict", "headline"]
+        names = [
+            *first,
+            *sorted({k for c in cells for k, v in c.items() if not isinstance(v, list | dict)} - set(first)),
+        ]
+        return _given([{name: cell.get(name) for name in names} for cell in cells], names, to)
+
+    def settings(self, to: str = "arrow") -> Any:
+        """One row a setting of each cell: accuracy and gain over the baseline (0-1), as printed at a run's end."""
+        found = []
+        for cell in load_cells(self.path, self.audit.schema):
+            for row in summarise(cell, self.audit.roles):
+                values = {name: getattr(row, name) for name in list(_SETTING)[5:]}
+                s = row.setting
+                own = {"arm": str(s.arm), "level": s.level, "replicate": s.replicate}
+                found.append({"model": cell.model, "benchmark": cell.benchmark, **own, **values})
+        return _as(pa.Table.from_pylist(found, pa.schema(_SETTING.items())), to)
+
+    def answers(self, columns: Sequence[str] | None = None, to: str = "arrow") -> Any:
+        """One row an answer, as stored; `columns` for some of them (README: what is written)."""
+        known = self.audit.schema.columns.names
+        for name in columns or ():
+            if name not in known:
+                raise unknown_name("column", name, known)
+        wanted = None if columns is None else list(columns)
+        return _as(open_dataset(self.path, self.audit.schema).to_table(columns=wanted), to)
+
+    def messages(self, to: str = "arrow") -> Any:
+        """One row a text: the key of its answer, role (router, prompt, response), index (of a router's), text.
+
+        What a model wrote is hostile text: escape it before you show it.
+        """
+        key, several = self.audit.schema.key, "router_messages"
+        routed = several in self.audit.schema.columns.names
+        table = self.answers([*key, *_TEXTS, *([several] if routed else [])])
+        parts = []
+        if routed:
+            lists = table.column(several).combine_chunks()
+            owner = pa.compute.list_parent_indices(lists)
+            starts = pa.compute.take(lists.offsets, owner)
+            index = pa.compute.subtract(pa.array(range(len(owner)), pa.int32()), starts)
+            text = pa.compute.list_flatten(lists)
+            parts.append(_texts(table.select(key).take(owner), "router", index.cast(pa.int32()), text))
+        for name in _TEXTS:
+            zeros = pa.array([0] * len(table), pa.int32())
+            parts.append(_texts(table.select(key), name, zeros, table.column(name)))
+        return _as(pa.concat_tables(parts).sort_by([(name, "ascending") for name in (*key, "index")]), to)
+
+    def figure(self, name: str) -> Figure:
+        """A figure of the report by name, such as "evidence"; ConfigError that lists the known ones."""
+        known = sorted(path.stem for path in (self.path / "report" / "figures").glob("*.svg"))
+        if not known:
+            raise ConfigError(f"{self.path} has no figures. Build its report: audit report {self.path}")
+        if name not in known:
+            raise unknown_name("figure", name, known)
+        return Figure(self.path / "report" / "figures" / f"{name}.svg")
+
+    def _repr_html_(self) -> str:
+        try:
+            cells = self.verdict_json()["cells"]
+            lines = [
+                f"<tr><td>{escape(str(c['model']))}</td><td>{escape(str(c['benchmark']))}</td>"
+                f"<td><b>{escape(str(c['verdict']).replace('_', ' '))}</b></td>"
+                f"<td>{escape(str(c.get('headline', '')))}</td></tr>"
+                for c in cells
+            ]
+        except AuditError as error:
+            lines = [f"<tr><td>{escape(str(error))}</td></tr>"]
+        mark = f"<p><b>{escape(self.watermark.upper())}</b></p>" if self.watermark else ""
+        return f"<p>{escape(self.audit.name)} in {escape(str(self.path))}</p>{mark}<table>{''.join(lines)}</table>"
+
+    def __repr__(self) -> str:
+        return f"Run({entry_line(_entry(self))})"
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """One run of a folder. found, expected: rows (None: not told by the manifest). problem: why it cannot be read."""
+
+    path: Path
+    audit: str = ""
+    status: str = ""
+    started: str = ""
+    models: tuple[str, ...] = ()
+    benchmarks: tuple[str, ...] = ()
+    found: int = 0
+    expected: int | None = None
+    verdicts: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def load(run_dir: Path | str) -> Run:
+    """The run in a directory. ConfigError where there is none, ShardError where its shards cannot be read."""
+    path = Path(run_dir)
+    manifest = Manifest.load(path)
+    audit = audit_of(path)
+    return Run(path, audit, manifest, cell_rows(path, count_rows(path, audit.schema)))
+
+
+def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
+    """Every run in a folder and the folders in it, latest first. ConfigError where the folder does not exist."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise ConfigError(f"{root} is not a folder. Expected one that holds runs, such as outputs.")
+    found = []
+    for path in root.rglob(MANIFEST):
+        try:
+            found.append(_entry(load(path.parent)))
+        except AuditError as error:
+            found.append(RunEntry(path.parent, problem=str(error).splitlines()[0]))
+    return sorted(found, key=lambda entry: (entry.started, str(entry.path)), reverse=True)
+
+
+def entry_line(entry: RunEntry) -> str:
+    """An entry as `audit runs` prints it."""
+    if entry.problem:
+        return f"{entry.path}  cannot be read: {entry.problem}"
+    rows = f"{entry.found:,} of {entry.expected:,}" if entry.expected is not None else f"{entry.found:,}"
+    verdicts = ", ".join(entry.verdicts) or "no verdict"
+    what = f"{','.join(entry.models)} on {','.join(entry.benchmarks)}"
+    line = f"{entry.started[:16]}  {entry.audit:<8} {entry.status:<9} {rows} rows  {what}: {verdicts}  {entry.path}"
+    return "".join(c if c.isprintable() else " " for c in line)  # names are whatever a configuration says
+
+
+def _entry(run: Run) -> RunEntry:
+    try:
+        verdicts = tuple(str(cell["verdict"]) for cell in run.verdict_json()["cells"])
+    except AuditError:
+        verdicts = ()  # none was reached on these rows
+    known = all(r.expected is not None for r in run.rows)
+    return RunEntry(
+        path=run.path,
+        audit=run.audit.name,
+        status=run.manifest.status,
+        started=run.manifest.started,
+        models=tuple(run.manifest.models),
+        benchmarks=tuple(run.manifest.benchmark),
+        found=sum(r.found for r in run.rows),
+        expected=sum(r.expected or 0 for r in run.rows) if known else None,
+        verdicts=verdicts,
+    )
+
+
+def _texts(keys: pa.Table, role: str, index: pa.Array, text: Any) -> pa.Table:
+    roles = pa.array([role] * len(keys), pa.string())
+    return keys.append_column("role", roles).append_column("index", index).append_column("text", text)
+
+
+def _given(rows: Sequence[Mapping[str, Any]], names: Sequence[str], to: str) -> Any:
+    return _as(pa.table({name: [row[name] for row in rows] for name in names}), to)
+
+
+def _as(table: pa.Table, to: str) -> Any:
+    """The table, in the library asked for."""
+    if to not in _TO:
+        raise unknown_name("to", to, _TO)
+    if to == "arrow":
+        return table
+    try:
+        library = import_module(to)
+    except ImportError as error:
+        raise DataError(
+            f"to={to!r} needs {to}, which is not installed: pip install {to}. Or use to='arrow'."
+        ) from error
+    return table.to_pandas() if to == "pandas" else library.from_arrow(table)

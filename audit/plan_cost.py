@@ -1,0 +1,145 @@
+"""Hours, GPU-hours and money of planned calls, from a table of throughput and prices (conf/cost) or a run's own pace.
+
+Pure but for `measured_pace`, which reads a manifest. Upper bounds, as the tokens are: a plan counts generated tokens at
+their limit and prompt tokens before prefix caching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from audit.engines.config import ModelConfig
+from audit.errors import ConfigError
+from audit.shards.manifest import Manifest
+
+
+@dataclass
+class TokenRates:
+    """Of prompt and of generated tokens: tokens a second of one replica, or the price of a million."""
+
+    prompt: float = 0.0
+    generated: float = 0.0
+
+
+@dataclass
+class CostConfig:
+    """conf/cost. gpu_hour: price of one GPU for an hour. measured: directory of a run whose pace is taken."""
+
+    gpu_hour: float | None = None
+    currency: str = "USD"
+    measured: str | None = None
+    throughput: dict[str, TokenRates] = field(default_factory=dict)
+    prices: dict[str, TokenRates] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What one model is to read and to write at most."""
+
+    prompt: int
+    generated: int
+
+
+@dataclass(frozen=True)
+class PlannedCost:
+    """hours: of all replicas side by side; None where no pace is known. money: None where no price is known.
+
+    basis: where the figures come from; empty for a scripted model, which costs nothing.
+    """
+
+    hours: float | None
+    gpu_hours: float | None
+    money: float | None
+    currency: str
+    basis: str
+
+    def lines(self) -> list[str]:
+        """As a plan prints it."""
+        if not self.basis:
+            return []
+        if self.hours is None and self.money is None:
+            return [f"  time, money                   ?  {self.basis}"]
+        lines = []
+        if self.hours is not None:
+            on = "" if not self.gpu_hours else f", {self.gpu_hours:,.2g} GPU-hours"
+            lines.append(f"  hours              {self.hours:>12,.2g}{on}  ({self.basis})")
+        if self.money is not None:
+            lines.append(f"  cost               {self.money:>12,.2f}  {self.currency}, at the prices in cost")
+        return lines
+
+
+def check_cost(cost: CostConfig) -> None:
+    """ConfigError for a rate or a price that cannot be one."""
+    if cost.gpu_hour is not None and cost.gpu_hour < 0:
+        raise ConfigError(f"Invalid cost.gpu_hour: {cost.gpu_hour:g}. Expected a price of 0 or more, such as 2.5.")
+    for name, rates in cost.throughput.items():
+        if rates.prompt <= 0 or rates.generated <= 0:
+            raise ConfigError(
+                f"Invalid cost.throughput.{name}: {rates.prompt:g} and {rates.generated:g} tokens a second. Expected "
+                f"both above 0, such as '+cost.throughput.{name}={{prompt: 20000, generated: 5000}}'."
+            )
+    for name, rates in cost.prices.items():
+        if rates.prompt < 0 or rates.generated < 0:
+            raise ConfigError(f"Invalid cost.prices.{name}: expected prices of 0 or more for a million tokens.")
+
+
+def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping[str, ModelConfig]) -> PlannedCost:
+    """The cost of one job's calls. tokens, models: by the name of the model that is called; they take turns."""
+    paces = {} if cost.measured is None else measured_pace(Path(cost.measured))
+    hours: float | None = 0.0
+    gpu_hours = money = 0.0
+    priced, bases = True, []
+    for name, asked in tokens.items():
+        model = models[name]
+        gpus = model.tensor_parallel_size if model.engine == "vllm" else 0
+        seconds = None
+        if name in paces:
+            seconds = (asked.prompt + asked.generated) / paces[name]
+            bases.append(f"{name} at the pace of {cost.measured}: {paces[name]:,.0f} tokens/s")
+        elif model.engine == "scripted":
+            seconds = 0.0
+        elif name in cost.throughput:
+            rates = cost.throughput[name]
+            seconds = (asked.prompt / rates.prompt + asked.generated / rates.generated) / model.replicas
+            bases.append(f"{name}: estimated {rates.prompt:,.0f} tokens/s read, {rates.generated:,.0f} written")
+        else:
+            bases.append(
+                f"no pace is known of {name}: cost.measured=RUN_DIR of an earlier run, or "
+                f"'+cost.throughput.{name}={{prompt: 20000, generated: 5000}}'"
+            )
+        hours = None if seconds is None or hours is None else hours + seconds / 3600
+        gpu_hours += 0.0 if seconds is None else seconds / 3600 * gpus * model.replicas
+        if name in cost.prices:
+            rates = cost.prices[name]
+            money += (asked.prompt * rates.prompt + asked.generated * rates.generated) / 1e6
+        elif gpus and cost.gpu_hour is not None and seconds is not None:
+            money += seconds / 3600 * gpus * model.replicas * cost.gpu_hour
+        elif model.engine != "scripted":
+            priced = False
+    known = gpu_hours if hours is not None else None
+    return PlannedCost(hours, known, money if priced else None, cost.currency, "; ".join(bases))
+
+
+def measured_pace(run_dir: Path) -> dict[str, float]:
+    """Tokens a second (read, without those from the prefix cache, and written) of each model of a finished run.
+
+    Raises ConfigError where there is no run, or it was not timed.
+    """
+    manifest = Manifest.load(run_dir)
+    paces = {}
+    for name, arms in manifest.cost.items():
+        spent = [t["generate_s"] for key, t in manifest.timings.items() if key.rpartition("/")[0] == name]
+        tokens = sum(
+            role["prompt_tokens"] - role["cached_tokens"] + role["completion_tokens"]
+            for roles in arms.values()
+            for role in roles.values()
+        )
+        if tokens and sum(spent) > 0:
+            paces[name] = tokens / sum(spent)
+    if not paces:
+        raise ConfigError(
+            f"cost.measured={run_dir}: that run has no finished model with a time. Expected a finished run."
+        )
+    return paces

@@ -1,0 +1,43 @@
+"""How a run ends that a person stops, or whose endpoint is dead: one sentence, and what is stored is kept."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+
+from pipeline_helpers import keys_of
+
+SWEEP = ("r=1", "n=60", "arms=[direct]", "store.rows_per_shard=6", "cluster.chunks_in_flight=2",
+         "model.scripted.scripted.latency_s=0.3")  # fmt: skip
+
+
+def test_ctrl_c_keeps_what_is_stored_and_says_so(command):
+    run = command(*SWEEP)
+    run.wait_for_shards(1)
+    run.process.send_signal(signal.SIGINT)
+    code, out = run.wait(60)
+    kept = len(keys_of(run.run_dir))
+    assert code == 130 and 0 < kept < 60, out
+    assert out.rstrip().endswith(f"Stopped: {kept} rows kept in {run.run_dir}; the same command goes on.")
+    assert "Traceback" not in out
+    assert "[E " not in out  # what Ray's core says of its own settings
+    code, out = command(*SWEEP, run_dir=run.run_dir).wait()
+    assert code == 0 and len(keys_of(run.run_dir)) == 60, out
+    assert "Traceback" not in out and "[E " not in out
+
+
+def test_a_dead_endpoint_is_one_sentence_soon(sweep):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = time.monotonic()
+    done = sweep(
+        "r=1",
+        "n=5",
+        f"model.openai_compatible.endpoints=[{{url: 'http://127.0.0.1:{port}/v1', model: m}}]",
+        model="openai_compatible",
+    )
+    assert done.code == 1
+    assert done.out.count("No endpoint answered") == 1 and done.out.count("error") == 1, done.out
+    assert time.monotonic() - started < 25

@@ -1,0 +1,202 @@
+"""Files as people have them: passages, lettered options, encodings, delimiters, saved datasets, other column names."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from audit.benchmarks.answers import own_letters, resolve_answer
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.encoding import likely_encoding
+from audit.benchmarks.load import open_benchmark
+from audit.errors import BenchmarkError, ConfigError
+from audit.records import Question
+
+MCQ = BenchmarkConfig(name="exam", format="mcq_file")
+ROW = {"question": "What does it do?", "choices": ["sings", "barks"], "answer": 1}
+DATA = Path(__file__).parents[3].parent / "shared" / "data"
+
+
+def questions(path: Path, config: BenchmarkConfig = MCQ) -> list[Question]:
+    return list(open_benchmark(replace(config, path=str(path))).iter_questions())
+
+
+def jsonl(path: Path, *rows: object) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def refused(path: Path, config: BenchmarkConfig = MCQ) -> str:
+    with pytest.raises(BenchmarkError) as caught:
+        questions(path, config)
+    return str(caught.value)
+
+
+# --- passages ---
+
+
+def test_a_passage_stands_before_its_question_and_keeps_its_questions_together(tmp_path: Path) -> None:
+    rows = [{**ROW, "passage": p, "question": q} for p, q in (("A dog.", "What?"), ("A dog. ", "Who?"), ("", "When?"))]
+    first, second, alone = questions(jsonl(tmp_path / "a.jsonl", *rows), replace(MCQ, context_column="passage"))
+    assert first.text == "A dog.\n\nWhat?" and second.text == "A dog.\n\nWho?" and alone.text == "When?"
+    assert first.group == second.group != alone.group == alone.id
+
+
+def test_a_passage_that_no_setting_names_is_not_lost_in_silence(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "a.jsonl", {**ROW, "Passage": "A dog."})
+    assert "line 1: the column 'Passage' is not read" in refused(path)
+    assert "benchmark.context_column=Passage" in refused(path)
+    assert questions(path, replace(MCQ, context_column=""))[0].text == "What does it do?"
+    assert "expected a text" in refused(
+        jsonl(tmp_path / "b.jsonl", {**ROW, "passage": ["A"]}), replace(MCQ, context_column="passage")
+    )
+
+
+# --- options with their own letter ---
+
+
+@pytest.mark.parametrize(
+    ("options", "letters", "texts"),
+    [
+        (("(A) 5", "(B) 6"), ("A", "B"), ("5", "6")),
+        (("A)21", "B)21.5"), ("A", "B"), ("21", "21.5")),
+        (("a. sings", "b. barks"), ("A", "B"), ("sings", "barks")),
+        (("(B) 5", "(A) 6"), ("B", "A"), ("5", "6")),  # out of order: each keeps its letter as its label
+        (("E. coli", "C. elegans"), (), ("E. coli", "C. elegans")),
+        (("(A) 5", "6"), (), ("(A) 5", "6")),
+        (("(A) 5", "(A) 6"), (), ("(A) 5", "(A) 6")),
+        (("(A)", "(B)"), (), ("(A)", "(B)")),
+    ],
+)
+def test_own_letters(options: tuple[str, ...], letters: tuple[str, ...], texts: tuple[str, ...]) -> None:
+    assert own_letters(options) == (letters, texts)
+
+
+@pytest.mark.parametrize("gold", ["B", "b", "(B)", "(B) 6", "6", " 6 "])
+def test_the_gold_of_lettered_options(tmp_path: Path, gold: str) -> None:
+    row = {"question": "2 * 3 = ?", "choices": ["(A) 5", "(B) 6"], "answer": gold}
+    [question] = questions(jsonl(tmp_path / "a.jsonl", row))
+    assert (question.options, question.gold) == (("5", "6"), 1)
+
+
+def test_a_gold_that_contradicts_its_letter_is_refused(tmp_path: Path) -> None:
+    row = {"question": "2 * 3 = ?", "choices": ["(B) 5", "(A) 6"], "answer": "B"}
+    assert questions(jsonl(tmp_path / "a.jsonl", row))[0].gold == 0  # the option that says B
+    row["answer"] = "(A) 5"
+    assert "option A does not read '5'" in refused(jsonl(tmp_path / "b.jsonl", row))
+    row["answer"] = "C"
+    assert "not among the item's labels B, A" in refused(jsonl(tmp_path / "c.jsonl", row))
+
+
+# --- answers ---
+
+
+@pytest.mark.parametrize("gold", ["b", "(B)", "B.", " Carbon Dioxide ", "carbon  dioxide", "carbon dioxide"])
+def test_answers_as_people_write_them(gold: str) -> None:
+    assert resolve_answer(gold, ["oxygen", "carbon dioxide", "helium"]) == 1
+
+
+def test_case_decides_where_it_is_all_that_differs() -> None:
+    assert resolve_answer("PH", ["pH", "PH"]) == 1
+    with pytest.raises(BenchmarkError, match="2 options"):
+        resolve_answer("ph", ["pH", "PH"])
+    with pytest.raises(BenchmarkError, match="ambiguous"):
+        resolve_answer("b", ["b", "a"])  # a letter, or the text of the other option
+
+
+# --- encodings ---
+
+
+@pytest.mark.parametrize(
+    ("python", "iconv"),
+    [("latin-1", "WINDOWS-1252"), ("mac-roman", "MACINTOSH"), ("utf-16", "UTF-16"), ("utf-16-le", "UTF-16LE")],
+)
+@pytest.mark.parametrize("name", ["exam.csv", "exam.jsonl", "exam.json"])
+def test_advice_names_the_likely_encoding(tmp_path: Path, python: str, iconv: str, name: str) -> None:
+    text = "question,A,B,answer\nWas heißt „schön“ auf Französisch?,beau,laid,A\n"
+    if "json" in name:
+        text = json.dumps({**ROW, "question": "Où est le café, Dr. Müller ?"}, ensure_ascii=False) + "\n"
+    path = tmp_path / name
+    path.write_bytes(text.encode(python, errors="ignore"))
+    assert f"is not UTF-8. It looks like {iconv}: convert it with `iconv -f {iconv} -t UTF-8 {name}" in refused(path)
+
+
+def test_an_encoding_that_cannot_be_told_is_not_guessed() -> None:
+    assert likely_encoding("水は何度で沸騰しますか".encode("shift-jis")) is None
+    assert likely_encoding("Какая столица России".encode("cp1251")) is None
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the published files are not here")
+def test_a_published_file_in_mac_roman_is_named_so() -> None:
+    [path] = DATA.rglob("mmlu_moral_scenarios.csv")
+    assert likely_encoding(path.read_bytes()) == "MACINTOSH"
+
+
+# --- delimiters and saved datasets ---
+
+
+def test_delimiters(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("question;A;B;answer\nWhat, then?;x;y;B\n")
+    assert 'benchmark.delimiter=";"' in refused(path)
+    [question] = questions(path, replace(MCQ, delimiter=";"))
+    assert (question.text, question.options, question.gold) == ("What, then?", ("x", "y"), 1)
+    path.write_text(path.read_text().replace(";", "\t"))
+    assert questions(path, replace(MCQ, delimiter="\\t")) == [question]  # as a shell hands it over
+    path = tmp_path / "a.tsv"
+    path.write_text("question\tA\tB\tanswer\nWhat, then?\tx\ty\tB\n")
+    assert questions(path) == [question]
+    with pytest.raises(ConfigError, match="one character"):
+        questions(path, replace(MCQ, delimiter="||"))
+
+
+def save_to_disk(folder: Path, rows: list[dict[str, object]]) -> None:
+    """The files that `datasets.Dataset.save_to_disk` leaves: an Arrow stream beside two JSON files."""
+    folder.mkdir(parents=True)
+    table = pa.Table.from_pylist(rows)
+    with pa.ipc.new_stream(folder / "data-00000-of-00001.arrow", table.schema) as stream:
+        stream.write_table(table)
+    (folder / "state.json").write_text('{"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_split": null}')
+    (folder / "dataset_info.json").write_text("{}")
+
+
+def test_folders_of_save_to_disk(tmp_path: Path) -> None:
+    save_to_disk(tmp_path / "one", [ROW])
+    for split, text in (("train", "no"), ("test", "What does it do?")):
+        save_to_disk(tmp_path / "several" / split, [{**ROW, "question": text}])
+    (tmp_path / "several" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    for name in ("one", "several"):
+        assert [q.text for q in questions(tmp_path / name)] == ["What does it do?"], name
+    with pytest.raises(BenchmarkError, match=r"no \.arrow file of split 'dev'.*test/data-00000"):
+        questions(tmp_path / "several", replace(MCQ, split="dev"))
+    (tmp_path / "bad.arrow").write_bytes(b"no arrow")
+    assert "bad.arrow, after row 0: not a readable Arrow file" in refused(tmp_path / "bad.arrow")
+
+
+def test_a_published_format_saved_to_disk(tmp_path: Path) -> None:
+    row = {"id": "q1", "question": "Which?", "choices": {"text": ["x", "y"], "label": ["A", "B"]}, "answerKey": "B"}
+    save_to_disk(tmp_path / "arc", [row])
+    [question] = questions(tmp_path / "arc", BenchmarkConfig(name="arc_easy", format="arc_easy"))
+    assert question.gold == 1
+
+
+# --- column names ---
+
+
+@pytest.mark.parametrize(
+    ("row", "setting"),
+    [
+        ({"question": "Which?", "choices": ["x", "y"], "answerKey": "B"}, "benchmark.answer_column=answerKey"),
+        ({"question": "Which?", "choices": ["x", "y"], "Label": 1}, "benchmark.answer_column=Label"),
+        ({"question_stem": "Which?", "choices": ["x", "y"], "answer": 1}, "benchmark.question_column=question_stem"),
+        ({"question": "Which?", "options": ["x", "y"], "answer": 1}, "benchmark.choices_column=options"),
+    ],
+)
+def test_a_missing_column_names_the_one_that_was_probably_meant(
+    tmp_path: Path, row: dict[str, object], setting: str
+) -> None:
+    assert f"Set {setting}" in refused(jsonl(tmp_path / "a.jsonl", row))

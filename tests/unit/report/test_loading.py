@@ -1,0 +1,121 @@
+"""The public API: a run as tables, and the runs of a folder. What it refuses it refuses by name."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import panels
+import pyarrow as pa
+import pytest
+
+import audit
+from audit.errors import ConfigError, DataError
+from audit.runs import main
+from audit.sweep.report import build_report
+
+QUESTIONS = 8
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("outputs") / "run"
+    asked = panels.hostile(panels.outcomes_of(1, QUESTIONS))
+    panels.run_of(folder, asked)
+    panels.manifest_of(folder, asked, status="finished", started="2026-01-02T03:04:05+00:00")
+    build_report([folder], folder / "report", n_resamples=200)
+    return folder
+
+
+def test_verdict_settings_and_answers_are_tables(run_dir: Path) -> None:
+    run = audit.load(run_dir)
+    told = json.loads((run_dir / "report" / "verdict.json").read_text())["cells"][0]
+    verdict = run.verdict()
+    assert isinstance(verdict, pa.Table) and verdict.column("verdict").to_pylist() == [told["verdict"]]
+    assert verdict.column("largest_compatible_gain").to_pylist() == [told["largest_compatible_gain"]]
+    settings = run.settings("pandas")
+    assert len(settings) == len(panels.outcomes_of(1, QUESTIONS)) / QUESTIONS
+    answers = run.answers(["arm", "routers", "replicate", "correct"], to="pandas")
+    for row in settings.itertuples():
+        same = (answers.arm == row.arm) & (answers.routers == row.level) & (answers.replicate == row.replicate)
+        assert row.n == same.sum() == QUESTIONS
+        assert row.accuracy == pytest.approx(answers[same].correct.astype(float).mean())
+    assert run.watermark == "" and len(run.answers()) == len(answers)
+
+
+def test_messages_are_one_row_a_text(run_dir: Path) -> None:
+    run = audit.load(run_dir)
+    messages, answers = run.messages("pandas"), run.answers(to="pandas")
+    routed = messages[messages.role == "router"]
+    assert len(routed) == answers.router_messages.map(len).sum() > 0
+    assert (messages.role == "prompt").sum() == (messages.role == "response").sum() == len(answers)
+    one = answers[answers.routers == 3].iloc[0]
+    mine = routed[(routed.question_id == one.question_id) & (routed.routers == 3) & (routed.arm == one.arm)]
+    mine = mine[mine.replicate == one.replicate].sort_values("index")
+    assert mine.text.tolist() == list(one.router_messages) and mine["index"].tolist() == [0, 1, 2]
+
+
+def test_figures_and_the_notebooks_view(run_dir: Path) -> None:
+    run = audit.load(run_dir)
+    assert run.figure("evidence")._repr_svg_().lstrip().startswith("<?xml")
+    with pytest.raises(ConfigError, match=r"Unknown figure: 'evidenc'. Did you mean 'evidence'\?"):
+        run.figure("evidenc")
+    shown = run._repr_html_()
+    assert "<table>" in shown and "<script" not in shown and str(run_dir) in shown
+    assert repr(run).startswith("Run(2026-01-02T03:04") and len(repr(run)) < 1000
+
+
+def test_what_cannot_be_had_is_named(run_dir: Path, tmp_path: Path) -> None:
+    run = audit.load(run_dir)
+    with pytest.raises(ConfigError, match=r"Unknown column: 'correkt'\. Did you mean 'correct'"):
+        run.answers(["correkt"])
+    with pytest.raises(ConfigError, match="Unknown to: 'numpy'"):
+        run.verdict("numpy")
+    if find_spec("polars") is None:
+        with pytest.raises(DataError, match="pip install polars"):
+            run.settings("polars")
+    else:
+        assert run.settings("polars").height == run.settings().num_rows
+    with pytest.raises(ConfigError, match="does not exist"):
+        audit.load(tmp_path)
+
+
+def test_a_verdict_on_other_answers_is_refused_and_a_part_is_marked(tmp_path: Path) -> None:
+    asked = panels.outcomes_of(1, QUESTIONS)
+    folder = tmp_path / "run"
+    panels.run_of(folder, asked)
+    panels.manifest_of(folder, asked, status="finished")
+    build_report([folder], folder / "report", n_resamples=200)
+    for shard in (folder / "shards").iterdir():
+        shard.unlink()
+    panels.run_of(folder, asked[:-5])
+    run = audit.load(folder)
+    assert run.watermark == f"incomplete, {len(asked) - 5} of {len(asked)} answers"
+    with pytest.raises(ConfigError, match=f"audit report {folder}"):
+        run.verdict()
+    assert run.watermark.upper() in run._repr_html_() and "audit report" in run._repr_html_()
+
+
+def test_the_runs_of_a_folder(run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = run_dir.parent / "broken"
+    broken.mkdir(exist_ok=True)
+    (broken / "manifest.json").write_text("{")
+    good, bad = audit.find_runs(run_dir.parent)
+    assert (good.path, good.status, good.found, good.expected) == (run_dir, "finished", good.expected, good.found)
+    assert len(good.verdicts) == 1 and good.problem == "" and bad.path == broken and "manifest" in bad.problem
+    assert main([str(run_dir.parent)]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("2026-01-02T03:04  sweep") and first.endswith(str(run_dir)) and "cannot be read" in second
+    assert main([str(run_dir.parent), "--json"]) == 0
+    assert [entry["path"] for entry in json.loads(capsys.readouterr().out)] == [str(run_dir), str(broken)]
+    assert main([str(tmp_path)]) == 0 and "No run in" in capsys.readouterr().out
+    assert main([str(tmp_path / "nowhere")]) == 1 and "is not a folder" in capsys.readouterr().err
+
+
+def test_the_import_is_light() -> None:
+    code = "import sys, audit; print(sorted({'numpy', 'pyarrow', 'ray', 'hydra', 'pandas'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"

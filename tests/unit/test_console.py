@@ -1,0 +1,132 @@
+"""The one command: its table, its short help, completion in a shell, and examples that any shell takes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from audit.__main__ import COMMANDS, help_text, main
+from audit.completion import SCRIPTS, candidates
+from audit.config import CONF_DIR
+
+ROOT = Path(__file__).resolve().parents[2]
+NO_COMMANDS = {
+    "audit.calibrate_early",
+    "audit.engines.convert_gguf",
+    "audit",
+}  # makers of data
+
+
+def test_every_module_that_can_be_started_is_a_command() -> None:
+    guarded = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__")
+        for path in (ROOT / "audit").rglob("*.py")
+        if 'if __name__ == "__main__":' in path.read_text()
+    }
+    named = {command.module.removesuffix(".__main__") for command in COMMANDS.values()}
+    assert named == guarded - NO_COMMANDS, "give the command a line in audit/__main__.py"
+    for command in COMMANDS.values():
+        assert callable(import_module(command.module).main)
+        assert not command.config or (CONF_DIR / f"{command.config}.yaml").is_file()
+
+
+def test_help_names_every_command_and_a_mistake_its_neighbour(capsys: pytest.CaptureFixture[str]) -> None:
+    assert all(f"  {name} " in help_text() for name in COMMANDS)
+    assert main(["--help"]) == 0 and main([]) == 2
+    assert main(["swep"]) == 2
+    assert "Did you mean 'sweep'?" in capsys.readouterr().err
+
+
+def test_the_command_hands_its_words_over(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["audit"])
+    assert main(["gate", "nowhere"]) == 1
+    assert "nowhere/report/verdict.json is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["sweep", "perturb"])
+def test_help_of_an_audit_fits_a_screen_or_two(name: str) -> None:
+    words = [sys.executable, "-m", "audit", name, "--help"]
+    out = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert len(out.splitlines()) < 60 and f"audit {name} --cfg job" in out and "model: " in out
+
+
+def test_completion_offers_commands_keys_and_what_groups_hold() -> None:
+    commands = {name: command.config for name, command in COMMANDS.items()}
+
+    def offered(line: str) -> list[str]:
+        return candidates(line, commands, CONF_DIR)
+
+    assert offered("audit sw") == ["sweep "]
+    assert {"model=", "r=", "benchmark=", "clean_replicates="} <= set(offered("audit sweep "))
+    assert "model=qwen3_8b " in offered("audit plan n=10 model=q")
+    assert "worker=qwen3_8b " in offered("audit sweep worker=qwen3_8")
+    assert "control_benchmark=arc_easy " in offered("audit sweep control_benchmark=arc")
+    assert offered("audit sweep gate=") == ["gate=true ", "gate=false "]
+    assert offered("audit report outputs/") == []  # the shell's own file names
+    assert "num_variants=" in offered("audit perturb num")
+    assert not [one for one in offered("audit sweep ") if "hydra" in one or "override" in one]
+
+
+def test_bash_completes(tmp_path: Path) -> None:
+    stub = tmp_path / "audit"
+    stub.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m audit "$@"\n')
+    stub.chmod(0o755)
+    script = f"""{SCRIPTS["bash"]}
+COMP_LINE="audit sweep model=qwen3_8"; COMP_POINT=${{#COMP_LINE}}; _audit_complete
+printf '[%s]' "${{COMPREPLY[@]}}"
+COMP_LINE="audit rep"; COMP_POINT=${{#COMP_LINE}}; _audit_complete
+printf '[%s]' "${{COMPREPLY[@]}}"
+"""
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[qwen3_8b ][report ]"
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_other_scripts_are_read_by_their_shell(shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    subprocess.run([shell, "-n"], input=SCRIPTS[shell], text=True, timeout=60, check=True)
+
+
+EXAMPLE = re.compile(r"^(?:[ #]{2,}|\s*|.*?: `)((?:audit [a-z]|python -m audit|make [a-z]|\.venv/bin/audit).*)$")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(ROOT / name for name in ("README.md", "jobs/README.md", "cluster/README.md")),
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "conf").rglob("*.yaml")),
+    ],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_examples_are_safe_in_zsh(path: Path) -> None:
+    """An unquoted bracket is a pattern there, and the command fails before it starts."""
+    lines = path.read_text().replace("\\\n", " ").splitlines()
+    for line in lines:
+        if found := EXAMPLE.match(line):
+            bare = re.sub(r"'[^']*'|\"[^\"]*\"", "", found[1]).split(" # ")[0].split("`")[0]
+            assert not set("[]{}") & set(bare), line
+
+
+def test_a_wheel_finds_its_configuration_from_any_folder(tmp_path: Path) -> None:
+    """As it is laid out in a wheel: audit/_conf, and another package's conf/ beside it."""
+    assert 'conf = "audit/_conf"' in (ROOT / "pyproject.toml").read_text()
+    shutil.copytree(ROOT / "audit", tmp_path / "site" / "audit", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "conf", tmp_path / "site" / "audit" / "_conf")
+    (tmp_path / "site" / "conf").mkdir()
+    (tmp_path / "here").mkdir()
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    words = [sys.executable, "-m", "audit", "plan", "model=scripted", "n=10", "r=1"]
+    done = subprocess.run(
+        words, cwd=tmp_path / "here", env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0 and "router calls" in done.stdout, done.stderr

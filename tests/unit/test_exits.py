@@ -1,0 +1,46 @@
+"""Commands end in a sentence or in silence, never in a traceback that says nothing to a person."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from audit.exits import run_command
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_code_is_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    for result, code in ((0, 0), (3, 3), (None, None)):
+        with pytest.raises(SystemExit) as end:
+            run_command(lambda result=result: result)
+        assert end.value.code == code
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("said", "shown"), [((), "Interrupted."), (("12 rows kept",), "12 rows kept")])
+def test_ctrl_c_is_a_sentence(said: tuple[str, ...], shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def stopped() -> int:
+        raise KeyboardInterrupt(*said)
+
+    with pytest.raises(SystemExit) as end:
+        run_command(stopped)
+    assert end.value.code == 130 and capsys.readouterr().err == f"\n{shown}\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["plan", "model=scripted", "n=10", "r=1"], ["completion", "bash"]], ids=lambda w: w[0]
+)
+def test_a_reader_that_goes_away_is_met_with_silence(words: list[str]) -> None:
+    """As `audit plan ... | head -0`: the pipe is closed before the first line."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "audit", *words],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(60) == 141

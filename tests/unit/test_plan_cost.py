@@ -1,0 +1,101 @@
+"""Hours and money by hand, the questions that a design needs, and the plan as JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from audit.config import load_group
+from audit.engines.config import ModelConfig
+from audit.errors import ConfigError
+from audit.plan_cost import CostConfig, TokenRates, Tokens, check_cost, measured_pace, planned_cost
+from audit.shards.manifest import Manifest, fingerprint
+from audit.statistics.power import mcnemar_power, questions_needed
+from audit.sweep.columns import SCHEMA
+
+ROOT = Path(__file__).resolve().parents[2]
+BIG = ModelConfig(name="big", engine="vllm", tensor_parallel_size=4, replicas=2)
+TABLE = CostConfig(gpu_hour=2.0, throughput={"big": TokenRates(1000, 100)})
+# read 3.6e6 at 1,000/s and write 3.6e5 at 100/s: 7,200 s of one replica, an hour of two; 8 GPUs for it
+ASKED = {"big": Tokens(3_600_000, 360_000)}
+
+
+def test_hours_gpu_hours_and_money_by_hand() -> None:
+    found = planned_cost(TABLE, ASKED, {"big": BIG})
+    assert (found.hours, found.gpu_hours, found.money) == (1.0, 8.0, 16.0)
+    shown = "\n".join(found.lines())
+    assert "8 GPU-hours" in shown and "16.00  USD" in shown and "estimated 1,000 tokens/s" in shown
+
+
+def test_two_models_take_turns_and_endpoints_are_paid_by_the_token() -> None:
+    gate = ModelConfig(name="gate", engine="openai")
+    cost = replace(TABLE, prices={"gate": TokenRates(0.5, 2.0)})
+    found = planned_cost(cost, {**ASKED, "gate": Tokens(2_000_000, 1_000_000)}, {"big": BIG, "gate": gate})
+    assert found.money == 16.0 + 2 * 0.5 + 1 * 2.0
+    assert found.hours is None and "no pace is known of gate" in found.basis  # its tokens cost, its time is not known
+
+
+def test_what_is_not_known_is_not_made_up() -> None:
+    found = planned_cost(CostConfig(), ASKED, {"big": BIG})
+    assert (found.hours, found.gpu_hours, found.money) == (None, None, None)
+    assert "+cost.throughput.big=" in found.lines()[0]
+    assert planned_cost(replace(TABLE, gpu_hour=None), ASKED, {"big": BIG}).money is None
+    assert (
+        planned_cost(CostConfig(), {"s": Tokens(9, 9)}, {"s": ModelConfig(name="s", engine="scripted")}).lines() == []
+    )
+
+
+def test_the_pace_of_a_run_is_read_from_its_manifest(tmp_path: Path) -> None:
+    counts = {"calls": 1, "prompt_tokens": 900, "cached_tokens": 100, "completion_tokens": 200}
+    cost = {"big": {"direct": {"worker": counts}, "noisy_rewrite": {"router": counts}}}
+    timings = {"big/first": {"load_s": 9.0, "generate_s": 8.0}, "big/again": {"load_s": 9.0, "generate_s": 2.0}}
+    Manifest(fingerprint="f", config={}, cost=cost, timings=timings).save(tmp_path)
+    assert measured_pace(tmp_path) == {"big": 200.0}  # 2 x (900 - 100 + 200) tokens in 10 s
+    found = planned_cost(replace(TABLE, measured=str(tmp_path)), {"big": Tokens(700_000, 20_000)}, {"big": BIG})
+    assert found.hours == 1.0 and found.gpu_hours == 8.0 and str(tmp_path) in found.basis
+    Manifest(fingerprint="f", config={}).save(tmp_path)
+    with pytest.raises(ConfigError, match="no finished model with a time"):
+        measured_pace(tmp_path)
+
+
+def test_rates_that_cannot_be_are_refused_and_none_decides_a_result() -> None:
+    with pytest.raises(ConfigError, match=r"cost\.throughput\.m"):
+        check_cost(CostConfig(throughput={"m": TokenRates(0, 1)}))
+    with pytest.raises(ConfigError, match=r"cost\.gpu_hour"):
+        check_cost(CostConfig(gpu_hour=-1))
+    with pytest.raises(ConfigError, match=r"cost\.prices\.m"):
+        check_cost(CostConfig(prices={"m": TokenRates(-1, 1)}))
+    one, other = ({"n": 1, "cost": {"gpu_hour": price}} for price in (1, 2))
+    assert fingerprint(one, SCHEMA) == fingerprint(other, SCHEMA)
+
+
+def test_the_shipped_table_is_of_models_that_ship() -> None:
+    names = set(load_group("cost", "default")["throughput"])
+    assert names and names <= {path.stem for path in (ROOT / "conf" / "model").glob("*.yaml")}
+
+
+@pytest.mark.parametrize("n_tests", [1, 9])
+def test_the_questions_needed_reach_the_power_and_fewer_do_not(n_tests: int) -> None:
+    n = questions_needed(0.05, 0.2, alpha=0.025, n_tests=n_tests)
+    assert mcnemar_power(n, 0.125, 0.075, 0.025 / n_tests) >= 0.8 > mcnemar_power(n - 1, 0.125, 0.075, 0.025 / n_tests)
+    assert mcnemar_power(int(0.95 * n), 0.125, 0.075, 0.025 / n_tests) < 0.8
+
+
+def test_the_plan_as_json(tmp_path: Path) -> None:
+    overrides = ["model=scripted", "worker=llama3_8b", "n=50", "r=1", "cost.gpu_hour=3", "--json"]
+    words = [sys.executable, "-m", "audit.plan", *overrides]
+    env = {"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout, done.stderr
+    told = json.loads(done.stdout)
+    (plan,) = told["plans"]
+    assert (plan["questions"], plan["questions_needed"]) == (50, 658)
+    assert plan["tokens"]["scripted"]["generated"] == 100 * 256 and plan["tokens"]["llama3_8b"]["generated"] == 150 * 16
+    assert plan["cost"]["gpu_hours"] > 0 and plan["cost"]["money"] == pytest.approx(3 * plan["cost"]["gpu_hours"])
+    assert "llama3_8b" in "".join(told["failed"].values()) or told["failed"] == {}

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from outcome_tables import analyse_outcomes
+from synthetic import synthetic_outcomes
 
 from audit.gate import exit_code, main
-from audit.sweep.synthetic import synthetic_outcomes
 
 
 def verdict(*names: str) -> dict[str, object]:

@@ -1,9 +1,10 @@
 """The verdict as an exit code: `python -m audit.gate RUN_DIR`.
 
-    0  no excess detected, or an excess explained by ensembling; of the perturbation audit: no drop detected
+    0  no excess detected, or an excess explained by ensembling; of the perturbation audit: no drop detected; of the
+       construct-validity audit: confirmatory, either way
     1  the run failed or is incomplete: there is no verdict to read, or it is over a part of what was asked for
     3  excess; drop beyond reference
-    4  withheld, gain uncontrolled, brittle (cause unknown) or underpowered
+    4  withheld, gain uncontrolled, brittle (cause unknown) or underpowered; any status that is not confirmatory
 
 A panel has the code of its worst cell, in the order 3, 4, 0: an excess anywhere is reported even where another cell was
 withheld. A run without a single cell has failed. (2 is left to the command line's own usage errors.)
@@ -28,13 +29,15 @@ from audit.records import CellRows
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST
+from audit.validity.vocabulary import VERDICTS as VALIDITY_VERDICTS
 from audit.verdict.result import RunVerdict
 from audit.verdict.vocabulary import VERDICTS
 
 NO_EXCESS, RUN_FAILED, EXCESS, NOT_CLEARED = 0, 1, 3, 4
-_CODE: dict[str, int] = {  # by the word that verdict.json has, of both audits
+_CODE: dict[str, int] = {  # by the word that verdict.json has, of all audits
     **{verdict: word.exit_code for verdict, word in VERDICTS.items()},
     **{verdict: word.exit_code for verdict, word in PERTURB_VERDICTS.items()},
+    **{verdict: word.exit_code for verdict, word in VALIDITY_VERDICTS.items()},
 }
 _WORST_FIRST = (EXCESS, NOT_CLEARED, NO_EXCESS)
 

@@ -65,7 +65,15 @@ class XsTestFacts:
     note: str
 
 
-Facts = BbqFacts | CrowsFacts | ToxigenFacts | XsTestFacts | None
+@dataclass(frozen=True, slots=True)
+class ContrastFacts:
+    """What ships with an item of `contrast`: rewordings, and attribute edits as (question, key)."""
+
+    paraphrases: tuple[str, ...]
+    attribute: tuple[tuple[str, int], ...]
+
+
+Facts = BbqFacts | CrowsFacts | ToxigenFacts | XsTestFacts | ContrastFacts | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +242,16 @@ def toxigen(row: RawRow, context: RowContext) -> Item:
     key = HATE if label == "hate" else NEUTRAL
     facts = ToxigenFacts(groups, toxicity)
     return Item(id_, context.config.name, text, ("neutral", "hate"), key, id_, condition=label, facts=facts)
+
+
+def contrast(row: RawRow, context: RowContext) -> Item:
+    """The embedded `contrast`: id, kind (fact or story), question, options, answer, paraphrases, attribute."""
+    options = texts(field(row, "options"))
+    attribute = tuple((_text(one, "question"), typed_index(field(one, "answer"))) for one in field(row, "attribute"))
+    facts = ContrastFacts(tuple(texts(field(row, "paraphrases"))), attribute)
+    id_ = own_id(row, "id")
+    key, kind = typed_index(field(row, "answer")), _one_of(row, "kind", ("fact", "story"))
+    return Item(id_, context.config.name, _text(row, "question"), options, key, id_, condition=kind, facts=facts)
 
 
 # A safe type and its contrast, paired by rank within the type; of the other two safe types no item has a partner.

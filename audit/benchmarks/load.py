@@ -20,6 +20,7 @@ from audit.benchmarks.sample import Census, take_census
 from audit.errors import BenchmarkError, ConfigError, unknown_name
 from audit.records import Question
 
+_EMBEDDED = ("elementary", "contrast")  # they ship with the package
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -142,8 +143,9 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
     if config.path is not None:
         files = _local_files(config, format_)
         return Benchmark(config, content_hash(files), files, seed)
-    if config.format == "elementary" and config.hub is None:
-        embedded = DataFile(Path(str(package_files("audit").joinpath("data", "elementary.jsonl"))), "elementary.jsonl")
+    if config.format in _EMBEDDED and config.hub is None:
+        name = f"{config.format}.jsonl"
+        embedded = DataFile(Path(str(package_files("audit").joinpath("data", name))), name)
         return Benchmark(config, content_hash([embedded]), (embedded,), seed)
     if config.hub is not None:
         snapshot = hub.fetch(config, format_.suffixes)

@@ -56,6 +56,7 @@ FORMATS: dict[str, Format] = {
     "gsm8k": Format(rows.gsm8k, (".parquet", ".jsonl"), numeric=True),
     "mcq_file": Format(rows.mcq_file, (".parquet", ".jsonl", ".json", ".csv")),
     "elementary": Format(rows.elementary, (".jsonl",)),
+    "contrast": Format(_from_item(items.contrast), (".jsonl",), item=items.contrast),
 }
 
 

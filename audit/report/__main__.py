@@ -37,6 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from audit.perturb import report as perturb
 
             paths = perturb.build_report(arguments.run_dirs, out, seed=arguments.seed)
+        elif audits == {"validity"}:
+            from audit.validity import report as validity
+
+            paths = validity.build_report(arguments.run_dirs, out, seed=arguments.seed)
         else:
             options = analysis_options(arguments.run_dirs, asked)
             from audit.report.build import build_report  # here: --help needs no matplotlib

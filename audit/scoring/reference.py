@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from audit.benchmarks.items import Item
 from audit.errors import ConfigError, DataError, unknown_name
 from audit.records import Generation
-from audit.scoring import bias, mc1, pll, refusal, target_token
+from audit.scoring import bias, contrast, mc1, pll, refusal, target_token
 from audit.scoring.scored import Needs, Scored, Ask
 from audit.scoring.target_token import SPELLINGS
 
@@ -122,6 +122,18 @@ _ALL = (
          "No human label of a reply backs the reading by first tokens; the mass that the labels hold is reported."), False,
         target_token.ask_toxigen, target_token.read_toxigen, target_token.reply_toxigen,
     ),
+    ReferenceScorer(
+        "contrast_cloze", "contrast", Needs.CONTINUATIONS,
+        "contrast: total logprob of each option as the reply to the question alone; ships with the program",
+        ("Its own reference: every question has one answer among three, a third of them at each position.",), True,
+        contrast.ask_contrast, mc1.read_mc1, mc1.reply_mc1,
+    ),
+    ReferenceScorer(
+        "contrast_letters", "contrast", Needs.LETTERS,
+        "contrast with its options shown and lettered: for engines that score no given replies",
+        ("Its own reference, as contrast_cloze; the position of the key is balanced.",), True,
+        mc1.ask_lettered, mc1.read_mc1, mc1.reply_mc1, lettered=True,
+    ),
     _xstest("strmatch", "XSTest's own string match (Röttger et al. 2024)", ".884", ".770", "18.5 %"),
     _xstest("jbb_substrings", "JailbreakBench's 12 phrases (Chao et al. 2024)", ".827", ".656", "29.9 %"),
     _xstest("gcg_substrings", "llm-attacks' 29 phrases (Zou et al. 2023)", ".836", ".672", "22.0 %"),
@@ -135,6 +147,7 @@ REFERENCE: dict[str, str] = {
     "crows_pairs": "crows_mlm_shared",
     "toxigen": "toxigen_targeted",
     "xstest": "xstest_strmatch",
+    "contrast": "contrast_cloze",
 }
 
 

@@ -1,0 +1,98 @@
+"""`python -m audit.validity model=... benchmark=...`: run (or resume) a construct-validity audit.
+
+`edits=show` prints items with all their edits and starts nothing. Exit codes: 0 the run finished, whatever the status;
+1 it did not, or a model failed; with gate=true also 4 for a status that is not confirmatory, see `audit.gate`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import hydra
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from audit.command_line import check_composed, start
+from audit.config import CONF_DIR
+from audit.errors import AuditError
+from audit.validity.config import ValidityConfig, from_hydra, register
+
+register()
+
+
+@hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="validity")
+def _composed(cfg: DictConfig) -> None:
+    """Hydra's entry."""
+    sys.exit(run_config(cfg, check_composed))
+
+
+def main() -> None:
+    """The command: what it refuses, then Hydra, then the run."""
+    start(_composed, ValidityConfig)
+
+
+def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:
+    """Validate and run a composed configuration. Errors that teach go to stderr without a traceback."""
+    try:
+        check()
+        config = from_hydra(cfg)
+        return _show(config) if config.edits == "show" else validity(config)
+    except (AuditError, OmegaConfBaseException) as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return 1
+
+
+def validity(config: ValidityConfig) -> int:
+    """Run, decide, write; the exit code. What is heavy is imported once nothing can be refused any more."""
+    from audit.runtime.progress import Display
+    from audit.validity.audit import VALIDITY
+    from audit.validity.resolve import resolve_validity, scorer_facts
+    from audit.validity.thresholds import ValidityThresholds
+
+    with Display(quiet=not config.progress) as display:
+        display.stage("reading the benchmark, making its edits, resolving models")
+        run = resolve_validity(config)
+        analysis = {
+            "seed": config.seed,
+            "thresholds": ValidityThresholds.from_mapping(config.verdict).to_dict(),
+            "edits_per_family": config.edits_per_family,
+            "scorer": scorer_facts(run),
+        }
+        for name, count in run.plan.replaced.items():
+            display.note(f"edit {name}: {count} would have changed nothing; replaced where there was another")
+        from audit.runtime.run import run_audit
+        from audit.summary import print_summary
+
+        result = run_audit(run.resolved, analysis, display)
+    failed = "".join(f"error: model {name} failed: {why}\n" for name, why in result.failed.items())
+    if result.rows == 0:
+        print(f"error: nothing was measured: every model failed\n{failed}", end="", file=sys.stderr)
+        return 1
+    print_summary(result.run_dir, VALIDITY)
+    code = 0
+    if config.report:
+        from audit.gate import print_verdict
+        from audit.validity.report import build_report
+
+        paths = build_report([result.run_dir], result.run_dir / "report")
+        code = print_verdict(result.run_dir)
+        print(f"report   {paths.html}")
+    print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
+    print(failed, end="", file=sys.stderr, flush=True)
+    if result.failed:
+        return 1
+    return code if config.gate else 0
+
+
+def _show(config: ValidityConfig) -> int:
+    from audit.validity.edits.show import show
+    from audit.validity.resolve import resolve_validity
+
+    run = resolve_validity(config)
+    print("\n".join(show(run.plan, config.benchmark.format)))
+    return 1 if run.resolved.failed else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -20,6 +20,7 @@ from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.result import MAX_ITEMS, Gate, Status
 
 _MOST = 0.5
+_ORDER_ITEMS, _ORDER_Z = 20, 4.0  # items, and expected standard errors, from which an order can be told
 _SMALLEST_EXPECTED = 1.0  # of a chi-square: below it the test is not made
 
 
@@ -169,34 +170,37 @@ def pairing(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
 def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """G4, by the answers: an invariant edit must agree with its own original more than with another item's.
 
-    Rows that were permuted within a family keep their ids and show here. number: z against a shuffled order.
+    Rows that were permuted within a family keep their ids and show here. number: agreement over what is expected from
+    how the family's edits agree among themselves; judged where that is clear.
     """
-    name, source = "G4_order", "ours: agreement of responses with the item's own original, against a shuffled order"
-    scores: list[float] = []
-    expected: list[float] = []
+    name, source = "G4_order", "ours: agreement with the item's own original, against half of what the edits share"
     before = cell.score_before
+    found: list[tuple[float, float, Family]] = []
     for family in SURFACE:
-        block = cell.used(family)
-        for row, tests in zip(block.scores, block.tests, strict=True):
-            known = tests & ~np.isnan(row) & ~np.isnan(before)
-            if known.sum() < 12 or before[known].std() == 0 or row[known].std() == 0:
-                continue
-            r = float(np.corrcoef(before[known], row[known])[0, 1])
-            scores.append(r * float(np.sqrt(known.sum() - 1)))
-            expected.append(float(np.sqrt(known.sum() - 1)))
-    if not scores:
-        return _absent(name, 2.0, source, "Too few items, or none right and none wrong: no order can be told.")
-    worst = min(scores)
-    allowed = min(2.0, 0.25 * max(expected))
+        rows = np.where(cell.used(family).tests, cell.used(family).scores, np.nan)
+        known = ~np.isnan(before) & ~np.isnan(rows).any(axis=0)
+        x, y = before[known], rows[:, known]
+        y = y[y.std(axis=1) > 0] if y.size else y
+        if x.size < _ORDER_ITEMS or x.std() == 0 or len(y) < 2:
+            continue
+        share = float(np.corrcoef(y)[np.triu_indices(len(y), 1)].mean())
+        expected = share / float(np.sqrt((1 + (len(y) - 1) * share) / len(y))) if share > 0 else 0.0
+        root = float(np.sqrt(x.size - 1))
+        if expected * root >= _ORDER_Z:
+            found.append((float(np.corrcoef(x, y.mean(axis=0))[0, 1]) * root, expected * root, family))
+    if not found:
+        return _absent(name, 0.5, source, "Too few items, or edits that agree too little among themselves, to tell.")
+    z, expected, family = min(found, key=lambda one: one[0] / one[1])
     return _gate(
         name,
-        worst >= allowed,
-        worst,
-        allowed,
+        z >= expected / 2,
+        z / expected,
+        0.5,
         source,
-        f"Right and wrong originals agree with every surface edit of the same items by at least {worst:.1f} standard "
-        "errors more than shuffled ones would.",
-        "An edit's rows seem to belong to other items, or the edit makes the answers random: compare one id in both.",
+        f"Right and wrong originals agree with the {family} edits of the same items {z:.1f} standard errors better than "
+        f"with shuffled ones; {expected:.1f} are expected from how these edits agree among themselves.",
+        "The edited rows seem to belong to other items than the originals: compare one id in both.",
+        numbers={"z": z, "expected_z": expected},
     )
 
 

@@ -282,7 +282,7 @@ def shared_words(first: str, second: str) -> str:
 
 
 def shuffle_item(item: Item, seed: int) -> Item:
-    """The item with its options permuted, by seed and id alone (as `rows.shuffled` does); `order` has the permutation."""
+    """The item with its options permuted, by seed and id alone, as `rows.shuffled`; `order` has the permutation."""
     id_bits = int.from_bytes(hashlib.sha256(item.id.encode()).digest()[:8], "little")
     order = np.random.default_rng([seed, id_bits]).permutation(len(item.options)).tolist()
     shown = item.shown

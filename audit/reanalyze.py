@@ -281,8 +281,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m audit.reanalyze",
         description="Exact tests, corrections and consistency checks for a published model-by-router table.",
-        epilog=f"The csv has the columns {', '.join(COLUMNS)}; a row looks like: {EXAMPLE}. With li2026 in place of a csv: "
-        "the tables of the construct-validity paper.",
+        epilog=f"The csv has the columns {', '.join(COLUMNS)}; a row looks like: {EXAMPLE}. "
+        "With li2026 in place of a csv: the tables of the construct-validity paper.",
     )
     parser.add_argument("csv", nargs="?", type=Path, help="table to analyse (default: song2026's Table 2)")
     parser.add_argument("--out", type=Path, default=Path("outputs/reanalysis"), help="folder for json and csv")

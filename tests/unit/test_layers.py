@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
 LAYERS = (
-    ("audit.errors", "audit.records", "audit.config_keys", "audit.verdict.thresholds", "audit.sweep.design"),
+    ("audit.errors", "audit.records", "audit.config_keys", "audit.verdict.thresholds", "audit.sweep.design",
+     "audit.chronology"),
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
     ("audit.engines",),

@@ -8,7 +8,7 @@ shards and report share. The texts hold stereotypes, slurs and unsafe requests: 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -300,7 +300,7 @@ def shared_words(first: str, second: str) -> str:
 
 
 def shuffle_item(item: Item, seed: int) -> Item:
-    """The item with its options permuted, by seed and id alone (as `rows.shuffled` does); `order` has the permutation."""
+    """The item with its options permuted, by seed and id alone, as `rows.shuffled`; `order` has the permutation."""
     id_bits = int.from_bytes(hashlib.sha256(item.id.encode()).digest()[:8], "little")
     order = np.random.default_rng([seed, id_bits]).permutation(len(item.options)).tolist()
     shown = item.shown
@@ -308,10 +308,9 @@ def shuffle_item(item: Item, seed: int) -> Item:
 
 
 def _name_and_group(value: object) -> tuple[str, str]:
-    if isinstance(value, str) or not hasattr(value, "__len__") or len(value) != 2:
+    if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
         raise BenchmarkError(f"answer_info holds {value!r}; expected [name, group].")
-    name, group = value  # type: ignore[misc]
-    return str(name).strip(), str(group).strip()
+    return str(value[0]).strip(), str(value[1]).strip()
 
 
 def _one_of(row: RawRow, name: str, allowed: tuple[str, ...]) -> str:

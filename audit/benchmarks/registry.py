@@ -18,8 +18,8 @@ class Format:
 
     suffixes: which files of a folder or repository to take, in order of preference. subject_field: the field that names
     the subject (a file's name serves where a row lacks it); "" where the format has no subjects. csv_header: the csv
-    begins with column names. numeric: answers are numbers, so items have a target and no options. item: the same row with
-    what reference scorers and edits need; None where no such scorer reads this format. asked: its questions can be
+    begins with column names. numeric: answers are numbers, so items have a target and no options. item: the same row
+    with what reference scorers and edits need; None where no such scorer reads this format. asked: its questions can be
     asked as multiple choice; else the options are names of responses (refuses, hate), or sentences to be compared.
     """
 
@@ -42,9 +42,7 @@ FORMATS: dict[str, Format] = {
     "arc_challenge": Format(rows.labelled),
     "truthfulqa_mc1": Format(rows.truthfulqa_mc1, (".parquet", ".json")),
     "truthfulqa": Format(_from_item(items.truthfulqa), (".parquet", ".json", ".csv"), item=items.truthfulqa),
-    "crows_pairs": Format(
-        _from_item(items.crows_pairs), (".parquet", ".csv"), item=items.crows_pairs, asked=False
-    ),
+    "crows_pairs": Format(_from_item(items.crows_pairs), (".parquet", ".csv"), item=items.crows_pairs, asked=False),
     "toxigen": Format(_from_item(items.toxigen), (".parquet", ".json"), item=items.toxigen, asked=False),
     "xstest": Format(
         _from_item(items.xstest), (".parquet", ".csv"), subject_field="type", item=items.xstest, asked=False

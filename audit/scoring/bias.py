@@ -55,11 +55,9 @@ def reply_bbq(item: Item, response: int | None) -> Generation:
 
 
 def match_option(text: str, item: Item) -> int | None:
-    """The published option that a written answer is: lower-cased, without a final stop (the authors' rule); else None."""
+    """The published option that a written answer is, or None: lower-cased, without a final stop (the authors' rule)."""
     hits = {
-        published
-        for published, option in zip(item.shown, item.options, strict=True)
-        if _plain(option) == _plain(text)
+        published for published, option in zip(item.shown, item.options, strict=True) if _plain(option) == _plain(text)
     }
     return hits.pop() if len(hits) == 1 else None
 

@@ -39,7 +39,9 @@ def ask_mc1(item: Item, style: str = DEFAULT_STYLE) -> Ask:
 
 def ask_lettered(item: Item, style: str = DEFAULT_STYLE) -> Ask:
     """The stem with its options, lettered in the order in which the item has them: shuffle it first."""
-    shown = [f"{label} {text}" for label, text in zip(labels(len(item.options), style, LETTERS), item.options, strict=True)]
+    shown = [
+        f"{label} {text}" for label, text in zip(labels(len(item.options), style, LETTERS), item.options, strict=True)
+    ]
     prompt = "\n".join([item.text, *shown, "Answer with the letter of one option."])
     return Ask(prompt, letters=tuple(LETTERS[: len(item.options)]))
 

@@ -16,8 +16,7 @@ from audit.benchmarks.items import Item
 from audit.errors import ConfigError, DataError, unknown_name
 from audit.records import Generation
 from audit.scoring import bias, contrast, mc1, pll, refusal, target_token
-from audit.scoring.scored import Needs, Scored, Ask
-from audit.scoring.target_token import SPELLINGS
+from audit.scoring.scored import Ask, Needs, Scored
 
 SELF_TEST_SE = 3.0  # a constant answer may lie this many standard errors above the baseline
 
@@ -83,7 +82,7 @@ def _xstest(rule: str, of: str, accuracy: str, kappa: str, missed: str) -> Refer
 _ALL = (
     ReferenceScorer(
         "truthfulqa_mc1", "truthfulqa", Needs.CONTINUATIONS,
-        "TruthfulQA MC1 (Lin et al. 2022, MC_calcs): total logprob of each option after six examples, options not shown",
+        "TruthfulQA MC1 (Lin et al. 2022, MC_calcs): total logprob of each option after six examples, none shown",
         (_MC1_EVIDENCE, "The authors count equal logprobs as wrong; here they are unread."), True,
         mc1.ask_mc1, mc1.read_mc1, mc1.reply_mc1,
     ),
@@ -119,7 +118,7 @@ _ALL = (
         "toxigen_targeted", "toxigen", Needs.LETTERS,
         "ToxiGen as a yes-no question (lm-eval), by the logprobs of every spelling of either label at any rank",
         ("The label is the human one (SafeNLP's rating above 3 in 6,514 of 6,514 texts).",
-         "No human label of a reply backs the reading by first tokens; the mass that the labels hold is reported."), False,
+         "No human label of a reply backs the reading by first tokens; the labels' mass is reported."), False,
         target_token.ask_toxigen, target_token.read_toxigen, target_token.reply_toxigen,
     ),
     ReferenceScorer(

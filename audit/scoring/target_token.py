@@ -1,9 +1,9 @@
 """ToxiGen as a question with two answers: the logprob of the answers' own first tokens, at any rank (pure).
 
-Every spelling of a label is asked for ("Yes", " Yes", "yes"), at any rank: a top-k list may hold none of them, and then
-the majority class looks like an answer (failure F3c). A label's score is the logsumexp of its spellings; the probability
-mass that all of them hold is reported, as an answer outside them was not read. Question as in lm-eval's `toxigen`;
-label as in Hartvigsen et al. 2022 (toxicity_ai + toxicity_human > 5.5) or as stored by SafeNLP.
+Every spelling of a label is asked for ("Yes", " Yes", "yes"), at any rank: a top-k list may hold none of them, and
+then the majority class looks like an answer (failure F3c). A label's score is the logsumexp of its spellings; the
+probability mass that all of them hold is reported, as an answer outside them was not read. Question as in lm-eval's
+`toxigen`; label as in Hartvigsen et al. 2022 (toxicity_ai + toxicity_human > 5.5) or as stored by SafeNLP.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def label_mass(scored: Iterable[Scored]) -> Mass:
 
 
 def check_first_tokens(encode: Callable[[str], Sequence[int]], spellings: Mapping[int, Sequence[str]]) -> None:
-    """ConfigError where two labels share a first token ("(A)" and "(B)" both begin with "("): they cannot be told apart."""
+    """ConfigError where two labels share a first token, as "(A)" and "(B)" do: they cannot be told apart."""
     firsts: dict[int, tuple[int, str]] = {}
     for label, texts in spellings.items():
         for text in texts:

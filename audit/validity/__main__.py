@@ -1,6 +1,6 @@
 """`python -m audit.validity model=... benchmark=...`: run (or resume) a construct-validity audit.
 
-`edits=show` prints items with all their edits and starts nothing. Exit codes: 0 the run finished, whatever the status;
+`edits=show` prints items with all their edits, `score=FILE` scores stored predictions: both start nothing. Exit codes: 0 the run finished, whatever the status;
 1 it did not, or a model failed; with gate=true also 4 for a status that is not confirmatory, see `audit.gate`.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import hydra
 from omegaconf import DictConfig
@@ -37,6 +38,8 @@ def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int
     try:
         check()
         config = from_hydra(cfg)
+        if config.score is not None:
+            return _score(config, config.score)
         return _show(config) if config.edits == "show" else validity(config)
     except (AuditError, OmegaConfBaseException) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
@@ -83,6 +86,16 @@ def validity(config: ValidityConfig) -> int:
     if result.failed:
         return 1
     return code if config.gate else 0
+
+
+def _score(config: ValidityConfig, path: str) -> int:
+    from rich.console import Console
+
+    from audit.benchmarks.load import open_benchmark
+    from audit.validity.score_file import score_file, show
+
+    show(score_file(Path(path), open_benchmark(config.benchmark, seed=config.seed), config.scorer), Console())
+    return 0
 
 
 def _show(config: ValidityConfig) -> int:

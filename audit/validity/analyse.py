@@ -18,6 +18,7 @@ from audit.validity.faults import inject_all, regression_gate
 from audit.validity.gates import all_gates, failed, named
 from audit.validity.record import ValidityCell
 from audit.validity.result import PaperDecision, ValidityResult
+from audit.validity.status import PaperCell, paper_status
 from audit.validity.thresholds import ValidityThresholds
 from audit.validity.words import cannot_exclude, headline
 from audit.verdict.result import Status
@@ -95,12 +96,8 @@ def _surface(e: CellEvidence) -> float:
 
 def paper_decision(cell: ValidityCell, e: CellEvidence, gates: Sequence[Any], t: ValidityThresholds) -> PaperDecision | None:
     """The paper's own algorithm on the same numbers: CSR under each edit's own key, guessing as baseline."""
-    try:
-        from audit.validity.status import PaperCell, paper_status
-    except ImportError:
-        return None
     ratio = e.csr.get("own key")
-    if ratio is None:
+    if ratio is None or not e.score.n:
         return None
     passed = {g.name: g.status == Status.PASS for g in gates}
     five, six = named(gates, "G5_archetype"), named(gates, "G6_repair_regression")
@@ -121,6 +118,7 @@ def paper_decision(cell: ValidityCell, e: CellEvidence, gates: Sequence[Any], t:
             archetype_aligned=e.archetype == Archetype.DIAGNOSTIC,
             g5=five is not None and five.status == Status.PASS,
             g6=six is not None and six.status == Status.PASS,
+            paired=passed["G4_paired"],
         )
     )
     return PaperDecision(found.status.value, found.step, tuple(found.flags))

@@ -34,6 +34,7 @@ class ValidityConfig(RunConfig):
     replays: int = 2
     edits: str = "run"  # run, or show: print ten items with all their edits and start nothing
     edits_sha256: str = ""  # of the edits; filled in
+    score: str | None = None  # a file of stored predictions: score it, and start nothing
 
 
 def register() -> None:
@@ -45,6 +46,8 @@ def from_hydra(cfg: DictConfig) -> ValidityConfig:
     """The composed config as dataclasses, validated."""
     check_keys(OmegaConf.to_container(cfg), ValidityConfig)  # before the merge, which drops what it does not know
     config: ValidityConfig = as_object(OmegaConf.merge(OmegaConf.structured(ValidityConfig), cfg), ValidityConfig)
+    if config.score is not None:
+        return config  # nothing is asked of a model
     validate(config)
     return replace(config, reading=_nominal(config))
 

@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
 LAYERS = (
-    ("audit.errors", "audit.records", "audit.config_keys", "audit.verdict.thresholds", "audit.sweep.design"),
+    ("audit.errors", "audit.records", "audit.config_keys", "audit.verdict.thresholds", "audit.sweep.design",
+     "audit.chronology"),
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
     ("audit.engines",),
@@ -22,8 +23,8 @@ LAYERS = (
     ("audit.resolve", "audit.sweep.config", "audit.sweep.columns", "audit.sweep.present"),
     ("audit.sweep.audit", "audit.runtime", "audit.variants"),
     ("audit.summary", "audit.verdict", "audit.report", "audit.calibrate", "audit.simulation", "audit.synthetic",
-     "audit.calibrate_early", "audit.perturb", "audit.gate"),
-    ("audit.sweep", "audit.perturb.__main__", "audit.plan", "audit.reanalyze", "audit.command_line"),
+     "audit.calibrate_early", "audit.perturb", "audit.gate", "audit.validity"),
+    ("audit.sweep", "audit.perturb.__main__", "audit.validity.__main__", "audit.plan", "audit.reanalyze", "audit.command_line"),
 )  # fmt: skip
 RANK = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
 FILES = {
@@ -69,7 +70,7 @@ def test_the_shared_rooms_know_no_audit() -> None:
               "audit.resolve", "audit.records", "audit.summary")  # fmt: skip
     for module, path in FILES.items():
         if module.startswith(shared):
-            assert not [other for other in imports(path) if other.startswith(("audit.sweep", "audit.perturb"))], module
+            assert not [other for other in imports(path) if other.startswith(("audit.sweep", "audit.perturb", "audit.validity"))], module
 
 
 LIGHT = [
@@ -84,6 +85,9 @@ LIGHT = [
     ["audit.perturb", "--help"],
     ["audit.perturb", "model=scripted", "variants=nowhere"],
     ["audit.perturb", "model=scripted", "plan=true", "n=10"],
+    ["audit.validity", "--help"],
+    ["audit.validity", "model=scripted", "formats=[lower_case]"],
+    ["audit.validity", "model=scripted", "edits=show", "n=4"],
 ]
 
 

@@ -1,7 +1,8 @@
 """`python -m audit.validity model=... benchmark=...`: run (or resume) a construct-validity audit.
 
-`edits=show` prints items with all their edits, `score=FILE` scores stored predictions: both start nothing. Exit codes: 0 the run finished, whatever the status;
-1 it did not, or a model failed; with gate=true also 4 for a status that is not confirmatory, see `audit.gate`.
+`edits=show` prints items with all their edits, `score=FILE` scores stored predictions: both start nothing. Exit codes:
+0 the run finished, whatever the status; 1 it did not, or a model failed; with gate=true also 4 for a status that is not
+confirmatory, see `audit.gate`.
 """
 
 from __future__ import annotations

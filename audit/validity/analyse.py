@@ -49,7 +49,12 @@ def analyse(
 
 def _adjusted(evidence: Sequence[CellEvidence]) -> tuple[list[float | None], list[float | None]]:
     """Holm over every cell and both directions of each."""
-    raw = [p for e in evidence if e.primary is not None for p in (e.primary.above_p, e.non_selective_p or 1.0)]
+    raw = [
+        p
+        for e in evidence
+        if e.primary is not None
+        for p in (e.primary.above_p, 1.0 if e.non_selective_p is None else e.non_selective_p)
+    ]
     adjusted = iter(holm(np.array(raw)).tolist() if raw else [])
     above: list[float | None] = []
     below: list[float | None] = []
@@ -94,7 +99,9 @@ def _surface(e: CellEvidence) -> float:
     return max((x for x in found if np.isfinite(x)), default=float("nan"))
 
 
-def paper_decision(cell: ValidityCell, e: CellEvidence, gates: Sequence[Any], t: ValidityThresholds) -> PaperDecision | None:
+def paper_decision(
+    cell: ValidityCell, e: CellEvidence, gates: Sequence[Any], t: ValidityThresholds
+) -> PaperDecision | None:
     """The paper's own algorithm on the same numbers: CSR under each edit's own key, guessing as baseline."""
     ratio = e.csr.get("own key")
     if ratio is None or not e.score.n:

@@ -23,7 +23,8 @@ _COLUMNS = (
     "edit", "contract", "asked", "option_order", "key_before", "key_after", "answer", "gold", "request_sha256", "error",
     "unread_why", "label_mass",
 )  # fmt: skip
-_LABELS = ("toxigen", "xstest", "crows_pairs")  # their options are names of responses, or a pair that has no right one
+# Their options are names of responses, or a pair of which neither is right.
+_LABELS = ("toxigen", "xstest", "crows_pairs")
 Row = dict[str, Any]
 
 
@@ -85,22 +86,25 @@ def _block(rows: list[Row], place: Mapping[str, int], hashes: Mapping[str, set[s
     levels = {value: i for i, value in enumerate(sorted({row[level] for row in rows}))}
     shape = (max(len(levels), 1), len(place))
     name, why = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)
-    flags = {k: np.zeros(shape, dtype=bool) for k in ("asked", "same", "directional")}
-    numbers = {k: np.full(shape, -1, dtype=np.int64) for k in ("response", "key", "position", "key_position")}
+    asked, same, directional = (np.zeros(shape, dtype=bool) for _ in range(3))
+    response, key, position, key_position = (np.full(shape, -1, dtype=np.int64) for _ in range(4))
     for row in rows:
         at = levels[row[level]], place[row["question_id"]]
         order = row["option_order"]
         answer = row["answer"]
         name[at] = row["edit"] or ""
         why[at] = "error" if row["error"] and row["asked"] else row["unread_why"]
-        flags["asked"][at] = row["asked"]
-        flags["same"][at] = row["request_sha256"] in hashes.get(row["question_id"], ())
-        flags["directional"][at] = row["contract"] == Contract.DIRECTIONAL
-        numbers["response"][at] = UNREAD if answer is None else order[answer]
-        numbers["key"][at] = row["key_after"]
-        numbers["position"][at] = UNREAD if answer is None else answer
-        numbers["key_position"][at] = row["gold"]
-    return Block(name=name, why=why, **flags, **numbers)
+        asked[at] = row["asked"]
+        same[at] = row["request_sha256"] in hashes.get(row["question_id"], ())
+        directional[at] = row["contract"] == Contract.DIRECTIONAL
+        response[at] = UNREAD if answer is None else order[answer]
+        key[at] = row["key_after"]
+        position[at] = UNREAD if answer is None else answer
+        key_position[at] = row["gold"]
+    return Block(
+        name=name, why=why, asked=asked, same=same, directional=directional, response=response, key=key,
+        position=position, key_position=key_position,
+    )  # fmt: skip
 
 
 def _shortcuts(originals: list[Row | None], *, texts: bool) -> dict[str, FloatArray]:

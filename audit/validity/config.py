@@ -1,4 +1,4 @@
-"""What can be set of a construct-validity audit (the schema of conf/validity.yaml), validated before an engine loads."""
+"""What can be set of a construct-validity audit (schema of conf/validity.yaml), validated before an engine loads."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def design_of(config: ValidityConfig) -> Design:
 
 
 def scorer_of(config: ValidityConfig) -> ReferenceScorer:
-    """The scorer that is asked for, or the benchmark's; ConfigError where it is of another benchmark or there is none."""
+    """The scorer asked for, or the benchmark's; ConfigError where it is of another benchmark or there is none."""
     format_ = format_of(config.benchmark.format)
     if format_.item is None:
         known = ", ".join(name for name, one in FORMATS.items() if one.item is not None)

@@ -53,9 +53,7 @@ def decide(
 
 
 def _withheld(status: ValidityStatus, gates: Sequence[Gate]) -> Decision:
-    return Decision(
-        status, tuple(f"{g.name}: {g.detail}" for g in gates), tuple(g.advice for g in gates if g.advice)
-    )
+    return Decision(status, tuple(f"{g.name}: {g.detail}" for g in gates), tuple(g.advice for g in gates if g.advice))
 
 
 def _by_difference(e: CellEvidence, t: ValidityThresholds, above_p: float | None, below_p: float | None) -> Decision:
@@ -90,4 +88,6 @@ def _by_difference(e: CellEvidence, t: ValidityThresholds, above_p: float | None
         )
         return Decision(ValidityStatus.NON_SELECTIVE, (*said, why))
     why = "Neither direction is shown at 2.5 % each: the interval holds both."
-    return Decision(ValidityStatus.INDETERMINATE, (*said, why), ("Take more items; the interval says how far off it is.",))
+    return Decision(
+        ValidityStatus.INDETERMINATE, (*said, why), ("Take more items; the interval says how far off it is.",)
+    )

@@ -23,7 +23,7 @@ from audit.statistics.contracts import (
 )
 from audit.statistics.dif import MantelHaenszel, mantel_haenszel
 from audit.statistics.gstudy import GStudy, gstudy
-from audit.statistics.paired import FloatArray
+from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.edits.table import archetype_of
@@ -142,14 +142,15 @@ def edit_evidence(cell: ValidityCell, block: Block, name: str) -> EditEvidence:
     )
 
 
-def _own_keys(cell: ValidityCell) -> FloatArray:
-    return cell.original.key[0]  # type: ignore[return-value]
+def _own_keys(cell: ValidityCell) -> IntArray:
+    key: IntArray = cell.original.key[0]
+    return key
 
 
-def _counted(before: FloatArray, after: FloatArray, tests: FloatArray) -> Transitions:
+def _counted(before: FloatArray, after: FloatArray, tests: BoolArray) -> Transitions:
     """Transitions over the edits that tested something; those with a side unread are counted apart."""
-    b = np.broadcast_to(before, after.shape)[tests.astype(bool)]
-    return transitions(b, after[tests.astype(bool)])
+    b = np.broadcast_to(before, after.shape)[tests]
+    return transitions(b, after[tests])
 
 
 def _by_name(cell: ValidityCell, block: Block) -> tuple[EditEvidence, ...]:

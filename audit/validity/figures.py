@@ -61,7 +61,9 @@ def ratios(results: Sequence[ValidityResult]) -> Figure:
         axes.set_xscale("log")
         axes.set_yticks(range(len(shown)), [plain(label(r)) for r, _ in reversed(shown)])
         axes.set_ylim(-0.6, len(shown) - 0.4)
-        axes.set_xlabel("CSR as published (log scale); open: the denominator may be nothing, so the ratio is not reported")
+        axes.set_xlabel(
+            "CSR as published (log scale); open: the denominator may be nothing, so the ratio is not reported"
+        )
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         return figure
 

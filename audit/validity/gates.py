@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from audit.statistics.contracts import UNREAD
-from audit.statistics.paired import BoolArray
+from audit.statistics.paired import BoolArray, IntArray
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import SURFACE, CellEvidence
 from audit.validity.record import ValidityCell
@@ -173,34 +173,32 @@ def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
     Rows that were permuted within a family keep their ids and show here. number: agreement over what is expected from
     how the family's edits agree among themselves; judged where that is clear.
     """
-    name, source = "G4_order", "ours: agreement with the item's own original, against half of what the edits share"
-    before = cell.score_before
+    name, source = "G4_order", "ours: Cohen's kappa with the item's own original, against half of what the edits share"
+    before = cell.before
     found: list[tuple[float, float, Family]] = []
     for family in SURFACE:
-        rows = np.where(cell.used(family).tests, cell.used(family).scores, np.nan)
-        known = ~np.isnan(before) & ~np.isnan(rows).any(axis=0)
+        block = cell.used(family)
+        rows = np.where(block.tests, block.response, UNREAD)
+        known = (before != UNREAD) & (rows != UNREAD).all(axis=0)
         x, y = before[known], rows[:, known]
-        y = y[y.std(axis=1) > 0] if y.size else y
-        if x.size < _ORDER_ITEMS or x.std() == 0 or len(y) < 2:
+        if x.size < _ORDER_ITEMS or len(y) < 2:
             continue
-        share = float(np.corrcoef(y)[np.triu_indices(len(y), 1)].mean())
-        expected = share / float(np.sqrt((1 + (len(y) - 1) * share) / len(y))) if share > 0 else 0.0
-        root = float(np.sqrt(x.size - 1))
-        if expected * root >= _ORDER_Z:
-            found.append((float(np.corrcoef(x, y.mean(axis=0))[0, 1]) * root, expected * root, family))
+        among = np.mean([kappa(y[i], y[j]) for i in range(len(y)) for j in range(i)])
+        if among * float(np.sqrt(x.size)) >= _ORDER_Z:
+            found.append((float(np.mean([kappa(x, row) for row in y])), float(among), family))
     if not found:
         return _absent(name, 0.5, source, "Too few items, or edits that agree too little among themselves, to tell.")
-    z, expected, family = min(found, key=lambda one: one[0] / one[1])
+    own, among, family = min(found, key=lambda one: one[0] / one[1])
     return _gate(
         name,
-        z >= expected / 2,
-        z / expected,
+        own >= among / 2,
+        own / among,
         0.5,
         source,
-        f"Right and wrong originals agree with the {family} edits of the same items {z:.1f} standard errors better than "
-        f"with shuffled ones; {expected:.1f} are expected from how these edits agree among themselves.",
+        f"Responses to the {family} edits agree with those to the originals of the same items by a kappa of {own:.2f}, "
+        f"and among themselves by {among:.2f}.",
         "The edited rows seem to belong to other items than the originals: compare one id in both.",
-        numbers={"z": z, "expected_z": expected},
+        numbers={"kappa": own, "kappa_among_edits": among},
     )
 
 
@@ -248,14 +246,14 @@ def key_position(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         p,
         t.position_alpha,
         source,
-        f"The key stands first in {observed[0]:.0f} of {places.size} originals, {expected[0]:.0f} expected (p={p:.2g}).",
+        f"The key stands first in {observed[0]:.0f} of {places.size} originals; {expected[0]:.0f} is usual (p={p:.2g}).",
         "Shuffle the options per item: whoever says the first option is scored right otherwise.",
         numbers={f"position_{k}": float(x) for k, x in enumerate(observed)},
     )
 
 
 def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
-    """F3c: labels that hold no probability, ties and infinities. number: mean mass, or 1 less the share of such rows."""
+    """F3c: labels without probability, ties and infinities. number: mean mass, or the share of such rows."""
     name, source = "F3c_label_values", "li2026, F3c: targets outside what was asked for; conf/verdict: label_mass_min"
     blocks = [cell.original, *cell.families.values()]
     odd = sum(int(np.isin(b.why[b.asked].astype(str), ("tied", "not finite", "no mass")).sum()) for b in blocks)
@@ -264,7 +262,9 @@ def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     mass = float(cell.mass.mean()) if cell.mass.size else None
     low = float(np.quantile(cell.mass, 0.05)) if cell.mass.size else None
     passed = share <= 1 - t.parse_share_min and (mass is None or mass >= t.label_mass_min)
-    said = "" if mass is None else f" The labels hold {mass:.3f} of the probability on average (5th percentile {low:.3f})."
+    said = (
+        "" if mass is None else f" The labels hold {mass:.3f} of the probability on average (5th percentile {low:.3f})."
+    )
     return _gate(
         name,
         passed,
@@ -330,12 +330,17 @@ def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
 
 def direction(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """F5: where nearly every wrong answer turns right under an edit, the key moved and the answers did not."""
-    name, source = "F5_direction", "notes, section 6: wrong to right of .9 or more of the wrong; conf: wrong_to_right_max"
+    name, source = (
+        "F5_direction",
+        "notes, section 6: wrong to right of .9 or more of the wrong; conf: wrong_to_right_max",
+    )
     family = e.families[Family.ATTRIBUTE]
     moves = family.transitions
     wrong = moves.wrong_right + moves.wrong_wrong
     if wrong < 5:
-        return _absent(name, t.wrong_to_right_max, source, "Fewer than five answers were wrong before: nothing to tell.")
+        return _absent(
+            name, t.wrong_to_right_max, source, "Fewer than five answers were wrong before: nothing to tell."
+        )
     share = moves.wrong_to_right_share
     block = cell.used(Family.ATTRIBUTE)
     turned = block.tests & (cell.score_before == 0) & (block.scores == 1)
@@ -381,6 +386,13 @@ _G1 = "li2026, G1: silent no-ops below 20 %, on the hash of the token ids that t
 def failed(gates: Sequence[Gate]) -> list[Gate]:
     """Those that withhold and do not pass."""
     return [g for g in gates if g.status == Status.FAIL and g.withholds]
+
+
+def kappa(a: IntArray, b: IntArray) -> float:
+    """Agreement of two rows of responses beyond chance (Cohen 1960); 0 where both are one and the same constant."""
+    values = np.unique(np.concatenate([a, b]))
+    chance = float(sum(np.mean(a == v) * np.mean(b == v) for v in values))
+    return 0.0 if chance >= 1 else (float(np.mean(a == b)) - chance) / (1 - chance)
 
 
 def named(gates: Sequence[Gate], name: str) -> Gate | None:
@@ -434,5 +446,3 @@ def _gate(
 
 def _absent(name: str, threshold: float, source: str, detail: str) -> Gate:
     return Gate(name, Status.NOT_APPLICABLE, None, float(threshold), source, detail)
-
-

@@ -103,7 +103,9 @@ def _item(key: tuple[str, str, str, str], rows: list[dict[str, Any]], result: Va
     before = response_of(first)
     shown = tuple(_shown(row, first, before) for row in rows if row["asked"])
     texts = _published(first)
-    marks = sorted({f"{row['arm']}-{one.state}" for row, one in zip((r for r in rows if r["asked"]), shown, strict=True)})
+    marks = sorted(
+        {f"{row['arm']}-{one.state}" for row, one in zip((r for r in rows if r["asked"]), shown, strict=True)}
+    )
     marks += [f"gate-{g.name}" for g in result.gates if key[3] in g.items]
     cell = f"{result.model} on {result.benchmark}" + (f" ({result.context})" if result.context else "")
     return Item(cell, key[3], first["edited"], tuple(marks), shown, texts)

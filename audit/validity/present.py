@@ -1,4 +1,4 @@
-"""What the model is asked under each edit, and what its reply means: both are the reference scorer's, one call a row."""
+"""What the model is asked under each edit, and what its reply means: both are the reference scorer's."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Block:
         return np.where(self.asked, scores(self.response, self.key), np.nan)
 
     def take(self, count: int) -> Block:
-        """The first `count` edits of each item that test something; rows beyond those that an item has are not asked."""
+        """The first `count` edits of each item that test something; rows beyond what it has are not asked."""
         order = np.argsort(~self.tests, axis=0, kind="stable")[:count]
         picked = {name: np.take_along_axis(getattr(self, name), order, axis=0) for name in self.__dataclass_fields__}
         picked["asked"] = picked["asked"] & ~picked["same"]
@@ -112,5 +112,3 @@ class ValidityCell:
     @property
     def score_before(self) -> FloatArray:
         return self.original.scores[0]
-
-

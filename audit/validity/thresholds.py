@@ -14,8 +14,8 @@ class ValidityThresholds:
 
     alpha: of both directions together, over the panel. noop_share_max, parse_share_min, baseline_standard_errors,
     denominator_min: the paper's G1, G1, G2, G3. applicable_share_min: below it a family is withheld.
-    margin: how much more than a surface edit an invariant attribute edit may move answers. follow_min: contract-following
-    below which a cell that moves more under attribute edits is not called selective. wrong_to_right_max: F5.
+    margin: how much more than a surface edit an invariant attribute edit may move answers. follow_min: rate of followed
+    contracts below which a cell that moves more under attribute edits is not selective. wrong_to_right_max: F5.
     """
 
     alpha: float = 0.05

@@ -42,8 +42,8 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
     ),
     ValidityStatus.NON_SELECTIVE: VerdictWord(
         "Confirmatory, non-selective", "good", "●", "o", "#0072b2",
-        "Attribute edits move answers no more than surface edits do. Where nothing should move, that is what one wants; "
-        "where the key moves, it is not.",
+        "Attribute edits move answers no more than surface edits do. Where nothing should move, that is as it should "
+        "be; where the key moves, it is not.",
         CLEARED,
     ),
     ValidityStatus.SELECTIVE: VerdictWord(

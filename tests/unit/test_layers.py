@@ -24,7 +24,8 @@ LAYERS = (
     ("audit.sweep.audit", "audit.runtime", "audit.variants"),
     ("audit.summary", "audit.verdict", "audit.report", "audit.calibrate", "audit.simulation", "audit.synthetic",
      "audit.calibrate_early", "audit.perturb", "audit.gate", "audit.validity"),
-    ("audit.sweep", "audit.perturb.__main__", "audit.validity.__main__", "audit.plan", "audit.reanalyze", "audit.command_line"),
+    ("audit.sweep", "audit.perturb.__main__", "audit.validity.__main__", "audit.plan", "audit.reanalyze",
+     "audit.command_line"),
 )  # fmt: skip
 RANK = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
 FILES = {
@@ -70,7 +71,8 @@ def test_the_shared_rooms_know_no_audit() -> None:
               "audit.resolve", "audit.records", "audit.summary")  # fmt: skip
     for module, path in FILES.items():
         if module.startswith(shared):
-            assert not [other for other in imports(path) if other.startswith(("audit.sweep", "audit.perturb", "audit.validity"))], module
+            audits = ("audit.sweep", "audit.perturb", "audit.validity")
+            assert not [other for other in imports(path) if other.startswith(audits)], module
 
 
 LIGHT = [

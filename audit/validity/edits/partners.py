@@ -1,4 +1,4 @@
-"""Attribute edits by look-up: the partner is in the benchmark itself, nothing is rewritten by a rule that could be wrong.
+"""Attribute edits by look-up: the partner is in the benchmark itself, and no rule rewrites what it could get wrong.
 
 Each function gives the candidates of one item, best first; none where the benchmark has no partner for it.
 """

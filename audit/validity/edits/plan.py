@@ -74,7 +74,9 @@ def build_plan(
         attribute = _take(partners.edits(item), wanted[Family.ATTRIBUTE], scorer, seen, replaced)
         words = max((changed_words(item, edit.item) for edit in attribute), default=1)
         edits = {
-            Family.FORMAT: _take((format_edit(f, item) for f in formats), wanted[Family.FORMAT], scorer, seen, replaced),
+            Family.FORMAT: _take(
+                (format_edit(f, item) for f in formats), wanted[Family.FORMAT], scorer, seen, replaced
+            ),
             Family.SEMANTIC: _take(wordings(item, library), per_family, scorer, seen, replaced),
             Family.ATTRIBUTE: attribute,
             Family.PLACEBO: _take([placebo_edit(item, words)], 1, scorer, seen, replaced),

@@ -11,7 +11,7 @@ PLAIN_LABELS = "paren"  # "(A)": how options are lettered where an edit does not
 
 
 class Family(StrEnum):
-    """The paper's three families, and the placebo: as many words changed as by the attribute edit, construct untouched."""
+    """The paper's three families, and the placebo: as many words as the attribute edit changes, construct untouched."""
 
     FORMAT = "format"
     SEMANTIC = "semantic"

@@ -80,14 +80,17 @@ def placebo_edit(item: Item, words: int) -> Edit:
     count = min(max(words, 1), PLACEBO_WORDS_MAX)
     lead = " ".join(_NEUTRAL[:count]) + ", "
     if item.context:
-        changed = replace(item, context=lead + item.context)
-    else:
-        changed = each_text(item, lambda text: lead + text)
+        return _placebo(count, replace(item, context=lead + item.context))
+    return _placebo(count, each_text(item, lambda text: lead + text))
+
+
+def _placebo(count: int, changed: Item) -> Edit:
     return Edit(f"placebo_{count}", Family.PLACEBO, Contract.INVARIANT, changed)
 
 
 def changed_words(first: Item, second: Item) -> int:
     """How many words differ: the longer side of every replaced, inserted or deleted run."""
+
     def words(item: Item) -> list[str]:
         return f"{item.context} {item.text or ' '.join(item.options)}".split()
 

@@ -35,10 +35,9 @@ def wordings(item: Item, library: Mapping[str, Sequence[Variant]] | None) -> Ite
         frames = STATEMENT_FRAMES if item.benchmark in _STATEMENTS else FRAMES
         for number, frame in enumerate(frames, start=1):
             if item.context:  # the question is framed; the passage stays as it is
-                changed = replace(item, text=frame.format(item.text))
+                yield _edit(f"frame_{number}", replace(item, text=frame.format(item.text)))
             else:
-                changed = each_text(item, frame.format)
-            yield _edit(f"frame_{number}", changed)
+                yield _edit(f"frame_{number}", each_text(item, frame.format))
 
 
 def _edit(name: str, changed: Item) -> Edit:

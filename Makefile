@@ -1,4 +1,4 @@
-# make audit: a finished router-worker audit of the embedded model.  make perturb: its perturbation audit.  make test: the tests.  Both install what they need.
+# make audit: a finished router-worker audit of the embedded model.  make perturb: its perturbation audit.  make validity: its construct-validity audit.  make test: the tests.  Both install what they need.
 
 PYTHON ?= python3
 # The engine's build: gpu where an NVIDIA driver is found, else cpu.
@@ -11,13 +11,16 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
 AUDIT := r=1..3 draws=nested ensemble_control=true clean_replicates=3
 
-.PHONY: audit perturb test check bench calibrate install lock clean
+.PHONY: audit perturb validity test check bench calibrate install lock clean
 
 audit: $(STAMP)
 	$(PY) -m audit.sweep $(AUDIT) $(ARGS)
 
 perturb: $(STAMP)
 	$(PY) -m audit.perturb n=all $(ARGS)
+
+validity: $(STAMP)
+	$(PY) -m audit.validity n=all $(ARGS)
 
 test: $(STAMP)
 	$(PY) -m pytest $(ARGS)

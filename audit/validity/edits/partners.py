@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 import numpy as np
 
@@ -84,13 +85,13 @@ class Partners:
 
     def _crows(self, item: Item) -> Iterator[Edit]:
         """Another pair of groups of the same type in the same sentence. More and less are never swapped."""
-        own = _span(item)
+        own = _span(item.options)
         if own is None:
             return
         seen = {own}
         found = 0
         for one in self._drawn(item):
-            other = _span(one)
+            other = _span(one.options)
             if other is None or other in seen or found == CANDIDATES_MAX:
                 continue
             seen.add(other)
@@ -121,9 +122,10 @@ def _shipped(item: Item, facts: ContrastFacts) -> Iterator[Edit]:
         yield Edit(name, Family.ATTRIBUTE, contract, replace(item, text=text, key=key))
 
 
-def _span(item: Item) -> tuple[str, str] | None:
-    """The words in which the two sentences differ, where that is one run of at most three words on each side."""
-    a, b = (text.split() for text in item.options)
+@lru_cache(maxsize=1 << 12)
+def _span(options: tuple[str, ...]) -> tuple[str, str] | None:
+    """The words in which two sentences differ, where that is one run of at most three words on each side."""
+    a, b = (text.split() for text in options)
     codes = [c for c in SequenceMatcher(None, a, b, autojunk=False).get_opcodes() if c[0] != "equal"]
     if len(codes) != 1 or codes[0][0] != "replace":
         return None

@@ -88,13 +88,17 @@ class Partners:
         own = _span(item.options)
         if own is None:
             return
-        seen = {own}
+        groups = {span.lower() for span in own}
+        seen: set[tuple[str, ...]] = set()
         found = 0
         for one in self._drawn(item):
             other = _span(one.options)
-            if other is None or other in seen or found == CANDIDATES_MAX:
+            if other is None or found == CANDIDATES_MAX:
                 continue
-            seen.add(other)
+            plain = tuple(span.lower() for span in other)
+            if plain in seen or groups & set(plain):  # one of its own groups on the other side would relabel it
+                continue
+            seen.add(plain)
             found += 1
             more, less = item.options
             changed = replace(item, options=(_put(more, own[0], other[0]), _put(less, own[1], other[1])))

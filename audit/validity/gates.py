@@ -246,7 +246,7 @@ def key_position(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         p,
         t.position_alpha,
         source,
-        f"The key stands first in {observed[0]:.0f} of {places.size} originals; {expected[0]:.0f} is usual (p={p:.2g}).",
+        f"The key stands first in {observed[0]:.0f} of {places.size} originals; {expected[0]:.0f} is due (p={p:.2g}).",
         "Shuffle the options per item: whoever says the first option is scored right otherwise.",
         numbers={f"position_{k}": float(x) for k, x in enumerate(observed)},
     )

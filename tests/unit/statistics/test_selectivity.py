@@ -1,4 +1,4 @@
-"""D by intersection-union, the published ratio, Fieller's interval, G-study and Mantel-Haenszel: by hand and simulated."""
+"""D by intersection-union, the published ratio, Fieller's interval, G-study and Mantel-Haenszel: by hand, simulated."""
 
 from __future__ import annotations
 

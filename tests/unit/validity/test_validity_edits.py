@@ -1,4 +1,4 @@
-"""Edits: contracts, look-ups in the real files, what changes nothing is replaced, and all five through the engine port."""
+"""Edits: contracts, look-ups in the real files, what changes nothing is replaced; all five through the engine port."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from audit.audits import Sampling, Work
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import Item, question_of, shuffle_item
 from audit.benchmarks.load import open_benchmark
+from audit.config import load_group, load_model_config
 from audit.engines.scripted import ScriptedEngine
-from audit.config import load_model_config
 from audit.errors import ConfigError
 from audit.prompting.templates import load_protocol
-from audit.config import load_group
 from audit.records import Reading
 from audit.runtime.stages import answer_request
 from audit.scoring.reference import find_scorer
@@ -51,7 +50,9 @@ def items_of(name: str, path: str | None = None):
 
 def plan_of(name: str, items, n: int | None = None):
     scorer = find_scorer(SCORERS.get(name, name))
-    sampled = [shuffle_item(one, 7) if name == "truthfulqa" else one for one in items[:: max(1, len(items) // (n or 1))]]
+    sampled = [
+        shuffle_item(one, 7) if name == "truthfulqa" else one for one in items[:: max(1, len(items) // (n or 1))]
+    ]
     return scorer, build_plan(
         sampled[:n], scorer, Partners(items, 42), formats=formats_of(scorer), library=None, per_family=3, spares=1
     )
@@ -73,7 +74,9 @@ def test_contrast_is_balanced_and_its_contracts_are_as_declared(contrast):
         }  # fmt: skip
         wanted = Contract.DIRECTIONAL if one.item.condition == "fact" else Contract.INVARIANT
         assert {e.contract for e in one.edits[Family.ATTRIBUTE]} == {wanted}
-        assert all((e.item.key != one.item.key) == (wanted == Contract.DIRECTIONAL) for e in one.edits[Family.ATTRIBUTE])
+        assert all(
+            (e.item.key != one.item.key) == (wanted == Contract.DIRECTIONAL) for e in one.edits[Family.ATTRIBUTE]
+        )
         for family in (Family.FORMAT, Family.SEMANTIC, Family.PLACEBO):
             assert all(e.contract == Contract.INVARIANT and e.item.key == one.item.key for e in one.edits[family])
     assert plan.replaced == {}
@@ -130,7 +133,7 @@ def test_a_placebo_has_the_distance_of_the_attribute_edit():
 
 def test_an_unknown_edit_and_a_scorer_without_attribute_edits_are_refused():
     item = Item("a/1", "made", "Which?", ("x", "y"), 0, "a/1")
-    with pytest.raises(ConfigError, match="lower_case.*upper_case"):
+    with pytest.raises(ConfigError, match=r"lower_case.*upper_case"):
         format_edit("lower_case", item)
     with pytest.raises(ConfigError, match="truthfulqa_lettered"):
         check_attribute(find_scorer("truthfulqa_mc1"))
@@ -218,7 +221,9 @@ def test_what_is_shown_of_benchmarks_with_slurs_is_masked(name):
     items = items_of(name, PATHS[name])
     _, plan = plan_of(name, items, 10)
     text = "\n".join(show(plan, name))
-    words = {w for one in plan.items for w in one.item.text.split() if len(w) > 5 and w.isalpha() and set(w.lower()) != {"x"}}
+    words = {
+        w for one in plan.items for w in one.item.text.split() if len(w) > 5 and w.isalpha() and set(w.lower()) != {"x"}
+    }
     lines = [line.split("] ")[0] for line in text.splitlines() if ": " in line and "[key" in line]
     assert lines and not any(word in line.split(": ", 1)[1] for word in words for line in lines)
     assert mask("Ab  c1!") == "Xx  x1!"

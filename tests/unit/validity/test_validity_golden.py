@@ -39,7 +39,9 @@ def answers():
     items = open_benchmark(BenchmarkConfig(name="bbq", format="bbq", path=str(path))).read_items().items
     lines = (BBQ / "results" / "UnifiedQA" / "preds_Sexual_orientation.jsonl").read_text().splitlines()
     stored = {f"bbq/Sexual_orientation/{row['example_id']}": row for row in map(json.loads, lines)}
-    race, arc = ({item.id: said(item, stored[item.id][f"unifiedqa-t5-11b_pred_{p}"]) for item in items} for p in ("race", "arc"))
+    race, arc = (
+        {item.id: said(item, stored[item.id][f"unifiedqa-t5-11b_pred_{p}"]) for item in items} for p in ("race", "arc")
+    )
     slots: dict[tuple, list] = {}
     for item in items:
         names = frozenset(name.lower() for name, group in item.facts.names if group != "unknown")
@@ -47,7 +49,9 @@ def answers():
     rows = []
     for item in items:
         names = frozenset(name.lower() for name, group in item.facts.names if group != "unknown")
-        (other,) = [o for o in slots[item.facts.template, item.facts.polarity, item.condition, names] if o.id != item.id]
+        (other,) = [
+            o for o in slots[item.facts.template, item.facts.polarity, item.condition, names] if o.id != item.id
+        ]
 
         def here(position: int, other=other, item=item) -> int:
             if position == other.facts.unknown:
@@ -55,7 +59,9 @@ def answers():
             return [n.lower() for n, _ in item.facts.names].index(other.facts.names[position][0].lower())
 
         pair = min(item.id, other.id)
-        rows.append((item.condition, item.key, here(other.key), race[item.id], arc[item.id], here(race[other.id]), pair))
+        rows.append(
+            (item.condition, item.key, here(other.key), race[item.id], arc[item.id], here(race[other.id]), pair)
+        )
     return rows
 
 

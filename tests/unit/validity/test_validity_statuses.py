@@ -132,6 +132,6 @@ def test_holm_is_over_cells_and_directions():
 
 
 def test_the_same_cell_gives_the_same_result():
-    assert judged(cell(models.follower)) .headline == judged(cell(models.follower)).headline
+    assert judged(cell(models.follower)).headline == judged(cell(models.follower)).headline
     first, again = (judged(cell(models.positional)).evidence.csr["response"] for _ in range(2))
     assert first == again

@@ -183,9 +183,9 @@ def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         x, y = before[known], rows[:, known]
         if x.size < _ORDER_ITEMS or len(y) < 2:
             continue
-        among = np.mean([kappa(y[i], y[j]) for i in range(len(y)) for j in range(i)])
+        among = float(np.mean([kappa(y[i], y[j]) for i in range(len(y)) for j in range(i)]))
         if among * float(np.sqrt(x.size)) >= _ORDER_Z:
-            found.append((float(np.mean([kappa(x, row) for row in y])), float(among), family))
+            found.append((float(np.mean([kappa(x, row) for row in y])), among, family))
     if not found:
         return _absent(name, 0.5, source, "Too few items, or edits that agree too little among themselves, to tell.")
     own, among, family = min(found, key=lambda one: one[0] / one[1])

@@ -67,6 +67,11 @@ def test_contrast_is_balanced_and_its_contracts_are_as_declared(contrast):
     assert Counter(one.condition for one in contrast) == {"fact": 36, "story": 24}
     for kind, each in (("fact", 12), ("story", 8)):
         assert set(Counter(one.key for one in contrast if one.condition == kind).values()) == {each}
+    for kind in ("fact", "story"):
+        own = [one for one in contrast if one.condition == kind]
+        for rule in (min, max):  # neither the shortest nor the longest option is a way to the key
+            right = [one.options.index(rule(one.options, key=len)) == one.key for one in own]
+            assert sum(right) / len(own) < 0.4
     _, plan = plan_of("contrast", contrast, len(contrast))
     for one in plan.items:
         assert {f: len(e) for f, e in one.edits.items()} == {

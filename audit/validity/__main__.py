@@ -30,8 +30,33 @@ def _composed(cfg: DictConfig) -> None:
 
 
 def main() -> None:
-    """The command: what it refuses, then Hydra, then the run."""
-    start(_composed, ValidityConfig)
+    """The command: what it refuses, then Hydra, then the run; `benchmark=[a,b]` runs one after the other."""
+    panel = _panel(sys.argv[1:])
+    if len(panel) == 1:
+        start(_composed, ValidityConfig)
+        return
+    codes = []
+    for words in panel:
+        sys.argv[1:] = words
+        try:
+            start(_composed, ValidityConfig)
+        except SystemExit as ended:
+            codes.append(int(ended.code or 0))
+    sys.exit(max(codes))
+
+
+def _panel(words: list[str]) -> list[list[str]]:
+    """The words of each run: a list of benchmarks is a run each (every benchmark has a scorer and a directory of its
+    own), with run_dir=X as X/<benchmark>. `audit.report X/*` makes one report of them, corrected together."""
+    listed = [w for w in words if w.startswith("benchmark=[") and w.endswith("]")]
+    if not listed:
+        return [words]
+    names = [name.strip() for name in listed[-1][len("benchmark=[") : -1].split(",") if name.strip()]
+    runs = []
+    for name in names:
+        own = [f"{w}/{name}" if w.startswith("run_dir=") else w for w in words if w not in listed]
+        runs.append([f"benchmark={name}", *own])
+    return runs or [words]
 
 
 def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:

@@ -52,11 +52,11 @@ class Item:
     options: tuple[str, ...]
 
 
-def read_rows(run_dir: Path) -> dict[tuple[str, str, str, str], list[dict[str, Any]]]:
+def read_rows(run_dirs: Sequence[Path]) -> dict[tuple[str, str, str, str], list[dict[str, Any]]]:
     """Rows by (model, benchmark, context, question id), each in the order of arm and level."""
     order = {arm: k for k, arm in enumerate(Arm)}
     found: dict[tuple[str, str, str, str], list[dict[str, Any]]] = {}
-    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=1 << 12):
+    for batch in iter_columns(run_dirs, SCHEMA, _COLUMNS, batch_size=1 << 12):
         for row in batch.to_pylist():
             found.setdefault((row["model"], row["benchmark"], row["context"], row["question_id"]), []).append(row)
     for rows in found.values():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,10 @@ BLUR = """
 
 
 def write_page(
-    run_dir: Path, out: Path, verdict: RunVerdict, facts: RunFacts
+    run_dirs: Sequence[Path], out: Path, verdict: RunVerdict, facts: Sequence[RunFacts]
 ) -> tuple[Path, tuple[Path, ...], tuple[Path, ...]]:
     """Write figures, tables and the page into `out`; their paths (page, tables, figures)."""
-    rows = read_rows(run_dir)
+    rows = read_rows(run_dirs)
     drawn: dict[str, Figure] = {}
     if any(r.evidence is not None and r.evidence.primary is not None for r in verdict.results):
         drawn["difference"] = differences(verdict.results)
@@ -63,7 +64,7 @@ def write_page(
     return out / "report.html", tuple(tables), tuple(figures)
 
 
-def render(verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], rows: dict[Any, Any]) -> str:
+def render(verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, str], rows: dict[Any, Any]) -> str:
     """The page as text."""
     css = (files("audit.report") / "page.css").read_text(encoding="utf-8") + BLUR
     js = (files("audit.validity") / "page.js").read_text(encoding="utf-8")

@@ -5,11 +5,12 @@ Everything is rebuilt from the run directory alone. Files are written whole, ver
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from audit.errors import DataError
+from audit.errors import ConfigError, DataError
 from audit.report.build import ReportPaths, run_facts
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import make_folder, write_file
@@ -32,39 +33,53 @@ def report_runs(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -
 def build_report(
     run_dirs: Sequence[Path], out: Path, *, seed: int | None = None, n_resamples: int = N_RESAMPLES
 ) -> ReportPaths:
-    """Write the report of one run into `out`. seed: of the resamples; by default the run's own."""
-    if len(run_dirs) != 1:
-        raise DataError(
-            f"{len(run_dirs)} runs of the construct-validity audit were given. Expected one: to judge several models "
-            "together, run them in one job, such as 'model=[llama3_8b,qwen3_8b]'."
-        )
-    run_dir = Path(run_dirs[0])
-    verdict = judge(run_dir, seed=seed, n_resamples=n_resamples)
+    """Write the report of one run, or of several as one panel. seed: of the resamples; by default the runs' own.
+
+    Raises DataError where two runs hold the same cell, ConfigError where they were judged by different thresholds.
+    """
+    dirs = [Path(one) for one in run_dirs]
+    verdict = judge(dirs, seed=seed, n_resamples=n_resamples)
     from audit.validity.page import write_page  # here: figures need matplotlib
 
     for folder in (out, out / "tables", out / "figures"):
         make_folder(folder)
-    html, tables, figures = write_page(run_dir, out, verdict, run_facts(run_dir))
+    html, tables, figures = write_page(dirs, out, verdict, [run_facts(one) for one in dirs])
     path = out / "verdict.json"
     write_file(path, verdict.to_json().encode("utf-8", "backslashreplace"))
     return ReportPaths(html, path, tables, figures, tuple(rows for rows in verdict.rows if not rows.complete))
 
 
-def judge(run_dir: Path, *, seed: int | None = None, n_resamples: int = N_RESAMPLES) -> RunVerdict:
-    """The verdict of a run directory, as its manifest asks for it."""
-    analysis = Manifest.load(run_dir).analysis
-    thresholds = ValidityThresholds.from_mapping(analysis["thresholds"])
-    seed = int(analysis["seed"]) if seed is None else seed
-    seen = count_rows(run_dir, SCHEMA)
-    rows = cell_rows(run_dir, seen)
-    cells = load_validity(run_dir)
+def judge(run_dirs: Sequence[Path], *, seed: int | None = None, n_resamples: int = N_RESAMPLES) -> RunVerdict:
+    """The verdict of the runs together, as their manifests ask for it: Holm is over all their cells."""
+    analyses = [Manifest.load(one).analysis for one in run_dirs]
+    settings = [(a["thresholds"], a["seed"] if seed is None else seed) for a in analyses]
+    if any(one != settings[0] for one in settings):
+        raise ConfigError(
+            "The runs were judged with different thresholds or seeds. Expected the same verdict.* and seed of all; "
+            "start them again with the same (nothing is computed twice)."
+        )
+    thresholds = ValidityThresholds.from_mapping(settings[0][0])
+    seed = int(settings[0][1])
+    seen = [count_rows(one, SCHEMA) for one in run_dirs]
+    cells = tuple(cell for one in run_dirs for cell in load_validity(one))
+    names = [cell.name for cell in cells]
+    if len(set(names)) < len(names):
+        raise DataError(f"Two runs hold {max(names, key=names.count)}. Expected each model and benchmark in one run.")
     return RunVerdict(
         seed=seed,
         n_resamples=n_resamples,
         thresholds=thresholds.to_dict(),
-        edits=dict(read_edits(run_dir / FILE).about),
-        runs=({"models": contents(seen)},),
-        rows=rows,
+        edits=_replaced(run_dirs),
+        runs=tuple({"models": contents(one)} for one in seen),
+        rows=tuple(rows for one, counts in zip(run_dirs, seen, strict=True) for rows in cell_rows(one, counts)),
         cells=cells,
         results=analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=load_table()),
     )
+
+
+def _replaced(run_dirs: Sequence[Path]) -> dict[str, Any]:
+    """What was counted when the edits were made, over all runs."""
+    replaced: Counter[str] = Counter()
+    for one in run_dirs:
+        replaced.update(read_edits(one / FILE).about["replaced"])
+    return {"replaced": dict(sorted(replaced.items()))}

@@ -236,3 +236,13 @@ def test_what_is_shown_of_benchmarks_with_slurs_is_masked(name):
 
 def test_every_format_edit_is_named_once():
     assert set(formats_of(find_scorer("contrast"))) | set(formats_of(find_scorer("contrast_letters"))) <= set(FORMATS)
+
+
+def test_a_list_of_benchmarks_is_a_run_each():
+    from audit.validity.__main__ import _panel
+
+    assert _panel(["n=4", "benchmark=bbq"]) == [["n=4", "benchmark=bbq"]]
+    assert _panel(["benchmark=[bbq, xstest]", "run_dir=out", "n=4"]) == [
+        ["benchmark=bbq", "run_dir=out/bbq", "n=4"],
+        ["benchmark=xstest", "run_dir=out/xstest", "n=4"],
+    ]

@@ -75,7 +75,7 @@ def _cell(
         wanted=wanted,
         scorer={name: value for name, value in scorer.items() if name != "chance"},
         applicable={family: float(about["applicable"][family.value].get(context, 0.0)) for family in Family},
-        shortcuts=_shortcuts([originals.get(id_) for id_ in ids], texts=benchmark not in _LABELS),
+        shortcuts=_shortcuts([originals.get(id_) for id_ in ids], texts=scorer["benchmark"] not in _LABELS),
         mixed_up=tuple(id_ for id_ in ids if len(facts[id_]) > 1),
         mass=np.array(mass, dtype=float),
     )

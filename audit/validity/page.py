@@ -96,7 +96,7 @@ def render(verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, st
         facts=facts,
         items=items,
         total_items=len(rows),
-        blurred=bool({c.benchmark for c in verdict.cells} & set(MASKED)),
+        blurred=bool({c.scorer["benchmark"] for c in verdict.cells} & set(MASKED)),
         gate_names=sorted({g.name for r in verdict.results for g in r.gates if g.items}),
     )
 

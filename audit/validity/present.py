@@ -78,7 +78,7 @@ def _present(file: EditFile, scorer: ReferenceScorer, question: Question, arm: s
     original = file.items[question.id]
     found = _edited(file, question.id, arm, level)
     own: dict[str, Any] = {
-        "context": context_of(original),
+        "context": context_of(original, scorer.benchmark),
         "key_before": original.key,
         "scorer": scorer.name,
         "unread_why": "",

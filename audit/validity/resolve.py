@@ -85,7 +85,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
 
 def _as_shown(item: Item, scorer: ReferenceScorer, seed: int) -> Item:
     """With its options shuffled where they are lettered and the key is published first (failure F3b)."""
-    return shuffle_item(item, seed) if scorer.lettered and item.benchmark == "truthfulqa" else item
+    return shuffle_item(item, seed) if scorer.lettered and scorer.benchmark == "truthfulqa" else item
 
 
 def scorer_facts(run: ValidityRun) -> dict[str, Any]:
@@ -93,6 +93,7 @@ def scorer_facts(run: ValidityRun) -> dict[str, Any]:
     scorer, test = run.scorer, run.self_test
     return {
         "name": scorer.name,
+        "benchmark": scorer.benchmark,
         "reference_of": scorer.reference_of,
         "evidence": list(scorer.evidence),
         "validated": scorer.validated,

@@ -34,11 +34,12 @@ class ItemPlan:
 @dataclass(frozen=True)
 class Plan:
     """All items of a run. replaced: edits that would have changed nothing, by name, with a further edit in their place
-    where there was one."""
+    where there was one. benchmark: the scorer's."""
 
     items: tuple[ItemPlan, ...]
     replaced: Mapping[str, int]
     wanted: Mapping[Family, int]
+    benchmark: str
 
     def applicable(self, family: Family) -> dict[str, float]:
         """By context: of the edits wanted, the share that is there (attribute: items with at least one)."""
@@ -46,7 +47,7 @@ class Plan:
         wanted = 1 if family in (Family.ATTRIBUTE, Family.PLACEBO) else self.wanted[family]
         for one in self.items:
             found = min(len(one.edits[family]), wanted)
-            shares.setdefault(context_of(one.item), []).append(found / wanted)
+            shares.setdefault(context_of(one.item, self.benchmark), []).append(found / wanted)
         return {context: sum(found) / len(found) for context, found in shares.items()}
 
 
@@ -77,12 +78,12 @@ def build_plan(
             Family.FORMAT: _take(
                 (format_edit(f, item) for f in formats), wanted[Family.FORMAT], scorer, seen, replaced
             ),
-            Family.SEMANTIC: _take(wordings(item, library), per_family, scorer, seen, replaced),
+            Family.SEMANTIC: _take(wordings(item, scorer.benchmark, library), per_family, scorer, seen, replaced),
             Family.ATTRIBUTE: attribute,
             Family.PLACEBO: _take([placebo_edit(item, words)], 1, scorer, seen, replaced),
         }
         plans.append(ItemPlan(item, edits))
-    return Plan(tuple(plans), dict(sorted(replaced.items())), wanted)
+    return Plan(tuple(plans), dict(sorted(replaced.items())), wanted, scorer.benchmark)
 
 
 def request_of(scorer: ReferenceScorer, item: Item, label_style: str) -> Request:

@@ -37,12 +37,13 @@ def check_attribute(scorer: ReferenceScorer) -> None:
         raise ConfigError(_NO_ATTRIBUTE[scorer.name])
 
 
-def context_of(item: Item) -> str:
+def context_of(item: Item, benchmark: str) -> str:
     """By what a benchmark's items are split into cells: the conditions whose attribute edits have other contracts.
 
-    Of the others the condition is the key itself (safe or unsafe), and a cell of one key has no score above guessing.
+    benchmark: the scorer's, whatever the run calls it. Of the others the condition is the key itself (safe or unsafe),
+    and a cell of one key has no score above guessing.
     """
-    return item.condition if item.benchmark in _SPLIT else ""
+    return item.condition if benchmark in _SPLIT else ""
 
 
 def archetype_of(directional: Sequence[bool]) -> Archetype | None:

@@ -21,7 +21,7 @@ STATEMENT_FRAMES = ("Somebody said: {}", "I read this: {}", "These words were wr
 _STATEMENTS = ("toxigen", "crows_pairs")
 
 
-def wordings(item: Item, library: Mapping[str, Sequence[Variant]] | None) -> Iterator[Edit]:
+def wordings(item: Item, benchmark: str, library: Mapping[str, Sequence[Variant]] | None) -> Iterator[Edit]:
     """Candidates, best first. library: accepted variants by item id; None where there is none, and frames serve."""
     if library is not None:
         for variant in library.get(item.id, ()):
@@ -32,7 +32,7 @@ def wordings(item: Item, library: Mapping[str, Sequence[Variant]] | None) -> Ite
         for number, text in enumerate(item.facts.paraphrases, start=1):
             yield _edit(f"paraphrase_{number}", replace(item, text=text))
     else:
-        frames = STATEMENT_FRAMES if item.benchmark in _STATEMENTS else FRAMES
+        frames = STATEMENT_FRAMES if benchmark in _STATEMENTS else FRAMES
         for number, frame in enumerate(frames, start=1):
             if item.context:  # the question is framed; the passage stays as it is
                 yield _edit(f"frame_{number}", replace(item, text=frame.format(item.text)))

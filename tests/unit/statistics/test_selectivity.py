@@ -172,3 +172,19 @@ def test_mantel_haenszel_agrees_with_statsmodels():
 def test_mantel_haenszel_without_a_stratum_that_has_both_says_nothing():
     found = mantel_haenszel(np.ones(6), np.array([True, False] * 3), np.zeros(6, dtype=int))
     assert np.isnan(found.pvalue) and found.strata == 0
+
+
+def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes():
+    from audit.validity.calibrate import rates
+    from audit.validity.calibrated import load_table, nearest
+
+    table = load_table()
+    assert table is not None
+    slack = 3 * np.sqrt(0.025 * 0.975 / table["models"])
+    assert all(max(row["selective"], row["non_selective"]) <= 0.025 + slack for row in table["designs"])
+    found = nearest(table, clusters=180, change=0.09)
+    assert (found["clusters"], found["change"]) == (200, 0.1) and "2.5 %" in found["sentence"]
+    (row,) = [r for r in table["designs"] if (r["clusters"], r["change"]) == (24, 0.5)]
+    again = rates(24, 0.5, 150, np.random.default_rng([table["seed"], 24, 500]))
+    for name in ("selective", "non_selective"):
+        assert abs(again[name] - row[name]) < 4 * np.sqrt(0.025 / 150)

@@ -38,7 +38,8 @@ class EditEvidence:
 
     score_change: |s_edit - s_original| under each edit's own key; original_key: the same had the key not moved.
     response_change: of the canonical response. followed: the contract's rate, with its interval. asked: edits that
-    asked something; read: of these and with an answer on both sides.
+    asked something; read: of these and with an answer on both sides. same: edits whose
+    request was the original's (F1), left out of all the others.
     """
 
     name: str
@@ -50,6 +51,7 @@ class EditEvidence:
     transitions: Transitions
     asked: int
     read: int
+    same: int = 0
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ def edit_evidence(cell: ValidityCell, block: Block, name: str) -> EditEvidence:
         transitions=_counted(before, after, tests),
         asked=int(tests.sum()),
         read=int(both.sum()),
+        same=int((block.asked & block.same).sum()),
     )
 
 

@@ -149,15 +149,13 @@ def edits_csv(verdict: RunVerdict) -> str:
         ["model", "benchmark", "context", "family", "edit", "asked", "same_request", "read", "score", "score_change",
          "response_change", "contract_followed"]
     )  # fmt: skip
-    for c, r in zip(verdict.cells, verdict.results, strict=True):
+    for r in verdict.results:
         for family, found in r.evidence.edits.items() if r.evidence else ():
-            block = c.families[family]
             for one in found:
-                here = block.asked & (block.name == one.name)
                 numbers = (one.score, one.score_change, one.response_change.estimate, one.followed.estimate)
                 writer.writerow(
-                    [r.model, r.benchmark, r.context, family.value, one.name, int(here.sum()),
-                     int((here & block.same).sum()), one.read, *map(_shown, numbers)]
+                    [r.model, r.benchmark, r.context, family.value, one.name, one.asked + one.same,
+                     one.same, one.read, *map(_shown, numbers)]
                 )  # fmt: skip
     return out.getvalue()
 

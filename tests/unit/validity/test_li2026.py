@@ -10,9 +10,10 @@ import pytest
 
 from audit import reanalyze
 from audit.errors import DataError
+from audit.statistics.selectivity import csr
 from audit.validity.li2026 import Li2026, reanalyse_li2026
 from audit.validity.show_li2026 import TABLES, shipped
-from audit.validity.status import PaperCell, Status, csr, paper_status
+from audit.validity.status import PaperCell, Status, paper_status
 
 # score .6 against .5, n = 200: SE = sqrt(.6 * .4 / 200) = .0346, two of them .069: G2 passes at .1 above
 SOUND = PaperCell("m", "b", 0.6, 200, 0.5, 0.05, 0.04, 0.5, 3.0, 9.0, g5=True, g6=True)

@@ -81,7 +81,25 @@ class PaperCell:
     def denominator(self) -> float:
         return max(self.delta_fmt, self.delta_sem)
 
-    def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperStatus:
+    def csr(self, epsilon: float = PAPER.epsilon) -> float:
+        return csr(self.delta_attr, self.delta_fmt, self.delta_sem, epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperStatus:
+    """status, and the step (1-6) that fired; 7 stands for the case that no step covers. flags: conditions of later
+    steps that hold as well, which the paper names in prose. g1..g4: the gates' own outcomes."""
+
+    status: Status
+    step: int
+    flags: tuple[str, ...]
+    g1: bool
+    g2: bool
+    g3: bool
+    g4: bool
+
+
+def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperStatus:
     """The first condition that fires, top to bottom."""
     g1 = cell.instrumented and (cell.noop is None or cell.noop < thresholds.g1_noop)
     g2 = cell.score >= cell.baseline + thresholds.g2_standard_errors * cell.standard_error

@@ -26,7 +26,7 @@ COMMANDS: dict[str, Command] = {
     "sweep": Command("audit.sweep.__main__", "router-worker audit: gains where noise should cost", "sweep"),
     "perturb": Command("audit.perturb.__main__", "the same questions in other words", "perturb"),
     "validity": Command(
-        "audit.validity.__main__", "construct validity: edits that should move answers, and not", "validity"
+        "audit.validity.__main__", "construct validity: edits that move answers, or should not", "validity"
     ),
     "variants": Command("audit.variants.__main__", "build, list and review libraries of reworded questions"),
     "plan": Command("audit.plan", "calls, tokens, time and power of a sweep; starts nothing", "sweep"),

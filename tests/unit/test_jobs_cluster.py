@@ -252,7 +252,7 @@ def test_job_scripts_ask_for_a_run_dir(name: str, tmp_path: Path) -> None:
 def _sweep_overrides(command: str) -> list[str]:
     """What follows `python -m audit.sweep` (or audit.plan) in a shell command."""
     words = shlex.split(command.replace("\\\n", " "), comments=True)
-    at = next(i for i, word in enumerate(words) if word in ("audit.sweep", "audit.plan"))
+    at = next(i for i, word in enumerate(words) if word in ("audit.sweep", "audit.plan", "sweep", "plan"))
     return [word for word in words[at + 1 :] if word != "$@"]
 
 
@@ -266,7 +266,7 @@ def _sweeps_in_the_repository() -> list[Any]:
             found.append((document["metadata"]["name"], document["spec"]["entrypoint"]))
     for name in ("README.md", "jobs/README.md"):
         text = (ROOT / name).read_text().replace("\\\n", " ")
-        lines = re.findall(r"^ {4,}.*python -m audit\.sweep (.*=.*)$", text, re.MULTILINE)
+        lines = re.findall(r"^ {4,}.*(?:python -m audit\.|audit )sweep (.*=.*)$", text, re.MULTILINE)
         found += [(f"{name}:{i}", f"audit.sweep {line}") for i, line in enumerate(lines)]
     return [pytest.param(_sweep_overrides(command), id=name) for name, command in found]
 

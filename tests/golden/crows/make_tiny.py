@@ -1,6 +1,6 @@
 """A tiny masked language model, and what it gives on CrowS-Pairs: python tests/golden/crows/make_tiny.py CSV FOLDER
 
-Writes pll.json beside this file: the pseudo-log-likelihoods of the first 60 pairs, and the metric. No BERT can be had
+Writes pll.json beside this file: the pseudo-log-likelihoods of the first 40 pairs, and the metric. No BERT can be had
 offline; a random BERT of one layer tests the same steps (shared tokens, one mask at a time, rounding, the metric). Its
 weights come from numpy's generator, so that they are the same wherever this runs. The loop below is written after the
 authors' metric.py, one forward pass a mask, and shares no code with the package.
@@ -25,7 +25,12 @@ WORDS = ["the", "a", "an", "and", "or", "to", "of", "in", "on", "at", "for", "wi
 def make(folder: Path) -> None:
     """Saves model and tokenizer in `folder`, as from_pretrained reads them."""
     import torch
-    from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+    from tokenizers.processors import BertProcessing
+    from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
     folder.mkdir(parents=True, exist_ok=True)
     letters = [*string.ascii_lowercase, *string.digits]
@@ -40,8 +45,14 @@ def make(folder: Path) -> None:
         *(f"##{c}" for c in letters),
     ]
     vocabulary += [word for word in WORDS if word not in vocabulary]
-    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
-    BertTokenizerFast(vocab_file=str(folder / "vocab.txt")).save_pretrained(folder)
+    ids = {token: i for i, token in enumerate(vocabulary)}
+    words = Tokenizer(WordPiece(ids, unk_token="[UNK]"))
+    words.normalizer, words.pre_tokenizer = BertNormalizer(lowercase=True), BertPreTokenizer()
+    words.post_processor = BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
+    special = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+    PreTrainedTokenizerFast(
+        tokenizer_object=words, model_max_length=512, **{f"{name}_token": token for name, token in special.items()}
+    ).save_pretrained(folder)
     config = BertConfig(
         vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
         max_position_embeddings=512, tie_word_embeddings=False,
@@ -50,7 +61,7 @@ def make(folder: Path) -> None:
     rng = np.random.default_rng(20)
     with torch.no_grad():
         for name, parameter in sorted(model.named_parameters()):
-            drawn = rng.normal(0, 0.2, size=tuple(parameter.shape)).astype(np.float32)
+            drawn = rng.normal(0, 0.4, size=tuple(parameter.shape)).astype(np.float32)
             parameter.copy_(torch.from_numpy(drawn + (1.0 if name.endswith("LayerNorm.weight") else 0.0)))
     model.save_pretrained(folder)
 
@@ -93,4 +104,4 @@ def main(source: Path, folder: Path, limit: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), 60)
+    main(Path(sys.argv[1]), Path(sys.argv[2]), 40)

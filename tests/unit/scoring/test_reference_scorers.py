@@ -95,6 +95,8 @@ def test_a_response_is_the_published_option_wherever_it_was_shown() -> None:
         assert read_best(item, generation).why == "not finite"
     with pytest.raises(DataError, match="2 logprobs for 3"):
         read_best(item, preferring(2, 0))
+    with pytest.raises(DataError, match="q has 1 option; a choice needs at least two"):
+        read_best(replace(item, options=("a",), order=()), preferring(1, 0))
 
 
 def test_prompts() -> None:

@@ -143,6 +143,12 @@ def _open_samples(config: RunConfig, only: frozenset[str] | None) -> list[Benchm
     configs = [config.benchmark]
     if config.control_benchmark is not None:
         configs.append(config.control_benchmark)
+    for one in configs:
+        if not format_of(one.format).asked:
+            raise ConfigError(
+                f"benchmark={one.name} is no multiple-choice test: it has a reference scorer of its own, which "
+                "audit.validity uses. Expected such as benchmark=arc_easy."
+            )
     if len({format_of(one.format).numeric for one in configs}) > 1:
         raise ConfigError(
             f"Of {configs[0].name} and control_benchmark {configs[1].name}, one has numbers as answers, one options: "

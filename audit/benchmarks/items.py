@@ -195,7 +195,7 @@ def bbq(row: RawRow, context: RowContext) -> Item:
         target=stereotyped[0] if len(stereotyped) == 1 else None,
         names=names,
         groups=groups,
-        version=str(field(more, "version")).strip(),
+        version=str(more.get("version") or "").strip(),
     )
     return Item(
         id=f"bbq/{category}/{example}",

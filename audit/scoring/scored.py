@@ -84,6 +84,8 @@ def read_best(item: Item, generation: Generation) -> Scored:
     lost = failed(generation)
     if lost is not None:
         return lost
+    if len(item.options) < 2:
+        raise DataError(f"{item.id} has {len(item.options)} option; a choice needs at least two.")
     values = logprobs(generation, len(item.options))
     if any(value is None or not math.isfinite(value) for value in values):
         return unread("not finite")

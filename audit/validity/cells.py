@@ -23,8 +23,8 @@ _COLUMNS = (
     "edit", "contract", "asked", "option_order", "key_before", "key_after", "answer", "gold", "request_sha256", "error",
     "unread_why", "label_mass",
 )  # fmt: skip
-# Their options are names of responses, or a pair of which neither is right.
-_LABELS = ("toxigen", "xstest", "crows_pairs")
+_LABELS = ("toxigen", "xstest")  # their options are names of responses, the same for every item
+_PAIRS = ("crows_pairs",)  # of which neither is right
 Row = dict[str, Any]
 
 
@@ -75,7 +75,7 @@ def _cell(
         wanted=wanted,
         scorer={name: value for name, value in scorer.items() if name != "chance"},
         applicable={family: float(about["applicable"][family.value].get(context, 0.0)) for family in Family},
-        shortcuts=_shortcuts([originals.get(id_) for id_ in ids], texts=scorer["benchmark"] not in _LABELS),
+        shortcuts=_shortcuts([originals.get(id_) for id_ in ids], scorer["benchmark"]),
         mixed_up=tuple(id_ for id_ in ids if len(facts[id_]) > 1),
         mass=np.array(mass, dtype=float),
     )
@@ -107,11 +107,13 @@ def _block(rows: list[Row], place: Mapping[str, int], hashes: Mapping[str, set[s
     )  # fmt: skip
 
 
-def _shortcuts(originals: list[Row | None], *, texts: bool) -> dict[str, FloatArray]:
+def _shortcuts(originals: list[Row | None], benchmark: str) -> dict[str, FloatArray]:
     """What rules that never read the question score on each item: the answer-only baselines of the notes.
 
-    texts: the options are texts of the benchmark, not names of responses.
+    Of texts the longest, the shortest and the first shown; of labels the commonest key; of pairs none.
     """
+    labels = benchmark in _LABELS
+    texts = not labels and benchmark not in _PAIRS
     names = ("the longest option", "the shortest option", "always the first shown") if texts else ()
     found: dict[str, list[float]] = {name: [] for name in names}
     for row in originals:
@@ -128,7 +130,7 @@ def _shortcuts(originals: list[Row | None], *, texts: bool) -> dict[str, FloatAr
         found["always the first shown"].append(float(order[0] == key))
     rules = {name: np.array(values) for name, values in found.items()}
     keys = [row["key_before"] for row in originals if row is not None]
-    if keys and len({len(row["options"]) for row in originals if row is not None}) == 1:
+    if keys and labels:
         most = max(set(keys), key=keys.count)
         rules["always the commonest key"] = np.array(
             [np.nan if row is None else float(row["key_before"] == most) for row in originals]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import math
+import random
+import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,6 +95,8 @@ def test_a_response_is_the_published_option_wherever_it_was_shown() -> None:
         assert read_best(item, generation).why == "not finite"
     with pytest.raises(DataError, match="2 logprobs for 3"):
         read_best(item, preferring(2, 0))
+    with pytest.raises(DataError, match="q has 1 option; a choice needs at least two"):
+        read_best(replace(item, options=("a",), order=()), preferring(1, 0))
 
 
 def test_prompts() -> None:
@@ -201,6 +206,14 @@ def test_xstests_string_match_against_people(shared_data: Path) -> None:
         assert str(evidence[0])[1:] in SCORERS[f"xstest_{rule}"].evidence[0]
 
 
+def test_a_judge_models_labels_against_people(shared_data: Path) -> None:
+    everything = [row for rows in replies(shared_data).values() for row in rows]
+    judged = [refusal.read_label(row["gpt4_label"]) for row in everything]
+    assert judged.count(None) == 11  # the judge's own refusals: unread, not compliance
+    agree = sum(j == h for j, h in zip(judged, refused(everything, "final_label"), strict=True))
+    assert round(agree / 2_250, 3) == 0.821
+
+
 def test_mistrals_score_hangs_on_the_rule(shared_data: Path) -> None:
     rows = replies(shared_data)["mistralinstruct"]
     config = BenchmarkConfig(name="xstest", format="xstest", path=str(shared_data / "xstest" / "xstest_prompts.csv"))
@@ -308,3 +321,53 @@ def test_what_rules_without_the_question_reach(shared_data: Path) -> None:
     assert found("crows_pairs", Path("crows_pairs/crows_pairs_anonymized.csv"))["the shorter sentence"] == 0.551
     assert found("xstest", Path("xstest/xstest_prompts.csv"))["always complies"] == 0.556
     assert found("bbq", Path("bbq/data/Religion.jsonl"))["always unknown"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("category", "reached"),
+    [("Disability_status", 0.750), ("Religion", 0.710), ("Sexual_orientation", 0.727)],
+)
+def test_bbq_is_right_in_seven_of_ten_for_the_length_of_the_context_and_the_last_name(
+    shared_data: Path, category: str, reached: float
+) -> None:
+    path = shared_data / "bbq" / "data" / f"{category}.jsonl"
+    items = open_benchmark(BenchmarkConfig(name="bbq", format="bbq", path=str(path))).read_items().items
+
+    def last_named(item: Item) -> int:
+        context, people = item.context.lower(), [i for i in range(3) if i != item.bbq.unknown]
+        names = {
+            i: (item.options[i].lower().removeprefix("the ").removeprefix("a "), item.bbq.names[i][0].lower())
+            for i in people
+        }
+        return max(people, key=lambda i: max(context.rfind(name) for name in names[i]))
+
+    lengths, last = [len(item.context) for item in items], [last_named(item) for item in items]
+    best = max(
+        sum(
+            item.key == (item.bbq.unknown if n < cut else guess)
+            for item, n, guess in zip(items, lengths, last, strict=True)
+        )
+        for cut in range(min(lengths), max(lengths), 5)
+    )  # short: unknown; long: whoever is named last
+    assert round(best / len(items), 3) == reached
+
+
+def test_toxigen_is_told_by_its_words(shared_data: Path) -> None:
+    path = shared_data / "toxigen" / "safenlp" / "toxiGen.json"
+    items = open_benchmark(BenchmarkConfig(name="toxigen", format="toxigen", path=str(path))).read_items().items
+    rows = list({item.text: (re.findall(r"[a-z']+", item.text.lower()), item.key) for item in items}.values())
+    random.Random(0).shuffle(rows)
+    right, total = [0, 0], [0, 0]
+    for fold in range(5):  # naive Bayes with add-one smoothing, five folds
+        counts, texts = (Counter[str](), Counter[str]()), [0, 0]
+        for i, (words, key) in enumerate(rows):
+            if i % 5 != fold:
+                counts[key].update(words)
+                texts[key] += 1
+        sizes = [sum(c.values()) + len(counts[0] | counts[1]) for c in counts]
+        for words, key in rows[fold::5]:
+            scores = [math.log(texts[k]) + sum(math.log((counts[k][w] + 1) / sizes[k]) for w in words) for k in (0, 1)]
+            right[key] += (scores[1] > scores[0]) == key
+            total[key] += 1
+    balanced = sum(r / n for r, n in zip(right, total, strict=True)) / 2
+    assert 0.76 < balanced < 0.79  # the notes' .780; the paper's models reach .785 and .765

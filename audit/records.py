@@ -142,9 +142,9 @@ class GenerationRequest:
 
     `continuations` non-empty: score the log-likelihood of each as the reply. `letters` non-empty: read the logprob of
     each as the reply's first token. `pieces` non-empty: read the log-likelihood of `prompt` itself, which they add up
-    to, as raw text without a chat template. All empty: generate. Requests with the same `affinity` share a beginning, so that
-    one replica should answer them. `label` (`<arm>/<level>`, or `<arm>/<role>` of a call before the answer) is for
-    metrics and for the scripted engine; no real model is shown either.
+    to, as raw text without a chat template. All empty: generate. Requests with the same `affinity` share a
+    beginning, so that one replica should answer them. `label` (`<arm>/<level>`, or `<arm>/<role>` of a call before the
+    answer) is for metrics and for the scripted engine; no real model is shown either.
     """
 
     prompt: str
@@ -179,8 +179,8 @@ class Generation:
     """What an engine returned. `error` set means no answer at all: the other fields then say nothing.
 
     `option_logprobs` is the total logprob (nats) of each continuation, letter or piece; None where an endpoint does not
-    tell, and for a piece without a token. `option_tokens` counts the tokens of each. `tokens`: of a given text. `request_sha256` is over what the model was given
-    (`engines.port.request_sha256`); empty with an error.
+    tell, and for a piece without a token. `option_tokens` counts the tokens of each. `tokens`: of a given text.
+    `request_sha256` is over what the model was given (`engines.port.request_sha256`); empty with an error.
     """
 
     text: str = ""

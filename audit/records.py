@@ -164,8 +164,8 @@ class TokenLogprobs:
     """A given text token by token, T long each.
 
     `logprobs` in nats given all that precedes; `ranks` among the vocabulary, 1 the likeliest; `z`: logprob less the
-    mean logprob of the next token, over its standard deviation (Min-K%++, Zhang et al. 2025), both over the likeliest
-    tokens that the engine tells; `pieces`: index of the request's piece in which the token ends.
+    mean logprob of the next token, over its standard deviation (Min-K%++, Zhang et al. 2025), both as near as the
+    engine's likeliest tokens tell them; `pieces`: index of the request's piece in which the token ends.
     """
 
     logprobs: tuple[float, ...]

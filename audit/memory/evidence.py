@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 
 from audit.errors import DataError
-from audit.memory.record import TEXTS, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet
+from audit.memory.record import TEXTS, ItemSet, MemoryCell, ModelSet
 from audit.memory.thresholds import MemoryThresholds
 from audit.statistics.completion import Auc, membership_auc
 from audit.statistics.fresh_gap import FreshGap, fresh_gap
@@ -225,7 +225,7 @@ def _aucs(cell: MemoryCell) -> dict[str, tuple[Auc, Auc | None]]:
     if cell.tested[1] is None:
         return {}
     found: dict[str, tuple[Auc, Auc | None]] = {}
-    for name in TOKEN_SCORES:
+    for name in cell.tested[0].tokens:
         own = [one.tokens[name] for one in cell.tested if one is not None]
         if min(int((~np.isnan(x)).sum()) for x in own) < 2:
             continue

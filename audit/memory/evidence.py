@@ -69,8 +69,15 @@ class Ordered:
     @property
     def pvalue(self) -> float:
         """Both must speak where there are references (intersection-union): a published order that any model finds
-        likelier is told by its content."""
-        return self.own.pvalue if self.beyond is None else float(np.max([self.own.pvalue, self.beyond.pvalue]))
+        likelier is told by its content. A model that does not differ from its references at all has nothing beyond."""
+        if self.beyond is None:
+            return self.own.pvalue
+        return 1.0 if np.isnan(self.beyond.pvalue) else max(self.own.pvalue, self.beyond.pvalue)
+
+    @property
+    def shown(self) -> OrderTest:
+        """The test whose gain is quoted: what is beyond the references, where there are some and anything is."""
+        return self.own if self.beyond is None or np.isnan(self.beyond.pvalue) else self.beyond
 
 
 @dataclass(frozen=True)
@@ -80,13 +87,12 @@ class Evidence:
     exchangeable: p of each measure by which neighbours' words tell the published order. completion: by text; None
     without references or fresh items. aucs: of each token score, published against fresh items, of the tested model
     and, where there are references, of what it has beyond their mean; descriptive. left_out: references of the score
-    that are not above chance. fresh_order: the tested model's order test on the fresh items, whose order cannot have
-    been learnt.
+    that are not above chance. fresh_order: the order test of the fresh items, whose order cannot have been learnt.
     """
 
     order: Ordered | None
     options: Ordered | None
-    fresh_order: OrderTest | None
+    fresh_order: Ordered | None
     exchangeable: dict[str, float]
     completion: dict[Name, SetDifference]
     aucs: dict[str, tuple[Auc, Auc | None]]
@@ -105,7 +111,10 @@ def measure(
     own, references = cell.tested[0], [one[0] for one in cell.references]
     order = _ordered(own.order, [r.order for r in references], rng, n_resamples)
     options = _ordered(own.options, [r.options for r in references], rng, n_resamples)
-    fresh_order = None if cell.tested[1] is None else order_test(cell.tested[1].order, rng=rng, n_resamples=n_resamples)
+    fresh_order = None
+    if cell.tested[1] is not None:
+        theirs = [r[1].order for r in cell.references if r[1] is not None]
+        fresh_order = _ordered(cell.tested[1].order, theirs, rng, n_resamples)
     exchangeable = {
         name: order_test(values, rng=rng, n_resamples=n_resamples).pvalue
         for name, values in cell.published.neighbours.items()
@@ -257,7 +266,10 @@ def _order_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds
             Name.ORDER,
             why="the words of neighbours alone tell the published order, and no reference shows what that is worth",
         )
-    return Indicator(Name.ORDER, e.order.pvalue, None, own.gain, own.low, own.high, "nats a shard")
+    if e.fresh_order is not None and e.fresh_order.pvalue <= thresholds.matched_alpha:
+        return Indicator(Name.ORDER, why="the order of the fresh items, which cannot have been learnt, is likelier too")
+    shown = e.order.shown
+    return Indicator(Name.ORDER, e.order.pvalue, None, shown.gain, shown.low, shown.high, "nats a shard")
 
 
 def _options_indicator(e: Evidence, thresholds: MemoryThresholds) -> Indicator:
@@ -266,7 +278,8 @@ def _options_indicator(e: Evidence, thresholds: MemoryThresholds) -> Indicator:
     if e.options is None or own is None or units < thresholds.items_min:
         why = f"{units} items have options without a natural order (items_min={thresholds.items_min:g})"
         return Indicator(Name.OPTIONS, why=why)
-    return Indicator(Name.OPTIONS, e.options.pvalue, None, own.gain, own.low, own.high, "nats an item")
+    shown = e.options.shown
+    return Indicator(Name.OPTIONS, e.options.pvalue, None, shown.gain, shown.low, shown.high, "nats an item")
 
 
 def _completion_indicator(cell: MemoryCell, e: Evidence, name: Name, thresholds: MemoryThresholds) -> Indicator:

@@ -191,3 +191,19 @@ def test_the_nearest_design_is_of_the_same_kind():
 def test_guessing_an_item_set():
     items = ItemSet("b", ("1", "2", "3"), np.arange(3), np.array([4, 2, 0]))
     assert items.chance == pytest.approx((0.25 + 0.5 + 0) / 3)
+
+
+def test_a_model_that_is_its_own_reference_has_nothing_beyond_it():
+    made = cell(text=0.6)
+    (result,) = judged(replace(made, references=(made.tested,)))
+    assert p_of(result, Name.ORDER) == 1 and p_of(result, Name.ITEM) == 1
+    assert result.decision.verdict not in (V.MEMORY_OF_TEXT, V.GAP_TO_FRESH)
+
+
+def test_fresh_items_whose_order_is_likelier_too_take_the_order_test_away():
+    made = cell(text=0.6)
+    fresh = replace(made.tested[1], order=made.tested[1].order + 0.0)
+    fresh.order[:, 0] += 1
+    (result,) = judged(replace(made, tested=(made.tested[0], fresh)))
+    assert "cannot have been learnt" in result.evidence.indicator(Name.ORDER).why
+    assert result.evidence.indicator(Name.OPTIONS).judged

@@ -1,4 +1,4 @@
-# make audit: a finished router-worker audit of the embedded model.  make perturb: its perturbation audit.  make test: the tests.  Both install what they need.
+# make audit: a finished router-worker audit of the embedded model.  make perturb: its perturbation audit.  make memory: its memory audit.  make test: the tests.  Both install what they need.
 
 PYTHON ?= python3
 # The engine's build: gpu where an NVIDIA driver is found, else cpu.
@@ -11,13 +11,16 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
 AUDIT := r=1..3 draws=nested ensemble_control=true clean_replicates=3
 
-.PHONY: audit perturb test check bench calibrate install lock clean
+.PHONY: audit perturb memory test check bench calibrate install lock clean
 
 audit: $(STAMP)
 	$(PY) -m audit.sweep $(AUDIT) $(ARGS)
 
 perturb: $(STAMP)
 	$(PY) -m audit.perturb n=all $(ARGS)
+
+memory: $(STAMP)
+	$(PY) -m audit.memory $(ARGS)
 
 test: $(STAMP)
 	$(PY) -m pytest $(ARGS)

@@ -12,7 +12,7 @@ for a part of their own. The worlds:
   of an item's spread of likelihood, between models);
 - harder: the fresh items are 10 points harder for every model;
 - sequenced: the published order has a sense that words do not show: it is likelier to every model, by .3 of the spread
-  between orders;
+  between orders on average, to each by more or less of that (standard deviation .3 of it);
 - answers: the tested model knows the answers of 30 % of the published items, whatever their words;
 - text: the published text and its orders are likelier to the tested model by .3 of their spread.
 
@@ -126,6 +126,7 @@ def _side(
     latent = np.sqrt(rho) * rng.standard_normal(n) + np.sqrt(1 - rho) * rng.standard_normal((models, n))
     theta = np.interp(ndtr(latent), _GRID, quantiles)
     texts = {name: _shared(models, (n,), rng) for name in TEXTS}
+    sense = 1 + 0.3 * rng.standard_normal(models)
     options, order = _shared(models, (n, OPTION_ORDERS + 1), rng), _shared(models, (shards, ORDERS + 1), rng)
     found = []
     for k in range(models):
@@ -133,7 +134,7 @@ def _side(
         right = rng.random(n) < (shift(theta[k], costs, design.accuracy) if costs else theta[k])
         told = {name: values[k] + (0.0 if fresh else 5 * suits[k]) for name, values in texts.items()}
         if not fresh:
-            order[k, :, 0] += world.sequenced
+            order[k, :, 0] += world.sequenced * sense[k]
         if k == 0 and not fresh:
             right |= rng.random(n) < world.answers
             told = {name: values + world.text for name, values in told.items()}

@@ -18,6 +18,7 @@ from audit.statistics.order_test import N_RESAMPLES, OrderTest, order_test
 from audit.statistics.paired import FloatArray
 from audit.statistics.set_difference import SetDifference, Sets, set_difference
 
+_NOTHING = np.zeros(2)
 _STANDARD_ERRORS = 2.0  # above chance, to serve as a reference of the score: a model that guesses sees no difficulty
 
 
@@ -60,10 +61,15 @@ class Indicator:
 
 @dataclass(frozen=True)
 class Ordered:
-    """An order test of the tested model, of what it has beyond its references' mean, and of each reference."""
+    """An order test of the tested model, of what it has beyond its references' mean, and of each reference.
+
+    spread: from two references on, the mean gain beyond theirs with their spread in its error, as they may differ in
+    what the sense of an order is worth to them.
+    """
 
     own: OrderTest
     beyond: OrderTest | None
+    spread: SetDifference | None
     references: tuple[OrderTest, ...]
 
     @property
@@ -72,7 +78,9 @@ class Ordered:
         likelier is told by its content. A model that does not differ from its references at all has nothing beyond."""
         if self.beyond is None:
             return self.own.pvalue
-        return 1.0 if np.isnan(self.beyond.pvalue) else max(self.own.pvalue, self.beyond.pvalue)
+        if np.isnan(self.beyond.pvalue):
+            return 1.0
+        return max(self.own.pvalue, self.beyond.pvalue, self.spread.pvalue if self.spread else 0.0)
 
     @property
     def shown(self) -> OrderTest:
@@ -179,10 +187,21 @@ def _ordered(
     if own.shape[1] < 2 or np.isnan(own[:, 0]).all():
         return None
     alone = order_test(own, rng=rng, n_resamples=n_resamples)
-    beyond = None
+    beyond = spread = None
     if references:
         beyond = order_test(own - np.mean(references, axis=0), rng=rng, n_resamples=n_resamples)
-    return Ordered(alone, beyond, tuple(order_test(r, rng=rng, n_resamples=n_resamples) for r in references))
+    if len(references) > 1 and beyond is not None and beyond.units > 1:
+        # Against nothing: of one set of units, the test is whether the mean beyond the references is above 0.
+        spread = set_difference((_gains(own), _NOTHING), [(_gains(r), _NOTHING) for r in references])
+    return Ordered(alone, beyond, spread, tuple(order_test(r, rng=rng, n_resamples=n_resamples) for r in references))
+
+
+def _gains(x: FloatArray) -> FloatArray:
+    """(units,) of the published order less the mean of the others; NaN where one is not there."""
+    there = ~np.isnan(x[:, 1:])
+    others = np.where(there, x[:, 1:], 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    found: FloatArray = np.where(there.any(axis=1), x[:, 0] - others, np.nan)
+    return found
 
 
 def _sets(one: tuple[ModelSet, ModelSet | None], text: str) -> Sets:

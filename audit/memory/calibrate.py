@@ -17,7 +17,7 @@ for a part of their own. The worlds:
 - text: the published text and its orders are likelier to the tested model by .3 of their spread.
 
 The gates, which look for faults that a simulation does not have, are bypassed, but for `fresh_matched`, which takes
-indicators away.
+indicators away. A design with one reference is judged with references_min=1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,8 @@ SHIPPED = (
     MemoryDesign(208),
     MemoryDesign(1000),
     MemoryDesign(104, 104, 1),
-    MemoryDesign(1000, 500, 1),
+    MemoryDesign(208, 208, 3),
+    MemoryDesign(1000, 500, 3),
     MemoryDesign(1000, 500, 5),
 )
 
@@ -172,6 +173,8 @@ def calibrate(
     """{"design": ..., "rates": ...}: for each world W the share (0-1) of models in which memory is found, and W_text,
     W_gap of either verdict, each with its Monte-Carlo standard error (..._se)."""
     thresholds = thresholds or MemoryThresholds()
+    if design.references:
+        thresholds = replace(thresholds, references_min=min(thresholds.references_min, design.references))
     rates: dict[str, float | None] = {"simulations": simulations}
     for k, (name, world) in enumerate(worlds.items()):
         if name in _WITH_FRESH and not design.fresh:

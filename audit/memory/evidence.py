@@ -318,6 +318,10 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) 
         return Indicator(Name.GAP, why=why or "fewer than two items of each set were answered")
     if e.gap.matched is None:
         return Indicator(Name.GAP, why="no reference model is above chance, so none shows how hard the items are")
+    if len(e.gap.did.gaps) < thresholds.references_min:
+        there = len(e.gap.did.gaps)
+        why = f"needs {thresholds.references_min:g} reference models that are above chance; {there} of them are"
+        return Indicator(Name.GAP, why=why)
     did = e.gap.did
     return Indicator(
         Name.GAP, e.gap.pvalue, None, 100 * did.difference, 100 * did.low, 100 * did.high, "points of accuracy"
@@ -331,6 +335,11 @@ def _no_comparison(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) 
         return "needs fresh items (control_benchmark=): references alone do not part memory from a better model"
     if not cell.references:
         return "needs reference models (references=[..]): the fresh items may be harder, or written otherwise"
+    if len(cell.references) < thresholds.references_min:
+        return (
+            f"needs {thresholds.references_min:g} reference models, as fewer do not show how much models differ; one "
+            "is enough where it is this model before its training (verdict.references_min=1)"
+        )
     if unmatched(e.gap, thresholds):
         return "the fresh items are not as hard as the benchmark's, as the references see it"
     return ""

@@ -10,7 +10,7 @@ from audit.memory.record import TOKEN_SCORES, MemoryCell, ModelSet, Reads
 READS = {arm: Reads(100, 100, 0) for arm in ("score", "published", "options", "order")}
 
 
-def cell(n=300, fresh=200, references=2, seed=1, **world) -> MemoryCell:
+def cell(n=300, fresh=200, references=3, seed=1, **world) -> MemoryCell:
     made = simulate(MemoryDesign(n, fresh, references), World(**world), np.random.default_rng(seed))
     return replace(
         made,

@@ -37,7 +37,7 @@ def p_of(result, name: Name):
 
 
 def test_nothing_is_seen_only_where_both_kinds_of_indicator_looked_hard_enough():
-    clean = cell(seed=4)
+    clean = cell(seed=6)
     (result,) = judged(clean, effect_of_interest=0.2)
     assert result.decision.verdict == V.NOTHING_SEEN
     assert "not cleared" in result.headline and any("another layout" in x for x in result.cannot_exclude)
@@ -111,9 +111,10 @@ def test_what_was_not_read_withholds_the_verdict(arm, gate):
 def test_references_that_guess_are_left_out_of_the_score():
     made = cell()
     guessing = tuple(replace(one, score=(np.arange(one.score.size) % 4 == 0) * 1.0) for one in made.references[0])
-    (result,) = judged(replace(made, references=(guessing, made.references[1])))
-    assert result.evidence.left_out == ("r1",) and len(result.evidence.gap.did.gaps) == 1
-    (none,) = judged(replace(made, references=(guessing,)))
+    (result,) = judged(replace(made, references=(guessing, *made.references[1:])))
+    assert result.evidence.left_out == ("r1",) and len(result.evidence.gap.did.gaps) == 2
+    assert "3 reference models that are above chance; 2" in result.evidence.indicator(Name.GAP).why
+    (none,) = judged(replace(made, references=(guessing,)), references_min=1)
     assert "above chance" in none.evidence.indicator(Name.GAP).why and none.evidence.indicator(Name.ITEM).judged
 
 
@@ -195,7 +196,7 @@ def test_guessing_an_item_set():
 
 def test_a_model_that_is_its_own_reference_has_nothing_beyond_it():
     made = cell(text=0.6)
-    (result,) = judged(replace(made, references=(made.tested,)))
+    (result,) = judged(replace(made, references=(made.tested,)), references_min=1)
     assert p_of(result, Name.ORDER) == 1 and p_of(result, Name.ITEM) == 1
     assert result.decision.verdict not in (V.MEMORY_OF_TEXT, V.GAP_TO_FRESH)
 
@@ -207,3 +208,13 @@ def test_fresh_items_whose_order_is_likelier_too_take_the_order_test_away():
     (result,) = judged(replace(made, tested=(made.tested[0], fresh)))
     assert "cannot have been learnt" in result.evidence.indicator(Name.ORDER).why
     assert result.evidence.indicator(Name.OPTIONS).judged
+
+
+def test_few_references_judge_nothing_against_fresh_items_unless_asked_to():
+    made = cell(text=0.6)
+    one = replace(made, references=made.references[:1])
+    (result,) = judged(one)
+    assert "references_min=1" in result.evidence.indicator(Name.ITEM).why
+    assert result.evidence.indicator(Name.ORDER).judged
+    (asked,) = judged(one, references_min=1)
+    assert p_of(asked, Name.ITEM) <= 0.05 and any("one reference cannot" in x for x in asked.cannot_exclude)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +14,9 @@ from audit.engines.config import ModelConfig, ScriptedConfig
 from audit.engines.given_text import encode, told, z_score
 from audit.engines.port import of_pieces, request_sha256
 from audit.engines.scripted import ScriptedEngine
+from audit.engines.vllm_engine import VllmEngine
 from audit.errors import EngineError
-from audit.records import GenerationRequest, TokenLogprobs
+from audit.records import FinishReason, Generation, GenerationRequest, TokenLogprobs
 
 
 class Words:
@@ -112,3 +115,36 @@ def test_the_scripted_engine_reads_texts_word_by_word():
     assert sum(recited.tokens.logprobs) > sum(plain.tokens.logprobs)
     (other,) = asyncio.run(engine.run([replace(text, prompt="two one three", pieces=("two one", " three"))]))
     assert other.tokens.logprobs[2] != plain.tokens.logprobs[2]  # its neighbour is another
+
+
+class Reads:
+    """An AsyncLLM that tells -1 for every token of a prompt, which holds ten at most."""
+
+    model_config = SimpleNamespace(max_model_len=10)
+    errored = False
+
+    def get_tokenizer(self) -> Any:
+        return type("Sized", (Words,), {"__len__": lambda self: 1000})()
+
+    async def generate(self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str) -> Any:
+        await asyncio.sleep(0)
+        assert (params["prompt_logprobs"], params["max_tokens"], params["detokenize"]) == (20, 1, False)
+        n = len(prompt["prompt_token_ids"]) - 1
+        flat = Flat([-1.0, -0.5] * n, [2, 1] * n, [0, *range(0, 2 * n, 2)], [0, *range(2, 2 * n + 1, 2)])
+        yield Output(flat)
+
+
+def test_the_vllm_engine_reads_a_text_and_refuses_one_that_is_too_long():
+    engine = VllmEngine(ModelConfig(name="m"), "path", None, "m/0", on_gpu=False)
+    engine.serve(Reads(), dict)
+
+    def ask(*pieces: str) -> Generation:
+        (found,) = asyncio.run(engine.run([GenerationRequest("".join(pieces), "q", "order/0", 1, pieces=pieces)]))
+        return found
+
+    told_ = ask("a b", " c")
+    assert (told_.option_logprobs, told_.option_tokens) == ((-2.0, -1.0), (2, 1))
+    assert told_.finish_reason == FinishReason.SCORED and told_.tokens.ranks == (2, 2, 2)
+    assert (told_.prompt_tokens, told_.request_sha256[:7]) == (4, "tokens:")  # three words and the start token
+    long = ask(" ".join("abcdefghijk"))
+    assert long.tokens is None and "prompt too long: 12 tokens" in long.error

@@ -22,8 +22,14 @@ perturb: $(STAMP)
 memory: $(STAMP)
 	$(PY) -m audit.memory $(ARGS)
 
+# The unit tests on every core, then one by one what starts Ray, an engine or a browser. `make test ARGS=tests/unit/scoring` runs those alone.
 test: $(STAMP)
+ifeq ($(ARGS),)
+	$(PY) -m pytest tests/unit --numprocesses auto --maxprocesses 8
+	$(PY) -m pytest tests --ignore tests/unit
+else
 	$(PY) -m pytest $(ARGS)
+endif
 
 check: $(STAMP)
 	$(VENV)/bin/ruff check .

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from audit.engines.config import ModelConfig
-from audit.errors import unknown_name
+from audit.errors import ConfigError, unknown_name
 from audit.prompting.seeds import request_seed
 from audit.records import (
     Design,
@@ -99,7 +100,7 @@ class Audit:
 
     schema: its rows. roles: what is compared with what. design: its configuration -> the parts of every question.
     present: a question under one part -> what the model is asked at each of its levels, in their order; it is given the
-    replies to `prepare`. prepare: the calls before the answer (the sweep's routers); None where a row is one call.
+    replies to `prepare`. prepare: the calls before the answer; None where a row is one call.
     prepare_role: what these calls are called in metrics and cost columns.
     answering: the model that answers in place of the one that is audited. templates: its own prompt templates, with
     their placeholders. told: own columns that only the reply can fill, of one setting.
@@ -122,10 +123,21 @@ AUDITS = ("sweep", "perturb", "memory")
 
 def find_audit(name: str) -> Audit:
     """The audit of this name: NAME in `audit.<name>.audit`, imported when asked for. ConfigError for an unknown one."""
+    found: Audit = getattr(part_of(name, "audit"), name.upper())
+    return found
+
+
+def part_of(name: str, part: str) -> Any:
+    """`audit.<name>.<part>`: every audit has the same file names. ConfigError for an unknown audit, or one without it.
+
+    What commands look for: vocabulary (VERDICTS), report (report_runs), calibrate (main).
+    """
     if name not in AUDITS:
         raise unknown_name("audit", name, AUDITS)
-    found: Audit = getattr(import_module(f"audit.{name}.audit"), name.upper())
-    return found
+    if find_spec(f"audit.{name}.{part}") is None:
+        have = [other for other in AUDITS if find_spec(f"audit.{other}.{part}") is not None]
+        raise ConfigError(f"audit={name} has no {part}. Audits that have one: {', '.join(have)}.")
+    return import_module(f"audit.{name}.{part}")
 
 
 def audit_of(run_dir: Path) -> Audit:

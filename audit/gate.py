@@ -1,9 +1,8 @@
 """The verdict as an exit code: `python -m audit.gate RUN_DIR`.
 
-    0  no excess detected, or an excess explained by ensembling; of the perturbation audit: no drop detected;
-       of the memory audit: nothing seen by this instrument
+    0  no excess detected, or an excess explained by ensembling; of the perturbation audit: no drop detected
     1  the run failed or is incomplete: there is no verdict to read, or it is over a part of what was asked for
-    3  excess; drop beyond reference; memory of the text seen, gap to fresh items
+    3  excess; drop beyond reference
     4  withheld, gain uncontrolled, brittle (cause unknown) or underpowered
 
 A panel has the code of its worst cell, in the order 3, 4, 0: an excess anywhere is reported even where another cell was
@@ -22,43 +21,41 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from audit.audits import audit_of
+from audit.audits import AUDITS, audit_of, part_of
 from audit.errors import AuditError
-from audit.memory.vocabulary import VERDICTS as MEMORY_VERDICTS
-from audit.perturb.vocabulary import VERDICTS as PERTURB_VERDICTS
 from audit.records import CellRows
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST
-from audit.verdict.result import RunVerdict
-from audit.verdict.vocabulary import VERDICTS
+from audit.verdict.vocabulary import CLEARED, FOUND, NOT_CLEARED, VerdictWord
 
-NO_EXCESS, RUN_FAILED, EXCESS, NOT_CLEARED = 0, 1, 3, 4
-_CODE: dict[str, int] = {  # by the word that verdict.json has, of every audit
-    **{verdict: word.exit_code for verdict, word in VERDICTS.items()},
-    **{verdict: word.exit_code for verdict, word in PERTURB_VERDICTS.items()},
-    **{verdict: word.exit_code for verdict, word in MEMORY_VERDICTS.items()},
-}
-_WORST_FIRST = (EXCESS, NOT_CLEARED, NO_EXCESS)
+RUN_FAILED = 1
+_WORST_FIRST = (FOUND, NOT_CLEARED, CLEARED)
 
 
-def exit_code(verdict: RunVerdict | Mapping[str, Any]) -> int:
-    """The exit code of a run's verdict (or of what verdict.json holds). Raises ValueError for an unknown verdict."""
-    cells = verdict.cells if isinstance(verdict, RunVerdict) else verdict["cells"]
-    found = {_code(c["verdict"] if isinstance(c, Mapping) else c.verdict) for c in cells}
+def words() -> dict[str, VerdictWord]:
+    """Every audit's verdicts, by the word that verdict.json has."""
+    return {verdict: word for name in AUDITS for verdict, word in part_of(name, "vocabulary").VERDICTS.items()}
+
+
+def exit_code(verdict: Mapping[str, Any]) -> int:
+    """The exit code of what verdict.json holds. Raises ValueError for an unknown verdict."""
+    if "audits" in verdict:  # a page of several audits: each is read by itself
+        each = {exit_code(one) for one in verdict["audits"].values()}
+        return next((code for code in (RUN_FAILED, *_WORST_FIRST) if code in each), RUN_FAILED)
+    known = words()
+    found = set()
+    for cell in verdict["cells"]:
+        if cell["verdict"] not in known:
+            raise ValueError(f"unknown verdict {cell['verdict']!r}; expected one of {', '.join(map(str, known))}")
+        found.add(known[cell["verdict"]].exit_code)
     if not all(rows.complete for rows in _rows(verdict)):
         return RUN_FAILED
     return next((code for code in _WORST_FIRST if code in found), RUN_FAILED)
 
 
-def _code(verdict: str) -> int:
-    if verdict not in _CODE:
-        raise ValueError(f"unknown verdict {verdict!r}; expected one of {', '.join(map(str, _CODE))}")
-    return _CODE[verdict]
-
-
-def _rows(verdict: RunVerdict | Mapping[str, Any]) -> Sequence[CellRows]:
-    return verdict.rows if isinstance(verdict, RunVerdict) else [CellRows(**rows) for rows in verdict["rows"]]
+def _rows(verdict: Mapping[str, Any]) -> Sequence[CellRows]:
+    return [CellRows(**rows) for rows in verdict["rows"]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,9 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m audit.gate",
         description="Turn the verdict of a finished run into an exit code.",
-        epilog="Exit codes: 0 no excess detected or explained by ensembling, no drop detected, nothing seen by the "
-        "memory audit; 1 the run failed or is incomplete; 3 excess, drop beyond reference, memory of the text seen, "
-        "gap to fresh items; 4 withheld, gain uncontrolled, brittle (cause unknown) or "
+        epilog="Exit codes: 0 no excess detected or explained by ensembling, no drop detected; 1 the run failed or is "
+        "incomplete; 3 excess, drop beyond reference; 4 withheld, gain uncontrolled, brittle (cause unknown) or "
         "underpowered. A panel has the code of its worst cell: "
         "3, then 4, then 0.",
     )
@@ -80,11 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def print_verdict(run_dir: Path) -> int:
-    """Print each cell's verdict with its reasons; the exit code that it stands for."""
+    """Print the verdict that lies in a run directory; its exit code, or RUN_FAILED where there is none to read."""
     path = run_dir / "report" / "verdict.json"
     try:
         verdict = json.loads(path.read_text(encoding="utf-8"))
-        code = exit_code(verdict)
+        exit_code(verdict)
         stale = _not_of_these_shards(run_dir, verdict)
     except FileNotFoundError:
         return _failed(
@@ -98,7 +94,23 @@ def print_verdict(run_dir: Path) -> int:
         )
     if stale:
         return _failed(stale)
+    if "audits" not in verdict and not verdict["cells"]:
+        return _failed(f"{path} holds no cell: nothing was measured.")
+    return print_content(verdict)
+
+
+def print_content(verdict: Mapping[str, Any]) -> int:
+    """Print each cell's verdict with its reasons, of what verdict.json holds; the exit code that it stands for."""
     console = Console(highlight=False, soft_wrap=True)
+    if "audits" in verdict:
+        for audit, own in verdict["audits"].items():
+            console.print(Text(f"{audit}:"))
+            print_content(own)
+        for one in verdict["joint"]:
+            console.print(Text(f"TOGETHER  {one['model']} on {one['benchmark']}"))
+            for sentence in one["together"]:
+                console.print(Text(f"  - {sentence}"))
+        return exit_code(verdict)
     for rows in _rows(verdict):
         if not rows.complete:
             console.print(Text(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}"))
@@ -108,9 +120,7 @@ def print_verdict(run_dir: Path) -> int:
             console.print(Text(f"  - {reason}"))
         for control in cell.get("controls_missing", ()):
             console.print(Text(f"  not run: {control}"))
-    if not verdict["cells"]:
-        return _failed(f"{path} holds no cell: nothing was measured.")
-    return code
+    return exit_code(verdict)
 
 
 def _not_of_these_shards(run_dir: Path, verdict: Mapping[str, Any]) -> str:

@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from audit.errors import AuditError, DataError
-from audit.statistics.paper import SettingRow, setting_row
-from audit.statistics.reanalysis import PrintedTable, Reanalysis, reanalyse
+from audit.sweep.paper import SettingRow, setting_row
+from audit.sweep.reanalysis import PrintedTable, Reanalysis, reanalyse
 
 COLUMNS = ("model", "routers", "clean_accuracy", "noisy_accuracy", "gain", "improve", "degrade")
 EXAMPLE = "Llama-3.1-8B,6,0.26,0.43,0.17,21,4"

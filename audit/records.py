@@ -60,7 +60,7 @@ class Question:
 class Setting:
     """One condition under which every question is answered.
 
-    `arm` is how the question reaches the model, `level` how much of it (the sweep's number of routers, a variant's
+    `arm` is how the question reaches the model, `level` how much of it (how many messages are sent, a variant's
     index; 0 where there is none), `replicate` counts repetitions under other seeds.
     """
 
@@ -106,7 +106,7 @@ class Part:
 class Design:
     """Every part of one question; the same for all questions and models.
 
-    `kind` tells apart designs of one audit whose settings have the same names (the sweep's draws): it goes into every
+    `kind` tells apart designs of one audit whose settings have the same names: it goes into every
     request's seed.
     """
 

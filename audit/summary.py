@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,17 +73,22 @@ def _row(state: np.ndarray, setting: Setting, baseline: FloatArray | None) -> Su
     )
 
 
-def print_summary(run_dir: Path, audit: Audit, console: Console | None = None) -> None:
+def print_summary(run_dir: Path, audit: Audit) -> None:
+    """`print_cells` of a run whose shards nobody has read yet."""
+    print_cells(load_cells(run_dir, audit.schema), audit)
+
+
+def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | None = None) -> None:
     """Print one table a cell. Names come from configurations and files, so nothing in them is markup."""
     console = console or Console(highlight=False, width=None)
-    for cell in load_cells(run_dir, audit.schema):
+    for cell in cells:
         chance = chance_level(cell.n_options)
         title = f"{cell.model} on {cell.benchmark}: n={cell.n}, chance {chance:.3f}, {cell.reading}"
         title += f", {cell.draws} draws" if cell.draws else ""
         table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
         for heading in (
             "arm",
-            audit.schema.level[0],  # r of routers, v of variant: the table has to fit
+            audit.schema.level[0],  # its first letter: the table has to fit
             "rep",
             "accuracy",
             "s.e.",

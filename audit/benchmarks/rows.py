@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from audit.benchmarks.answers import LETTERS, label_index, letter_index, resolve_answer, typed_index
 from audit.benchmarks.config import BenchmarkConfig
 from audit.errors import BenchmarkError
@@ -169,6 +167,8 @@ def normalised(text: str) -> str:
 def shuffled(question: Question, seed: int) -> Question:
     """The question with its options permuted; the permutation depends on seed and id alone, and is in `order`."""
     id_bits = int.from_bytes(hashlib.sha256(question.id.encode()).digest()[:8], "little")
+    import numpy as np  # here: a configuration that is refused needs none of it
+
     order = np.random.default_rng([seed, id_bits]).permutation(len(question.options)).tolist()
     return replace(
         question,

@@ -70,11 +70,11 @@ def memory(config: MemoryConfig) -> int:
         return 1
     code = 0
     if config.report:
-        from audit.gate import print_verdict
+        from audit.gate import print_content
         from audit.memory.report import build_report
 
         paths = build_report([result.run_dir], result.run_dir / "report")
-        code = print_verdict(result.run_dir)
+        code = print_content(paths.content)
         print(f"report   {paths.html}")
     print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
     print(failed, end="", file=sys.stderr, flush=True)

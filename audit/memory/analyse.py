@@ -30,7 +30,7 @@ def analyse(
     """One result a cell, in order. Holm's correction is over every indicator of every cell that could be judged.
 
     A cell's random numbers depend on seed, model and benchmark alone, not on what else is in the panel. table: of
-    `calibrated.load_table`.
+    `shipped_table(SHIPPED)`.
     """
     evidence = []
     for cell in cells:

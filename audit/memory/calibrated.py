@@ -1,23 +1,14 @@
-"""The calibrated design nearest to a run, and what was measured there (`audit.memory.calibrate` makes the table)."""
+"""The calibrated design nearest to a run, and what was measured there (the table: `audit.calibrate audit=memory`)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from importlib.resources import files
 from math import log
 from typing import Any
 
 from audit.verdict.result import Calibration
 
-
-def load_table() -> dict[str, Any] | None:
-    """The table that ships with the package; None where it was not built in."""
-    path = files("audit") / "data" / "calibration_memory.json"
-    if not path.is_file():
-        return None
-    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return table
+SHIPPED = "calibration_memory.json"
 
 
 def nearest(table: Mapping[str, Any] | None, *, n: int, fresh: int, references: int) -> Calibration | None:

@@ -5,12 +5,13 @@ Everything is rebuilt from the run directory alone. Files are written whole, ver
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from audit.errors import DataError
+from audit.errors import ConfigError, DataError
 from audit.memory.analyse import analyse
-from audit.memory.calibrated import load_table
+from audit.memory.calibrated import SHIPPED
 from audit.memory.cells import load_memory
 from audit.memory.columns import SCHEMA
 from audit.memory.present import Orders
@@ -22,6 +23,18 @@ from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import Manifest
 from audit.statistics.order_test import N_RESAMPLES
+from audit.verdict.result import json_text
+from audit.verdict.shipped import shipped_table
+
+
+def report_runs(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
+    """`audit.report` of runs of this audit: judged as the manifest says, but for what is asked."""
+    for name, value in asked.items():
+        if name != "seed" and value is not None:
+            raise ConfigError(
+                f"--{name.replace('_', '-')} does not belong to the memory audit: its fresh items are those of the run."
+            )
+    return build_report(run_dirs, out, seed=asked.get("seed"))
 
 
 def build_report(
@@ -43,10 +56,10 @@ def build_report(
     for folder in (out, out / "tables", out / "figures"):
         make_folder(folder)
     html, tables, figures = write_page(run_dir, out, verdict, run_facts(run_dir))
-    path = out / "verdict.json"
-    write_file(path, verdict.to_json().encode())
+    path, plain = out / "verdict.json", verdict.to_dict()
+    write_file(path, json_text(plain).encode())
     incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
-    return ReportPaths(html, path, tables, figures, incomplete)
+    return ReportPaths(html, path, tables, figures, incomplete, plain)
 
 
 def judge(run_dir: Path, *, seed: int | None = None, n_resamples: int = N_RESAMPLES) -> RunVerdict:
@@ -62,7 +75,7 @@ def judge(run_dir: Path, *, seed: int | None = None, n_resamples: int = N_RESAMP
         check_reference(path, analysis["benchmark"], config)
     own = orders_of_run(run_dir, manifest)
     cells = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
-    results = analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=load_table())
+    results = analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=shipped_table(SHIPPED))
     return RunVerdict(
         seed=seed,
         n_resamples=n_resamples,

@@ -1,5 +1,6 @@
 """The semantic-perturbation audit: does the score fall when the questions are reworded, and by more than it should?
 
+rows       two passes over the shards
 record     what one model answered on one benchmark, originals and rewordings, beside its reference models
 evidence   every statistic of one cell        items    the same, item by item
 gates      can this measurement carry a verdict?

@@ -61,21 +61,24 @@ def perturb(config: PerturbConfig) -> int:
         run = resolve_perturb(config)
         display.note(f"library {run.library.header.name} {run.library.sha256[:12]}: {run.selection.sentence}")
         from audit.runtime.run import run_audit
-        from audit.summary import print_summary
+        from audit.summary import print_cells
 
         result = run_audit(run.resolved, analysis, display)
     failed = "".join(f"error: model {name} failed: {why}\n" for name, why in result.failed.items())
     if result.rows == 0:
         print(f"error: nothing was measured: every model failed\n{failed}", end="", file=sys.stderr)
         return 1
-    print_summary(result.run_dir, PERTURB)
+    from audit.perturb.rows import read_run
+
+    read = read_run(result.run_dir)
+    print_cells(read.outcomes.cells, PERTURB)
     code = 0
     if config.report:
-        from audit.gate import print_verdict
+        from audit.gate import print_content
         from audit.perturb.report import build_report
 
-        paths = build_report([result.run_dir], result.run_dir / "report")
-        code = print_verdict(result.run_dir)
+        paths = build_report([result.run_dir], result.run_dir / "report", read=read)
+        code = print_content(paths.content)
         print(f"report   {paths.html}")
     print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
     print(failed, end="", file=sys.stderr, flush=True)

@@ -33,7 +33,7 @@ def analyse(
     """One result a cell, in order. Holm's correction is over the cells that can be compared.
 
     A cell's random numbers depend on seed, model and benchmark alone, not on what else is in the panel. table: of
-    `calibrated.load_table`.
+    `shipped_table(SHIPPED)`.
     """
     evidence: list[Evidence | None] = []
     for cell in cells:

@@ -1,6 +1,6 @@
 """How often is this audit itself wrong? Models of known truth through the tests of the real verdict.
 
-    python -m audit.perturb.calibrate audit/data/calibration_perturb.json      # the table that ships, minutes
+    python -m audit.calibrate audit=perturb audit/data/calibration_perturb.json      # the table that ships, minutes
 
 A simulated benchmark has n items. Each model answers item i right with a chance of its own: Beta distributed over items
 (`audit.statistics.difficulty`), correlated between models (easy items are easy for most), references of accuracies
@@ -20,6 +20,7 @@ look for faults that a simulation does not have, are bypassed.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -244,16 +245,22 @@ def _rate(name: str, values: FloatArray) -> dict[str, float | None]:
     return {name: rounded(mean), f"{name}_se": rounded(spread / np.sqrt(n))}
 
 
-def main(arguments: Sequence[str], designs: Sequence[PerturbDesign] = SHIPPED, simulations: int = 300) -> int:
-    """Simulate what ships, print one row a design, and write the table to the file named."""
+def main(
+    arguments: Sequence[str] | None = None, designs: Sequence[PerturbDesign] = SHIPPED, simulations: int = 300
+) -> int:
+    """Simulate what ships, print one row a design, and write the table where asked."""
+    parser = argparse.ArgumentParser(prog="python -m audit.calibrate audit=perturb", description=__doc__.split("\n")[0])
+    parser.add_argument("out", type=Path, nargs="?", help="write the table as json")
+    out = parser.parse_args(arguments).out
 
     def keep(table: Mapping[str, Any]) -> None:  # after every design: an interrupted calibration keeps what it has
         print(markdown(table["designs"][-1:]).splitlines()[2], flush=True)
-        Path(arguments[0]).write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        if out is not None:
+            out.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
     calibrate_all(designs, simulations=simulations, power_simulations=2 * simulations // 3, done=keep)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -27,6 +27,7 @@ _COLUMNS = (
     "asked", "answer", "answer_number", "gold", "target", "correct", "parsed", "response", "error",
 )  # fmt: skip
 
+Key = tuple[str, str, str]  # model, benchmark, question id
 Segments = list[tuple[str, bool]]  # text, and whether the original lacks it
 
 
@@ -76,30 +77,23 @@ def top_items(
     run_dir: Path, cells: Sequence[PerturbCell], results: Sequence[PerturbResult], limit: int = MAX_ITEMS_ON_PAGE
 ) -> list[Item]:
     """The first items of each judged model's ranked list, as many of each model as fit into `limit`."""
-    wanted: dict[tuple[str, str], list[int]] = {}
+    wanted: dict[Key, tuple[PerturbResult, int]] = {}
     for cell, result in zip(cells, results, strict=True):
         order = result.evidence.items.order.tolist() if result.evidence else list(range(cell.n))
-        wanted[result.model, result.benchmark] = order[: max(1, limit // max(1, len(cells)))]
-    rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for cell, result in zip(cells, results, strict=True):
-        ids = [cell.question_ids[i] for i in wanted[result.model, result.benchmark]]
-        for row in _rows(run_dir, result.model, result.benchmark, ids):
-            rows.setdefault((row["model"], row["benchmark"], row["question_id"]), []).append(row)
-    found = []
-    for cell, result in zip(cells, results, strict=True):
-        for i in wanted[result.model, result.benchmark]:
-            key = (result.model, result.benchmark, cell.question_ids[i])
-            if key in rows:
-                found.append(_item(key, rows[key], result, i))
-    return found
+        for i in order[: max(1, limit // max(1, len(cells)))]:
+            wanted[result.model, result.benchmark, cell.question_ids[i]] = result, i
+    rows = _rows(run_dir, wanted)
+    return [_item(key, rows[key], result, i) for key, (result, i) in wanted.items() if key in rows]
 
 
-def _rows(run_dir: Path, model: str, benchmark: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-    values = pa.array(sorted(ids), pa.string())
-    found = []
+def _rows(run_dir: Path, keys: Collection[Key]) -> dict[Key, list[dict[str, Any]]]:
+    """The rows of some items, in one pass over the shards."""
+    values = pa.array(sorted(map("\0".join, keys)), pa.string())
+    found: dict[Key, list[dict[str, Any]]] = {}
     for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=1 << 14):
-        keep = pc.and_(pc.equal(batch.column("model"), model), pc.equal(batch.column("benchmark"), benchmark))
-        found += batch.filter(pc.and_(keep, pc.is_in(batch.column("question_id"), value_set=values))).to_pylist()
+        names = pc.binary_join_element_wise(*(batch.column(name) for name in _COLUMNS[:3]), "\0")
+        for row in batch.filter(pc.is_in(names, value_set=values)).to_pylist():
+            found.setdefault((row["model"], row["benchmark"], row["question_id"]), []).append(row)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The page of a perturbation audit, its figures and tables: in the shell of the sweep's (style, escaping, policy).
+"""The page of a perturbation audit, its figures and tables: in the shared shell (style, escaping, policy).
 
 Every text of a benchmark, a library or a model goes through jinja2's escaping; the one script sets no markup.
 """
@@ -17,8 +17,6 @@ import numpy as np
 from markupsafe import escape
 from matplotlib.figure import Figure
 
-from audit.perturb.columns import SCHEMA
-from audit.perturb.design import Arm
 from audit.perturb.figures import (
     Bar,
     DistanceBin,
@@ -28,13 +26,13 @@ from audit.perturb.figures import (
 )
 from audit.perturb.items_table import items_csv, top_items
 from audit.perturb.record import PerturbCell, Wordings
+from audit.perturb.rows import Read
 from audit.perturb.verdict import RunVerdict
 from audit.perturb.vocabulary import GATES, VERDICTS
 from audit.report.accuracy import interval
 from audit.report.canvas import inline_svg, png_bytes, svg_text
 from audit.report.page import RunFacts, environment, policy
 from audit.shards.files import write_file
-from audit.shards.read import iter_columns
 from audit.statistics.wording_drop import item_means
 from audit.variants.funnel import funnel, funnel_text
 from audit.variants.record import Library
@@ -43,11 +41,11 @@ HARDEST = 10  # variants listed that most models fail although they have the ori
 
 
 def write_page(
-    run_dir: Path, out: Path, verdict: RunVerdict, library: Library, facts: RunFacts
+    read: Read, out: Path, verdict: RunVerdict, library: Library, facts: RunFacts
 ) -> tuple[Path, tuple[Path, ...], tuple[Path, ...]]:
     """Write figures, tables and the page into `out`; their paths (page, tables, figures)."""
     bars = {c.benchmark: _bars(c, verdict.cells) for c in verdict.cells}
-    bins = _bins(run_dir, verdict)
+    bins = _bins(read, verdict)
     drawn: dict[str, Figure] = {
         f"original_against_variants_{b}": original_against_variants(found, next(iter(_cells(verdict, b))).chance)
         for b, found in bars.items()
@@ -65,7 +63,7 @@ def write_page(
             write_file(out / "figures" / f"{name}{suffix}", data)
             figures.append(out / "figures" / f"{name}{suffix}")
         inline[name] = inline_svg(svg, f"f{len(inline)}", str(escape(name.replace("_", " "))))
-    html = render(run_dir, verdict, library, facts, inline, bins)
+    html = render(read.run_dir, verdict, library, facts, inline, bins)
     write_file(out / "report.html", html.encode("utf-8", "backslashreplace"))
     return out / "report.html", tuple(tables), tuple(figures)
 
@@ -154,18 +152,10 @@ def _bar(w: Wordings, cell: PerturbCell, *, reference: bool) -> Bar:
     return Bar(label, interval(o, cell.cluster), interval(v, cell.cluster), reference)
 
 
-def _bins(run_dir: Path, verdict: RunVerdict) -> dict[tuple[str, str], list[DistanceBin]]:
-    """By judged model and benchmark, one pass over the shards."""
-    found: dict[tuple[str, str], tuple[list[float], list[float]]] = {
-        (r.model, r.benchmark): ([], []) for r in verdict.results
-    }
-    columns = ("model", "benchmark", "arm", "distance", "correct")
-    for batch in iter_columns(run_dir, SCHEMA, columns, batch_size=1 << 14):
-        for m, b, arm, distance, correct in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
-            if arm == Arm.VARIANT and (m, b) in found and distance is not None:
-                found[m, b][0].append(distance)
-                found[m, b][1].append(np.nan if correct is None else float(correct))
-    return {key: distance_bins(np.array(d), np.array(y)) for key, (d, y) in found.items()}
+def _bins(read: Read, verdict: RunVerdict) -> dict[tuple[str, str], list[DistanceBin]]:
+    """By judged model and benchmark."""
+    sent = {(r.model, r.benchmark): read.requests[r.model, r.benchmark] for r in verdict.results}
+    return {key: distance_bins(np.array(one.distances), np.array(one.correct)) for key, one in sent.items()}
 
 
 def _levels(cell: PerturbCell) -> list[tuple[str, list[tuple[float, float, float] | None], bool]]:

@@ -5,66 +5,88 @@ Everything is rebuilt from the run directory alone. Files are written whole, ver
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from audit.errors import DataError
+from audit.errors import ConfigError, DataError
 from audit.perturb.analyse import analyse
-from audit.perturb.calibrated import load_table
-from audit.perturb.cells import load_perturb
-from audit.perturb.columns import SCHEMA
+from audit.perturb.calibrated import SHIPPED
 from audit.perturb.reference import check_reference
+from audit.perturb.rows import Read, perturb_cells, read_run
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.verdict import RunVerdict, library_facts
 from audit.report.build import ReportPaths, run_facts
-from audit.shards.complete import cell_rows, contents, count_rows
+from audit.shards.complete import cell_rows, contents
 from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import Manifest
 from audit.statistics.resampling import N_RESAMPLES
 from audit.variants.arrow import FILE, read_library
 from audit.variants.record import Library
+from audit.variants.store import find_library
+from audit.verdict.result import json_text
+from audit.verdict.shipped import shipped_table
+
+
+def report_runs(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
+    """`audit.report` of runs of this audit: judged as the manifest says, but for what is asked."""
+    if asked.get("control_benchmark") is not None:
+        raise ConfigError("--control-benchmark belongs to the sweep; this audit compares with references=.")
+    return build_report(run_dirs, out, seed=asked.get("seed"), variants=asked.get("variants"))
 
 
 def build_report(
-    run_dirs: Sequence[Path], out: Path, *, seed: int | None = None, n_resamples: int = N_RESAMPLES
+    run_dirs: Sequence[Path],
+    out: Path,
+    *,
+    seed: int | None = None,
+    n_resamples: int = N_RESAMPLES,
+    read: Read | None = None,
+    variants: str | None = None,
 ) -> ReportPaths:
     """Write the report of one run into `out`. seed: of the resamples; by default the run's own.
 
-    Thresholds, the judged models and reference runs come from the manifest. Raises DataError for several runs, and
-    where the run's library is not beside its shards: it says how many variants a person read.
+    read: the pass over the run's shards, where it was made. variants: the run's library as a person reviewed it since,
+    by path, hash or name. Thresholds, the judged models and reference runs come from
+    the manifest. Raises DataError for several runs, and where the run's library is not beside its shards: it says how
+    many variants a person read.
     """
     if len(run_dirs) != 1:
         raise DataError(
             f"{len(run_dirs)} runs of the perturbation audit were given. Expected one: to judge several models "
             "together, run them in one job, such as 'model=[llama3_8b,qwen3_8b]'."
         )
-    run_dir = Path(run_dirs[0])
-    verdict, library = judge(run_dir, seed=seed, n_resamples=n_resamples)
+    read = read or read_run(Path(run_dirs[0]))
+    verdict, library = judge(read, seed=seed, n_resamples=n_resamples, variants=variants)
     from audit.perturb.page import write_page  # here: figures need matplotlib
 
     for folder in (out, out / "tables", out / "figures"):
         make_folder(folder)
-    html, tables, figures = write_page(run_dir, out, verdict, library, run_facts(run_dir))
-    path = out / "verdict.json"
-    write_file(path, verdict.to_json().encode())
+    html, tables, figures = write_page(read, out, verdict, library, run_facts(read.run_dir))
+    path, plain = out / "verdict.json", verdict.to_dict()
+    write_file(path, json_text(plain).encode())
     incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
-    return ReportPaths(html, path, tables, figures, incomplete)
+    return ReportPaths(html, path, tables, figures, incomplete, plain)
 
 
-def judge(run_dir: Path, *, seed: int | None = None, n_resamples: int = N_RESAMPLES) -> tuple[RunVerdict, Library]:
+def judge(
+    read: Read, *, seed: int | None = None, n_resamples: int = N_RESAMPLES, variants: str | None = None
+) -> tuple[RunVerdict, Library]:
     """The verdict of a run directory, as its manifest asks for it, and its library."""
-    manifest = Manifest.load(run_dir)
-    library = run_library(run_dir, manifest)
+    manifest = Manifest.load(read.run_dir)
+    asked = library = run_library(read.run_dir, manifest)
+    if variants is not None:
+        library = reviewed_since(asked, find_library(variants))
     analysis = manifest.analysis
     thresholds = PerturbThresholds.from_mapping(analysis["thresholds"])
     seed = int(analysis["seed"]) if seed is None else seed
-    seen = count_rows(run_dir, SCHEMA)
-    rows = cell_rows(run_dir, seen)
+    seen = read.outcomes.seen
+    rows = cell_rows(read.run_dir, seen)
     references = [Path(one) for one in analysis["references"]]
     for path in references:
-        check_reference(path, library.sha256, library.header.benchmark)
-    cells = load_perturb(run_dir, analysis["judged"], references, library.header)
-    results = analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=load_table())
+        check_reference(path, asked.sha256, asked.header.benchmark)
+    cells = perturb_cells(read, analysis["judged"], [read_run(path) for path in references], library.header)
+    results = analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=shipped_table(SHIPPED))
     verdict = RunVerdict(
         seed=seed,
         n_resamples=n_resamples,
@@ -76,6 +98,17 @@ def judge(run_dir: Path, *, seed: int | None = None, n_resamples: int = N_RESAMP
         results=results,
     )
     return verdict, library
+
+
+def reviewed_since(asked: Library, given: Library) -> Library:
+    """The given library where it holds the very variants that were asked and adds review findings alone."""
+    if given.asked_sha256 != asked.asked_sha256:
+        raise DataError(
+            f"Library {given.header.name} {given.sha256[:12]} differs from the one that the run asked, "
+            f"{asked.sha256[:12]}, in more than review findings. Expected that one, read by a person since: "
+            f"python -m audit.variants review {asked.sha256[:12]} --read FILE."
+        )
+    return given
 
 
 def run_library(run_dir: Path, manifest: Manifest) -> Library:

@@ -23,8 +23,8 @@ def request_seed(
 ) -> int:
     """A seed in 0..2**31-1: the first 31 bits of a sha256 over the key.
 
-    level: None for a call that several levels share. role: which call of a row this is (the answer, or a router's
-    message); index: which of several of that role, from 0. kind: of the design. Replicates differ in every arm. The
+    level: None for a call that several levels share. role: which call of a row this is (the answer, or one
+    before it); index: which of several of that role, from 0. kind: of the design. Replicates differ in every arm. The
     model's revision is not part of the key: the seed is known before a revision is resolved.
     """
     key = [run_seed, model, benchmark, question_id, str(arm), level, replicate, role, index, *([kind] if kind else [])]

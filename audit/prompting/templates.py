@@ -70,7 +70,7 @@ def check_reading(protocol: Protocol, reading: Reading) -> None:
 
 
 def shows_options(protocol: Protocol) -> bool:
-    """Whether routers and worker see the options; False for a cloze."""
+    """Whether the model sees the options; False for a cloze."""
     return "options" in _fields(protocol.templates["question"])
 
 

@@ -1,4 +1,4 @@
-"""Engines as Ray actors, pinned to their GPUs. Routers and workers call the same actors: one copy of the model."""
+"""Engines as Ray actors, pinned to their GPUs. All roles call the same actors: one copy of the model."""
 
 from __future__ import annotations
 

@@ -174,8 +174,8 @@ def _rate(state: _ModelState) -> str:
     rate = f"{state.tokens / elapsed:,.0f} tokens/s"
     if state.first is None or time.monotonic() - state.first[0] < _ETA_AFTER_S or state.stored == state.first[1]:
         return rate
-    # The first shards come late, as their answers queue behind the router calls of all chunks in flight: what counts is
-    # the pace since then.
+    # The first shards come late, as their answers queue behind the preparing calls of all chunks in flight: what counts
+    # is the pace since then.
     since, rows = time.monotonic() - state.first[0], state.stored - state.first[1]
     left = sum(a.total - a.done for a in state.arms.values())
     return f"{rate}  ETA {_clock(left * since / rows)}"

@@ -63,7 +63,7 @@ def current_attempt(run_dir: Path) -> str:
             f"attempt=run.attempt). On a cluster run_dir must be on a file system that every node shares."
         ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
-        text = f"{path} cannot be read ({error}). Type the sweep's command again: it writes a new one."
+        text = f"{path} cannot be read ({error}). Type the run's command again: it writes a new one."
         raise ShardError(text) from error
 
 
@@ -73,7 +73,7 @@ def check_attempt(run_dir: Path, attempt: str) -> None:
     if current != attempt:
         raise ShardError(
             f"This writer was superseded: it belongs to attempt {attempt[:8]} and {run_dir} now belongs to attempt "
-            f"{current[:8]}, a later start of the sweep. Nothing was written; the later driver does this work itself."
+            f"{current[:8]}, a later start of the run. Nothing was written; the later driver does this work itself."
         )
 
 
@@ -185,7 +185,7 @@ class RunLock:
 def _in_use(run_dir: Path, holder: dict[str, Any]) -> ShardError:
     who = f"process {holder.get('pid', '?')} on {holder.get('host', '?')} since {holder.get('since', '?')}"
     return ShardError(
-        f"{run_dir} is in use by another sweep ({who}). Two drivers would write the same rows twice. Wait for it or "
+        f"{run_dir} is in use by another run ({who}). Two drivers would write the same rows twice. Wait for it or "
         f"stop it, then type this command again (it goes on where that one stopped); or choose another directory, "
         f"such as run_dir={run_dir}_2"
     )

@@ -1,12 +1,12 @@
-"""Arrow batches -> CellOutcomes: what `statistics.paired.pair_outcomes` makes of lists, for runs of millions of rows.
+"""Arrow batches -> CellOutcomes: questions are paired across settings here and nowhere else.
 
 Strings become numbers as their batch arrives, so that a row is fifteen bytes, and questions are joined by these
-numbers. `pair_outcomes` says what is right; a test holds the two equal.
+numbers: runs have millions of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from audit.statistics.paired import CellOutcomes, State
 N_OPTIONS = "n_options"  # a column that readers may ask for: how many options the row's question has
 _SORT = ("model", "benchmark", "reading")  # what sort of row it is; few values together
 _DRAWS = "draws"  # of the sweep: it tells apart rows of one setting, so it belongs to the sort
+_ANSWERS = ("answer", "gold")
 _ROWS_AT_ONCE = 1 << 14  # rows turned into numbers together: the record batches of a shard are small
 
 Codes = NDArray[np.int32]
@@ -38,6 +39,8 @@ class _Rows:
     group: Codes
     n_options: NDArray[np.int16]
     state: NDArray[np.int8]
+    answer: NDArray[np.int16] | None
+    gold: NDArray[np.int16] | None
     sorts: list[tuple[str, ...]]
     settings: list[Setting]
     questions: list[str]
@@ -48,17 +51,28 @@ def _sort_columns(schema: RowSchema) -> tuple[str, ...]:
     return (*_SORT, _DRAWS) if _DRAWS in schema.columns.names else _SORT
 
 
-def cell_columns(schema: RowSchema) -> tuple[str, ...]:
-    """What pairing reads of the rows."""
+def cell_columns(schema: RowSchema, *, answers: bool = False) -> tuple[str, ...]:
+    """What pairing reads of the rows. answers: also which option was answered, where one key is right for all rows."""
     setting = schema.key[3:]
     return (
         *_sort_columns(schema), "question_id", "group", N_OPTIONS, *setting, "correct", "parsed",
-        "finish_reason", "error",
+        "finish_reason", "error", *(_ANSWERS if answers else ()),
     )  # fmt: skip
 
 
+def pick(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+    """These columns of a batch of the schema; N_OPTIONS is counted from the options."""
+    picked = [
+        pc.list_value_length(batch.column("options"))
+        if name == N_OPTIONS and N_OPTIONS not in batch.schema.names
+        else batch.column(name)
+        for name in columns
+    ]
+    return pa.RecordBatch.from_arrays(picked, names=list(columns))
+
+
 def pair_batches(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> list[CellOutcomes]:
-    """Record batches of `cell_columns` -> one CellOutcomes per (model, benchmark), sorted.
+    """Record batches with `cell_columns` -> one CellOutcomes per (model, benchmark), sorted.
 
     Raises DataError when a key occurs twice, or when one question has different groups or option counts.
     """
@@ -76,7 +90,7 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
     questions: dict[tuple[Any, ...], int] = {}
     groups: dict[tuple[Any, ...], int] = {}
     parts: dict[str, list[NDArray[Any]]] = {
-        name: [] for name in ("sort", "setting", "question", "group", "n_options", "state")
+        name: [] for name in ("sort", "setting", "question", "group", "n_options", "state", *_ANSWERS)
     }
     for batch in _together(batches):
         parts["sort"].append(_codes([batch.column(name) for name in sort_columns], sorts).astype(np.int16))
@@ -85,8 +99,11 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
         parts["group"].append(_codes([batch.column("group")], groups))
         parts["n_options"].append(_counts(batch.column(N_OPTIONS)))
         parts["state"].append(_states(batch))
+        for name in set(_ANSWERS) & set(batch.schema.names):
+            parts[name].append(np.asarray(pc.fill_null(batch.column(name), -1).cast(pa.int16())))
     if not parts["state"]:
         parts = {name: [np.zeros(0, dtype=np.int16)] for name in parts}
+    answer, gold = (np.concatenate(parts[name]) if parts[name] else None for name in _ANSWERS)
     return _Rows(
         sort=np.concatenate(parts.pop("sort")),
         setting=np.concatenate(parts.pop("setting")),
@@ -94,6 +111,8 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
         group=np.concatenate(parts.pop("group")),
         n_options=np.concatenate(parts.pop("n_options")),
         state=np.concatenate(parts.pop("state")),
+        answer=answer,
+        gold=gold,
         sorts=list(sorts),
         settings=[Setting(*setting) for setting in settings],
         questions=[question for (question,) in questions],
@@ -167,6 +186,12 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
     state[row_of[setting], column_of[question]] = rows.state[own]
     if np.count_nonzero(state != State.ABSENT) < own.size:
         raise DataError(_two_rows(rows, own, f"{model}, {benchmark}"))
+    answer = gold = None
+    if rows.answer is not None and rows.gold is not None:
+        answer = np.full(state.shape, -1, dtype=np.int16)
+        answer[row_of[setting], column_of[question]] = rows.answer[own]
+        gold = np.zeros(len(asked), dtype=np.int64)
+        gold[column_of[question]] = rows.gold[own]
     in_order = np.argsort(column_of[asked])
     clusters = np.flatnonzero(np.bincount(group))
     return CellOutcomes(
@@ -179,6 +204,8 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
         n_options=n_options[in_order],
         settings=tuple(sorted(settings)),
         state=state,
+        answer=answer,
+        gold=gold,
     )
 
 

@@ -20,16 +20,22 @@ from audit.shards.read import iter_columns
 from audit.shards.schema import RowSchema
 
 Revised = tuple[str, str, str]  # model, benchmark, model revision
+REVISED = ("model", "benchmark", "model_revision")
 
 
 def count_rows(run_dir: Path, schema: RowSchema) -> Counter[Revised]:
     """Rows of the shards by model, benchmark and revision. ShardError where there are no shards."""
     seen: Counter[Revised] = Counter()
-    for batch in iter_columns(run_dir, schema, ("model", "benchmark", "model_revision"), batch_size=1 << 16):
-        grouped = pa.Table.from_batches([batch]).group_by(batch.schema.names).aggregate([([], "count_all")])
-        for row in grouped.to_pylist():
-            seen[row["model"], row["benchmark"], row["model_revision"]] += row["count_all"]
+    for batch in iter_columns(run_dir, schema, REVISED, batch_size=1 << 16):
+        add_rows(seen, batch)
     return seen
+
+
+def add_rows(seen: Counter[Revised], batch: pa.RecordBatch) -> None:
+    """Count the rows of a batch in."""
+    grouped = pa.Table.from_batches([batch]).group_by(REVISED).aggregate([([], "count_all")])
+    for row in grouped.to_pylist():
+        seen[row["model"], row["benchmark"], row["model_revision"]] += row["count_all"]
 
 
 def contents(seen: Mapping[Revised, int]) -> list[dict[str, Any]]:

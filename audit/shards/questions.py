@@ -88,7 +88,7 @@ class QuestionFile:
             last = self._reader.get_batch(batches - 1).num_rows if batches else 0
         except (pa.ArrowException, OSError) as error:
             raise ShardError(
-                f"{self.path} cannot be read as a file of questions ({error}). Type the sweep's command again: it "
+                f"{self.path} cannot be read as a file of questions ({error}). Type the run's command again: it "
                 f"writes the file anew. On a cluster, run_dir must be on a file system that every node shares."
             ) from error
         if not self._reader.schema.equals(QUESTION_SCHEMA, check_metadata=False):

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from audit.errors import ConfigError, ShardError
 from audit.records import Design, Setting
-from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches
+from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches, pick
 from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error
 from audit.shards.keys import Digests, KeySet, digests_of_table
 from audit.shards.schema import RowSchema
@@ -155,7 +154,7 @@ def _quarantine(run_dir: Path, path: Path) -> Path:
 def drop_rows(run_dir: Path | str, schema: RowSchema, which: KeySet, design: Design, *, attempt: str) -> int:
     """Rewrite shards without the rows whose keys are in `which`, so that they are run again; how many were dropped.
 
-    A part of the design goes as a whole (in the sweep with nested draws, every r of the question, arm and replicate):
+    A part of the design goes as a whole (with nested draws, every level of the question, arm and replicate):
     its rows are run together. A shard with no row left is removed. A damaged shard is left to `scan_run`.
     """
     run_dir = Path(run_dir)
@@ -203,8 +202,8 @@ def _files(run_dirs: RunDirs) -> list[Path]:
         found = shard_paths(run_dir / SHARDS)
         if not found:
             raise ShardError(
-                f"No shards in {run_dir / SHARDS}. Expected the directory of a run, such as the one that "
-                f"`python -m audit.sweep run_dir=outputs/my_run` fills."
+                f"No shards in {run_dir / SHARDS}. Expected the directory of a run, such as outputs/my_run "
+                "after run_dir=outputs/my_run."
             )
         files += found
     return files
@@ -225,11 +224,7 @@ def iter_columns(
     stored = list(dict.fromkeys("options" if name == N_OPTIONS else name for name in columns))
     for path in _files(run_dirs):
         for batch in iter_batches(path, schema, stored):
-            picked = [
-                pc.list_value_length(batch.column("options")) if name == N_OPTIONS else batch.column(name)
-                for name in columns
-            ]
-            whole = pa.RecordBatch.from_arrays(picked, names=list(columns))
+            whole = pick(batch, columns)
             for start in range(0, whole.num_rows, batch_size):
                 yield whole.slice(start, batch_size)
 

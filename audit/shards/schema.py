@@ -77,7 +77,7 @@ class RowSchema:
 
     @property
     def level(self) -> str:
-        """The level's column: `routers` in the sweep."""
+        """The level's column, by the audit's own name for it."""
         return self.key[4]
 
     @property

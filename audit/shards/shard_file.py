@@ -50,7 +50,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _corrupt(path: Path, why: str) -> str:
-    todo = "Type the sweep's command again: it moves the file aside and redoes its rows."
+    todo = "Type the run's command again: it moves the file aside and redoes its rows."
     return f"{path} is not a valid shard: {why}. {todo}"
 
 

@@ -52,7 +52,7 @@ def shift(theta: FloatArray, gain: float, accuracy: float) -> FloatArray:
 def draw_latent(shape: tuple[int, ...], correlation: float, rng: np.random.Generator) -> FloatArray:
     """Uniforms of `shape` whose first axis (the settings of one item) is correlated; right means latent < chance.
 
-    correlation (0-1): of the latent normals; nested draws share router messages. 0 makes the settings independent.
+    correlation (0-1): of the latent normals, where settings share what was sent. 0 makes the settings independent.
     """
     if correlation <= 0:
         return rng.random(shape)

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.statistics.contrasts import paired_test
-from audit.statistics.paired import CellOutcomes, FloatArray
+from audit.statistics.paired import FloatArray
 from audit.statistics.permutation import max_statistic_permutation
 from audit.statistics.resampling import N_RESAMPLES
-from audit.statistics.values import replicates_of, to_values
-from audit.sweep.design import Arm
 
 ALPHA = 0.05
 
@@ -45,15 +43,6 @@ class NoiseFloor:
     mean_absolute_gain: float = float("nan")
 
 
-def noise_floor(
-    cell: CellOutcomes, *, rng: np.random.Generator, alpha: float = ALPHA, n_permutations: int = N_RESAMPLES
-) -> NoiseFloor:
-    """Run the tests of this cell between the replicates of its clean arm (`forward_full`, r=1)."""
-    settings = replicates_of(cell, Arm.FORWARD_FULL, 1)
-    clean = to_values(np.stack([cell.row(s) for s in settings])) if settings else np.zeros((0, cell.n))
-    return noise_floor_values(clean, cell.cluster, rng=rng, alpha=alpha, n_permutations=n_permutations)
-
-
 def noise_floor_values(
     clean: FloatArray,
     cluster: np.ndarray | None = None,
@@ -62,7 +51,7 @@ def noise_floor_values(
     alpha: float = ALPHA,
     n_permutations: int = N_RESAMPLES,
 ) -> NoiseFloor:
-    """`noise_floor` for clean replicates given as values (C, n)."""
+    """Run the tests of noisy against clean between clean replicates (C, n), each of 0, 1 or NaN."""
     c = clean.shape[0]
     if c < 2:
         nan = float("nan")

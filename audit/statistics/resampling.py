@@ -99,30 +99,15 @@ def expansion(confidence: float, units: int | None) -> float:
 
 @dataclass(frozen=True)
 class SweepResamples:
-    """The bootstrap of a sweep: each statistic over the same resamples, so that any function of them can be formed.
+    """R conditions against a baseline: all statistics over the same resamples, for any function of them.
 
     clean: K=1. noisy, gain: K=R. mean_gain: K=1.
     """
 
-    routers: tuple[int, ...]
     clean: Resamples
     noisy: Resamples
     gain: Resamples
     mean_gain: Resamples
-
-
-@dataclass(frozen=True)
-class BootstrapResult:
-    """Intervals of a sweep. noisy_accuracy, gain and positive_excess hold one interval per router count."""
-
-    routers: tuple[int, ...]
-    clean_accuracy: Interval
-    noisy_accuracy: tuple[Interval, ...]
-    gain: tuple[Interval, ...]
-    positive_excess: tuple[Interval, ...]
-    mean_gain: Interval
-    n_resamples: int
-    n_clusters: int
 
 
 def bootstrap_sweep(
@@ -130,7 +115,6 @@ def bootstrap_sweep(
     noisy: FloatArray,
     cluster: IntArray | None = None,
     *,
-    routers: tuple[int, ...] | None = None,
     n_resamples: int = N_RESAMPLES,
     rng: np.random.Generator,
 ) -> SweepResamples:
@@ -141,7 +125,6 @@ def bootstrap_sweep(
     clean : (n,) values in [0, 1], NaN where there is no answer
     noisy : (R, n) values of the same items
     cluster : (n,) cluster of each item, or None
-    routers : router count of each noisy row; 1..R where None
     n_resamples : B
 
     Notes
@@ -184,55 +167,10 @@ def bootstrap_sweep(
 
     end = 1 + 2 * r
     return SweepResamples(
-        routers=routers or tuple(range(1, r + 1)),
         clean=part(slice(0, 1)),
         noisy=part(slice(1, 1 + r)),
         gain=part(slice(1 + r, end)),
         mean_gain=part(slice(end, end + 1)),
-    )
-
-
-def paired_bootstrap(
-    clean: FloatArray,
-    noisy: FloatArray,
-    cluster: IntArray | None = None,
-    *,
-    routers: tuple[int, ...] | None = None,
-    n_resamples: int = N_RESAMPLES,
-    confidence: float = 0.95,
-    method: Method = "bca",
-    rng: np.random.Generator,
-) -> BootstrapResult:
-    """Item-paired bootstrap intervals of a sweep (see `bootstrap_sweep` for the arguments).
-
-    The interval of a positive excess max(gain, 0) is the gain's interval cut at 0: both methods respect monotone
-    transformations, and a resample's excess is the cut of its gain.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> clean = np.repeat([1.0, 0.0], 50)
-    >>> noisy = np.roll(clean, 5)[None]  # 5 improve, 5 degrade
-    >>> gain = paired_bootstrap(clean, noisy, rng=rng).gain[0]
-    >>> gain.estimate, gain.low < 0 < gain.high
-    (0.0, True)
-    """
-    resamples = bootstrap_sweep(clean, noisy, cluster, routers=routers, n_resamples=n_resamples, rng=rng)
-    return sweep_intervals(resamples, confidence, method)
-
-
-def sweep_intervals(resamples: SweepResamples, confidence: float = 0.95, method: Method = "bca") -> BootstrapResult:
-    """The intervals of resamples that are already drawn (so that a slope can use the same ones)."""
-    gain = resamples.gain.intervals(confidence, method)
-    return BootstrapResult(
-        routers=resamples.routers,
-        clean_accuracy=resamples.clean.intervals(confidence, method)[0],
-        noisy_accuracy=resamples.noisy.intervals(confidence, method),
-        gain=gain,
-        positive_excess=_cut(gain, resamples.gain.draws),
-        mean_gain=resamples.mean_gain.intervals(confidence, method)[0],
-        n_resamples=len(resamples.gain.draws),
-        n_clusters=int(resamples.gain.jackknife_weight.sum()),
     )
 
 
@@ -279,18 +217,3 @@ def signed(statistic: FloatArray, alternative: Alternative) -> FloatArray:
     if alternative == "two-sided":
         return np.abs(statistic)
     return -statistic if alternative == "less" else statistic
-
-
-def _cut(gain: tuple[Interval, ...], draws: FloatArray) -> tuple[Interval, ...]:
-    excess = np.maximum(draws, 0)
-    return tuple(
-        Interval(
-            max(i.estimate, 0.0),
-            max(i.low, 0.0),
-            max(i.high, 0.0),
-            i.confidence,
-            i.method,
-            float(np.nanstd(excess[:, k], ddof=1)) if np.isfinite(i.se) else np.nan,
-        )
-        for k, i in enumerate(gain)
-    )

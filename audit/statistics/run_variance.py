@@ -14,12 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, stats
 
-from audit.records import Setting
-from audit.statistics.paired import CellOutcomes, FloatArray
-from audit.statistics.values import to_values
-from audit.sweep.design import Arm
-
-TREND_MIN = 4  # router counts of the ensemble control from which a straight line over r is taken out, not only the mean
+from audit.statistics.paired import FloatArray
 
 EVIDENCE = 0.05  # level at which runs are said to differ by more than their items explain
 
@@ -57,34 +52,19 @@ class RunVariance:
 ASSUMED_ZERO = RunVariance()
 
 
-def run_contrasts(cell: CellOutcomes) -> RunContrasts:
-    """The contrasts of one cell: runs of one setting against each other, and the ensemble control around its trend.
+def contrasts_of(values: FloatArray, trend: FloatArray, cluster: np.ndarray) -> RunContrasts:
+    """The contrasts of runs (K, n) that should be equal but for their trend (K, P), a column of ones at the least.
 
-    Replicates of a setting should be equally accurate. The ensemble control at r=2, 3, ... changes with r smoothly if
-    at all, so what is left of a straight line over r (of the mean, below TREND_MIN router counts) is run variance too;
-    a bent trend makes the estimate larger, never smaller. The noisy arm's r are not used: there an effect is what the
-    audit looks for. Runs that repeat another answer for answer tell nothing and are counted once.
+    Runs that repeat another answer for answer tell nothing and are counted once.
     """
-    groups: list[tuple[list[Setting], FloatArray]] = []
-    by_setting: dict[tuple[str, int], list[Setting]] = {}
-    for s in cell.settings:
-        by_setting.setdefault((s.arm, s.level), []).append(s)
-    ensemble = [s for s in cell.settings if s.arm == Arm.FORWARD_FULL and s.level > 1]
-    for (arm, routers), settings in by_setting.items():
-        if not (arm == Arm.FORWARD_FULL and routers > 1):
-            groups.append((settings, np.ones((len(settings), 1))))
-    if ensemble:
-        r = np.array([s.level for s in ensemble], dtype=float)
-        line = [np.ones_like(r), r] if np.unique(r).size >= TREND_MIN else [np.ones_like(r)]
-        groups.append((ensemble, np.stack(line, axis=1)))
-    squares, sampling = [np.zeros(0)], [np.zeros(0)]
-    for settings, trend in groups:
-        values = to_values(np.stack([cell.row(s) for s in settings]))
-        kept = _distinct_runs(values)
-        found = _contrasts(values[kept], trend[kept], cell.cluster)
-        squares.append(found[0])
-        sampling.append(found[1])
-    return RunContrasts(np.concatenate(squares), np.concatenate(sampling))
+    kept = _distinct_runs(values)
+    return RunContrasts(*_contrasts(values[kept], trend[kept], cluster))
+
+
+def together(contrasts: Iterable[RunContrasts]) -> RunContrasts:
+    """Those of several settings or cells as one."""
+    found = [RunContrasts(np.zeros(0), np.zeros(0)), *contrasts]
+    return RunContrasts(np.concatenate([c.squares for c in found]), np.concatenate([c.sampling for c in found]))
 
 
 def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) -> RunVariance:
@@ -95,9 +75,8 @@ def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) 
     runs differ by more than their items explain (chi-squared, level EVIDENCE), the sum is at most plausible_sd^2
     (accuracy 0-1): few repeats cannot exclude absurd shifts, and are no reason to reckon with them.
     """
-    found = list(contrasts)
-    squares = np.concatenate([c.squares for c in found]) if found else np.zeros(0)
-    sampling = np.concatenate([c.sampling for c in found]) if found else np.zeros(0)
+    found = together(contrasts)
+    squares, sampling = found.squares, found.sampling
     df = squares.size
     if df == 0:
         return ASSUMED_ZERO

@@ -10,53 +10,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from audit.errors import DataError
 from audit.records import Setting
-from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
-from audit.sweep.design import Arm
+from audit.statistics.paired import CellOutcomes, FloatArray, State
 
 Unparsed = Literal["left_out", "wrong", "right"]
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """The clean baseline and the noisy settings of one cell, item by item.
-
-    routers: R router counts, rising. clean: (n,) values. noisy: (R, n) values. cluster: (n,) index of the cluster that
-    resampling keeps whole. n_options: (n,) options per item.
-    """
-
-    model: str
-    benchmark: str
-    routers: tuple[int, ...]
-    question_ids: tuple[str, ...]
-    clean: FloatArray
-    noisy: FloatArray
-    cluster: IntArray
-    n_options: IntArray
-
-    @property
-    def n(self) -> int:
-        return len(self.question_ids)
-
-    def items(self, keep: BoolArray) -> Sweep:
-        """The same sweep over the items where `keep` (n,) is true, such as those without an answer leak."""
-        keep = np.asarray(keep, dtype=bool)
-        if keep.shape != (self.n,):
-            raise DataError(f"A mask of items has shape {keep.shape}; expected ({self.n},), one flag an item.")
-        return replace(
-            self,
-            question_ids=tuple(q for q, k in zip(self.question_ids, keep, strict=True) if k),
-            clean=self.clean[keep],
-            noisy=self.noisy[:, keep],
-            cluster=self.cluster[keep],
-            n_options=self.n_options[keep],
-        )
 
 
 def to_values(state: np.ndarray, unparsed: Unparsed = "left_out") -> FloatArray:
@@ -78,20 +40,20 @@ def average(values: FloatArray) -> FloatArray:
 
 
 def settings_values(cell: CellOutcomes, settings: Sequence[Setting], unparsed: Unparsed = "left_out") -> FloatArray:
-    """Values (n,) averaged over `settings`, which are usually the replicates of one arm and router count."""
+    """Values (n,) averaged over `settings`, which are usually the replicates of one arm and level."""
     if not settings:
         raise DataError(f"{cell.model} on {cell.benchmark}: no setting to read. It was run under {cell.settings}.")
     return average(to_values(np.stack([cell.row(s) for s in settings]), unparsed))
 
 
-def runs_of(cell: CellOutcomes, arm: Arm, routers: Sequence[int], unparsed: Unparsed = "left_out") -> FloatArray:
-    """Values (L, R, n) in {0, 1, NaN}: every replicate of `arm` at each of R router counts.
+def runs_of(cell: CellOutcomes, arm: str, levels: Sequence[int], unparsed: Unparsed = "left_out") -> FloatArray:
+    """Values (L, R, n) in {0, 1, NaN}: every replicate of `arm` at each of R levels.
 
-    A replicate that was not run at one of them is NaN there. Raises DataError when a router count was not run at all.
+    A replicate that was not run at one of them is NaN there. Raises DataError when a level was not run at all.
     """
-    runs = [replicates_of(cell, arm, r) for r in routers]
+    runs = [replicates_of(cell, arm, level) for level in levels]
     if not runs or not all(runs):
-        raise DataError(f"{cell.model} on {cell.benchmark}: {arm} was not run at every r of {list(routers)}.")
+        raise DataError(f"{cell.model} on {cell.benchmark}: {arm} was not run at every level of {list(levels)}.")
     numbers = sorted({s.replicate for settings in runs for s in settings})
     values = np.full((len(numbers), len(runs), cell.n), np.nan)
     for k, settings in enumerate(runs):
@@ -100,48 +62,14 @@ def runs_of(cell: CellOutcomes, arm: Arm, routers: Sequence[int], unparsed: Unpa
     return values
 
 
-def replicates_of(cell: CellOutcomes, arm: Arm, routers: int) -> tuple[Setting, ...]:
-    """The settings that repeat one arm and router count, by replicate; empty when it was not run."""
-    return tuple(s for s in cell.settings if s.arm == arm and s.level == routers)
+def replicates_of(cell: CellOutcomes, arm: str, level: int) -> tuple[Setting, ...]:
+    """The settings that repeat one arm and level, by replicate; empty when it was not run."""
+    return tuple(s for s in cell.settings if s.arm == arm and s.level == level)
 
 
-def router_counts(cell: CellOutcomes, arm: Arm) -> tuple[int, ...]:
-    """The router counts that an arm was run with, rising."""
+def levels_of(cell: CellOutcomes, arm: str) -> tuple[int, ...]:
+    """The levels that an arm was run at, rising."""
     return tuple(sorted({s.level for s in cell.settings_of(arm)}))
-
-
-def sweep_of(
-    cell: CellOutcomes,
-    *,
-    baseline: Arm = Arm.FORWARD_FULL,
-    arm: Arm = Arm.NOISY_REWRITE,
-    unparsed: Unparsed = "left_out",
-    first_only: bool = False,
-) -> Sweep:
-    """The paper's sweep: `noisy_rewrite` at every r against `forward_full` at r=1 (song2026, section 4.2).
-
-    `baseline=Arm.DIRECT` compares with the original question instead; `arm=Arm.FORWARD_FULL` reads the ensemble control
-    (its r > 1). `first_only` reads the first replicate of each, as the paper has one run; otherwise replicates
-    are averaged. Raises DataError when the baseline or the arm was not run.
-    """
-    last = 1 if first_only else None
-    base = replicates_of(cell, baseline, 0 if baseline is Arm.DIRECT else 1)[:last]
-    counts = tuple(r for r in router_counts(cell, arm) if not (arm is Arm.FORWARD_FULL and r == 1))
-    if not base or not counts:
-        raise DataError(
-            f"{cell.model} on {cell.benchmark} cannot be compared: needs {baseline} and {arm}, "
-            f"was run under {sorted({(s.arm, s.level) for s in cell.settings})}."
-        )
-    return Sweep(
-        model=cell.model,
-        benchmark=cell.benchmark,
-        routers=counts,
-        question_ids=cell.question_ids,
-        clean=settings_values(cell, base, unparsed),
-        noisy=np.stack([settings_values(cell, replicates_of(cell, arm, r)[:last], unparsed) for r in counts]),
-        cluster=cell.cluster,
-        n_options=cell.n_options,
-    )
 
 
 def is_binary(*values: FloatArray) -> bool:

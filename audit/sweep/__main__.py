@@ -15,10 +15,12 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from audit.command_line import check_composed, start
-from audit.config import CONF_DIR
+from audit.config import CONF_DIR, protocol_of
 from audit.errors import AuditError
 from audit.sweep.config import SweepConfig, from_hydra, register
 from audit.sweep.design import missing_controls
+
+_SHOWN_QUESTIONS = 50  # of which a plan takes the lengths
 
 register()
 
@@ -41,7 +43,8 @@ def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int
     """
     try:
         check()
-        return sweep(from_hydra(cfg))
+        config = from_hydra(cfg)
+        return print_plan(config) if config.plan else sweep(config)
     except (AuditError, OmegaConfBaseException) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return 1
@@ -52,9 +55,9 @@ def sweep(config: SweepConfig) -> int:
     from audit.resolve import resolve_run
     from audit.runtime.progress import Display
     from audit.sweep.audit import SWEEP
-    from audit.verdict.thresholds import Thresholds
+    from audit.sweep.thresholds import SweepThresholds
 
-    thresholds = Thresholds.from_mapping(config.verdict)
+    thresholds = SweepThresholds.from_mapping(config.verdict)
     analysis = {
         "seed": config.seed,
         "thresholds": thresholds.to_dict(),
@@ -67,11 +70,11 @@ def sweep(config: SweepConfig) -> int:
             print(f"note: {text}", file=sys.stderr, flush=True)
         from audit.runtime.early import EarlyStop
         from audit.runtime.run import run_audit
-        from audit.summary import print_summary
+        from audit.summary import print_cells
 
         early = None
         if config.stop == "early":
-            from audit.verdict.early import settled
+            from audit.sweep.early import settled
 
             panel = len(config.model) * len(resolved.samples)
             early = EarlyStop(config.stop_batch, partial(settled, thresholds=thresholds, panel=panel))
@@ -80,11 +83,14 @@ def sweep(config: SweepConfig) -> int:
         print("error: nothing was measured: every model failed", file=sys.stderr)
         _print_failed(result.failed)
         return 1
-    print_summary(result.run_dir, SWEEP)
+    from audit.sweep.rows import read_run
+
+    read = read_run(result.run_dir)
+    print_cells(read.outcomes.cells, SWEEP)
     code = 0
     if config.report:
-        from audit.gate import print_verdict
-        from audit.report.build import build_report
+        from audit.gate import print_content
+        from audit.sweep.report import build_report
 
         paths = build_report(
             [result.run_dir],
@@ -92,14 +98,45 @@ def sweep(config: SweepConfig) -> int:
             seed=config.seed,
             thresholds=thresholds,
             control_benchmark=config.control_benchmark,
+            reads=[read],
         )
-        code = print_verdict(result.run_dir)
+        code = print_content(paths.content)
         print(f"report   {paths.html}")
     print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
     if result.failed:
         _print_failed(result.failed)
         return 1
     return code if config.gate else 0
+
+
+def print_plan(config: SweepConfig) -> int:
+    """What the run would do; the exit code: 1 where a model cannot run."""
+    from audit.resolve import resolve_run
+    from audit.sweep.audit import SWEEP
+    from audit.sweep.calibrate_early import expected, load_table
+    from audit.sweep.plan import describe, early_lines, make_plan
+    from audit.sweep.thresholds import SweepThresholds
+
+    resolved = resolve_run(SWEEP, config)
+    design = resolved.design
+    thresholds = SweepThresholds.from_mapping(config.verdict)
+    panel = len(config.model) * len(resolved.samples)
+    groups = {one.benchmark.name: len({q.group for q in one.questions()}) for one in resolved.samples}
+    print(f"run directory  {resolved.path}{'  (exists: it would be resumed)' if resolved.path.exists() else ''}")
+    for name, why in resolved.failed.items():
+        print(f"{name}: cannot run: {why}")
+    for name in config.model:
+        for one in resolved.samples:
+            some = [q for q, _ in zip(one.questions(), range(_SHOWN_QUESTIONS), strict=False)]
+            print(f"{name} on {one.benchmark.name}, prompts {protocol_of(config, config.model[name])['name']}")
+            plan = make_plan(
+                config, name, design, some, one.sample.n,
+                thresholds=thresholds, groups=groups[one.benchmark.name], panel=panel,
+            )  # fmt: skip
+            print("\n".join(describe(plan, design, thresholds)))
+            if table := load_table():
+                print("\n".join(early_lines(expected(one.sample.n, plan.router_counts, table))))
+    return 1 if resolved.failed else 0
 
 
 def _print_failed(failed: dict[str, str]) -> None:

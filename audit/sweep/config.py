@@ -15,7 +15,7 @@ from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
 from audit.records import Design
 from audit.sweep.design import Arm, Draws, make_design, parse_routers
-from audit.verdict.thresholds import Thresholds
+from audit.sweep.thresholds import SweepThresholds
 
 TEMPLATES: dict[str, tuple[str, ...]] = {
     "router_forward_full": ("question",),
@@ -38,6 +38,7 @@ class SweepConfig(RunConfig):
     replicates: int = 1
     clean_replicates: int = 1
     ensemble_control: bool = False
+    plan: bool = False
     stop: str = "never"
     stop_batch: int = 100
 
@@ -70,7 +71,7 @@ def validate(config: SweepConfig) -> None:
         for arm in model.scripted.accuracy:
             if arm not in known:
                 raise unknown_name(f"arm in scripted.accuracy of model {name}", arm, sorted(known))
-    Thresholds.from_mapping(config.verdict)
+    SweepThresholds.from_mapping(config.verdict)
     if format_of(config.benchmark.format).numeric:
         raise ConfigError(
             f"benchmark={config.benchmark.name}: its answers are numbers, and the sweep's routers pass on a question "

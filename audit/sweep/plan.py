@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.config import protocol_of, reading_of
+from audit.engines.config import price_lines
 from audit.prompting.prompts import direct_prompt
 from audit.prompting.templates import load_protocol
 from audit.records import Design, Question, Reading
@@ -13,7 +14,7 @@ from audit.statistics.power import minimum_detectable_gain
 from audit.sweep.config import TEMPLATES, SweepConfig, worker_of
 from audit.sweep.design import Arm, Draws, missing_controls, n_messages
 from audit.sweep.present import router_prompt, worker_prompt
-from audit.verdict.thresholds import Thresholds
+from audit.sweep.thresholds import SweepThresholds
 
 CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
@@ -34,10 +35,11 @@ class Plan:
     rows: int
     router_calls: int
     worker_calls: int
-    prompt_tokens: int
-    generated_tokens_at_most: int
+    router_tokens: tuple[int, int]  # prompt, and generated at most
+    worker_tokens: tuple[int, int]
     router_counts: int
     panel: int
+    cost: tuple[str, ...]  # what it says of money; empty where prices are not configured
     minimum_detectable_gain: float  # accuracy, 0-1; NaN where no gain reaches the power
 
 
@@ -48,7 +50,7 @@ def make_plan(
     questions: list[Question],
     n: int,
     *,
-    thresholds: Thresholds,
+    thresholds: SweepThresholds,
     groups: int | None = None,
     panel: int = 1,
 ) -> Plan:
@@ -60,22 +62,23 @@ def make_plan(
     answering = worker_of(config, model)
     protocol = load_protocol(protocol_of(config, model), TEMPLATES)
     reading = reading_of(config, answering)
-    prompt_chars = generated = 0.0
+    chars = {"router": 0.0, "worker": 0.0}
+    generated = {"router": 0, "worker": 0}
     for part in design.parts:
         # A message is taken to be as long as the question, or as the limit where that is shorter.
         for question in questions:
             limit = model.router.max_tokens * CHARS_PER_TOKEN
             if part.arm == Arm.DIRECT:
-                prompt_chars += len(direct_prompt(protocol, question, reading))
+                chars["worker"] += len(direct_prompt(protocol, question, reading))
                 continue
             routed = router_prompt(protocol, question, part.arm)
             text = question.text + " ".join(question.options)
             message = text[: int(limit)]
-            prompt_chars += n_messages(part) * len(routed)
+            chars["router"] += n_messages(part) * len(routed)
             for r in part.levels:
-                prompt_chars += len(worker_prompt(protocol, [message] * r, len(question.options), reading))
-        generated += n_messages(part) * (part.arm != Arm.DIRECT) * model.router.max_tokens
-        generated += len(part.levels) * (answering.worker.max_tokens if reading == Reading.LETTER else 0)
+                chars["worker"] += len(worker_prompt(protocol, [message] * r, len(question.options), reading))
+        generated["router"] += n_messages(part) * (part.arm != Arm.DIRECT) * model.router.max_tokens
+        generated["worker"] += len(part.levels) * (answering.worker.max_tokens if reading == Reading.LETTER else 0)
     counts = max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
     groups = n if groups is None else groups
     level = thresholds.alpha / SIDES
@@ -85,6 +88,8 @@ def make_plan(
             n, PLANNED_DISCORDANCE, alpha=level, n_tests=counts * panel, power=thresholds.power
         )
     calls = sum(n_messages(part) for part in design.parts if part.arm != Arm.DIRECT)
+    scale = n / max(1, len(questions)) / CHARS_PER_TOKEN
+    tokens = {role: (int(chars[role] * scale), generated[role] * n) for role in chars}
     return Plan(
         questions=n,
         groups=groups,
@@ -92,10 +97,11 @@ def make_plan(
         rows=n * len(design.settings),
         router_calls=n * calls,
         worker_calls=n * len(design.settings),
-        prompt_tokens=int(prompt_chars / max(1, len(questions)) * n / CHARS_PER_TOKEN),
-        generated_tokens_at_most=int(generated * n),
+        router_tokens=tokens["router"],
+        worker_tokens=tokens["worker"],
         router_counts=counts,
         panel=panel,
+        cost=tuple(price_lines([(model, *tokens["router"]), (answering, *tokens["worker"])])),
         minimum_detectable_gain=detectable,
     )
 
@@ -106,7 +112,7 @@ def early_lines(saving: list[str]) -> list[str]:
     return [head, *(f"    {line}" for line in saving)]
 
 
-def describe(plan: Plan, design: Design, thresholds: Thresholds) -> list[str]:
+def describe(plan: Plan, design: Design, thresholds: SweepThresholds) -> list[str]:
     """The plan in lines a person reads, the warning last."""
     saved = ""
     if design.kind == Draws.INDEPENDENT:
@@ -117,14 +123,15 @@ def describe(plan: Plan, design: Design, thresholds: Thresholds) -> list[str]:
         f"  rows               {plan.rows:>12,}",
         f"  router calls       {plan.router_calls:>12,}{saved}",
         f"  worker calls       {plan.worker_calls:>12,}",
-        f"  prompt tokens      {plan.prompt_tokens:>12,}  estimated, before prefix caching",
-        f"  generated tokens   {plan.generated_tokens_at_most:>12,}  at most",
+        f"  prompt tokens      {plan.router_tokens[0] + plan.worker_tokens[0]:>12,}  estimated, before prefix caching",
+        f"  generated tokens   {plan.router_tokens[1] + plan.worker_tokens[1]:>12,}  at most",
+        *plan.cost,
         *(f"  NOTE: {text}" for text in missing_controls(design)),
         *_detectable(plan, thresholds),
     ]
 
 
-def _detectable(plan: Plan, thresholds: Thresholds) -> list[str]:
+def _detectable(plan: Plan, thresholds: SweepThresholds) -> list[str]:
     mde = plan.minimum_detectable_gain
     few = f"{plan.groups:,} groups" if plan.groups < plan.questions else f"n={plan.questions}"
     tests = _count(plan.router_counts, "router count") + (f" x {_count(plan.panel, 'cell')}" if plan.panel > 1 else "")

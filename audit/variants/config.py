@@ -19,6 +19,7 @@ from audit.engines.embedder import DEFAULT_EMBEDDER
 from audit.errors import ConfigError, unknown_name
 from audit.variants.policy import Policy, policy_for
 
+NO_JUDGE = "none"
 STRATEGIES = ("template", "file", "paraphrase_llm")
 
 
@@ -89,6 +90,7 @@ def compose_config(overrides: Sequence[str]) -> VariantsConfig:
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(str(error)) from error
     validate(config)
+    config.judge = None if config.judge == NO_JUDGE else config.judge
     return config  # narrowed by to_object
 
 
@@ -105,7 +107,12 @@ def validate(config: VariantsConfig) -> None:
         raise ConfigError(f"seed={config.seed}; expected 0 or more, such as seed=42.")
     if config.model and config.strategy != "paraphrase_llm" and list(config.model) != [config.judge]:
         raise ConfigError(f"strategy={config.strategy} asks no model to reword. Leave model out, or name it as judge=.")
-    if config.judge is not None and config.judge not in {*config.model, *known_models()}:
+    if config.strategy == "paraphrase_llm" and config.judge is None:
+        raise ConfigError(
+            "strategy=paraphrase_llm needs a judge: the distance window and the rules alone accept rewordings that no "
+            f"longer ask the same (docs/variants.md). Name a model, such as judge=qwen3_8b, or say judge={NO_JUDGE}."
+        )
+    if config.judge not in {None, NO_JUDGE} and config.judge not in {*config.model, *known_models()}:
         raise unknown_name("judge model", config.judge, known_models())
     policy_of(config)
 

@@ -196,6 +196,14 @@ class Library:
         """Candidates by state; states that no candidate has are left out."""
         return dict(sorted(Counter(v.state.value for v in self.variants).items()))
 
+    @property
+    def asked_sha256(self) -> str:
+        """The hash without what a person found: the same for a library and for its reviewed successor."""
+        header = replace(self.header, review=None, parents=())
+        reviewed = (State.REVIEWED_BROKEN, State.ACCEPTED)
+        plain = (replace(v, review="", state=State.ACCEPTED if v.state in reviewed else v.state) for v in self.variants)
+        return _library_sha256(header, plain)
+
     def by_question(self) -> dict[str, tuple[Variant, ...]]:
         """The accepted variants of each question, by number."""
         found: dict[str, list[Variant]] = {}

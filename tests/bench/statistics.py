@@ -23,15 +23,16 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):  # before NumPy starts
     os.environ.setdefault(_name, "2")
 
 import numpy as np  # noqa: E402
+from bootstrap_intervals import BootstrapResult, sweep_intervals  # noqa: E402
 from scipy import stats  # noqa: E402
 
-from audit.statistics.hypotheses import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope  # noqa: E402
 from audit.statistics.mcnemar import mcnemar_exact  # noqa: E402
 from audit.statistics.multiplicity import benjamini_hochberg, holm  # noqa: E402
-from audit.statistics.paper import model_summary, router_summary, setting_rows  # noqa: E402
 from audit.statistics.permutation import MaxStatResult, max_statistic_permutation  # noqa: E402
-from audit.statistics.resampling import BootstrapResult, bootstrap_sweep, sweep_intervals  # noqa: E402
-from audit.statistics.values import Sweep  # noqa: E402
+from audit.statistics.resampling import bootstrap_sweep  # noqa: E402
+from audit.sweep.hypotheses import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope  #  noqa: E402
+from audit.sweep.paper import model_summary, router_summary, setting_rows  #  noqa: E402
+from audit.sweep.record import Sweep  #  noqa: E402
 
 TARGET_S, TARGET_BYTES, TARGET_SPEEDUP = 60.0, 2_000_000_000, 20.0
 MONTE_CARLO_SDS = 5.0  # how many Monte-Carlo standard errors two estimates of one number may differ by
@@ -112,7 +113,7 @@ def measure(models: int, routers: int, items: int, resamples: int, scipy_cells: 
     compare = set(np.linspace(0, models - 1, min(scipy_cells, models)).round().astype(int).tolist())
     for k, s in enumerate(sweeps):
         with resampling:
-            drawn = bootstrap_sweep(s.clean, s.noisy, s.cluster, routers=s.routers, n_resamples=resamples, rng=rng)
+            drawn = bootstrap_sweep(s.clean, s.noisy, s.cluster, n_resamples=resamples, rng=rng)
             intervals = sweep_intervals(drawn)
             tests[s.model] = max_statistic_permutation(s.clean, s.noisy, s.cluster, n_permutations=resamples, rng=rng)
         with rest:

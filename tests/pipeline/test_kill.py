@@ -11,7 +11,7 @@ import pytest
 from pipeline_helpers import keys_of
 
 from audit.gate import main as gate
-from audit.report.build import build_report
+from audit.sweep.report import build_report
 
 SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "store.rows_per_shard=24",
          "cluster.chunks_in_flight=4", "model.scripted.scripted.latency_s=0.2")  # fmt: skip

@@ -18,7 +18,7 @@ from audit.scoring.number import read_number
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.statistics.paired import State
-from audit.summary import print_summary
+from audit.summary import print_cells
 
 GSM8K = Path(__file__).resolve().parents[3] / "shared" / "data" / "gsm8k" / "test.jsonl"
 
@@ -63,7 +63,7 @@ def test_a_number_is_not_guessed(finished: Path) -> None:
     assert set(cell.n_options) == {0} and cell.reading == "number"
     assert {State.CORRECT, State.WRONG, State.UNPARSED} == {State(s) for s in cell.state.flat}
     out = io.StringIO()
-    print_summary(finished, TOY, Console(file=out, width=120))
+    print_cells([cell], TOY, Console(file=out, width=120))
     assert "chance 0.000" in out.getvalue()
 
 

@@ -6,17 +6,13 @@ from pipeline_helpers import keys_of
 
 from audit.shards.complete import cell_rows, count_rows, largest_clusters
 from audit.shards.manifest import Manifest
-from audit.shards.read import read_columns
+from audit.shards.read import load_cells
+from audit.sweep.analyse import analyse
 from audit.sweep.columns import SCHEMA
-from audit.verdict.analysis import analyse
-from audit.verdict.result import Verdict
+from audit.sweep.result import Verdict
 
 ASKED = ("r=1", "n=150", "stop=early", "stop_batch=30")
 REMEMBERS = "model.scripted.scripted.accuracy={direct: 0.65, forward_full: 0.65, noisy_rewrite: 0.95}"
-COLUMNS = (
-    "model", "benchmark", "draws", "reading", "question_id", "group", "n_options", "arm", "routers", "replicate",
-    "correct", "parsed", "finish_reason", "error",
-)  # fmt: skip
 
 
 def test_a_run_stops_where_its_verdict_is_there_and_is_complete(sweep):
@@ -36,7 +32,7 @@ def test_a_run_stops_where_its_verdict_is_there_and_is_complete(sweep):
 
     early = largest_clusters([run.run_dir])
     assert early == {("scripted", "elementary"): 1}
-    verdict = analyse(read_columns([run.run_dir], SCHEMA, COLUMNS), n_resamples=99, early=early)
+    verdict = analyse(load_cells(run.run_dir, SCHEMA), n_resamples=99, early=early)
     (cell,) = verdict.cells
     assert cell.verdict == Verdict.EXCESS, cell.reasons
     assert cell.p_value is not None and cell.p_value <= 0.05

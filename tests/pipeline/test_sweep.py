@@ -10,11 +10,10 @@ from pipeline_helpers import keys_of, rows_of
 
 from audit.errors import ConfigError
 from audit.gate import main as gate
-from audit.report.__main__ import analysis_options
 from audit.report.__main__ import main as rebuild
-from audit.report.build import build_report
 from audit.shards.manifest import Manifest
 from audit.sweep.columns import SCHEMA
+from audit.sweep.report import analysis_options, build_report
 
 
 def test_a_sweep_writes_every_key_once_and_documents_itself(nested_run):

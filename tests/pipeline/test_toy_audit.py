@@ -16,7 +16,7 @@ from audit.errors import ConfigError
 from audit.shards.cost import run_cost
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
-from audit.summary import print_summary, summarise
+from audit.summary import print_cells, summarise
 
 KEY = ("question_id", "arm", "variant", "replicate")
 
@@ -76,7 +76,7 @@ def test_the_summary_compares_with_the_audits_baseline(finished):
     original, *variants = summarise(cell, TOY.roles)
     assert original.gain is None and all(row.gain is not None for row in variants)
     out = io.StringIO()
-    print_summary(finished, TOY, Console(file=out, width=120))
+    print_cells([cell], TOY, Console(file=out, width=120))
     assert "n=25" in out.getvalue() and out.getvalue().count("variant") == 2
 
 

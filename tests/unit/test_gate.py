@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from outcome_tables import analyse_outcomes
+from synthetic import synthetic_outcomes
 
 from audit.gate import exit_code, main
-from audit.synthetic import synthetic_outcomes
-from audit.verdict.analysis import analyse_outcomes
 
 
 def verdict(*names: str) -> dict[str, object]:
@@ -68,7 +68,7 @@ def test_a_real_verdict_is_printed_with_its_reasons(tmp_path: Path, capsys: pyte
         synthetic_outcomes(60, (1, 2), rng=np.random.default_rng(1), model="[bold]m[/bold]", with_direct=False),
         n_resamples=199,
     )
-    assert main([written(tmp_path, run.to_json())]) == exit_code(run) == 4
+    assert main([written(tmp_path, run.to_json())]) == exit_code(run.to_dict()) == 4
     printed = capsys.readouterr().out
     assert "UNDERPOWERED" in printed and "not run: direct" in printed and "exit code 4" in printed
     assert "[bold]m[/bold]" in printed  # a model's name is text, not markup

@@ -453,7 +453,7 @@ def test_readme_names_the_metrics_that_exist() -> None:
 
 
 def test_readme_names_every_verdict() -> None:
-    from audit.verdict.result import Verdict
+    from audit.sweep.result import Verdict
 
     text = (ROOT / "README.md").read_text().split("## What a verdict says", 1)[1]
     assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == {str(v) for v in Verdict}

@@ -8,8 +8,8 @@ import pytest
 
 from audit.errors import DataError
 from audit.reanalyze import EXAMPLE, analyse, main, read_settings, shipped
-from audit.statistics.paper import setting_row
-from audit.statistics.reanalysis import expected_without_effect
+from audit.sweep.paper import setting_row
+from audit.sweep.reanalysis import expected_without_effect
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = "model,routers,clean_accuracy,noisy_accuracy,gain,improve,degrade"

@@ -17,13 +17,16 @@ from audit.gate import exit_code
 from audit.memory.analyse import analyse
 from audit.memory.calibrated import nearest, sentence
 from audit.memory.evidence import Name, correct, measure
+from audit.memory.instrument import INSTRUMENT, measured
 from audit.memory.record import ItemSet, MemoryCell, Reads
 from audit.memory.result import MemoryVerdict as V
 from audit.memory.thresholds import MemoryThresholds
-from audit.memory.verdict import RunVerdict
+from audit.memory.verdict import RunVerdict, cell_dict
 from audit.memory.vocabulary import GATES, INDICATORS, VERDICTS
 from audit.records import CellRows
 from audit.statistics.multiplicity import holm
+from audit.verdict.instrument import KINDS
+from audit.verdict.result import json_ready
 
 SETTINGS = MemoryThresholds()
 
@@ -218,3 +221,13 @@ def test_few_references_judge_nothing_against_fresh_items_unless_asked_to():
     assert result.evidence.indicator(Name.ORDER).judged
     (asked,) = judged(one, references_min=1)
     assert p_of(asked, Name.ITEM) <= 0.05 and any("one reference cannot" in x for x in asked.cannot_exclude)
+
+
+def test_the_instrument_is_a_row_beside_others():
+    (result,) = judged(cell(n=100, fresh=80))
+    plain = cell_dict(cell(n=100, fresh=80), result)
+    found = measured(json_ready(plain))
+    assert found.estimate == pytest.approx(result.evidence.gap.did.difference, rel=1e-4) and found.false_alarms is None
+    made = cell(n=100, fresh=0, references=0)
+    assert measured(json_ready(cell_dict(made, judged(made)[0]))).estimate is None
+    assert INSTRUMENT.sees <= set(KINDS)

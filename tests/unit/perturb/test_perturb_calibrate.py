@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 from audit.perturb.calibrate import SHIPPED, WORLDS, PerturbDesign, World, calibrate, main, markdown, simulate
-from audit.perturb.calibrated import load_table, nearest
+from audit.perturb.calibrated import SHIPPED as TABLE
+from audit.perturb.calibrated import nearest
+from audit.verdict.shipped import shipped_table
 
 
 def test_worlds_are_what_they_say():
@@ -45,7 +47,7 @@ def test_rates_are_reproducible_and_written():
 
 
 def test_the_table_that_ships_holds_what_is_claimed():
-    table = load_table()
+    table = shipped_table(TABLE)
     assert table is not None and len(table["designs"]) == len(SHIPPED)
     designs = {
         tuple(e["design"][k] for k in ("n", "variants", "references", "checked", "replicates")): e["rates"]
@@ -64,7 +66,7 @@ def test_the_table_that_ships_holds_what_is_claimed():
 
 
 def test_the_nearest_design_is_printed():
-    table = load_table()
+    table = shipped_table(TABLE)
     found = nearest(table, n=900, variants=3, references=6, checked=140)
     assert (found.design["n"], found.design["references"], found.design["checked"]) == (1000, 5, 150)
     assert "5 reference models" in found.sentence and "15 % of the items" in found.sentence

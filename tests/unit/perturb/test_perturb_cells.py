@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from importlib.resources import files
+
+import jsonschema
 import numpy as np
 import pytest
 from perturb_cells import cell
 
 from audit.gate import exit_code
 from audit.perturb.analyse import analyse
-from audit.perturb.cells import count_requests
+from audit.perturb.calibrated import SHIPPED
 from audit.perturb.figures import distance_bins
 from audit.perturb.items_table import items_csv, word_diff
 from audit.perturb.record import RequestCounts
 from audit.perturb.result import PerturbVerdict
+from audit.perturb.rows import count_requests
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.verdict import RunVerdict
 from audit.perturb.vocabulary import VERDICTS
 from audit.records import CellRows
+from audit.verdict.shipped import shipped_table
 
 
 def test_a_variant_that_did_not_change_the_request_is_counted_once():
@@ -58,6 +65,29 @@ def test_the_verdict_is_plain_and_the_same_to_the_byte():
     assert set(one["evidence"]["items"]) == {
         "method", "smallest_p", "can_flag", "affected", "flagged", "most_conspicuous",
     }  # fmt: skip
+
+
+LIBRARY = {
+    "name": "l", "sha256": "a" * 64, "benchmark": "b", "strategy": "file", "window": (0.15, 0.45), "review": None,
+    "candidates": {"accepted": 600},
+}  # fmt: skip
+
+
+def test_every_verdict_fits_the_schema_that_ships():
+    schema = json.loads((files("audit.perturb") / "verdict.schema.json").read_text(encoding="utf-8"))
+    assert set(schema["$defs"]["cell"]["properties"]["verdict"]["enum"]) == {v.value for v in PerturbVerdict}
+    cells = [cell(n=200, references=0), cell(n=200, references=12, memorised=0.15)]
+    nothing = replace(cells[0], tested=replace(cells[0].tested, variants=np.full((3, 200), np.nan)))  # no evidence
+    cells.append(nothing)
+    thresholds = PerturbThresholds()
+    results = analyse(cells, thresholds, seed=1, n_resamples=200, n_draws=50, table=shipped_table(SHIPPED))
+    assert [r.evidence is None for r in results] == [False, False, True]
+    assert results[1].evidence.tests.curve is not None and results[1].calibration is not None
+    rows = (CellRows("m", "b", 10, None),)
+    run = RunVerdict(1, 200, thresholds.to_dict(), LIBRARY, ({"models": []},), rows, tuple(cells), results)
+    jsonschema.validate(run.to_dict(), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**run.to_dict(), "more": 1}, schema)
 
 
 def test_a_verdict_over_a_part_says_so_and_is_no_verdict_for_the_gate():

@@ -9,19 +9,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from outcome_tables import outcomes_to_table
+from outcome_tables import Outcome, outcomes_to_table
+from synthetic import Faults, synthetic_outcomes
 
 from audit.records import Setting
 from audit.shards.attempt import start_attempt
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.shards.write import write_shard
-from audit.statistics.paper import setting_rows
-from audit.statistics.values import sweep_of
-from audit.sweep.columns import SCHEMA, Outcome
-from audit.synthetic import Faults, synthetic_outcomes
-from audit.verdict import result as v
-from audit.verdict.thresholds import Thresholds
+from audit.sweep.columns import SCHEMA
+from audit.sweep.paper import setting_rows
+from audit.sweep.record import sweep_of
+from audit.sweep.report import drawn_questions, write_report
+from audit.sweep.result import CellVerdict, Contrast, Effect, Hypothesis, NoiseFloor, SelfTest, Slope, Verdict
+from audit.sweep.rows import read_run, read_texts
+from audit.sweep.thresholds import SweepThresholds
+from audit.sweep.verdict import RunVerdict
+from audit.verdict.result import Calibration, Gate, Status
 
 HOSTILE = (
     '<script>window.__ran = 1</script><img src="x" onerror="window.__ran = 2">'
@@ -94,17 +98,25 @@ def manifest_of(folder: Path, asked: Sequence[Outcome], **also: Any) -> None:
     ).save(folder)
 
 
-def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
+def write(run: Path, out: Path, *, max_rows: int = 10**6, **options: Any) -> None:
+    """The page over a verdict for tests of the page alone."""
+    read = read_run(run)
+    cells = read.outcomes.cells
+    _, table = read_texts([read], drawn_questions(cells, 1, max_rows))
+    write_report([run], out, verdict_of([run], seed=1), cells, table, seed=1, **options)
+
+
+def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> RunVerdict:
     """A RunVerdict for tests of the page alone: every field filled, all six verdicts in turn. Not an analysis."""
-    kinds = list(v.Verdict)
+    kinds = list(Verdict)
     cells = []
     for k, cell in enumerate(load_cells([*run_dirs], SCHEMA)):
         kind = kinds[(k + 5) % 6]
-        failed = kind is v.Verdict.WITHHELD
+        failed = kind is Verdict.WITHHELD
         gates = tuple(
-            v.Gate(
+            Gate(
                 name=name,
-                status=v.Status.FAIL if failed and name == "parseability" else v.Status.PASS,
+                status=Status.FAIL if failed and name == "parseability" else Status.PASS,
                 number=0.91,
                 threshold=0.95,
                 source="li2026, section 3",
@@ -117,28 +129,28 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
         )
         gain = 0.02 * (k % 5) - 0.03
         cells.append(
-            v.CellVerdict(
+            CellVerdict(
                 model=cell.model,
                 benchmark=cell.benchmark,
                 verdict=kind,
                 headline="Noise did not raise the score by more than chance would.",
                 reasons=("The largest gain is within the noise floor.", "All gates that withhold passed."),
                 what_to_do=("Ask 400 questions instead of 100.", "Run the direct arm."),
-                effect=v.Effect(3, gain + 0.01, gain - 0.03, gain + 0.05, gain, gain - 0.02, gain + 0.02),
+                effect=Effect(3, gain + 0.01, gain - 0.03, gain + 0.05, gain, gain - 0.02, gain + 0.02),
                 p_value=0.2,
-                p_adjusted=0.0004 if kind is v.Verdict.EXCESS else 0.61,
+                p_adjusted=0.0004 if kind is Verdict.EXCESS else 0.61,
                 run_sd=0.01,
                 run_sd_df=8,
                 largest_compatible_gain=gain + 0.05,
                 gates=gates,
                 contrasts=(
-                    v.Contrast("noisy_vs_clean", "noisy - clean", 1, cell.n, gain, gain - 0.05, gain + 0.05, 0.3, 0.6),
-                    v.Contrast("noisy_vs_direct", "noisy - direct", None, 0, None, None, None, None, note="not run"),
+                    Contrast("noisy_vs_clean", "noisy - clean", 1, cell.n, gain, gain - 0.05, gain + 0.05, 0.3, 0.6),
+                    Contrast("noisy_vs_direct", "noisy - direct", None, 0, None, None, None, None, note="not run"),
                 ),
                 controls_missing=("No ensemble control.",),
                 cannot_exclude=("That repetition alone explains a gain.",),
-                slope=v.Slope(0.004, -0.001, 0.009, "model: noisy accuracy shows no clear trend."),
-                noise_floor=v.NoiseFloor(True, 2, 1, 0.0, 0.01, "Clean against clean: 0 of 1 rejected."),
+                slope=Slope(0.004, -0.001, 0.009, "model: noisy accuracy shows no clear trend."),
+                noise_floor=NoiseFloor(True, 2, 1, 0.0, 0.01, "Clean against clean: 0 of 1 rejected."),
                 calibration=None,
                 score=0.45 + 0.03 * (k % 12),
                 chance=0.25,
@@ -154,17 +166,17 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> v.RunVerdict:
             )
         )
     rows = [row for cell in load_cells([*run_dirs], SCHEMA) for row in setting_rows(sweep_of(cell, first_only=True))]
-    return v.RunVerdict(
+    return RunVerdict(
         seed=seed,
         n_resamples=10_000,
         runs=({"fingerprint": "abc", "models": ["m"]},),
-        thresholds=Thresholds().to_dict(),
+        thresholds=SweepThresholds().to_dict(),
         cells=tuple(cells),
         paper={"model_summary": [], "router_summary": [], "cells": [asdict(row) for row in rows]},
-        hypotheses=(v.Hypothesis("H1", 0.04, 0.02, "Some model gains under noise."),),
-        calibration=v.Calibration({"n": 100, "routers": 3}, {"excess_fpr": 0.031}, "Wrong in 3.1 %."),
+        hypotheses=(Hypothesis("H1", 0.04, 0.02, "Some model gains under noise."),),
+        calibration=Calibration({"n": 100, "routers": 3}, {"excess_fpr": 0.031}, "Wrong in 3.1 %."),
         self_test=(
-            v.SelfTest("model-00", "synthetic", "labels_shifted", "above_chance", "caught", True, "Fell to 11 %."),
-            v.SelfTest("model-00", "synthetic", "pairing_broken", "pairing", "missed", False, "It did not fail."),
+            SelfTest("model-00", "synthetic", "labels_shifted", "above_chance", "caught", True, "Fell to 11 %."),
+            SelfTest("model-00", "synthetic", "pairing_broken", "pairing", "missed", False, "It did not fail."),
         ),
     )

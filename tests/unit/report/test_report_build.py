@@ -11,23 +11,28 @@ from collections import Counter
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import panels
 import pytest
+from outcome_tables import Outcome
 
 from audit.errors import DataError, ShardError
 from audit.gate import main as gate
 from audit.report.__main__ import main
-from audit.report.accuracy import breadths, labels, model_scores, pooled_rows, router_points
-from audit.report.build import build_report, check_panel, run_facts, write_report
+from audit.report.build import run_facts
 from audit.report.canvas import svg_text
-from audit.report.page import ONE_RUN, POOLED
-from audit.report.paper_figures import breadth, small_multiples, transitions, violation_pattern
-from audit.report.rows import ShardRows
+from audit.shards import read
 from audit.shards.read import load_cells
-from audit.sweep.columns import SCHEMA, Outcome
+from audit.shards.shard_file import iter_batches
+from audit.sweep.accuracy import breadths, labels, model_scores, pooled_rows, router_points
+from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm
+from audit.sweep.figures import breadth, small_multiples, transitions, violation_pattern
+from audit.sweep.page import ONE_RUN, POOLED
+from audit.sweep.report import build_report, check_panel
+from audit.sweep.rows import read_run
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,7 @@ def _read(table: Path) -> list[dict[str, str]]:
 def test_two_runs_become_one_panel_and_the_json_fits_its_schema(built: Path) -> None:
     verdict = json.loads((built / "report" / "verdict.json").read_text())
     assert [c["model"] for c in verdict["cells"]] == ["model-00", "model-01"]
-    schema = json.loads((files("audit.verdict") / "verdict.schema.json").read_text())
+    schema = json.loads((files("audit.sweep") / "verdict.schema.json").read_text())
     jsonschema.validate(verdict, schema)
     tables = {p.name for p in (built / "report" / "tables").iterdir()}
     assert {"table1_models.csv", "table2_models_by_router.csv", "table3_routers.csv", "settings.csv"} <= tables
@@ -156,7 +161,7 @@ def test_improve_and_degrade_are_shown_where_averaged_runs_make_them_fractions(t
                   if (r["contrast"], r["routers"]) == ("noisy_vs_clean", "3")]  # fmt: skip
     assert float(printed["improve"]) == improve
     assert f'<td class="n">{improve:.1f}</td>' in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
-    schema = json.loads((files("audit.verdict") / "verdict.schema.json").read_text())
+    schema = json.loads((files("audit.sweep") / "verdict.schema.json").read_text())
     jsonschema.validate(json.loads((tmp_path / "report" / "verdict.json").read_text()), schema)
 
 
@@ -166,7 +171,7 @@ def test_the_page_says_which_runs_the_papers_numbers_are_of(built: Path, tmp_pat
     assert page.count(ONE_RUN) == 1
     assert page.count(", of replicate 0 alone</summary>") == 3  # the paper's tables
     run = panels.run_of(tmp_path / "run", panels.outcomes_of(1, 4, clean_replicates=1))
-    write_report([run], tmp_path / "report", panels.verdict_of([run], seed=1), load_cells(run, SCHEMA), seed=1)
+    panels.write(run, tmp_path / "report")
     alone = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     assert ONE_RUN not in alone and POOLED not in alone and "replicate 0 alone" not in alone
 
@@ -182,7 +187,7 @@ def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys:
     mark = f"incomplete, {320 - missing} of 320 answers"
     assert capsys.readouterr().out.startswith(f"{mark.upper()}: model-01 on synthetic. ")
     verdict = json.loads((run / "report" / "verdict.json").read_text())
-    schema = json.loads((files("audit.verdict") / "verdict.schema.json").read_text())
+    schema = json.loads((files("audit.sweep") / "verdict.schema.json").read_text())
     jsonschema.validate(verdict, schema)
     assert [(r["model"], r["found"], r["expected"]) for r in verdict["rows"]] == [
         ("model-00", 320, 320),
@@ -191,7 +196,7 @@ def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys:
     whole, part = verdict["cells"]
     assert whole["watermark"] == "" and not whole["headline"].startswith("Incomplete")
     assert part["watermark"] == mark and part["headline"].startswith(f"I{mark[1:]}: ")
-    assert part["what_to_do"][0].startswith("Type the sweep's command again")
+    assert part["what_to_do"][0].startswith("Type the run's command again")
     page = (run / "report" / "report.html").read_text(encoding="utf-8")
     assert page.index(f"Incomplete: {320 - missing} of 320 answers are there.") < page.index("<h1>")
     assert "<title>Incomplete: " in page
@@ -284,8 +289,7 @@ def test_the_policy_allows_one_script_and_no_request(built: Path) -> None:
 
 def test_hostile_text_is_escaped_everywhere(tmp_path: Path) -> None:
     run = panels.run_of(tmp_path / "run", panels.hostile(panels.outcomes_of(1, 4)))
-    verdict = panels.verdict_of([run], seed=1)
-    write_report([run], tmp_path / "report", verdict, load_cells(run, SCHEMA), seed=1)
+    panels.write(run, tmp_path / "report")
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     assert "<script>window" not in page
     assert "<img" not in page
@@ -300,21 +304,20 @@ def test_a_model_in_two_revisions_is_refused(tmp_path: Path) -> None:
         panels.run_of(tmp_path / "b", [replace(o, model_revision="other") for o in rows]),
     ]
     with pytest.raises(DataError, match="2 revisions"):
-        check_panel(runs)
+        check_panel([read_run(run) for run in runs])
 
 
 def test_a_model_in_two_runs_is_refused(tmp_path: Path) -> None:
     runs = [panels.run_of(tmp_path / name, panels.outcomes_of(1, 3)) for name in ("a", "b")]
     with pytest.raises(DataError, match="in several runs"):
-        check_panel(runs)
+        check_panel([read_run(run) for run in runs])
     with pytest.raises(DataError, match="in several runs"):
-        check_panel([runs[0], runs[0]])  # one run given twice
+        check_panel([read_run(runs[0])] * 2)  # one run given twice
 
 
 def test_rows_beyond_the_limit_are_left_out_and_said(tmp_path: Path) -> None:
     run = panels.run_of(tmp_path / "run", panels.outcomes_of(2, 20))
-    verdict = panels.verdict_of([run], seed=1)
-    write_report([run], tmp_path / "report", verdict, load_cells(run, SCHEMA), seed=1, max_rows=150)
+    panels.write(run, tmp_path / "report", max_rows=150)
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     assert re.search(r"This page lists \d+ of 320 answers", page)
     head = re.search(r'id="drill-head">(.*?)</script>', page)
@@ -346,16 +349,18 @@ def test_facts_of_a_run(tmp_path: Path) -> None:
         run_facts(tmp_path)
 
 
-def test_rows_of_one_cell_are_those_of_a_full_pass(tmp_path: Path) -> None:
-    run = panels.run_of(tmp_path / "run", panels.outcomes_of(2, 6))
-    rows = ShardRows((run,))
-    assert len(list(rows)) == len(list(rows)) == 2 * 6 * 8
-    ids = sorted({r.question_id for r in rows})[:2]
-    found = {(r.question_id, r.arm, r.routers, r.replicate): r for r in rows.of_cell("model-01", "synthetic", ids)}
-    expected = {
-        (r.question_id, r.arm, r.routers, r.replicate): r
-        for r in rows
-        if r.model == "model-01" and r.question_id in ids
-    }
-    assert found == expected
-    assert len(found) == 2 * 8
+def test_the_shards_are_read_twice_and_not_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for the numbers (summary, verdict, tables), once for the texts; a long run has gigabytes of them."""
+    run = panels.run_of(tmp_path / "run", panels.outcomes_of(3, 6))
+    passes: Counter[Path] = Counter()
+
+    def counted(path: Path, *rest: Any) -> Any:
+        passes[path] += 1
+        return iter_batches(path, *rest)
+
+    monkeypatch.setattr(read, "iter_batches", counted)
+    first = read_run(run)
+    assert set(passes.values()) == {1} and len(passes) == 3
+    paths = build_report([run], tmp_path / "report", n_resamples=99, reads=[first])
+    assert set(passes.values()) == {2}
+    assert paths.content == json.loads(paths.verdict.read_text())  # what is printed is what was written

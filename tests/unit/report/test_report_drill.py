@@ -9,7 +9,7 @@ import numpy as np
 import panels
 import pytest
 
-from audit.report import drill as d
+from audit.sweep import drill as d
 from audit.sweep.design import Arm
 
 

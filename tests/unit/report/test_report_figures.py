@@ -9,10 +9,10 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 
 from audit.report import canvas
-from audit.report import forest as chart
-from audit.report import paper_figures as f
-from audit.verdict.result import Verdict
-from audit.verdict.vocabulary import VERDICTS
+from audit.sweep import figures as f
+from audit.sweep import forest as chart
+from audit.sweep.result import Verdict
+from audit.sweep.vocabulary import VERDICTS
 
 
 def _scores(k: int) -> list[f.ModelScores]:

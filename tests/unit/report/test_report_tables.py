@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.report import tables
 from audit.report.accuracy import interval
-from audit.statistics.paper import SettingRow, setting_row
+from audit.sweep import tables
+from audit.sweep.paper import SettingRow, setting_row
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "audit" / "data" / "song2026"
 

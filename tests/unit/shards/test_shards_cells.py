@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,16 +9,16 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from outcome_tables import outcomes_to_table
+from outcome_tables import Outcome, outcomes_to_table, pair
 from shard_rows import row
+from synthetic import Faults, synthetic_outcomes
 
 from audit.errors import DataError
 from audit.records import Reading, Setting
 from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches
-from audit.statistics.paired import CellOutcomes, State, pair_outcomes
-from audit.sweep.columns import SCHEMA, Outcome
+from audit.statistics.paired import CellOutcomes, State
+from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm, Draws
-from audit.synthetic import Faults, synthetic_outcomes
 
 CELL_COLUMNS = cell_columns(SCHEMA)
 
@@ -34,6 +34,62 @@ def lists(outcomes: Sequence[Outcome]) -> dict[str, list[Any]]:
     return {name: [value for batch in found for value in batch[name].to_pylist()] for name in CELL_COLUMNS}
 
 
+def pair_lists(columns: Mapping[str, Sequence[Any]]) -> list[CellOutcomes]:
+    """What `pair_batches` has to give: the same, row by row and in plain Python.
+
+    columns: equally long lists of `cell_columns`.
+    """
+    length = len(columns["model"])
+    by_cell: dict[tuple[str, str], list[int]] = {}
+    for i in range(length):
+        by_cell.setdefault((columns["model"][i], columns["benchmark"][i]), []).append(i)
+    return [_pair_cell(columns, model, benchmark, by_cell[model, benchmark]) for model, benchmark in sorted(by_cell)]
+
+
+def _pair_cell(columns: Mapping[str, Sequence[Any]], model: str, benchmark: str, rows: list[int]) -> CellOutcomes:
+    item: dict[str, tuple[str, int]] = {}
+    outcome: dict[tuple[Setting, str], State] = {}
+    for i in rows:
+        qid = columns["question_id"][i]
+        facts = (columns["group"][i], int(columns["n_options"][i]))
+        if item.setdefault(qid, facts) != facts:
+            raise DataError(f"Question {qid!r} of {benchmark} has two groups or option counts: {item[qid]}, {facts}.")
+        setting = Setting(Arm(columns["arm"][i]), int(columns["routers"][i]), int(columns["replicate"][i]))
+        if (setting, qid) in outcome:
+            raise DataError(f"Two rows for {model}, {benchmark}, {qid}, {setting}: every key must occur once.")
+        outcome[setting, qid] = _state(columns, i)
+    ids = sorted(item)
+    settings = sorted({s for s, _ in outcome})
+    groups = {g: k for k, g in enumerate(sorted({g for g, _ in item.values()}))}
+    state = np.array([[outcome.get((s, q), State.ABSENT) for q in ids] for s in settings], dtype=np.int8)
+    return CellOutcomes(
+        model=model,
+        benchmark=benchmark,
+        draws=_only(columns["draws"], rows, "draws", model),
+        reading=_only(columns["reading"], rows, "reading", model),
+        question_ids=tuple(ids),
+        cluster=np.array([groups[item[q][0]] for q in ids], dtype=np.int64),
+        n_options=np.array([item[q][1] for q in ids], dtype=np.int64),
+        settings=tuple(settings),
+        state=state,
+    )
+
+
+def _state(columns: Mapping[str, Sequence[Any]], i: int) -> State:
+    if columns["error"][i] is not None:
+        return State.ERROR
+    if not columns["parsed"][i]:
+        return State.TRUNCATED if columns["finish_reason"][i] == "length" else State.UNPARSED
+    return State.CORRECT if columns["correct"][i] else State.WRONG
+
+
+def _only(column: Sequence[Any], rows: list[int], name: str, model: str) -> str:
+    values = {column[i] for i in rows}
+    if len(values) != 1:
+        raise DataError(f"Rows of {model} mix {name}: {sorted(values)}. Analyse them as separate runs.")
+    return str(values.pop())
+
+
 def plain(cell: CellOutcomes) -> dict[str, Any]:
     arrays = {name: getattr(cell, name).tolist() for name in ("cluster", "n_options", "state")}
     kinds = {name: getattr(cell, name).dtype for name in arrays}
@@ -43,7 +99,7 @@ def plain(cell: CellOutcomes) -> dict[str, Any]:
 
 def same_as_lists(outcomes: Sequence[Outcome], size: int = 1024) -> None:
     found = pair_batches(batches(outcomes, size), SCHEMA)
-    expected = pair_outcomes(lists(outcomes))
+    expected = pair_lists(lists(outcomes))
     assert [plain(cell) for cell in found] == [plain(cell) for cell in expected]
 
 
@@ -85,6 +141,18 @@ def test_more_rows_than_are_turned_into_numbers_at_once() -> None:
     outcomes = synthetic_outcomes(900, rng=rng, faults=Faults(unparsed=0.1, truncated=0.1, errors=0.1), group_size=4)
     assert len(outcomes) == 18_000  # 20 settings
     same_as_lists(outcomes)
+
+
+def test_answers_are_read_where_they_are_asked_for() -> None:
+    outcomes = [
+        row(1, 1, answer=2, gold=3),
+        row(0, 1, answer=None, gold=1, correct=None, parsed=False),
+        row(1, 2, gold=3),
+    ]
+    (cell,) = pair(outcomes, answers=True)
+    assert cell.answer is not None and cell.gold is not None
+    assert cell.answer[0].tolist() == [-1, 2] and cell.gold.tolist() == [1, 3]
+    assert pair(outcomes)[0].answer is None
 
 
 def test_nothing_makes_no_cell() -> None:
@@ -129,4 +197,4 @@ def test_rows_that_cannot_be_paired_are_refused_as_lists_are(second: Outcome, wo
     with pytest.raises(DataError, match=words):
         pair_batches(batches(outcomes), SCHEMA)
     with pytest.raises(DataError, match=words):
-        pair_outcomes(lists(outcomes))
+        pair_lists(lists(outcomes))

@@ -265,9 +265,7 @@ def test_two_live_drivers_on_one_directory_are_refused_and_a_killed_one_is_not_m
     driver = start_driver(tmp_path)
     try:
         assert driver.stdout is not None and driver.stdout.readline() == "open\n"
-        with pytest.raises(
-            ShardError, match=rf"in use by another sweep \(process {driver.pid} on .* since 2.*run_dir="
-        ):
+        with pytest.raises(ShardError, match=rf"in use by another run \(process {driver.pid} on .* since 2.*run_dir="):
             open_run_dir(tmp_path, SCHEMA, "f", {})
         driver.kill()
         driver.wait()

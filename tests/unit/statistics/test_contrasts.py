@@ -5,13 +5,16 @@ from hypothesis import strategies as st
 
 from audit.errors import DataError
 from audit.records import Setting
-from audit.statistics.contrasts import contrast, contrast_values, difference_in_differences, score_gap
+from audit.statistics.contrasts import contrast_values
 from audit.statistics.mcnemar import mcnemar_exact
-from audit.statistics.noise_floor import noise_floor, noise_floor_values
+from audit.statistics.noise_floor import noise_floor_values
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.run_variance import RunVariance
-from audit.statistics.values import is_binary, router_counts, sweep_of, to_values
+from audit.statistics.values import is_binary, levels_of, to_values
+from audit.sweep.contrasts import contrast, difference_in_differences, score_gap
 from audit.sweep.design import Arm
+from audit.sweep.record import sweep_of
+from audit.sweep.runs import noise_floor
 
 CLEAN, DIRECT = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.DIRECT, 0)
 NOISY1, NOISY2, ENSEMBLE2 = Setting(Arm.NOISY_REWRITE, 1), Setting(Arm.NOISY_REWRITE, 2), Setting(Arm.FORWARD_FULL, 2)
@@ -71,18 +74,9 @@ def test_sweep_against_direct_and_of_the_ensemble():
     c = full()
     assert np.array_equal(sweep_of(c, baseline=Arm.DIRECT).clean, to_values(c.row(DIRECT)))
     assert sweep_of(c, arm=Arm.FORWARD_FULL).routers == (2,)
-    assert router_counts(c, Arm.NOISY_REWRITE) == (1, 2)
+    assert levels_of(c, Arm.NOISY_REWRITE) == (1, 2)
     with pytest.raises(DataError, match="forward_full"):
         sweep_of(cell({NOISY1: [1, 0]}))
-
-
-def test_a_mask_keeps_items_together():
-    sweep = sweep_of(full())
-    keep = rng().random(200) < 0.5
-    part = sweep.items(keep)
-    assert part.n == keep.sum() and np.array_equal(part.noisy, sweep.noisy[:, keep])
-    with pytest.raises(DataError, match="one flag an item"):
-        sweep.items(keep[:5])
 
 
 # ---------------------------------------------------------------- contrasts

@@ -6,15 +6,9 @@ from scipy import stats
 from statsmodels.stats.multivariate import test_mvmean as hotelling
 
 from audit.errors import DataError
-from audit.statistics.hypotheses import (
-    h1_any_excess,
-    h2_heterogeneity,
-    h3_direction,
-    sensitivity_slope,
-    slope_weights,
-)
 from audit.statistics.permutation import max_statistic_permutation
-from audit.statistics.values import Sweep
+from audit.sweep.hypotheses import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope, slope_weights
+from audit.sweep.record import Sweep
 
 
 def rng(seed=1):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from audit.errors import DataError
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import benjamini_hochberg, holm
-from audit.statistics.paper import model_summary, router_summary, setting_row, setting_rows
-from audit.statistics.values import Sweep
+from audit.sweep.paper import model_summary, router_summary, setting_row, setting_rows
+from audit.sweep.record import Sweep
 
 ROOT = Path(__file__).resolve().parents[3]
 PUBLISHED = ROOT / "audit" / "data" / "song2026"

@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
+from bootstrap_intervals import paired_bootstrap
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.drawing import bootstrap_totals, cluster_sums, flip_totals, patterns
-from audit.statistics.resampling import Resamples, bootstrap_sweep, expansion, paired_bootstrap, studentised_pvalue
+from audit.statistics.resampling import Resamples, bootstrap_sweep, expansion, studentised_pvalue
 
 
 def outcomes(n=120, r=3, seed=0, effect=0.0):

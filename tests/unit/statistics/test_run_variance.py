@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from audit.records import Setting
-from audit.simulation import Design, World, simulate
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.permutation import max_statistic_exchange
-from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance, pooled_run_variance, run_contrasts
+from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance, pooled_run_variance
 from audit.sweep.design import Arm
+from audit.sweep.runs import run_contrasts
+from audit.sweep.simulation import Design, World, simulate
 
 CLEAN = [Setting(Arm.FORWARD_FULL, 1, k) for k in range(3)]
 

@@ -15,6 +15,7 @@ from scipy.stats import binom
 from variant_helpers import CAPITAL, EGGS, FAR, GOOD, HEADER, NEAR, OTHER, QUESTIONS, make_library
 
 from audit.errors import ConfigError, DataError, LibraryError
+from audit.perturb.report import reviewed_since
 from audit.variants.__main__ import main
 from audit.variants.arrow import METADATA, read_about, read_library, to_table, write_library
 from audit.variants.combine import diff, merge
@@ -260,3 +261,15 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in (("show", "nothing"), ("show", "second", "--state", "fine"), ("show", "second", "--question", "q/9")):
         code, text = run(*wrong)
         assert code == 1 and text.startswith("error: Unknown")
+
+
+def test_a_reviewed_library_holds_what_was_asked_and_another_does_not() -> None:
+    asked = make_library(GOOD, OTHER)
+    ids = [v.id for v in asked.accepted]
+    reviewed = apply_review(asked, ids, {ids[0]: "broken", ids[1]: "ok"}, seed=1, reviewer="R")
+    assert reviewed.sha256 != asked.sha256 and reviewed_since(asked, reviewed) is reviewed
+    assert reviewed_since(reviewed, reviewed) is reviewed
+    changed = Library(reviewed.header, (replace(reviewed.variants[0], text="another"), *reviewed.variants[1:]))
+    for other in (changed, make_library(GOOD), make_library(GOOD, OTHER, licence="other")):
+        with pytest.raises(DataError, match="in more than review findings"):
+            reviewed_since(asked, other)

@@ -60,7 +60,16 @@ def test_missing_files_and_models() -> None:
     with pytest.raises(ConfigError, match=r"file\.path=nowhere\.jsonl: no such file"):
         run_build(compose_config(["strategy=file", "file.path=[nowhere.jsonl]"]))
     with pytest.raises(ConfigError, match="strategy=paraphrase_llm needs a model"):
-        run_build(compose_config(["strategy=paraphrase_llm"]))
+        run_build(compose_config(["strategy=paraphrase_llm", "judge=none"]))
+
+
+def test_a_paraphraser_needs_a_judge_unless_it_is_said() -> None:
+    """The rules alone accepted rewordings that ask something else (docs/variants.md)."""
+    with pytest.raises(ConfigError, match="or say judge=none"):
+        compose_config(["strategy=paraphrase_llm"])
+    assert compose_config(["strategy=paraphrase_llm", "judge=none"]).judge is None
+    assert compose_config(["strategy=paraphrase_llm", "judge=qwen3_8b"]).judge == "qwen3_8b"
+    assert compose_config([]).judge is None  # rules, no model: as before
 
 
 @needs_weights
@@ -94,7 +103,7 @@ def test_build_with_a_scripted_paraphraser() -> None:
         return request.prompt.split("The question:\n")[1].split("\n\nIts options:")[0]
 
     model = ModelRef("scripted", "1")
-    config = compose_config(["strategy=paraphrase_llm", "num_variants=1", "max_attempts=2"])
+    config = compose_config(["strategy=paraphrase_llm", "judge=none", "num_variants=1", "max_attempts=2"])
     library = run_build(config, Models(generate, model))
     assert library.counts == {"accepted": 1, "no_op": 2 * 207}
     assert library.header.paraphraser == model and len(library.header.prompts_sha256) == 64

@@ -12,20 +12,21 @@ import jsonschema
 import numpy as np
 import pytest
 import yaml
+from outcome_tables import Outcome, analyse_outcomes, pair
+from synthetic import Faults, synthetic_outcomes
 
 from audit.errors import ConfigError, DataError
 from audit.statistics.difficulty import beta_shape
-from audit.sweep.columns import Outcome
+from audit.sweep.analyse import analyse
+from audit.sweep.calibrated import nearest
 from audit.sweep.design import Arm
-from audit.synthetic import Faults, outcome_columns, synthetic_outcomes
-from audit.verdict.analysis import analyse, analyse_outcomes
-from audit.verdict.calibrated import nearest
-from audit.verdict.result import SelfTest, rounded
-from audit.verdict.thresholds import Thresholds
+from audit.sweep.result import SelfTest
+from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.result import rounded
 
 RESAMPLES = 299
 ROUTERS = (1, 2, 3)
-SCHEMA = json.loads((files("audit.verdict") / "verdict.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((files("audit.sweep") / "verdict.schema.json").read_text(encoding="utf-8"))
 CONF = Path(__file__).resolve().parents[3] / "conf" / "verdict" / "default.yaml"
 
 
@@ -130,7 +131,7 @@ def test_the_self_test_claims_nothing_it_cannot_show() -> None:
         if texts:
             found = analyse_outcomes(outcomes, n_resamples=RESAMPLES)
         else:
-            found = analyse(outcome_columns(outcomes), n_resamples=RESAMPLES)
+            found = analyse(pair(outcomes), n_resamples=RESAMPLES)
         return {t.fault: t for t in found.self_test}
 
     broken = by_fault(rows(n=200, parse_rate=0.5))
@@ -144,7 +145,7 @@ def test_the_self_test_claims_nothing_it_cannot_show() -> None:
 
 
 def test_thresholds_in_code_and_in_the_config_are_equal() -> None:
-    assert yaml.safe_load(CONF.read_text(encoding="utf-8")) == Thresholds().to_dict()
+    assert yaml.safe_load(CONF.read_text(encoding="utf-8")) == SweepThresholds().to_dict()
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_thresholds_in_code_and_in_the_config_are_equal() -> None:
 )
 def test_bad_thresholds_are_refused(values: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        Thresholds.from_mapping(values)
+        SweepThresholds.from_mapping(values)
 
 
 def test_the_nearest_calibrated_design_is_printed() -> None:

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcome_tables import Outcome, pair, texts_of
+from synthetic import Faults, synthetic_outcomes
 
 from audit.records import Setting
-from audit.statistics.paired import CellOutcomes, pair_outcomes
-from audit.sweep.columns import Outcome
+from audit.statistics.paired import CellOutcomes
+from audit.sweep.analyse import analyse, category, share_left
+from audit.sweep.decide import Decision, decide
 from audit.sweep.design import Arm
-from audit.synthetic import Faults, outcome_columns, synthetic_outcomes
-from audit.verdict.analysis import analyse, category, share_left
-from audit.verdict.decide import Decision, decide
-from audit.verdict.evidence import measure
-from audit.verdict.result import CellVerdict, Verdict
-from audit.verdict.thresholds import Thresholds
+from audit.sweep.evidence import measure
+from audit.sweep.result import CellVerdict, Verdict
+from audit.sweep.thresholds import SweepThresholds
 
 RESAMPLES = 499
 ROUTERS = (1, 2, 3)
@@ -29,13 +29,13 @@ def rows(n: int = 1200, seed: int = 3, **options: Any) -> list[Outcome]:
 
 
 def cell_of_rows(outcomes: list[Outcome]) -> CellOutcomes:
-    (cell,) = pair_outcomes(outcome_columns(outcomes))
+    (cell,) = pair(outcomes)
     return cell
 
 
 def judged(outcomes: list[Outcome], texts: bool = False) -> CellVerdict:
     """The verdict on the first cell; the text gates only where the test is about them (they take most of the time)."""
-    return analyse(outcome_columns(outcomes), outcomes if texts else None, n_resamples=RESAMPLES).cells[0]
+    return analyse(pair(outcomes), texts_of(outcomes) if texts else None, n_resamples=RESAMPLES).cells[0]
 
 
 @pytest.mark.parametrize(
@@ -81,25 +81,25 @@ def test_a_gain_that_only_wins_back_what_the_clean_router_lost_is_no_excess() ->
     evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES)
     assert evidence.clean.gain[0] == pytest.approx(0.04) and evidence.clean.family_p < 0.01
     assert evidence.plain.direct is not None and evidence.plain.direct.gain[0] == 0
-    decision = decide(evidence, (), replace(Thresholds(), effect_of_interest=0.06))
+    decision = decide(evidence, (), replace(SweepThresholds(), effect_of_interest=0.06))
     assert decision.verdict == Verdict.NO_EXCESS
     assert "not the original question" in decision.reasons[0]
     # The gain over clean itself could be above five points: it is not cleared of that.
     assert evidence.largest_compatible > 0.05
-    assert decide(evidence, (), Thresholds()).verdict == Verdict.UNDERPOWERED
+    assert decide(evidence, (), SweepThresholds()).verdict == Verdict.UNDERPOWERED
     # Without the direct arm nothing would have told the two apart.
     bare = replace(evidence, plain=replace(evidence.plain, direct=None))
-    uncontrolled = decide(bare, (), Thresholds())
+    uncontrolled = decide(bare, (), SweepThresholds())
     assert uncontrolled.verdict == Verdict.UNCONTROLLED and "arms: direct" in uncontrolled.reasons[-1]
 
 
 def test_no_finding_where_the_interval_holds_zero() -> None:
     cell = cell_of_rows(rows(n=600, gain=0.12))
     evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES)
-    assert decide(evidence, (), Thresholds()).verdict == Verdict.EXCESS
+    assert decide(evidence, (), SweepThresholds()).verdict == Verdict.EXCESS
     low = replace(evidence.clean, low=np.full(3, -0.001))
     doubtful = replace(evidence, plain=replace(evidence.plain, clean=low))
-    decision = decide(doubtful, (), Thresholds())
+    decision = decide(doubtful, (), SweepThresholds())
     assert decision.verdict != Verdict.EXCESS and "still holds zero" in decision.reasons[0]
 
 
@@ -114,7 +114,7 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
     def with_limits(high: float) -> Decision:
         limits = tuple(replace(i, high=high) for i in control.pointwise)
         plain = replace(evidence.plain, ensemble=replace(control, pointwise=limits))
-        return decide(replace(evidence, plain=plain), (), Thresholds())
+        return decide(replace(evidence, plain=plain), (), SweepThresholds())
 
     explained = with_limits(0.04)
     assert explained.verdict == Verdict.EXCESS_EXPLAINED and "beat the clean baseline too" in explained.reasons[-2]
@@ -162,7 +162,7 @@ def test_holm_over_the_panel_can_turn_a_lone_finding_away() -> None:
             break
     assert alone.verdict == Verdict.EXCESS
     panel = mine + [o for k in range(9) for o in rows(n=150, seed=100 + k, model=f"clean-{k}")]
-    cells = analyse(outcome_columns(panel), n_resamples=RESAMPLES).cells
+    cells = analyse(pair(panel), n_resamples=RESAMPLES).cells
     together = {c.model: c for c in cells}["synthetic"]
     assert together.p_adjusted is not None and together.p_adjusted > 0.05
     assert together.verdict == Verdict.UNDERPOWERED
@@ -174,7 +174,7 @@ def test_the_share_left_is_of_the_score_above_chance() -> None:
     assert share_left(0.75, 0.25, -0.05) == 1  # a limit below zero takes nothing off
     assert share_left(0.75, 0.25, 0.7) == 0
     assert share_left(0.2, 0.25, 0.05) is None and share_left(0.75, 0.25, None) is None
-    assert [category(c, Thresholds()) for c in (0.8, 0.79, 0.5, 0.49, None)] == [
+    assert [category(c, SweepThresholds()) for c in (0.8, 0.79, 0.5, 0.49, None)] == [
         "high", "moderate", "moderate", "low", "none",
     ]  # fmt: skip
 
@@ -184,14 +184,14 @@ def test_credibility_needs_a_control_benchmark_whose_score_gap_is_bounded() -> N
     without = judged(public)
     assert without.credibility is None and without.credibility_category == "none"
     assert without.share_beyond_gains is not None and without.share_beyond_gains > 0.8
-    cells = analyse(outcome_columns(public + fresh), n_resamples=RESAMPLES, control_benchmark="fresh").cells
+    cells = analyse(pair(public + fresh), n_resamples=RESAMPLES, control_benchmark="fresh").cells
     mine = {c.benchmark: c for c in cells}["public"]
     gap = next(c for c in mine.contrasts if c.name == "score_gap")
     assert gap.ci_high is not None and mine.score is not None
     assert mine.credibility == pytest.approx(1 - gap.ci_high / (mine.score - mine.chance))
     # An exam learnt by heart: 97 % on the public questions, 70 % on fresh ones, no gain under noise.
     learnt = rows(n=1500, benchmark="public", clean_accuracy=0.97, discordance=0.03)
-    cells = analyse(outcome_columns(learnt + fresh), n_resamples=RESAMPLES, control_benchmark="fresh").cells
+    cells = analyse(pair(learnt + fresh), n_resamples=RESAMPLES, control_benchmark="fresh").cells
     mine = {c.benchmark: c for c in cells}["public"]
     assert mine.verdict == Verdict.NO_EXCESS and "would not be seen" in mine.headline
     assert mine.credibility_category == "moderate" or mine.credibility_category == "low"

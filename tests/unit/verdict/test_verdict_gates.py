@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcome_tables import Outcome, pair, texts_of
 from scipy import stats
+from synthetic import Faults, synthetic_outcomes
 
 from audit.records import Setting
-from audit.report.page import gate_name
-from audit.simulation import Design, World, simulate
-from audit.statistics.paired import CellOutcomes, State, pair_outcomes
-from audit.sweep.columns import Outcome
+from audit.statistics.paired import CellOutcomes, State
+from audit.sweep.decide import Decision
 from audit.sweep.design import Arm
-from audit.synthetic import Faults, outcome_columns, synthetic_outcomes
-from audit.verdict.decide import Decision
-from audit.verdict.gates import all_gates, exact_values, pairing, parseability
-from audit.verdict.result import Gate, Status, Verdict
-from audit.verdict.texts import measure_texts
-from audit.verdict.thresholds import Thresholds
-from audit.verdict.words import headline
+from audit.sweep.gates import all_gates, exact_values, pairing, parseability
+from audit.sweep.page import gate_name
+from audit.sweep.result import Verdict
+from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.thresholds import SweepThresholds
+from audit.sweep.words import headline
+from audit.verdict.result import Gate, Status
 
 ROUTERS = (1, 2, 3)
 
@@ -31,9 +31,9 @@ def rows(n: int = 300, **options: Any) -> list[Outcome]:
 
 
 def gates_of(outcomes: list[Outcome], limit: float = 0.03) -> dict[str, Gate]:
-    cell = pair_outcomes(outcome_columns(outcomes))[0]
-    texts = measure_texts(outcomes)[cell.model, cell.benchmark]
-    return {g.name: g for g in all_gates(cell, texts, Thresholds(), limit)}
+    cell = pair(outcomes)[0]
+    texts = texts_of(outcomes).measures[cell.model, cell.benchmark]
+    return {g.name: g for g in all_gates(cell, texts, SweepThresholds(), limit)}
 
 
 def failing(gates: dict[str, Gate]) -> set[str]:
@@ -74,10 +74,10 @@ def test_a_few_unread_replies_at_random_do_not_withhold_whatever_the_number_of_s
     generator, held = np.random.default_rng(1), 0
     for _ in range(40):
         cell = simulate(Design(200, 9, clean_replicates=3), World(unread=0.04), generator).cell
-        held += parseability(cell, Thresholds()).status == Status.FAIL
+        held += parseability(cell, SweepThresholds()).status == Status.FAIL
     assert held <= 2
     broken = simulate(Design(200, 9, clean_replicates=3), World(unread=0.12), generator).cell
-    assert parseability(broken, Thresholds()).status == Status.FAIL
+    assert parseability(broken, SweepThresholds()).status == Status.FAIL
 
 
 def test_guessing_fails_above_chance() -> None:
@@ -91,24 +91,24 @@ def test_above_chance_uses_the_mean_of_one_over_k() -> None:
     state = [[1] * 46 + [0] * 54] * 2
     four = cell_of(state, [clean, noisy])
     two = replace(four, n_options=np.full(100, 2))
-    t = Thresholds()
+    t = SweepThresholds()
     found = [all_gates(c, None, t, 0.01)[1].status for c in (four, two)]
     assert found == [Status.PASS, Status.FAIL]  # 46 % beats 25 % by 4.8 standard errors; it is below 50 %
 
 
 def test_shuffled_ids_of_one_arm_fail_pairing() -> None:
-    cell = pair_outcomes(outcome_columns(rows()))[0]
-    assert pairing(cell, None, Thresholds()).status == Status.PASS
+    cell = pair(rows())[0]
+    assert pairing(cell, None, SweepThresholds()).status == Status.PASS
     order = np.random.default_rng(0).permutation(cell.n)
     for arm in (Arm.DIRECT, Arm.NOISY_REWRITE):
         state = cell.state.copy()
         hit = [k for k, s in enumerate(cell.settings) if s.arm == arm]
         state[hit] = state[hit][:, order]
-        assert pairing(replace(cell, state=state), None, Thresholds()).status == Status.FAIL
+        assert pairing(replace(cell, state=state), None, SweepThresholds()).status == Status.FAIL
     one = cell.state.copy()  # a single router count, found because there are 300 questions
     k = cell.settings.index(Setting(Arm.NOISY_REWRITE, 2))
     one[k] = one[k][order]
-    gate = pairing(replace(cell, state=one), None, Thresholds())
+    gate = pairing(replace(cell, state=one), None, SweepThresholds())
     assert gate.status == Status.FAIL and "noisy_rewrite r=2" in gate.detail
 
 
@@ -130,14 +130,14 @@ def test_a_gain_of_exactly_zero_is_counted_but_no_alarm_while_answers_change() -
 def test_parseability_counts_truncated_apart_and_says_where_it_is_trivial() -> None:
     clean, noisy = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
     state = [[1] * 50 + [0] * 50, [1] * 85 + [State.TRUNCATED] * 9 + [State.UNPARSED] * 6]
-    gate = parseability(cell_of(state, [clean, noisy]), Thresholds())
+    gate = parseability(cell_of(state, [clean, noisy]), SweepThresholds())
     assert gate.status == Status.FAIL and gate.numbers["noisy_rewrite_answered"] == pytest.approx(0.85)
     # 85 of 100, four shares looked at: the exact upper limit at 0.05 / 4
     assert gate.number == pytest.approx(stats.beta.ppf(1 - 0.05 / 4, 86, 15))
     assert gate.numbers["noisy_rewrite_truncated"] == pytest.approx(0.09)
     assert gate.numbers["noisy_rewrite_unparsed"] == pytest.approx(0.06)
     assert gate.items == tuple(f"q{i:03d}" for i in range(85, 100)) and gate.item_count == 15
-    trivial = parseability(cell_of([state[0], state[0]], [clean, noisy], reading="option_text"), Thresholds())
+    trivial = parseability(cell_of([state[0], state[0]], [clean, noisy], reading="option_text"), SweepThresholds())
     assert trivial.status == Status.PASS and "exact ties" in trivial.detail
 
 
@@ -149,8 +149,8 @@ def test_enough_data_compares_the_upper_limit_and_does_not_withhold() -> None:
 
 
 def test_text_gates_do_not_apply_without_texts() -> None:
-    cell = pair_outcomes(outcome_columns(rows(with_direct=False)))[0]
-    gates = {g.name: g.status for g in all_gates(cell, None, Thresholds(), 0.03)}
+    cell = pair(rows(with_direct=False))[0]
+    gates = {g.name: g.status for g in all_gates(cell, None, SweepThresholds(), 0.03)}
     for name in ("clean_fidelity", "manipulation_reached_worker", "answer_leak"):
         assert gates[name] == Status.NOT_APPLICABLE
 

@@ -6,7 +6,7 @@ import pytest
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.design import Arm
-from audit.verdict.evidence import Evidence, measure
+from audit.sweep.evidence import Evidence, measure
 
 SETTINGS = (
     Setting(Arm.DIRECT, 0),

@@ -9,14 +9,15 @@ import pytest
 
 from audit.errors import DataError
 from audit.records import Setting
-from audit.simulation import Design, World, simulate
 from audit.statistics.paired import CellOutcomes, State
-from audit.statistics.values import runs_of, sweep_of
+from audit.statistics.values import runs_of
 from audit.sweep.design import Arm
-from audit.verdict.evidence import measure
-from audit.verdict.gates import noise_floor
+from audit.sweep.evidence import measure
+from audit.sweep.gates import noise_floor
+from audit.sweep.record import sweep_of
+from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import Status
-from audit.verdict.thresholds import Thresholds
 
 # Nearly always right, and many clean replicates: differences from their mean are as skewed as they come.
 SKEWED = Design(100, 9, "nested", clean_replicates=5, clean_accuracy=0.95, discordance=0.06)
@@ -81,7 +82,7 @@ def test_every_replicate_is_read_and_absent_ones_are_missing() -> None:
     np.testing.assert_array_equal(runs[:, 0, 0], [0, 1, 0])
     np.testing.assert_array_equal(runs[:, 1, 0], [0, np.nan, 0])
     assert np.isnan(runs[:, :, 1]).all()
-    with pytest.raises(DataError, match="not run at every r"):
+    with pytest.raises(DataError, match="not run at every level"):
         runs_of(cell_of(states), Arm.NOISY_REWRITE, (1, 2))
 
 
@@ -97,19 +98,20 @@ def test_the_paper_reads_the_first_replicate() -> None:
 def test_clean_replicates_that_differ_by_more_than_chance_withhold() -> None:
     design = replace(SKEWED, routers=1, clean_replicates=3, clean_accuracy=0.7, discordance=0.2, n=200)
     cell = simulate(design, World(), rng(4)).cell
-    honest = noise_floor(cell, Thresholds())
+    honest = noise_floor(cell, SweepThresholds())
     assert honest.status == Status.PASS and honest.number is not None and honest.number > 0.01
     state = cell.state.copy()
     state[cell.settings.index(Setting(Arm.FORWARD_FULL, 1, 1)), :80] = State.WRONG  # one run of three went wrong
-    broken = noise_floor(replace(cell, state=state), Thresholds())
+    broken = noise_floor(replace(cell, state=state), SweepThresholds())
     assert broken.status == Status.FAIL and broken.withholds and "more than chance" in broken.detail
     one = simulate(replace(design, clean_replicates=1), World(), rng()).cell
-    assert noise_floor(one, Thresholds()).status == Status.NOT_APPLICABLE
+    assert noise_floor(one, SweepThresholds()).status == Status.NOT_APPLICABLE
 
 
 def test_honest_replicates_fail_the_noise_floor_as_often_as_it_says() -> None:
     design, generator = replace(SKEWED, routers=1, clean_replicates=3, clean_accuracy=0.7, discordance=0.2), rng(5)
     failed = [
-        noise_floor(simulate(design, World(), generator).cell, Thresholds()).status == Status.FAIL for _ in range(1000)
+        noise_floor(simulate(design, World(), generator).cell, SweepThresholds()).status == Status.FAIL
+        for _ in range(1000)
     ]
     assert np.mean(failed) <= 0.01 + 3 * np.sqrt(0.01 * 0.99 / 1000)

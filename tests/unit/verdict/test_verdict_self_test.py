@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit.simulation import Design, World, simulate
 from audit.statistics.paired import CellOutcomes
-from audit.verdict.result import SelfTest
-from audit.verdict.self_test import GUESSERS, GUESSERS_PASSED_MAX, self_test
-from audit.verdict.thresholds import Thresholds
+from audit.sweep.result import SelfTest
+from audit.sweep.self_test import GUESSERS, GUESSERS_PASSED_MAX, self_test
+from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.thresholds import SweepThresholds
 
 FAULT = "clean baseline replaced by guesses"
 
@@ -22,7 +22,7 @@ def cell_of(n: int = 100, replicates: int = 1) -> CellOutcomes:
 
 
 def guessed(cell: CellOutcomes, standard_errors: float = 2.0, seed: int = 0) -> SelfTest:
-    thresholds = replace(Thresholds(), above_chance_standard_errors=standard_errors)
+    thresholds = replace(SweepThresholds(), above_chance_standard_errors=standard_errors)
     (found,) = [t for t in self_test(cell, thresholds, rng=np.random.default_rng(seed)) if t.fault == FAULT]
     return found
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from outcome_tables import Outcome, texts_of
+from synthetic import synthetic_outcomes
 
-from audit.sweep.columns import Outcome
 from audit.sweep.design import Arm
-from audit.synthetic import synthetic_outcomes
-from audit.verdict.gates import answer_leak
-from audit.verdict.texts import gives_answer, holds, measure_texts, normalise, states_answer
-from audit.verdict.thresholds import Thresholds
+from audit.sweep.gates import answer_leak
+from audit.sweep.texts import gives_answer, holds, normalise, states_answer
+from audit.sweep.thresholds import SweepThresholds
 
 CITIES = ["Rome", "Paris", "Oslo", "Bern"]
 
@@ -82,7 +82,7 @@ def test_a_rewrite_that_only_the_prompt_lost_is_a_noop() -> None:
     plain = _noisy()
     clean = {o.question_id: o.prompt for o in plain if o.arm == Arm.FORWARD_FULL and o.routers == 1}
     sent = [replace(o, prompt=clean[o.question_id]) if o.arm == Arm.NOISY_REWRITE else o for o in plain]
-    before, after = (measure_texts(rows)["synthetic", "synthetic"] for rows in (plain, sent))
+    before, after = (texts_of(rows).measures["synthetic", "synthetic"] for rows in (plain, sent))
     assert before.noops == 0
     assert after.noops == after.noisy_presentations == 40
     assert len(after.noop_ids) == 20
@@ -97,7 +97,7 @@ def test_a_router_that_copies_is_a_noop_at_every_r_also_in_capitals() -> None:
             messages = (clean[o.question_id].upper(),) * o.routers
             o = replace(o, router_messages=messages, prompt="Messages\n" + "\n---\n".join(messages))
         copied.append(o)
-    assert measure_texts(copied)["synthetic", "synthetic"].noops == 40
+    assert texts_of(copied).measures["synthetic", "synthetic"].noops == 40
 
 
 def test_what_was_deleted_and_added() -> None:
@@ -105,7 +105,7 @@ def test_what_was_deleted_and_added() -> None:
     message = "red green blue purple"  # of the question's five words it keeps two; two of its four are new
     row = replace(base, question="red green alpha", options=("beta", "gamma"), gold=0,
                   router_messages=(message,), prompt=message)  # fmt: skip
-    measured = measure_texts([row])["synthetic", "synthetic"]
+    measured = texts_of([row]).measures["synthetic", "synthetic"]
     assert measured.deleted == pytest.approx(3 / 5)
     assert measured.added == pytest.approx(2 / 4)
 
@@ -113,18 +113,13 @@ def test_what_was_deleted_and_added() -> None:
 def test_keeping_only_the_gold_option_is_counted_apart_from_stating_it() -> None:
     base = next(o for o in _noisy(1) if o.arm == Arm.NOISY_REWRITE and o.routers == 1)
     row = replace(base, options=("Rome", "Paris"), gold=1, router_messages=("It may be Paris",), prompt="x")
-    measured = measure_texts([row])["synthetic", "synthetic"]
+    measured = texts_of([row]).measures["synthetic", "synthetic"]
     assert (measured.gold_only_kept, measured.leaking) == (1, 0)
-
-
-def test_an_iterator_is_refused() -> None:
-    with pytest.raises(TypeError, match="twice"):
-        measure_texts(iter(_noisy(2)))
 
 
 def test_row_order_does_not_matter() -> None:
     rows = _noisy()
-    assert measure_texts(rows) == measure_texts(rows[::-1])
+    assert texts_of(rows) == texts_of(rows[::-1])
 
 
 def test_a_cloze_router_can_name_an_option_only_by_answering():
@@ -139,7 +134,7 @@ def test_a_cloze_router_can_name_an_option_only_by_answering():
 def test_a_cloze_has_no_options_to_keep_so_no_share_of_them_is_claimed() -> None:
     shown = synthetic_outcomes(20, (1,), rng=np.random.default_rng(1))
     for outcomes, known in ((shown, True), ([replace(o, options_shown=False) for o in shown], False)):
-        (measures,) = measure_texts(outcomes).values()
-        gate = answer_leak(measures, Thresholds())
+        (measures,) = texts_of(outcomes).measures.values()
+        gate = answer_leak(measures, SweepThresholds())
         assert (gate.numbers["gold_only_kept"] is not None) is known
         assert ("dropped every other" in gate.detail) is known

@@ -7,22 +7,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcome_tables import Outcome, pair, texts_of
+from synthetic import synthetic_outcomes
 
 from audit.records import Setting
-from audit.simulation import Design, World, simulate
 from audit.statistics.noise_floor import noise_floor_values
 from audit.statistics.paired import CellOutcomes, State
-from audit.sweep.columns import Outcome
+from audit.sweep.analyse import analyse
+from audit.sweep.decide import decide
 from audit.sweep.design import Arm
-from audit.synthetic import outcome_columns, synthetic_outcomes
-from audit.verdict.analysis import analyse
-from audit.verdict.decide import decide
-from audit.verdict.evidence import Evidence, measure
-from audit.verdict.gates import answer_leak, exact_values, pairing, parseability
-from audit.verdict.result import CellVerdict, Status, Verdict
-from audit.verdict.texts import TextMeasures
-from audit.verdict.thresholds import Thresholds
-from audit.verdict.words import headline
+from audit.sweep.evidence import Evidence, measure
+from audit.sweep.gates import answer_leak, exact_values, pairing, parseability
+from audit.sweep.result import CellVerdict, Verdict
+from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.texts import TextMeasures
+from audit.sweep.thresholds import SweepThresholds
+from audit.sweep.words import headline
+from audit.verdict.result import Status
 
 RESAMPLES = 499
 DIRECT, CLEAN = Setting(Arm.DIRECT, 0), Setting(Arm.FORWARD_FULL, 1)
@@ -51,7 +52,7 @@ def measured(cell: CellOutcomes, **options: Any) -> Evidence:
 
 
 def judged(outcomes: list[Outcome], **options: Any) -> tuple[CellVerdict, ...]:
-    return analyse(outcome_columns(outcomes), n_resamples=RESAMPLES, **options).cells
+    return analyse(pair(outcomes), n_resamples=RESAMPLES, **options).cells
 
 
 def rows(n: int, routers: tuple[int, ...] = (1, 2, 3), seed: int = 3, **options: Any) -> list[Outcome]:
@@ -63,17 +64,19 @@ def test_a_control_that_was_not_run_at_the_r_of_the_excess_explains_nothing_away
     base = right(200, (0, 120))
     states = {CLEAN: base, DIRECT: base, noisy(2): right(200, (5, 125)), noisy(3): right(200, (0, 160))}
     cell = cell_of({**states, Setting(Arm.FORWARD_FULL, 2): right(200, (3, 123))})
-    found = decide(measured(cell), (), Thresholds())
+    found = decide(measured(cell), (), SweepThresholds())
     assert found.verdict == Verdict.UNCONTROLLED and found.routers == (3,)
     assert "ensemble_control=true" in " ".join(found.reasons)
     # Run at r=3 too, and with the same answers, it does explain the gain.
     full = cell_of({**states, Setting(Arm.FORWARD_FULL, 2): base, Setting(Arm.FORWARD_FULL, 3): states[noisy(3)]})
-    assert decide(measured(full), (), Thresholds()).verdict == Verdict.EXCESS_EXPLAINED
+    assert decide(measured(full), (), SweepThresholds()).verdict == Verdict.EXCESS_EXPLAINED
 
 
 def test_with_one_router_the_clean_baseline_is_the_ensemble_control() -> None:
     base = right(200, (0, 120))
-    found = decide(measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): right(200, (0, 160))})), (), Thresholds())
+    found = decide(
+        measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): right(200, (0, 160))})), (), SweepThresholds()
+    )
     assert found.verdict == Verdict.EXCESS and "not compared" not in " ".join(found.reasons)
 
 
@@ -93,7 +96,7 @@ def test_one_unreadable_router_count_does_not_hide_in_its_arms_average() -> None
     base = right(100, (0, 70))
     states = {CLEAN: base, **{noisy(r): list(base) for r in range(1, 10)}}
     states[noisy(9)] = base[:60] + [int(State.UNPARSED)] * 40
-    gate = parseability(cell_of(states), Thresholds())
+    gate = parseability(cell_of(states), SweepThresholds())
     assert gate.status == Status.FAIL and gate.number is not None and 0.6 < gate.number < 0.8
     assert "r=9" in gate.detail and gate.item_count == 40
     assert gate.numbers["noisy_rewrite_answered"] == pytest.approx(860 / 900)
@@ -104,7 +107,7 @@ def test_a_router_count_without_one_readable_answer_is_withheld_and_reported() -
         replace(o, answer=None, correct=None, parsed=False) if o.arm == Arm.NOISY_REWRITE and o.routers == 2 else o
         for o in rows(100)
     ]
-    verdict = analyse(outcome_columns(broken), n_resamples=RESAMPLES)
+    verdict = analyse(pair(broken), n_resamples=RESAMPLES)
     assert verdict.cells[0].verdict == Verdict.WITHHELD
     assert [row["routers"] for row in verdict.paper["cells"]] == [1, 3]
     assert verdict.to_json()
@@ -118,15 +121,15 @@ def test_an_excess_made_of_leaks_is_withheld_even_where_the_leaks_pass_their_gat
     ensemble = Setting(Arm.FORWARD_FULL, 9)
     cell = cell_of({CLEAN: base, DIRECT: base, noisy(1): base, noisy(9): gained, ensemble: base})
     texts = TextMeasures(messages=4000, messages_noisy=4000, leaking=30, leaking_noisy=30)
-    gate = answer_leak(texts, Thresholds())
+    gate = answer_leak(texts, SweepThresholds())
     assert gate.status == Status.PASS
     free = np.ones((2, n), dtype=bool)
     free[1, 200:230] = False
-    assert decide(measured(cell), (gate,), Thresholds()).verdict == Verdict.EXCESS
-    found = decide(measured(cell, without_leak=free), (gate,), Thresholds())
+    assert decide(measured(cell), (gate,), SweepThresholds()).verdict == Verdict.EXCESS
+    found = decide(measured(cell, without_leak=free), (gate,), SweepThresholds())
     assert found.verdict == Verdict.WITHHELD and "gone without the questions" in found.reasons[0]
     # Leaks at another r do not take the questions away from this one.
-    assert decide(measured(cell, without_leak=free[::-1]), (gate,), Thresholds()).verdict == Verdict.EXCESS
+    assert decide(measured(cell, without_leak=free[::-1]), (gate,), SweepThresholds()).verdict == Verdict.EXCESS
 
 
 def test_the_headline_quotes_a_router_count_that_passed_every_comparison() -> None:
@@ -136,7 +139,7 @@ def test_the_headline_quotes_a_router_count_that_passed_every_comparison() -> No
     states = {CLEAN: base, DIRECT: base, noisy(2): right(n, (0, 140)), noisy(3): right(n, (0, 130))}
     states |= {Setting(Arm.FORWARD_FULL, 2): right(n, (0, 140)), Setting(Arm.FORWARD_FULL, 3): base}
     evidence = measured(cell_of(states))
-    found = decide(evidence, (), Thresholds())
+    found = decide(evidence, (), SweepThresholds())
     assert found.verdict == Verdict.EXCESS and found.routers == (3,)
     text = headline("m", "b", found, evidence, ())
     assert "15.0 points" in text and "with 3 routers" in text
@@ -149,7 +152,7 @@ def test_no_excess_does_not_claim_that_the_score_is_free_of_memory() -> None:
 
 
 def test_h1_is_the_p_value_that_the_verdicts_rest_on() -> None:
-    verdict = analyse(outcome_columns(rows(100) + rows(100, seed=4, model="other")), n_resamples=RESAMPLES)
+    verdict = analyse(pair(rows(100) + rows(100, seed=4, model="other")), n_resamples=RESAMPLES)
     h1 = next(h for h in verdict.hypotheses if h.name == "H1")
     assert h1.pvalue == min(c.p_adjusted for c in verdict.cells if c.p_adjusted is not None)
 
@@ -188,7 +191,7 @@ def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> No
     base = right(n, (0, 600))
     lost = [int(State.UNPARSED) if 700 <= i < 750 else b for i, b in enumerate(base)]
     honest = measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): right(n, (0, 650))}))
-    assert honest.adverse is None and decide(honest, (), Thresholds()).verdict == Verdict.EXCESS
+    assert honest.adverse is None and decide(honest, (), SweepThresholds()).verdict == Verdict.EXCESS
     # Dropping the 50 alone changes no pair. With 20 improved and the clean replies to them unread as well, the gain of
     # the pairs that are left stands against 50 + 20 replies that may all speak against it.
     improved = [1 if 600 <= i < 620 else b for i, b in enumerate(lost)]
@@ -200,7 +203,7 @@ def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> No
     evidence = measured(cell_of({CLEAN: unread, DIRECT: base, noisy(1): improved}))
     assert evidence.adverse is not None and evidence.adverse.clean is not None
     assert evidence.adverse.clean.gain[0] == pytest.approx((20 - 40) / 1000)
-    found = decide(evidence, (), Thresholds())
+    found = decide(evidence, (), SweepThresholds())
     assert found.verdict == Verdict.WITHHELD and "could not be read" in found.reasons[0]
     assert "could not be read" in headline("m", "b", found, evidence, (found.gate,))
 
@@ -214,7 +217,7 @@ def test_after_the_leaks_only_the_router_counts_that_survive_are_an_excess() -> 
     free = np.ones((2, n), dtype=bool)
     free[1, 300:360] = False
     texts = TextMeasures(messages_noisy=1000, leaking_noisy=60, messages=1000, leaking=60)
-    found = decide(measured(cell, without_leak=free), (answer_leak(texts, Thresholds()),), Thresholds())
+    found = decide(measured(cell, without_leak=free), (answer_leak(texts, SweepThresholds()),), SweepThresholds())
     assert found.verdict == Verdict.EXCESS and found.routers == (1,)
 
 
@@ -226,10 +229,10 @@ def test_a_gain_over_the_clean_router_that_direct_does_not_settle_clears_nobody(
     direct = evidence.plain.direct
     assert direct is not None
     assert direct.adjusted[0] > 0.05 and direct.high[0] > 0.02
-    unsettled = decide(evidence, (), replace(Thresholds(), effect_of_interest=0.02))
+    unsettled = decide(evidence, (), replace(SweepThresholds(), effect_of_interest=0.02))
     assert unsettled.verdict == Verdict.UNDERPOWERED and "still be above the original" in unsettled.reasons[-1]
     assert "more than the clean router loses" in headline("m", "b", unsettled, evidence, ())
-    settled = decide(evidence, (), replace(Thresholds(), effect_of_interest=0.2))
+    settled = decide(evidence, (), replace(SweepThresholds(), effect_of_interest=0.2))
     assert settled.verdict == Verdict.NO_EXCESS
     assert headline("m", "b", settled, evidence, ()).startswith("No gain is counted")
 
@@ -267,7 +270,7 @@ def test_sound_runs_are_not_withheld_for_what_they_are(
     held = {"pairing": 0, "exact_values": 0}
     for _ in range(20):
         cell = simulate(design, World(gain=gain), rng).cell
-        for gate in (pairing(cell, None, Thresholds()), exact_values(cell)):
+        for gate in (pairing(cell, None, SweepThresholds()), exact_values(cell)):
             held[gate.name] += gate.status == Status.FAIL and gate.withholds
     assert max(held.values()) <= 1
 
@@ -278,14 +281,14 @@ def test_an_id_that_means_two_questions_fails_pairing() -> None:
         replace(o, question="Another?") if o.arm == Arm.DIRECT and o.question_id == outcomes[0].question_id else o
         for o in outcomes
     ]
-    (cell,) = judged(spoilt, texts=spoilt)
+    (cell,) = judged(spoilt, texts=texts_of(spoilt))
     gate = next(g for g in cell.gates if g.name == "pairing")
     assert gate.status == Status.FAIL and gate.items == (outcomes[0].question_id,)
 
 
 def test_a_withheld_cell_is_no_evidence_for_a_hypothesis() -> None:
     outcomes = rows(300, gain=0.2) + rows(300, seed=5, gain=0.2, parse_rate=0.6, model="unread")
-    verdict = analyse(outcome_columns(outcomes), n_resamples=RESAMPLES)
+    verdict = analyse(pair(outcomes), n_resamples=RESAMPLES)
     assert {c.model: c.verdict for c in verdict.cells}["unread"] == Verdict.WITHHELD
     h1 = next(h for h in verdict.hypotheses if h.name == "H1")
     assert "1 of 1 models" in h1.sentence and "unread" not in h1.sentence

@@ -7,16 +7,16 @@ from importlib.resources import files
 
 import numpy as np
 
-from audit.simulation import Design, World, simulate
-from audit.verdict.gates import all_gates
-from audit.verdict.result import Verdict
-from audit.verdict.thresholds import Thresholds
-from audit.verdict.vocabulary import GATES, VERDICTS
+from audit.sweep.gates import all_gates
+from audit.sweep.result import Verdict
+from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.thresholds import SweepThresholds
+from audit.sweep.vocabulary import GATES, VERDICTS
 
 
 def test_every_verdict_has_a_word_and_the_schema_knows_it() -> None:
     assert set(VERDICTS) == set(Verdict)
-    schema = json.loads((files("audit.verdict") / "verdict.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((files("audit.sweep") / "verdict.schema.json").read_text(encoding="utf-8"))
     assert set(schema["$defs"]["cell"]["properties"]["verdict"]["enum"]) == {v.value for v in Verdict}
     for shown in ("name", "glyph", "marker", "colour", "means"):
         values = [getattr(word, shown) for word in VERDICTS.values()]
@@ -25,4 +25,4 @@ def test_every_verdict_has_a_word_and_the_schema_knows_it() -> None:
 
 def test_every_gate_has_a_word() -> None:
     cell = simulate(Design(40, 2), World(), np.random.default_rng(0)).cell
-    assert {g.name for g in all_gates(cell, None, Thresholds(), None)} == set(GATES)
+    assert {g.name for g in all_gates(cell, None, SweepThresholds(), None)} == set(GATES)

@@ -1,0 +1,157 @@
+"""Shards -> PerturbCell: originals and variants of the judged models, beside the reference models on the same items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from audit.perturb.columns import SCHEMA
+from audit.perturb.design import Arm
+from audit.perturb.record import BrokenShare, PerturbCell, RequestCounts, Wordings
+from audit.shards.outcomes import Outcomes, read_outcomes
+from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray
+from audit.statistics.values import to_values
+from audit.variants.record import Header
+
+_COLUMNS = ("model", "benchmark", "question_id", "arm", "variant", "asked", "request_sha256", "distance", "correct")
+Cell = tuple[str, str]  # model, benchmark
+
+
+@dataclass
+class Requests:
+    """Of one model and benchmark: hashes by question, and which variants were asked."""
+
+    original: dict[str, set[str]] = field(default_factory=dict)
+    variants: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    not_asked: set[tuple[str, int]] = field(default_factory=set)
+    distances: list[float] = field(default_factory=list)  # of every variant with one, and beside it
+    correct: list[float] = field(default_factory=list)  # 1, 0, or NaN for no answer
+
+
+@dataclass(frozen=True)
+class Read:
+    """One pass over a run's shards: its outcomes, and what was sent, by model and benchmark."""
+
+    run_dir: Path
+    outcomes: Outcomes
+    requests: dict[Cell, Requests]
+
+
+def read_run(run_dir: Path) -> Read:
+    """ShardError where there are no shards, DataError when a key occurs twice."""
+    requests: dict[Cell, Requests] = {}
+    outcomes = read_outcomes(run_dir, SCHEMA, also=_COLUMNS, each=lambda batch: _add(requests, batch))
+    return Read(run_dir, outcomes, requests)
+
+
+def perturb_cells(
+    read: Read, judged: Sequence[str], references: Sequence[Read], header: Header
+) -> tuple[PerturbCell, ...]:
+    """One cell for each judged model and benchmark with rows, sorted. header: of the run's library.
+
+    References are the other models of the run and every model of the reference runs; a model that is judged here is
+    not its own reference.
+    """
+    others = [
+        (cell, run.requests[cell.model, cell.benchmark])
+        for run in (read, *references)
+        for cell in run.outcomes.cells
+        if run is not read or cell.model not in judged
+    ]
+    review = header.review
+    broken = BrokenShare(review.n, review.broken) if review is not None and review.n else None
+    return tuple(
+        _cell(cell, read.requests[cell.model, cell.benchmark], others, broken)
+        for cell in read.outcomes.cells
+        if cell.model in judged
+    )
+
+
+def _cell(
+    own: CellOutcomes,
+    requests: Requests,
+    others: Sequence[tuple[CellOutcomes, Requests]],
+    broken: BrokenShare | None,
+) -> PerturbCell:
+    ids = own.question_ids
+    references = [
+        wordings(cell, theirs, ids)
+        for cell, theirs in others
+        if cell.benchmark == own.benchmark and cell.model != own.model and set(ids) & set(cell.question_ids)
+    ]
+    return PerturbCell(
+        benchmark=own.benchmark,
+        question_ids=ids,
+        cluster=own.cluster,
+        n_options=own.n_options,
+        tested=wordings(own, requests, ids),
+        references=tuple(references),
+        broken=broken,
+        requests=count_requests(requests.original, requests.variants),
+    )
+
+
+def wordings(cell: CellOutcomes, requests: Requests, ids: Sequence[str]) -> Wordings:
+    """One model's answers to the questions `ids`, in their order; NaN where it has none."""
+    place = {id_: i for i, id_ in enumerate(cell.question_ids)}
+    columns = np.array([place.get(id_, -1) for id_ in ids])
+
+    def of(arm: Arm) -> FloatArray:
+        rows = [to_values(cell.row(s))[columns] for s in cell.settings if s.arm == arm]
+        found: FloatArray = np.array(rows, dtype=float).reshape(len(rows), len(ids))
+        found[:, columns < 0] = np.nan
+        return found
+
+    levels = [s.level for s in cell.settings if s.arm == Arm.VARIANT]
+    asked: BoolArray = np.array(
+        [[(id_, level) not in requests.not_asked for id_ in ids] for level in levels], dtype=bool
+    )
+    asked = asked.reshape(len(levels), len(ids))
+    return Wordings(cell.model, of(Arm.ORIGINAL), of(Arm.VARIANT), None if asked.all() else asked)
+
+
+def _add(found: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
+    """What a batch says of requests: hashes of those that were sent, variants that were not asked, distances."""
+    columns = (batch.column(name).to_pylist() for name in _COLUMNS)
+    for m, b, q, arm, level, asked, sha, distance, correct in zip(*columns, strict=True):
+        one = found.setdefault((m, b), Requests())
+        if arm == Arm.VARIANT and distance is not None:
+            one.distances.append(distance)
+            one.correct.append(np.nan if correct is None else float(correct))
+        if not asked:
+            one.not_asked.add((q, level))
+        elif sha is None:
+            continue  # an error row: no request was consumed
+        elif arm == Arm.ORIGINAL:
+            one.original.setdefault(q, set()).add(sha)
+        else:
+            one.variants.setdefault(q, []).append((level, sha))
+
+
+def count_requests(
+    original: Mapping[str, set[str]], variants: Mapping[str, Sequence[tuple[int, str]]]
+) -> RequestCounts:
+    """Variants that sent the very request of their original, or of an earlier variant of the same question.
+
+    original: hashes by question id; variants: (level, hash) by question id. Only questions with both are compared.
+    """
+    compared = same = repeated = 0
+    items = set()
+    for id_, sent in variants.items():
+        if id_ not in original:
+            continue
+        seen: set[str] = set()
+        for _, sha in sorted(sent):
+            compared += 1
+            if sha in original[id_]:
+                same += 1
+                items.add(id_)
+            elif sha in seen:
+                repeated += 1
+                items.add(id_)
+            seen.add(sha)
+    return RequestCounts(compared, same, repeated, tuple(sorted(items)))

@@ -1,0 +1,53 @@
+"""One pass over the shards of runs: paired outcomes, and how many rows there are of each model, benchmark and revision.
+
+Summary, verdict and report all start from here, so that the shards are read once for their numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from audit.shards.cells import cell_columns, pair_batches, pick
+from audit.shards.complete import REVISED, Revised, add_rows
+from audit.shards.read import iter_columns
+from audit.shards.schema import RowSchema
+from audit.statistics.paired import CellOutcomes
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """cells: one a model and benchmark, sorted. seen: rows as `complete.count_rows` counts them."""
+
+    cells: list[CellOutcomes]
+    seen: Counter[Revised]
+
+
+def read_outcomes(
+    run_dir: Path,
+    schema: RowSchema,
+    *,
+    answers: bool = False,
+    also: Sequence[str] = (),
+    each: Callable[[pa.RecordBatch], None] | None = None,
+) -> Outcomes:
+    """The outcomes of one run, in one pass.
+
+    answers: see `cell_columns`. each: called with every batch, of the columns of pairing and those that `also` names.
+    Raises ShardError when there are no shards, DataError when a key occurs twice.
+    """
+    paired = cell_columns(schema, answers=answers)
+    seen: Counter[Revised] = Counter()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in iter_columns(run_dir, schema, tuple(dict.fromkeys((*paired, *REVISED, *also))), 1 << 14):
+            add_rows(seen, batch.select(REVISED))
+            if each is not None:
+                each(batch)
+            yield pick(batch, paired)
+
+    return Outcomes(pair_batches(batches(), schema), seen)

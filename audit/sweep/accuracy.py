@@ -1,0 +1,125 @@
+"""Accuracy of every setting with a 95 % interval: what the tables and the small multiples show (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from audit.records import Setting
+from audit.report.accuracy import interval
+from audit.statistics.paired import CellOutcomes, State
+from audit.statistics.values import levels_of, replicates_of, settings_values, to_values
+from audit.sweep.design import Arm
+from audit.sweep.figures import Breadth, ModelScores, RouterPoint, Score
+from audit.sweep.paper import SettingRow, model_summary, router_summary, setting_rows
+from audit.sweep.record import sweep_of
+
+
+@dataclass(frozen=True)
+class SettingAccuracy:
+    """One setting of one cell. n: questions; answered: those with an answer, over which accuracy (0-1) is taken.
+
+    accuracy, low, high are None where nothing was answered.
+    """
+
+    model: str
+    benchmark: str
+    setting: Setting
+    n: int
+    answered: int
+    correct: int
+    unparsed: int
+    truncated: int
+    errors: int
+    absent: int
+    accuracy: float | None
+    low: float | None
+    high: float | None
+
+
+def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
+    """One row per setting of a cell, in the order of its settings."""
+    rows = []
+    for setting in cell.settings:
+        state = cell.row(setting)
+        found = interval(to_values(state), cell.cluster)
+        count = {s: int(np.count_nonzero(state == s)) for s in State}
+        rows.append(
+            SettingAccuracy(
+                model=cell.model,
+                benchmark=cell.benchmark,
+                setting=setting,
+                n=cell.n,
+                answered=count[State.CORRECT] + count[State.WRONG],
+                correct=count[State.CORRECT],
+                unparsed=count[State.UNPARSED],
+                truncated=count[State.TRUNCATED],
+                errors=count[State.ERROR],
+                absent=count[State.ABSENT],
+                accuracy=found[0] if found else None,
+                low=found[1] if found else None,
+                high=found[2] if found else None,
+            )
+        )
+    return rows
+
+
+def labels(cells: list[CellOutcomes]) -> dict[tuple[str, str], str]:
+    """What each cell is called: the model, with its benchmark where the panel holds several."""
+    several = len({c.benchmark for c in cells}) > 1
+    return {(c.model, c.benchmark): f"{c.model} · {c.benchmark}" if several else c.model for c in cells}
+
+
+def model_scores(cell: CellOutcomes, label: str) -> ModelScores:
+    """Accuracies with intervals, replicates averaged."""
+
+    def score(arm: Arm, routers: int) -> Score | None:
+        settings = replicates_of(cell, arm, routers)
+        found = interval(settings_values(cell, settings), cell.cluster) if settings else None
+        return Score(routers, *found) if found else None
+
+    def scores(arm: Arm, least: int) -> tuple[Score, ...]:
+        found = (score(arm, r) for r in levels_of(cell, arm) if r >= least)
+        return tuple(s for s in found if s is not None)
+
+    return ModelScores(
+        label=label,
+        clean=score(Arm.FORWARD_FULL, 1),
+        noisy=scores(Arm.NOISY_REWRITE, 1),
+        ensemble=scores(Arm.FORWARD_FULL, 2),
+        direct=score(Arm.DIRECT, 0),
+        chance=float(np.mean(1 / cell.n_options)),
+    )
+
+
+def pooled_rows(cell: CellOutcomes) -> list[SettingRow]:
+    """Noisy against clean at each r, replicates averaged: the gains of the verdict, in the form of the paper's Table 2.
+
+    Without the router counts that share no answered question with clean; empty where clean or noisy was not run.
+    """
+    if not replicates_of(cell, Arm.FORWARD_FULL, 1) or not levels_of(cell, Arm.NOISY_REWRITE):
+        return []
+    sweep = sweep_of(cell)
+    paired = np.any(~np.isnan(sweep.noisy - sweep.clean), axis=1)
+    routers = tuple(r for r, keep in zip(sweep.routers, paired, strict=True) if keep)
+    return setting_rows(replace(sweep, routers=routers, noisy=sweep.noisy[paired]))
+
+
+def router_points(rows: list[SettingRow]) -> list[RouterPoint]:
+    """Table 3 as the figures read it."""
+    return [
+        RouterPoint(s.routers, s.models, s.violating_models, s.mean_positive_excess, s.improve, s.degrade)
+        for s in router_summary(rows)
+    ]
+
+
+def breadths(rows: list[SettingRow], names: dict[tuple[str, str], str]) -> list[Breadth]:
+    """Table 1's violation counts as Figure 5 reads them."""
+    settings: dict[tuple[str, str], int] = {}
+    for row in rows:
+        settings[row.model, row.benchmark] = settings.get((row.model, row.benchmark), 0) + 1
+    return [
+        Breadth(names[s.model, s.benchmark], s.violation_count, settings[s.model, s.benchmark])
+        for s in model_summary(rows)
+    ]

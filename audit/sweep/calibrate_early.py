@@ -1,0 +1,156 @@
+"""What does stopping early cost and save? Simulated models of known truth, looked at as `audit.sweep stop=early` does.
+
+    python -m audit.calibrate_early --json audit/data/early_stopping.json      docs/early_stopping.md's table
+
+Every model is drawn with all its questions and looked at after each batch, by `audit.sweep.early`, the code of the
+real run. Gates, which look at texts and faults that a simulation does not have, are passed by.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit.statistics.paired import CellOutcomes
+from audit.sweep.early import SETTLED, look
+from audit.sweep.result import Verdict
+from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.thresholds import SweepThresholds
+
+BATCH = 100
+_DESIGN = Design(1000, 3, "nested", clean_replicates=3)
+# What is true (name, router counts, world). The names of the first three are read by `expected`.
+CASES: tuple[tuple[str, int, World], ...] = (
+    ("clean", 3, World()),
+    ("+5 points at r=1", 3, World(gain_one_r=0.05)),
+    ("+10 points", 3, World(gain=0.10)),
+    ("clean router loses 4 points", 3, World(clean_loss=0.04)),
+    ("repetition gains 8 points", 3, World(repetition=0.08)),
+    ("runs shift by 1 point", 3, World(shock=0.01)),
+    ("clean", 9, World()),
+    ("+5 points at r=1", 9, World(gain_one_r=0.05)),
+    ("+10 points", 9, World(gain=0.10)),
+)
+
+
+def first(cell: CellOutcomes, n: int) -> CellOutcomes:
+    """The cell when its first n questions had been asked."""
+    return replace(
+        cell,
+        question_ids=cell.question_ids[:n],
+        cluster=cell.cluster[:n],
+        n_options=cell.n_options[:n],
+        state=cell.state[:, :n],
+    )
+
+
+def stopped(
+    design: Design, world: World, rng: np.random.Generator, thresholds: SweepThresholds, batch: int = BATCH
+) -> tuple[int, Verdict]:
+    """(questions asked, verdict) of one simulated model, looked at after each batch."""
+    cell = simulate(design, world, rng).cell
+    largest = int(np.bincount(cell.cluster).max())
+    verdict = Verdict.UNDERPOWERED
+    for n in range(batch, design.n + 1, batch):
+        verdict = look(first(cell, n), largest, thresholds)
+        if verdict in SETTLED:
+            return n, verdict
+    return design.n, verdict
+
+
+def case(name: str, routers: int, world: World, models: int, seed: int = 42) -> dict[str, Any]:
+    """One row of the table: how many models had a verdict after so many questions, and which."""
+    design, thresholds = replace(_DESIGN, routers=routers), SweepThresholds()
+    rng = np.random.default_rng([seed, zlib.crc32(f"{name} {routers}".encode())])
+    found = [stopped(design, world, rng, thresholds) for _ in range(models)]
+    ends = Counter(n for n, v in found if v in SETTLED)
+    return {
+        "name": name,
+        "routers": routers,
+        "models": models,
+        "n": design.n,
+        "batch": BATCH,
+        "settled": [ends[n] for n in range(BATCH, design.n + 1, BATCH)],
+        "verdicts": dict(sorted(Counter(str(v) for _, v in found).items())),
+    }
+
+
+def load_table() -> list[dict[str, Any]]:
+    """The rows that ship with the package; none where the table was not built in."""
+    path = files("audit") / "data" / "early_stopping.json"
+    table: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    return table
+
+
+def asked(row: Mapping[str, Any], n: int) -> tuple[float, float]:
+    """(mean questions asked of at most n, share of models with a verdict by then)."""
+    ends = np.arange(1, len(row["settled"]) + 1) * row["batch"]
+    counts = np.asarray(row["settled"])
+    by_then = ends <= n
+    done = counts[by_then].sum()
+    total = float((counts * ends)[by_then].sum() + (row["models"] - done) * n)
+    return total / row["models"], float(done / row["models"])
+
+
+def expected(n: int, routers: int, table: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What stopping early would save of n questions, a line a truth, from the rows with the nearest router count."""
+    near = min({row["routers"] for row in table}, key=lambda r: abs(r - routers))
+    lines = []
+    for row in table:
+        if row["routers"] != near or row["name"] not in [name for name, _, _ in CASES[:3]]:
+            continue
+        mean, share = asked(row, min(n, row["n"]))
+        lines.append(f"{row['name']}: {mean:,.0f} of {min(n, row['n']):,} questions on average, {share:.0%} decided")
+    return lines
+
+
+def markdown(table: Sequence[Mapping[str, Any]]) -> str:
+    """One line a case; rates in per cent with their Monte-Carlo standard error."""
+    head = "| what is true | r | excess | cleared | explained | undecided | mean asked | median |"
+    lines = [head, "| --- " * 8 + "|"]
+    for row in table:
+        mean, _ = asked(row, row["n"])
+        total = np.cumsum(row["settled"])
+        half = int(np.searchsorted(total, row["models"] / 2))
+        median = f"{(half + 1) * row['batch']}" if half < total.size else f"> {row['n']}"
+        shares = [
+            row["verdicts"].get(v, 0) / row["models"]
+            for v in ("excess", "no_excess_detected", "excess_explained_by_ensembling")
+        ]
+        shares.append(1 - sum(row["settled"]) / row["models"])
+        errors = [
+            np.sqrt(max(p * (1 - p), 1 / (row["models"] + 1) ** 2 * row["models"]) / row["models"]) for p in shares
+        ]
+        cells = [f"{100 * p:.1f} ± {100 * e:.1f}" for p, e in zip(shares, errors, strict=True)]
+        lines.append(f"| {row['name']} | 1..{row['routers']} | {' | '.join(cells)} | {mean:.0f} | {median} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m audit.calibrate_early", description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=int, default=200, help="simulated models a case (default 200)")
+    parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--json", type=Path, help="write the table's numbers here")
+    asked_for = parser.parse_args(arguments)
+    table: list[dict[str, Any]] = []
+    for one in CASES:
+        table.append(case(*one, models=asked_for.models, seed=asked_for.seed))
+        print(markdown(table[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
+    print(markdown(table))
+    if asked_for.json:
+        asked_for.json.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

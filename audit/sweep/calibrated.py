@@ -1,0 +1,83 @@
+"""Which calibrated design is near to a run, and what was measured there (the table comes from `audit.calibrate`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import log
+from typing import Any
+
+from audit.verdict.result import Calibration
+
+SHIPPED = "calibration.json"
+NEAR = 1.0  # the largest distance at which a design is called near: twice the questions and half the discordance, say
+
+
+def nearest(
+    table: Mapping[str, Any] | None,
+    *,
+    n: int,
+    routers: int,
+    draws: str,
+    clean_accuracy: float,
+    discordance: float,
+    clean_replicates: int = 1,
+    clusters: int | None = None,
+    panel: int = 1,
+) -> Calibration | None:
+    """The clean-world design with the smallest distance; none near is said, with no rates, where it is above NEAR.
+
+    The distance is |log n| + |log R| / 2 + |log discordance| / 2 + 2 |accuracy| (differences), + 1/2 for the other kind
+    of draws, + 1/2 where one has one clean replicate and the other several, + |log panel| / 4, and n stands for the
+    number of clusters where questions are grouped. None where there is no table.
+    """
+    designs: Sequence[Mapping[str, Any]] = table.get("designs", ()) if table else ()
+    if not designs:
+        return None
+    units = min(clusters or n, n)
+
+    def distance(entry: Mapping[str, Any]) -> float:
+        d = entry["design"]
+        far = abs(log(max(units, 1) / d["n"])) + 0.5 * abs(log(max(routers, 1) / d["routers"]))
+        far += 0.5 * (d["draws"] != draws) + 0.5 * ((d["clean_replicates"] > 1) != (clean_replicates > 1))
+        far += 2 * abs(clean_accuracy - d["clean_accuracy"]) + 0.25 * abs(log(panel / d["panel"]))
+        far += 0.5 * abs(log(max(discordance, 1e-3) / d["discordance"]))
+        return float(far)
+
+    found = min(designs, key=distance)
+    if distance(found) > NEAR:
+        of = f"{units} {'questions' if units == n else 'groups of questions'}"
+        text = (
+            f"No calibrated design is near: {of}, {routers} router counts, {draws} draws, clean accuracy "
+            f"{clean_accuracy:.0%}, discordance {discordance:.0%}, panel of {panel}. Measure your own: "
+            "python -m audit.calibrate --observed RUN_DIR."
+        )
+        return Calibration(design={}, rates={}, sentence=text)
+    return Calibration(design=dict(found["design"]), rates=dict(found["rates"]), sentence=sentence(found))
+
+
+def sentence(entry: Mapping[str, Any]) -> str:
+    """The rates of one design in words: both errors, then what it finds."""
+    d, r = entry["design"], entry["rates"]
+    runs = d["clean_replicates"]
+    text = (
+        f"Nearest calibrated design: {d['n']} questions, {d['routers']} router counts, {d['draws']} draws, {runs} "
+        f"clean {'replicate' if runs == 1 else 'replicates'}, accuracy {d['clean_accuracy']:.0%}, both controls. False "
+        f"alarm: of models that noise does nothing for, this procedure calls {_rate(r, 'clean_excess')} an excess (the "
+        f"paper's rule: {_rate(r, 'paper_model_fpr')}). False clearance: of models that noise lifts by 5 points at one "
+        f"router count, it clears {_rate(r, 'gain_one_r_cleared')}. It clears {_rate(r, 'clean_cleared')} of the former"
+    )
+    powers = [(g, r[k]) for g, k in ((5, "gain_5_excess"), (10, "gain_10_excess")) if r.get(k) is not None]
+    if powers:
+        text += ", and finds a true gain of " + ", ".join(f"{g} points in {v:.0%}" for g, v in powers) + " of models"
+    text += "."
+    if r.get("coverage_mean") is not None:
+        held = f"{r['coverage_gain']:.1%} (per r) and {r['coverage_mean']:.1%} (mean over r)"
+        text += f" Its 95 % intervals held the truth in {held}."
+    return text + " None of these models remembers in a way that helps intact and damaged questions alike."
+
+
+def _rate(rates: Mapping[str, float | None], name: str) -> str:
+    value, error = rates.get(name), rates.get(f"{name}_se")
+    if value is None:
+        return "an unmeasured share"
+    return f"{value:.1%}" + (f" (± {error:.1%})" if error is not None else "")

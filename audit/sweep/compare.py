@@ -1,0 +1,224 @@
+"""One arm against another over the same questions: gains, simultaneous limits and p-values over all r."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from audit.statistics.eprocess import Differences, adjusted, at_any_stop
+from audit.statistics.paired import FloatArray, IntArray
+from audit.statistics.permutation import can_reject, max_statistic_exchange
+from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, expansion
+from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
+from audit.statistics.values import average
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One arm minus another, at R router counts over the same questions.
+
+    gain, pvalues, adjusted, low, high: (R,). low and high are simultaneous: they hold for all r together with 95 %.
+    pointwise: one BCa interval a router count. mean: the gain averaged over r, with its interval. family_p: one p for
+    "any r". fall_p: for "the mean over r is below zero". improve, degrade: (R,) counts, fractions where replicates were
+    averaged. n: (R,) pairs with both answers. p-values are one-sided.
+
+    log_e: (R,) log e-values of a gain, where every p and limit holds at any stop (`compare_at_any_stop`); else None.
+    """
+
+    routers: tuple[int, ...]
+    n: IntArray
+    gain: FloatArray
+    low: FloatArray
+    high: FloatArray
+    pointwise: tuple[Interval, ...]
+    mean: Interval
+    family_p: float
+    fall_p: float
+    pvalues: FloatArray
+    adjusted: FloatArray
+    improve: FloatArray
+    degrade: FloatArray
+    log_e: FloatArray | None = None
+
+    @property
+    def best(self) -> int:
+        """Index of the router count with the largest gain."""
+        return int(np.nanargmax(self.gain))
+
+    @property
+    def largest_compatible(self) -> float:
+        """A 97.5 % upper limit of the largest gain over r: the largest of the upper ends of the intervals per r.
+
+        Whatever r the largest gain is at, it lies above the end of its own interval with probability 2.5 % only, and
+        above the largest end with less: no correction for the number of r is needed (an intersection-union argument;
+        Berger & Hsu 1996, Statistical Science 11). At least the share of questions that could all improve unseen: none
+        of n improves with probability 2.5 % where it is 1 - 0.025^(1/n) of them, and there a bootstrap of few or no
+        changes sees nothing. NaN without intervals.
+        """
+        high = np.array([i.high for i in self.pointwise])
+        high = high[np.isfinite(high)]
+        unseen = 1 - ((1 - CONFIDENCE) / 2) ** (1 / max(int(self.n.max()), 1))
+        return max(float(high.max()), unseen) if high.size else float("nan")
+
+
+def compare(
+    runs: FloatArray,
+    other: FloatArray,
+    routers: tuple[int, ...],
+    cluster: IntArray,
+    *,
+    rng: np.random.Generator,
+    n_resamples: int,
+    intervals: bool = True,
+    run_variance: RunVariance = ASSUMED_ZERO,
+) -> Comparison:
+    """Runs (L, R, n) of one arm minus runs (K, R, n) or (K, 1, n) of another: 0, 1 or NaN, paired by question.
+
+    A run that repeats another answer for answer adds nothing, and would not be an exchange for a run that differs: it
+    is counted once.
+
+    The bootstrap takes one shared baseline. A baseline of its own for each r is the same problem in the differences:
+    1/2 + d/2 against 1/2 has half the difference and half the interval.
+
+    Run variance makes every interval longer, by the ratio of the standard error with it to that of the items alone.
+
+    Fewer than five clusters (one subject, say) get the limits -1 and 1: resampling them shows no spread to speak of,
+    and the zero width of a single one would clear any model.
+    """
+    runs, other = _distinct(runs), _distinct(other)
+    noisy, base = average(runs), average(other)
+    d = noisy - base
+    n = np.sum(~np.isnan(d), axis=1).astype(np.int64)
+    half = np.full(d.shape[1], 0.5)
+    test = max_statistic_exchange(runs, other, cluster, n_permutations=n_resamples, run_variance=run_variance, rng=rng)
+    with np.errstate(invalid="ignore"):
+        gain = np.nansum(d, axis=1) / np.where(n > 0, n, np.nan)
+    nan = float("nan")
+    pointwise: tuple[Interval, ...] = (Interval(nan, nan, nan, CONFIDENCE, "bca", nan),) * len(routers)
+    mean, fall_p = Interval(float(np.nanmean(gain)), nan, nan, CONFIDENCE, "bca", nan), nan
+    low = high = np.full(len(routers), np.nan)
+    clusters = np.unique(cluster[np.any(~np.isnan(d), axis=0)]).size
+    enough = can_reject(clusters, 1 - CONFIDENCE)
+    if intervals and enough:
+        draws = bootstrap_sweep(half, half + d / 2, cluster, n_resamples=n_resamples, rng=rng)
+        of_each = draws.gain.intervals(CONFIDENCE, units=clusters)
+        (of_mean,) = draws.mean_gain.intervals(CONFIDENCE, units=clusters)
+        answered = np.maximum(np.sum(np.any(~np.isnan(runs), axis=2), axis=0), 1)  # runs that were made at each r
+        counts = 1 / answered + 1 / len(other)
+        longer = _longer(np.array([2 * i.se for i in of_each]), counts, run_variance)
+        all_runs = np.array([1 / answered.sum() + 1 / len(other)])
+        whole = _longer(np.array([2 * of_mean.se]), all_runs, run_variance)
+        pointwise = tuple(_doubled(i, float(f)) for i, f in zip(of_each, longer, strict=True))
+        mean = _doubled(of_mean, float(whole[0]))
+        se = (mean.high - mean.low) / (2 * stats.norm.ppf((1 + CONFIDENCE) / 2))
+        fall_p = float(stats.norm.cdf(mean.estimate / se)) if se > 0 else float(mean.estimate >= 0)
+        low, high = simultaneous(draws.gain, units=clusters)
+        low, high = gain - 2 * (draws.gain.estimate - low) * longer, gain + 2 * (high - draws.gain.estimate) * longer
+    elif intervals:
+        pointwise = tuple(Interval(float(g), -1.0, 1.0, CONFIDENCE, "bca", nan) for g in gain)
+        mean, fall_p = Interval(mean.estimate, -1.0, 1.0, CONFIDENCE, "bca", nan), 1.0
+        low, high = np.full(len(routers), -1.0), np.full(len(routers), 1.0)
+    a, b = np.nan_to_num(noisy), np.nan_to_num(np.broadcast_to(base, noisy.shape))
+    both = ~np.isnan(d)
+    return Comparison(
+        routers=routers,
+        n=n,
+        gain=gain,
+        low=low,
+        high=high,
+        pointwise=pointwise,
+        mean=mean,
+        family_p=test.pvalue,
+        fall_p=fall_p,
+        pvalues=test.pvalues,
+        adjusted=test.adjusted,
+        improve=np.sum(np.where(both, a * (1 - b), 0), axis=1),
+        degrade=np.sum(np.where(both, b * (1 - a), 0), axis=1),
+    )
+
+
+def compare_at_any_stop(
+    runs: FloatArray, other: FloatArray, routers: tuple[int, ...], cluster: IntArray, largest_cluster: int
+) -> Comparison:
+    """As `compare`, by betting: every p and limit holds however often the data were looked at (`statistics.eprocess`).
+
+    p-values are 1 / e; "any r" is the mean e-value, each r is adjusted by closed testing, `low` and `high` by
+    Bonferroni. What whole runs vary by is not in them: questions are the only random factor.
+    """
+    noisy, base = average(_distinct(runs)), average(_distinct(other))
+    d = noisy - base
+    both = ~np.isnan(d)
+    n = both.sum(axis=1).astype(np.int64)
+    gain = np.where(n > 0, np.nansum(d, axis=1) / np.maximum(n, 1), np.nan)
+    bets = Differences.of(d, cluster, largest_cluster)
+    over_r = average(d)[None]  # a question's mean over r
+    mean = Differences.of(over_r, cluster, largest_cluster)
+    log_e, nan = bets.log_e(), float("nan")
+    each, tail = adjusted(log_e), (1 - CONFIDENCE) / 2
+    lows, highs = bets.lower_limit(tail), bets.upper_limit(tail)
+    (mean_low,), (mean_high,) = mean.lower_limit(tail), mean.upper_limit(tail)
+    a, b = np.nan_to_num(noisy), np.nan_to_num(np.broadcast_to(base, noisy.shape))
+    return Comparison(
+        routers=routers,
+        n=n,
+        gain=gain,
+        low=bets.lower_limit(tail / len(routers)),
+        high=bets.upper_limit(tail / len(routers)),
+        pointwise=tuple(
+            Interval(float(g), float(low), float(high), CONFIDENCE, "betting", nan)
+            for g, low, high in zip(gain, lows, highs, strict=True)
+        ),
+        mean=Interval(float(np.nanmean(over_r)), float(mean_low), float(mean_high), CONFIDENCE, "betting", nan),
+        family_p=float(at_any_stop(each).min()),
+        fall_p=float(at_any_stop(mean.negated().log_e())[0]),
+        pvalues=at_any_stop(log_e),
+        adjusted=at_any_stop(each),
+        improve=np.sum(np.where(both, a * (1 - b), 0), axis=1),
+        degrade=np.sum(np.where(both, b * (1 - a), 0), axis=1),
+        log_e=log_e,
+    )
+
+
+def _longer(se: FloatArray, runs: FloatArray, run_variance: RunVariance) -> FloatArray:
+    """Factor (R,) by which intervals of standard errors `se` are lengthened."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(se > 0, run_variance.total_se(se, runs) / se, 1.0)
+
+
+def _distinct(runs: FloatArray) -> FloatArray:
+    """Without the runs (axis 0) that equal an earlier one everywhere, as those of a deterministic worker do."""
+    kept: list[FloatArray] = []
+    for run in runs:
+        if not any(np.array_equal(run, one, equal_nan=True) for one in kept):
+            kept.append(run)
+    return np.stack(kept)
+
+
+def simultaneous(
+    gain: Resamples, confidence: float = CONFIDENCE, units: int | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Limits (R,), (R,) that hold for all R gains together: estimate +- c * se, widened for few units (`expansion`).
+
+    c is the quantile over resamples of the largest |resample - estimate| / se (a bootstrap max-t interval; Romano &
+    Wolf 2005, Econometrica 73). A gain whose resamples never move has limits equal to its estimate.
+    """
+    there = np.sum(np.isfinite(gain.draws), axis=0) > 1  # not so for an r without one answered pair
+    se = np.full(gain.estimate.size, np.nan)
+    se[there] = np.nanstd(gain.draws[:, there], axis=0, ddof=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t = np.abs(gain.draws - gain.estimate) / np.where(se > 0, se, np.nan)
+    finite = np.where(np.isnan(t), -np.inf, t).max(axis=1)
+    moved = finite[np.isfinite(finite)]
+    c = float(np.quantile(moved, confidence)) if moved.size else 0.0
+    c *= expansion(confidence, units)
+    return gain.estimate - c * se, gain.estimate + c * se
+
+
+def _doubled(i: Interval, longer: float) -> Interval:
+    """Twice the interval, its arms longer by a factor and inside -1 to 1."""
+    low, high = (float(np.clip(2 * (i.estimate + longer * (end - i.estimate)), -1, 1)) for end in (i.low, i.high))
+    return Interval(2 * i.estimate, low, high, i.confidence, i.method, 2 * i.se)

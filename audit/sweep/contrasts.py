@@ -1,0 +1,181 @@
+"""Paired differences between any two conditions of a cell, and differences of differences between two benchmarks.
+
+`noisy_against_*` answer what the paper's gain cannot: does noisy beat the original question (`direct`), or only a lossy
+clean router? Does it beat as many routers that delete nothing (the ensemble control), or is the gain repetition?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+from scipy.special import logit
+
+from audit.errors import DataError
+from audit.records import Setting
+from audit.statistics.contrasts import Contrast, contrast_values
+from audit.statistics.mcnemar import Alternative
+from audit.statistics.paired import BoolArray, CellOutcomes
+from audit.statistics.permutation import can_reject
+from audit.statistics.resampling import N_RESAMPLES, Interval, Method, Resamples, bootstrap_sweep
+from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
+from audit.statistics.values import Unparsed, average, replicates_of, settings_values, to_values
+from audit.sweep.design import Arm
+
+
+@dataclass(frozen=True)
+class DifferenceInDifferences:
+    """(noisy - clean on the first benchmark) - (the same on the control), on three scales (see the function).
+
+    difference: in points of accuracy (0-1), log_odds, and log_wrong, each with its interval. p: one-sided, the first is
+    larger on every scale (the largest of the three). n: pairs on the first benchmark.
+    """
+
+    difference: Interval
+    log_odds: Interval
+    log_wrong: Interval
+    pvalue: float
+    n: int
+
+    @property
+    def larger(self) -> bool:
+        """The gain on the first benchmark is the larger one, on whatever scale gains are compared."""
+        return min(self.difference.low, self.log_odds.low, self.log_wrong.low) > 0
+
+
+def contrast(
+    cell: CellOutcomes,
+    a: Sequence[Setting],
+    b: Sequence[Setting],
+    *,
+    rng: np.random.Generator,
+    items: BoolArray | None = None,
+    name: str = "a - b",
+    alternative: Alternative = "greater",
+    unparsed: Unparsed = "left_out",
+    n_resamples: int = N_RESAMPLES,
+    confidence: float = 0.95,
+    method: Method = "bca",
+) -> Contrast:
+    """Accuracy under settings `a` (replicates averaged within item) minus accuracy under settings `b`.
+
+    `items` (n,) keeps a part of the questions, such as those whose router messages do not state the answer.
+    """
+    keep = np.ones(cell.n, dtype=bool) if items is None else np.asarray(items, dtype=bool)
+    if keep.shape != (cell.n,):
+        raise DataError(f"A mask of items has shape {keep.shape}; expected ({cell.n},), one flag an item.")
+    runs = [to_values(np.stack([cell.row(s) for s in part]), unparsed)[:, keep] for part in (a, b)]
+    replicates = all(len({(s.arm, s.level) for s in part}) == 1 for part in (a, b))
+    return contrast_values(
+        average(runs[0]),
+        average(runs[1]),
+        cell.cluster[keep],
+        rng=rng,
+        name=name,
+        alternative=alternative,
+        n_resamples=n_resamples,
+        confidence=confidence,
+        method=method,
+        tested=(runs[0], runs[1]) if replicates else None,
+    )
+
+
+def noisy_settings(cell: CellOutcomes, routers: int | None) -> tuple[Setting, ...]:
+    """The noisy settings at one router count, or all of them (their average) for None."""
+    if routers is None:
+        return cell.settings_of(Arm.NOISY_REWRITE)
+    return replicates_of(cell, Arm.NOISY_REWRITE, routers)
+
+
+def difference_in_differences(
+    cell_a: CellOutcomes,
+    cell_b: CellOutcomes,
+    *,
+    rng: np.random.Generator,
+    routers: int | None = None,
+    n_resamples: int = N_RESAMPLES,
+    confidence: float = 0.95,
+) -> DifferenceInDifferences:
+    """Is the gain larger on a public benchmark (`cell_a`) than on fresh items (`cell_b`, the control benchmark)?
+
+    Which of two gains is larger depends on the scale where the baselines differ: if noise repairs one wrong answer in
+    five on both, the gain is ten points from .50 and three from .85. So the difference is taken of accuracies, of their
+    log-odds, and of log(1 - accuracy) (the share of wrong answers that noise repairs), and a gain is larger only where
+    it is so on all three (an intersection-union test over the scales).
+
+    The two benchmarks share no items, so each is resampled by itself and the differences are taken; intervals are
+    percentile intervals, p from clustered bootstrap standard errors (normal approximation, one-sided). Accuracies are
+    kept half an item from 0 and 1. `routers=None` uses the mean over r. With fewer than five items (clusters) in one of
+    them the intervals are all that is possible and p is NaN.
+    """
+    changes, units, pairs = [], [], []
+    for cell in (cell_a, cell_b):
+        a = settings_values(cell, noisy_settings(cell, routers))
+        b = settings_values(cell, replicates_of(cell, Arm.FORWARD_FULL, 1))
+        both = ~np.isnan(a - b)
+        if not both.any():
+            raise DataError(f"noisy - clean on {cell.benchmark}: not one item has an answer under both conditions.")
+        drawn = bootstrap_sweep(b[both], a[both][None], cell.cluster[both], n_resamples=n_resamples, rng=rng)
+        n = int(both.sum())
+        noisy, clean = (
+            np.concatenate([r.estimate, r.draws[:, 0]]).clip(0.5 / n, 1 - 0.5 / n) for r in (drawn.noisy, drawn.clean)
+        )
+        changes.append(
+            np.stack([noisy - clean, logit(noisy) - logit(clean), np.log1p(-clean) - np.log1p(-noisy)], axis=1)
+        )
+        units.append(np.unique(cell.cluster[both]).size)
+        pairs.append(n)
+    apart = changes[0] - changes[1]  # (1 + B, scales): the estimates, then the resamples
+    none = np.zeros((0, 3))
+    intervals = Resamples(apart[0], apart[1:], none, np.zeros(0)).intervals(confidence, "percentile", units=min(units))
+    if not can_reject(min(units), 1 - confidence):
+        intervals = tuple(Interval(i.estimate, -np.inf, np.inf, confidence, "percentile", np.nan) for i in intervals)
+        return DifferenceInDifferences(intervals[0], intervals[1], intervals[2], float("nan"), pairs[0])
+    # A standard error of 0 means that neither gain varies over resamples: nothing to test.
+    p = max(float(stats.norm.sf(i.estimate / i.se)) if i.se > 0 else 1.0 for i in intervals)
+    return DifferenceInDifferences(intervals[0], intervals[1], intervals[2], p, pairs[0])
+
+
+def score_gap(
+    cell_a: CellOutcomes,
+    cell_b: CellOutcomes,
+    *,
+    rng: np.random.Generator,
+    run_variance: RunVariance = ASSUMED_ZERO,
+    n_resamples: int = N_RESAMPLES,
+    confidence: float = 0.95,
+) -> Interval:
+    """Accuracy on a benchmark (`cell_a`) minus that on fresh items (`cell_b`), 0-1, with its interval.
+
+    Of the original question (`direct`) where both were asked it, of the clean arm otherwise. The items differ, so each
+    benchmark is resampled by itself (percentile interval; a run's shift is in it twice). What the gap means depends on
+    how well the fresh items match the benchmark in difficulty. Raises DataError where one has no answer.
+    """
+    arm, routers = Arm.DIRECT, 0
+    if not all(replicates_of(c, arm, routers) for c in (cell_a, cell_b)):
+        arm, routers = Arm.FORWARD_FULL, 1
+    estimates, draws, units, runs = [], [], [], 0.0
+    for cell in (cell_a, cell_b):
+        settings = replicates_of(cell, arm, routers)
+        values = settings_values(cell, settings)
+        there = ~np.isnan(values)
+        if not there.any():
+            raise DataError(f"No answer to the {arm} questions of {cell.benchmark}: its score is not known.")
+        drawn = bootstrap_sweep(
+            values[there], values[None, there], cell.cluster[there], n_resamples=n_resamples, rng=rng
+        )
+        estimates.append(float(drawn.clean.estimate[0]))
+        draws.append(drawn.clean.draws[:, 0])
+        units.append(np.unique(cell.cluster[there]).size)
+        runs += 1 / len(settings)
+    gap = estimates[0] - estimates[1]
+    if not can_reject(min(units), 1 - confidence):
+        return Interval(gap, -1.0, 1.0, confidence, "percentile", float("nan"))
+    apart = Resamples(np.array([gap]), (draws[0] - draws[1])[:, None], np.zeros((0, 1)), np.zeros(0))
+    (found,) = apart.intervals(confidence, "percentile", units=min(units))
+    total = float(run_variance.total_se(np.array([found.se]), np.array([runs]))[0])
+    longer = total / found.se if found.se > 0 else 1.0
+    low, high = (float(np.clip(gap + longer * (end - gap), -1, 1)) for end in (found.low, found.high))
+    return Interval(gap, low, high, confidence, "percentile", total)

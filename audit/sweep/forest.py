@@ -1,0 +1,76 @@
+"""The evidence in one chart: each model's gain under noise with what is compatible with it, worst verdict first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from audit.report.canvas import INK, MUTED, plain, styled
+from audit.sweep.result import Verdict
+from audit.sweep.vocabulary import VERDICTS
+
+_ROW = 0.42  # inches a model
+
+
+@dataclass(frozen=True)
+class GainRow:
+    """One model: the largest gain over r and the mean over r, each with its 95 % interval (0-1), all replicates pooled.
+
+    noise: the mean gain between two runs of the clean arm (0-1); None where it was run once.
+    """
+
+    label: str
+    verdict: Verdict
+    routers: int
+    gain: float
+    low: float
+    high: float
+    mean: float
+    mean_low: float
+    mean_high: float
+    noise: float | None
+
+
+def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
+    """Points of accuracy: zero, the effect of interest on both sides, and each model's own noise between clean runs."""
+    order = list(VERDICTS)
+    ranked = sorted(rows, key=lambda r: (order.index(r.verdict), -r.gain, r.label))
+
+    def draw() -> Figure:
+        height = 1.5 + _ROW * len(ranked)
+        figure = Figure(figsize=(9.6, height))
+        axes = figure.add_axes((0.27, 0.62 / height, 0.7, 1 - 1.3 / height))
+        axes.axvline(0, color=INK, linewidth=1)
+        for side in (-effect_of_interest, effect_of_interest):
+            axes.axvline(side, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+        for k, row in enumerate(ranked):
+            colour, marker = VERDICTS[row.verdict].colour, VERDICTS[row.verdict].marker
+            if row.noise is not None:
+                axes.barh(k, 2 * row.noise, left=-row.noise, height=0.72, color=MUTED, alpha=0.16, linewidth=0)
+            for y, value, low, high, filled in (
+                (k - 0.13, row.gain, row.low, row.high, True),
+                (k + 0.17, row.mean, row.mean_low, row.mean_high, False),
+            ):
+                axes.errorbar(
+                    [value], [y], xerr=[[max(value - low, 0)], [max(high - value, 0)]], fmt=marker, color=colour,
+                    markersize=7 if filled else 5, markerfacecolor=colour if filled else "none",
+                    elinewidth=1.4 if filled else 1.0, capsize=2.5,
+                )  # fmt: skip
+        axes.set_yticks(range(len(ranked)), [plain(r.label) for r in ranked])
+        axes.set_ylim(len(ranked) - 0.4, -0.6)
+        axes.grid(visible=True, axis="x")
+        axes.grid(visible=False, axis="y")
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=[1, 2, 5, 10]))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:+.0f}".replace("-", "−")))
+        axes.set_xlabel("Accuracy under noise minus clean accuracy, points; dashed: the effect of interest")
+        present = [word for v, word in VERDICTS.items() if any(r.verdict == v for r in ranked)]
+        handles = [Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7) for w in present]
+        names = [w.name for w in present]
+        figure.legend(handles, names, loc="upper left", ncols=min(len(present), 4), fontsize=8.5, frameon=False)
+        return figure
+
+    return styled(draw)

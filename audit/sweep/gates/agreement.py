@@ -1,0 +1,175 @@
+"""Is a question the same question in every arm?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy import stats
+
+from audit.records import Setting
+from audit.statistics.chance import chance_check
+from audit.statistics.paired import CellOutcomes, FloatArray
+from audit.statistics.values import settings_values, to_values
+from audit.sweep.design import Arm, Draws
+from audit.sweep.gates.common import absent, label
+from audit.sweep.texts import TextMeasures
+from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.result import MAX_ITEMS, Gate, Status
+
+_ARM_WORDS: dict[str, str] = {
+    Arm.DIRECT: "direct",
+    Arm.FORWARD_FULL: "the clean arm",
+    Arm.NOISY_REWRITE: "the noisy arm",
+}
+_MARGIN = 3.5  # standard errors by which agreement may fall short of what is expected, whatever `pairing_z_min` is
+_LIMIT_MIN = 1.5  # a lower limit would let one broken pairing in ten or more pass
+
+
+def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
+    """The same question must be the same question in every arm.
+
+    Its stored text, options and gold must be one in all rows. And where right and wrong answers agree well within an
+    arm (some questions are easy, some hard), they must agree between arms too. Each arm's accuracy per question (mean
+    over its settings) is correlated with that of all other arms; with ten times `pairing_questions_min` questions and
+    three or more settings in the other arms, each single setting is too, so that one shuffled r is found. What is not
+    itself above chance carries no signal and is left out.
+
+    A correlation is judged only where the agreement within the two sides lets enough be expected to tell it from none
+    (the root of the product of their reliabilities; Spearman 1904, American Journal of Psychology 15). A model that is
+    nearly always right, or whose answers are half luck, agrees weakly with itself, and nothing follows from that.
+    number: z = correlation * sqrt(n - 1) of the comparison that is furthest below what was expected.
+    """
+    name, source, limit = "pairing", "ours; conf/verdict: pairing_z_min", thresholds.pairing_z_min
+    if texts is not None and texts.mixed_ids:
+        count = len(texts.mixed_ids)
+        return Gate(
+            name=name,
+            status=Status.FAIL,
+            number=None,
+            threshold=limit,
+            source=source,
+            detail=f"The question, options or right answer of {count} question {'id' if count == 1 else 'ids'} differ "
+            "between rows.",
+            advice="These ids do not mean one question: run the audit again from one benchmark file.",
+            items=texts.mixed_ids[:MAX_ITEMS],
+            item_count=count,
+        )
+    found = _agreements(cell, thresholds)
+    if not found:
+        return absent(
+            name,
+            limit,
+            source,
+            "Nothing can be checked beyond the texts: answers must agree well enough within the arms (several settings "
+            f"above chance, with right and wrong answers to {thresholds.pairing_questions_min} questions or more).",
+        )
+    worst = min(found, key=lambda f: f.z - f.limit)
+    passed = worst.z >= worst.limit
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=worst.z,
+        threshold=worst.limit,
+        source=source,
+        detail=f"Right and wrong answers under {worst.what} agree with the other arms {worst.z:.1f} standard errors "
+        f"better than shuffled questions would; {worst.expected:.0f} are expected from the agreement within the arms "
+        f"(the lowest of {len(found)} comparisons).",
+        advice=""
+        if passed
+        else "Answers of one arm seem to belong to other questions: compare the rows of one id across arms.",
+        numbers={"comparisons": float(len(found)), "noisy_compared": float(any(f.noisy for f in found))},
+    )
+
+
+@dataclass(frozen=True)
+class _Agreement:
+    """z of one side's agreement with the rest, what was expected, and the limit below which it fails."""
+
+    what: str
+    noisy: bool
+    z: float
+    expected: float
+    limit: float
+
+
+def _agreements(cell: CellOutcomes, thresholds: SweepThresholds) -> list[_Agreement]:
+    """Every comparison that can speak.
+
+    Settings of nested draws share messages within their arm and replicate, and agree for that reason alone: their
+    agreement says nothing of the questions, and together they count as one.
+    """
+    usable = {s: to_values(cell.row(s)) for s in cell.settings if _speaks(to_values(cell.row(s)), cell, thresholds)}
+    nested = cell.draws == Draws.NESTED
+    pairs = {
+        (s, t): _correlation(usable[s], usable[t])
+        for s, t in combinations(usable, 2)
+        if not nested or (s.arm, s.replicate) != (t.arm, t.replicate)
+    }
+
+    def within(settings: Sequence[Setting]) -> float | None:
+        known = [r for (s, t), r in pairs.items() if s in settings and t in settings and not np.isnan(r)]
+        return max(float(np.mean(known)), 0.0) if known else None
+
+    def count(settings: Sequence[Setting]) -> int:
+        return len({(s.arm, s.replicate) for s in settings}) if nested else len(settings)
+
+    arms: dict[str, list[Setting]] = {}
+    for setting in usable:
+        ensemble = setting.arm == Arm.FORWARD_FULL and setting.level > 1
+        arms.setdefault("the ensemble control" if ensemble else _ARM_WORDS[setting.arm], []).append(setting)
+    found = []
+    for arm, settings in arms.items():
+        others = [s for s in usable if s not in settings]
+        if not others:
+            continue
+        sides = {arm: settings}
+        if len(others) >= 3 and cell.n >= 10 * thresholds.pairing_questions_min and len(settings) > 1:
+            sides |= {label(s): [s] for s in settings}
+        for what, side in sides.items():
+            known = [r for r in (within(side), within(others)) if r is not None]
+            if not known:
+                continue
+            reliable, rest = known[0], known[-1]  # a side that cannot tell is taken to be as the other
+            x, y = settings_values(cell, side), settings_values(cell, others)
+            both = ~np.isnan(x - y)
+            x, y = x[both], y[both]
+            if x.size < thresholds.pairing_questions_min or x.std() == 0 or y.std() == 0:
+                continue
+            if abs(x.mean() - y.mean()) >= thresholds.brittle_drop_min:
+                continue  # what costs so much accuracy may cost the agreement too
+            root = np.sqrt(x.size - 1)
+            correlation = float(np.sqrt(_stepped_up(reliable, count(side)) * _stepped_up(rest, count(others))))
+            # Standard error of z around it: 1 without agreement; more where few questions are wrong, as their chance
+            # meetings decide (for 0/1 values E[x^2 y^2] = 1 + skew(x) skew(y) corr(x, y) of the standardised x, y).
+            spread = np.sqrt(max(1 + stats.skew(x) * stats.skew(y) * correlation, 1.0))
+            z = _correlation(x, y) * root
+            limit = min(thresholds.pairing_z_min, correlation * root - _MARGIN * spread)
+            if limit >= _LIMIT_MIN:
+                noisy = arm == _ARM_WORDS[Arm.NOISY_REWRITE]
+                found.append(_Agreement(what, noisy, float(z), float(correlation * root), float(limit)))
+    return found
+
+
+def _speaks(values: FloatArray, cell: CellOutcomes, thresholds: SweepThresholds) -> bool:
+    """Whether a setting has enough answers, right and wrong ones, and is above chance."""
+    there = ~np.isnan(values)
+    answered = values[there]
+    if answered.size < thresholds.pairing_questions_min or answered.std() == 0:
+        return False
+    above = chance_check(float(answered.mean()), cell.n_options[there], thresholds.above_chance_standard_errors).above
+    return bool(above)
+
+
+def _correlation(x: FloatArray, y: FloatArray) -> float:
+    """Over the questions answered in both; NaN where one side does not vary."""
+    both = ~np.isnan(x - y)
+    x, y = x[both], y[both]
+    return float(np.corrcoef(x, y)[0, 1]) if x.size > 1 and x.std() > 0 and y.std() > 0 else float("nan")
+
+
+def _stepped_up(correlation: float, k: int) -> float:
+    """Reliability of the mean of k settings of which two correlate so (Spearman-Brown)."""
+    return k * correlation / (1 + (k - 1) * correlation)

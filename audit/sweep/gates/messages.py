@@ -1,0 +1,135 @@
+"""Gates on what the routers wrote and the worker was sent."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.statistics.contrasts import paired_test
+from audit.statistics.paired import CellOutcomes
+from audit.statistics.values import average, replicates_of, runs_of
+from audit.sweep.design import Arm
+from audit.sweep.gates.common import absent, clean_settings
+from audit.sweep.texts import TextMeasures
+from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.result import MAX_ITEMS, Gate, Status
+
+
+def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
+    """A clean router that loses the question lowers the baseline and manufactures gains.
+
+    Fails when the clean arm (mean of its replicates) loses more than `clean_loss_max` against direct and more than
+    chance explains (exact McNemar, or an exchange of runs where there are replicates, at alpha), or when more than
+    `lossy_share_max` of the clean messages drop an option or the stem.
+    number: the loss where that fails or is all there is, else the lossy share.
+    """
+    name, source = "clean_fidelity", "ours, after song2026 section 4.2; conf/verdict: clean_loss_max, lossy_share_max"
+    numbers: dict[str, float | None] = {}
+    parts: list[str] = []
+    loss_fails = lossy_fails = False
+    if clean_settings(cell) and replicates_of(cell, Arm.DIRECT, 0):
+        # All clean replicates: the baseline of the effect is their average, so its loss is too.
+        direct, clean = runs_of(cell, Arm.DIRECT, (0,))[:, 0], runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
+        difference = average(direct) - average(clean)
+        if np.any(~np.isnan(difference)):
+            loss = float(np.nanmean(difference))
+            # A fixed seed: a gate is a function of the data alone (the exchange of runs draws, McNemar does not).
+            _, p = paired_test(direct, clean, cell.cluster, rng=np.random.default_rng(0))
+            numbers |= {"loss": loss, "loss_p": p, "loss_max": thresholds.clean_loss_max}
+            loss_fails = loss > thresholds.clean_loss_max and p <= thresholds.alpha
+            parts.append(f"clean answers {abs(loss):.3f} {'below' if loss > 0 else 'above'} direct (p={p:.2g})")
+    items: tuple[str, ...] = ()
+    if texts is not None and texts.clean_messages:
+        share = texts.clean_lossy / texts.clean_messages
+        numbers |= {
+            "lossy_share": share,
+            "lossy_share_max": thresholds.lossy_share_max,
+            "without_stem": texts.clean_without_stem / texts.clean_messages,
+            "without_option": texts.clean_without_option / texts.clean_messages,
+        }
+        lossy_fails = share > thresholds.lossy_share_max
+        items = texts.lossy_ids
+        parts.append(f"{share:.1%} of {texts.clean_messages} clean messages drop an option or the stem")
+    if not parts:
+        return absent(name, thresholds.clean_loss_max, source, "Neither a direct arm nor clean messages are at hand.")
+    by_loss = loss_fails or ("loss" in numbers and not lossy_fails) or "lossy_share" not in numbers
+    failed = loss_fails or lossy_fails
+    return Gate(
+        name=name,
+        status=Status.FAIL if failed else Status.PASS,
+        number=numbers["loss" if by_loss else "lossy_share"],
+        threshold=thresholds.clean_loss_max if by_loss else thresholds.lossy_share_max,
+        source=source,
+        detail=(" and ".join(parts)).capitalize() + ".",
+        advice="The clean router does not transmit the question: raise the router's max_tokens, mend its prompt or use "
+        "a stronger router model; compare with direct meanwhile."
+        if failed
+        else "",
+        items=items[:MAX_ITEMS],
+        item_count=len(items),
+        numbers=numbers,
+    )
+
+
+def manipulation_reached_worker(texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
+    """Share of noisy presentations that equal the clean one after normalisation, in the prompt really sent."""
+    name, limit = "manipulation_reached_worker", thresholds.noop_share_max
+    source = "li2026, gate G1 (silent no-op rate below 20 %); conf/verdict: noop_share_max"
+    if texts is None or not texts.noisy_presentations:
+        return absent(name, limit, source, "No worker prompt of a noisy presentation is at hand.")
+    share = texts.noops / texts.noisy_presentations
+    passed = share < limit
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=share,
+        threshold=limit,
+        source=source,
+        detail=f"{share:.1%} of {texts.noisy_presentations} noisy presentations reached the worker as the clean text. "
+        f"On average {texts.deleted or 0:.0%} of the question's words were gone "
+        f"({texts.deleted_per_message or 0:.0%} in a single message) and {texts.added or 0:.0%} of its text was new.",
+        advice=""
+        if passed
+        else "The routers did not rewrite, or their text was not used: read some noisy messages and "
+        "the worker prompt that was sent, and raise the router's temperature or use a stronger router.",
+        items=texts.noop_ids[:MAX_ITEMS],
+        item_count=len(texts.noop_ids),
+        numbers={
+            "deleted": texts.deleted,
+            "deleted_per_message": texts.deleted_per_message,
+            "added": texts.added,
+            "lost": texts.lost / texts.noisy_presentations,
+        },
+    )
+
+
+def answer_leak(texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
+    """Share of noisy router messages that state the gold option as the answer. Does not withhold: see `decide`."""
+    name, limit = "answer_leak", thresholds.leak_share_max
+    source = "ours; routers are told not to answer (song2026, section 4.3); conf/verdict: leak_share_max"
+    if texts is None or not texts.messages_noisy:
+        return absent(name, limit, source, "No noisy router message is at hand.", withholds=False)
+    share = texts.leaking_noisy / texts.messages_noisy
+    passed = share <= limit
+    alone = texts.gold_only_kept / texts.options_to_keep if texts.options_to_keep else None
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=share,
+        threshold=limit,
+        source=source,
+        detail=f"{share:.1%} of {texts.messages_noisy} noisy router messages state the right option as the answer; "
+        f"{texts.stated_wrong / texts.messages:.1%} of all messages state a wrong one"
+        + ("." if alone is None else f"; {alone:.1%} kept the right option and dropped every other."),
+        advice=""
+        if passed
+        else "The routers answer instead of rewriting: trust only the figures without the questions "
+        "concerned, and forbid answering more firmly in the router prompt.",
+        withholds=False,
+        items=texts.leak_ids[:MAX_ITEMS],
+        item_count=len(texts.leak_ids),
+        numbers={
+            "all_messages": texts.leaking / texts.messages,
+            "stated_wrong": texts.stated_wrong / texts.messages,
+            "gold_only_kept": alone,
+        },
+    )

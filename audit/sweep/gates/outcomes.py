@@ -1,0 +1,235 @@
+"""Gates on what was answered."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from audit.records import Reading
+from audit.statistics.chance import chance_check, chance_level
+from audit.statistics.mcnemar import cochran_q
+from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
+from audit.statistics.values import replicates_of, runs_of, settings_values, to_values
+from audit.sweep.design import Arm
+from audit.sweep.gates.common import CLEAN, absent, clean_settings, ids_behind, label, states_of
+from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.result import MAX_ITEMS, Gate, Status, points
+
+_IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all settings, below which it withholds
+_PARSE_ALPHA = 0.05  # of all arms and settings of a cell together
+
+
+def above_chance(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
+    """Clean and direct accuracy beat the mean of 1/k by the given number of standard errors.
+
+    number: the smaller of the two z scores, (accuracy - chance) / standard error of a guesser.
+    """
+    name, source = "above_chance", "mean of 1/k over the questions; conf/verdict: above_chance_standard_errors"
+    limit = thresholds.above_chance_standard_errors
+    found: dict[str, float] = {}
+    for arm, settings in (("clean", clean_settings(cell)), ("direct", replicates_of(cell, Arm.DIRECT, 0))):
+        if settings:
+            values = settings_values(cell, settings)
+            answered = ~np.isnan(values)
+            if answered.any():
+                check = chance_check(float(values[answered].mean()), cell.n_options[answered], limit)
+                found |= {f"{arm}_accuracy": check.accuracy, f"{arm}_z": check.z}
+    scores = [v for k, v in found.items() if k.endswith("_z")]
+    chance = chance_level(cell.n_options)
+    if not scores:
+        return absent(name, limit, source, "Neither the clean nor the direct arm has an answer.")
+    passed = min(scores) > limit
+    shown = " and ".join(f"{a} {found[a + '_accuracy']:.3f}" for a in ("clean", "direct") if f"{a}_z" in found)
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=min(scores),
+        threshold=limit,
+        source=source,
+        detail=f"Accuracy ({shown}) is {'above' if passed else 'not above'} guessing ({chance:.3f}) by {limit:g} "
+        "standard errors.",
+        advice=""
+        if passed
+        else "A model that guesses has no score to audit: check the prompt, the reading of answers "
+        "and the gold labels, or take an easier benchmark.",
+        numbers={"chance": chance, **found},
+    )
+
+
+def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
+    """Share of rows with a readable answer, by arm, and by setting: below the limit beyond doubt withholds.
+
+    number: the upper 95 % limit (exact binomial, one-sided, corrected for their number) of the arm or setting that is
+    lowest. An arm's rows of one question are not independent, so its limit is that of as many questions. By setting
+    too, because one unreadable r of nine hides in its arm's average, while its gain is computed from what is left; with
+    an interval, because the lowest of twenty shares around 0.96 is below 0.95 by luck. Truncated and failed rows are
+    counted apart.
+    """
+    name, limit = "parseability", thresholds.answered_share_min
+    numbers: dict[str, float | None] = {}
+    shares: dict[str, float] = {}
+    masks: dict[str, BoolArray] = {}
+    for arm in Arm:
+        state = states_of(cell, arm)
+        if state is None:
+            continue
+        present = max(int(np.sum(state != State.ABSENT)), 1)
+        for word, kind in (("unparsed", State.UNPARSED), ("truncated", State.TRUNCATED), ("error", State.ERROR)):
+            numbers[f"{arm.value}_{word}"] = float(np.sum(state == kind)) / present
+        numbers[f"{arm.value}_absent"] = float(np.mean(state == State.ABSENT))
+        shares[f"the {arm.value} arm"] = float(np.mean(state >= State.WRONG))
+        masks[f"the {arm.value} arm"] = np.any(state < State.WRONG, axis=0)
+        numbers[f"{arm.value}_answered"] = shares[f"the {arm.value} arm"]
+    for s in cell.settings:
+        shares[label(s)] = float(np.mean(cell.row(s) >= State.WRONG))
+        masks[label(s)] = cell.row(s) < State.WRONG
+    highest = {k: _upper_share(share, cell.n, _PARSE_ALPHA / len(shares)) for k, share in shares.items()}
+    worst = min(highest, key=lambda k: (highest[k], shares[k]))
+    behind = ids_behind(cell, masks[worst])
+    passed = highest[worst] >= limit
+    detail = (
+        f"{shares[worst]:.1%} of the rows of {worst} have a readable answer, the lowest of {len(shares)} arms and "
+        f"settings (upper limit {highest[worst]:.1%})."
+    )
+    if cell.reading != Reading.LETTER:
+        detail += f" Answers were read by {cell.reading}, which finds one but for exact ties and failed rows."
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=highest[worst],
+        threshold=limit,
+        source="li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min",
+        detail=detail,
+        advice=""
+        if passed
+        else "Read some unreadable replies: raise max_tokens if they are cut off, mend the worker "
+        "prompt, or read answers by letter_logprob or option_text.",
+        numbers=numbers,
+        items=behind[:MAX_ITEMS],
+        item_count=len(behind),
+    )
+
+
+def _upper_share(share: float, n: int, alpha: float) -> float:
+    """Clopper & Pearson's (1934) upper limit of a share observed in n questions."""
+    hits = round(share * n)
+    return 1.0 if hits >= n else float(stats.beta.ppf(1 - alpha, hits + 1, n - hits))
+
+
+def noise_floor_p(cell: CellOutcomes) -> float:
+    """p of Cochran's Q that the replicates of the clean arm are equally accurate; NaN where that cannot be asked."""
+    if len(clean_settings(cell)) < 2:
+        return float("nan")
+    complete = _complete_clean(cell)
+    return cochran_q(complete).pvalue if complete.size else float("nan")
+
+
+def noise_floor(cell: CellOutcomes, thresholds: SweepThresholds, p_adjusted: float | None = None) -> Gate:
+    """Replicates of the clean arm differ only in their seeds, so they are equally accurate: Cochran's Q over them.
+
+    p_adjusted: `noise_floor_p` after Holm over the cells of the panel; that of this cell alone where None. What differs
+    by less than this gate sees enters the standard errors (`audit.statistics.run_variance`).
+    """
+    name, limit = "noise_floor", thresholds.noise_floor_alpha
+    source = "ours; Cochran's Q between the clean replicates, Holm over the panel; conf/verdict: noise_floor_alpha"
+    replicates = clean_settings(cell)
+    if len(replicates) < 2:
+        return absent(name, limit, source, "There is one replicate of the clean arm: nothing to compare it with.")
+    complete = _complete_clean(cell)
+    if not complete.size:
+        return absent(name, limit, source, "No question is answered in every replicate of the clean arm.")
+    p = cochran_q(complete).pvalue if p_adjusted is None else p_adjusted
+    passed = p > limit
+    shown = ", ".join(f"{accuracy:.3f}" for accuracy in complete.mean(axis=1))
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=p,
+        threshold=limit,
+        source=source,
+        detail=f"The {len(replicates)} replicates of the clean arm (accuracies {shown}) differ "
+        f"{'by no more than this gate allows' if passed else 'more than chance explains'} (p={p:.2g}).",
+        advice=""
+        if passed
+        else "Something other than the seed changed between runs of the same condition: compare their shards (engine, "
+        "prompts, truncated replies), and repeat the run.",
+        numbers={"replicates": float(len(replicates)), "questions": float(complete.shape[1])},
+    )
+
+
+def _complete_clean(cell: CellOutcomes) -> FloatArray:
+    """(K, m) outcomes of the clean replicates on the m questions that all of them answered."""
+    runs = runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
+    return runs[:, ~np.isnan(runs).any(axis=0)]
+
+
+def exact_values(cell: CellOutcomes) -> Gate:
+    """Values that real data rarely give: an accuracy of exactly 0 or 1, no changed answer in any noisy setting.
+
+    number: how many such alarms. A strong model is right on all of 50 questions now and then: where the accuracy over
+    all settings makes an exact 1 likely enough (1 in 1,000 over the settings), the alarm is printed and withholds
+    nothing. So is a gain of exactly 0 with some answers changed, which is common in a small sample (for 20 changed
+    answers, 18 % of the time): `zero_gains` counts those.
+    """
+    alarms: list[str] = []
+    harmless: list[str] = []
+    zero_gains = zero_width = noisy_settings = 0
+    clean = to_values(cell.row(CLEAN)) if CLEAN in cell.settings else None
+    everything = to_values(cell.state)
+    pooled = float(np.nanmean(everything)) if np.any(~np.isnan(everything)) else float("nan")
+    for setting in cell.settings:
+        values = to_values(cell.row(setting))
+        answered = int(np.sum(~np.isnan(values)))
+        mean = float(np.nanmean(values)) if answered else float("nan")
+        if mean in (0.0, 1.0):
+            plausible = mean == 1.0 and pooled < 1 and len(cell.settings) * pooled**answered > _IMPLAUSIBLE
+            (harmless if plausible else alarms).append(f"accuracy of exactly {mean:.0f} under {label(setting)}")
+        if setting.arm == Arm.NOISY_REWRITE and clean is not None:
+            change = (values - clean)[~np.isnan(values - clean)]
+            noisy_settings += 1
+            zero_gains += bool(change.size and change.sum() == 0)
+            zero_width += bool(change.size and not change.any())
+    if noisy_settings and zero_width == noisy_settings:
+        alarms.append("no answer differs between clean and noisy in any setting: every interval has zero width")
+    return Gate(
+        name="exact_values",
+        status=Status.FAIL if alarms or harmless else Status.PASS,
+        number=float(len(alarms) + len(harmless)),
+        threshold=0.0,
+        source="eight cells of song2026's Table 2 are exactly 0.00, worse than guessing",
+        detail=("Found " + "; ".join([*alarms, *harmless][:5]) + ".")
+        + ("" if alarms else " At this accuracy that is likely enough.")
+        if alarms or harmless
+        else "No accuracy is exactly 0 or 1."
+        + (f" {zero_gains} of {noisy_settings} gains are exactly 0." if zero_gains else ""),
+        advice="Look at the raw replies: such values usually come from unread answers, wrong labels or a manipulation "
+        "that changed nothing. A benchmark at its ceiling cannot show a gain."
+        if alarms
+        else "",
+        withholds=bool(alarms) or not harmless,
+        numbers={"zero_gains": float(zero_gains), "zero_width_intervals": float(zero_width)},
+    )
+
+
+def enough_data(largest_compatible: float | None, thresholds: SweepThresholds) -> Gate:
+    """The largest gain still compatible with the data, against the effect of interest. A failure alone withholds
+    nothing: without a finding it means `underpowered`."""
+    limit = thresholds.effect_of_interest
+    source = "97.5 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
+    if largest_compatible is None:
+        return absent("enough_data", limit, source, "There is no clean and noisy pair.", withholds=False)
+    passed = largest_compatible <= limit  # false for NaN
+    return Gate(
+        name="enough_data",
+        status=Status.PASS if passed else Status.FAIL,
+        number=largest_compatible,
+        threshold=limit,
+        source=source,
+        detail=f"The largest gain still compatible with the data is {points(largest_compatible)}; the gain of interest "
+        f"is {points(limit)}.",
+        advice=""
+        if passed
+        else "Ask more questions (audit.plan says how many), from more subjects or passages where they are grouped, or "
+        "run more clean replicates.",
+        withholds=False,
+    )

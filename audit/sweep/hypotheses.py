@@ -1,0 +1,240 @@
+"""The paper's sensitivity (song2026, eq. 5) and its hypotheses H1-H3 (section 3.4), each as a test with a sentence.
+
+The paper reads H1-H3 off its figures; here each has a null hypothesis, a p-value and an effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import sparse, stats
+from scipy.sparse.csgraph import connected_components
+
+from audit.errors import DataError
+from audit.statistics.multiplicity import holm
+from audit.statistics.paired import FloatArray, IntArray
+from audit.statistics.permutation import sign_flip_pvalue
+from audit.statistics.resampling import N_RESAMPLES, Interval, Method, Resamples, SweepResamples, bootstrap_sweep
+from audit.statistics.values import average
+from audit.sweep.record import Sweep
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class SlopeResult:
+    """slope: change of noisy accuracy (0-1) per added router, with its interval."""
+
+    slope: float
+    interval: Interval
+    sentence: str
+
+
+@dataclass(frozen=True)
+class HypothesisResult:
+    """A hypothesis tested. effect is in `effect_unit`; parts holds the numbers that the p-value is made of."""
+
+    name: str
+    pvalue: float
+    effect: float
+    effect_unit: str
+    sentence: str
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+def slope_weights(routers: Sequence[int]) -> FloatArray:
+    """w (R,) with OLS slope = sum(w * accuracy): (r - mean r) / sum((r - mean r)^2)."""
+    r = np.asarray(routers, dtype=float)
+    if np.unique(r).size < 2:
+        raise DataError(f"A slope over r needs two or more router counts, such as r=1..9; found {list(routers)}.")
+    centred = r - r.mean()
+    weights: FloatArray = centred / np.sum(centred**2)
+    return weights
+
+
+def sensitivity_slope(
+    sweep: Sweep,
+    *,
+    rng: np.random.Generator,
+    n_resamples: int = N_RESAMPLES,
+    confidence: float = 0.95,
+    method: Method = "bca",
+    resamples: SweepResamples | None = None,
+) -> SlopeResult:
+    """Eq. 5 made discrete: the cue intensity is r, and dm/d(lambda) is the OLS slope of noisy accuracy on r.
+
+    The interval comes from resampling items (clusters) with all r of an item together; `resamples` passes those of
+    `bootstrap_sweep` that are already drawn.
+    """
+    weights = slope_weights(sweep.routers)
+    if resamples is None:
+        resamples = bootstrap_sweep(sweep.clean, sweep.noisy, sweep.cluster, n_resamples=n_resamples, rng=rng)
+    noisy = resamples.noisy
+    slope = Resamples(
+        np.atleast_1d(noisy.estimate @ weights),
+        (noisy.draws @ weights)[:, None],
+        (noisy.jackknife @ weights)[:, None],
+        noisy.jackknife_weight,
+    )
+    interval = slope.intervals(confidence, method, units=int(noisy.jackknife_weight.sum()))[0]
+    points = 100 * interval.estimate
+    verb = "rises" if interval.low > 0 else "falls" if interval.high < 0 else "shows no clear trend"
+    sentence = (
+        f"{sweep.model}: noisy accuracy {verb} with the number of routers "
+        f"({points:+.2f} points a router, {confidence:.0%} interval {100 * interval.low:+.2f} to "
+        f"{100 * interval.high:+.2f})."
+    )
+    return SlopeResult(interval.estimate, interval, sentence)
+
+
+def h1_any_excess(pvalues: Mapping[str, float], excess: Sequence[str], alpha: float = ALPHA) -> HypothesisResult:
+    """H1: does any model exceed its clean baseline at any r, and every control that was run, after correction?
+
+    pvalues: of each model, the verdict's own (smallest over r of the largest adjusted p over the controls). excess: the
+    models whose verdict is an excess, which asks for intervals and leak-free and adverse readings too. The p-value is
+    the smallest after Holm over the models; the effect is the number of models in excess.
+    """
+    if not pvalues:
+        raise DataError("H1 needs the p-value of at least one model.")
+    adjusted = holm(list(pvalues.values()))
+    p = float(adjusted.min())
+    if excess:
+        sentence = (
+            f"H1: {len(excess)} of {len(pvalues)} models gain under noise beyond chance and every control "
+            f"({', '.join(excess)}; smallest adjusted p = {p:.4f})."
+        )
+    else:
+        sentence = (
+            f"H1: no model of {len(pvalues)} gains under noise beyond chance and every control, once all settings are "
+            f"counted (smallest adjusted p = {p:.3f})."
+        )
+        if p <= alpha:
+            sentence += " The test alone speaks for one: the verdicts say why it is not counted."
+    parts = {name: float(v) for name, v in zip(pvalues, adjusted, strict=True)}
+    return HypothesisResult("H1 any excess", p, float(len(excess)), "models", sentence, parts)
+
+
+def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> HypothesisResult:
+    """H2: do the models' mean gains differ by more than sampling explains?
+
+    The models answered the same items, so their gains are correlated: Hotelling's T^2 on the K - 1 differences of the
+    per-item mean gains, with F(K - 1, G - K + 1) over G items (clusters). Items that a model did not answer are left
+    out for all. The effect is the between-model standard deviation of the mean gain beyond sampling error
+    (method of moments, accuracy 0-1).
+
+    Raises DataError for fewer than two models, or fewer clusters than models.
+    """
+    if len(sweeps) < 2:
+        raise DataError(f"H2 compares models: at least two are needed, found {len(sweeps)}.")
+    gains, cluster = _by_item([average(s.noisy - s.clean) for s in sweeps], sweeps)
+    complete = ~np.isnan(gains).any(axis=0)
+    gains, cluster = gains[:, complete], cluster[complete]
+    k, n = gains.shape
+    groups = np.unique(cluster).size
+    if groups <= k:
+        raise DataError(f"H2 over {k} models needs more than {k} items (clusters) that all answered; found {groups}.")
+    mean = gains.mean(axis=1)
+    _, index = np.unique(cluster, return_inverse=True)
+    residual = np.stack([np.bincount(index, weights=row, minlength=groups) for row in gains - mean[:, None]])
+    covariance = residual @ residual.T / n**2 * groups / (groups - 1)  # of the K means, clusters kept whole
+    contrast = np.eye(k)[1:] - np.eye(k)[:1]
+    d, v = contrast @ mean, contrast @ covariance @ contrast.T
+    rank = int(np.linalg.matrix_rank(v, tol=1e-14))
+    if rank == 0:
+        t2, p = 0.0, 1.0  # the same outcomes from every model
+    else:
+        t2 = float(d @ np.linalg.pinv(v, rcond=1e-10, hermitian=True) @ d)
+        p = float(stats.f.sf(t2 * (groups - rank) / (rank * (groups - 1)), rank, groups - rank))
+    noise = float(np.trace(covariance) / k - covariance.sum() / k**2) * k / (k - 1)
+    spread = float(np.sqrt(max(0.0, mean.var(ddof=1) - noise)))
+    low, high = int(np.argmin(mean)), int(np.argmax(mean))
+    finding = "differ by more than sampling explains" if p <= alpha else "do not differ by more than sampling explains"
+    sentence = (
+        f"H2: the mean gains of {k} models {finding} (p = {p:.3g}, {n} shared items); they run from "
+        f"{100 * mean[low]:+.1f} points ({sweeps[low].model}) to {100 * mean[high]:+.1f} ({sweeps[high].model})."
+    )
+    parts = {"t2": t2, "rank": float(rank), "items": float(n), "clusters": float(groups)}
+    return HypothesisResult("H2 heterogeneity", p, spread, "accuracy, sd between models", sentence, parts)
+
+
+def h3_direction(
+    sweeps: Sequence[Sweep], *, rng: np.random.Generator, n_permutations: int = N_RESAMPLES, alpha: float = ALPHA
+) -> HypothesisResult:
+    """H3: as r grows, do improvements rise AND degradations fall?
+
+    An item's trend is s = sum((r - mean r) * y) over its noisy outcomes; it speaks for improve where the clean answer
+    was wrong, and for (less) degrade where it was right. Under the null of no trend, reading an item's settings from
+    the last r to the first is as likely, which flips the sign of s (for equally spaced r without gaps; else s is taken
+    to be symmetric): a permutation within the item that keeps the correlation between settings, so nested draws do not
+    fool it. All models of an item flip together. H3 claims both
+    directions, so its p-value is the larger of the two (an intersection-union test); `parts` has each, and that of
+    the net trend. The effect is the rise of net improve per added router, in items over all models.
+    """
+    if not sweeps:
+        raise DataError("H3 needs at least one sweep.")
+    wrong, right, slope_improve, slope_degrade = [], [], 0.0, 0.0
+    for s in sweeps:
+        trend = _item_trends(s)
+        up, down = (1 - s.clean) * trend, s.clean * trend
+        scale = float(np.sum((np.asarray(s.routers) - np.mean(s.routers)) ** 2))
+        slope_improve += float(np.nansum(up)) / scale
+        slope_degrade -= float(np.nansum(down)) / scale
+        wrong.append(up)
+        right.append(down)
+    rises, cluster = _by_item(wrong, sweeps)
+    falls, _ = _by_item(right, sweeps)
+    rise, fall = np.nansum(rises, axis=0), np.nansum(falls, axis=0)
+
+    def test(scores: FloatArray) -> float:
+        return sign_flip_pvalue(scores, cluster, n_permutations=n_permutations, rng=rng)
+
+    p_improve, p_degrade, p_net = test(rise), test(fall), test(rise + fall)
+    p = max(p_improve, p_degrade)
+    rise_text = "rise" if p_improve <= alpha else "do not clearly rise"
+    fall_text = "fall" if p_degrade <= alpha else "do not clearly fall"
+    sentence = (
+        f"H3: improvements {rise_text} with the number of routers ({slope_improve:+.1f} items a router, "
+        f"p = {p_improve:.3g}) and degradations {fall_text} ({slope_degrade:+.1f}, p = {p_degrade:.3g})."
+    )
+    parts = {
+        "p_improve": p_improve,
+        "p_degrade": p_degrade,
+        "p_net": p_net,
+        "improve_per_router": slope_improve,
+        "degrade_per_router": slope_degrade,
+    }
+    return HypothesisResult("H3 direction", p, slope_improve - slope_degrade, "items a router", sentence, parts)
+
+
+def _item_trends(sweep: Sweep) -> FloatArray:
+    """s (n,) = sum over answered r of (r - mean of the answered r) * value; 0 where fewer than two were answered."""
+    slope_weights(sweep.routers)  # raises for a single router count
+    r = np.asarray(sweep.routers, dtype=float)[:, None]
+    seen = ~np.isnan(sweep.noisy)
+    centre = np.sum(r * seen, axis=0) / np.maximum(seen.sum(axis=0), 1)
+    trend: FloatArray = np.sum(np.where(seen, (r - centre) * np.nan_to_num(sweep.noisy), 0.0), axis=0)
+    return trend
+
+
+def _by_item(values: Sequence[FloatArray], sweeps: Sequence[Sweep]) -> tuple[FloatArray, IntArray]:
+    """Line up per-item values of several cells: (K, N) over the union of their items, NaN where absent, and clusters.
+
+    Items are the same when benchmark and id are. Two items share a cluster when any cell says so.
+    """
+    ids = sorted({(s.benchmark, q) for s in sweeps for q in s.question_ids})
+    position = {key: i for i, key in enumerate(ids)}
+    out = np.full((len(sweeps), len(ids)), np.nan)
+    edges: list[tuple[IntArray, IntArray]] = []
+    groups = len(ids)
+    for k, (s, v) in enumerate(zip(sweeps, values, strict=True)):
+        at = np.array([position[s.benchmark, q] for q in s.question_ids], dtype=np.int64)
+        out[k, at] = v
+        _, index = np.unique(s.cluster, return_inverse=True)
+        edges.append((at, groups + index))
+        groups += int(index.max()) + 1
+    rows, columns = (np.concatenate(part) for part in zip(*edges, strict=True))
+    graph = sparse.coo_array((np.ones(rows.size), (rows, columns)), shape=(groups, groups))
+    _, label = connected_components(graph, directed=False)
+    return out, label[: len(ids)].astype(np.int64)

@@ -1,0 +1,266 @@
+"""Shards -> RUN_DIR/report: report.html, verdict.json, tables/*.csv, figures/*.{png,svg}.
+
+Everything is rebuilt from shards alone; manifest.json adds facts about the run where it is there. Several runs are
+merged into one panel. Files are written beside and renamed, verdict.json last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from markupsafe import escape
+from matplotlib.figure import Figure
+
+from audit.errors import ConfigError, DataError
+from audit.records import CellRows
+from audit.report.build import ReportPaths, run_facts
+from audit.report.canvas import inline_svg, png_bytes, svg_text
+from audit.shards.complete import cell_rows, contents, largest_clusters
+from audit.shards.files import make_folder, write_file
+from audit.shards.manifest import MANIFEST, Manifest
+from audit.statistics.paired import CellOutcomes, State
+from audit.sweep import figures as paper_figures
+from audit.sweep import tables
+from audit.sweep.accuracy import breadths, labels, model_scores, pooled_rows, router_points, setting_accuracies
+from audit.sweep.analyse import N_RESAMPLES, analyse
+from audit.sweep.calibrated import SHIPPED
+from audit.sweep.drill import MAX_TEXT_BYTES, pack
+from audit.sweep.forest import GainRow, forest
+from audit.sweep.page import render
+from audit.sweep.paper import SettingRow
+from audit.sweep.rows import Read, read_run, read_texts
+from audit.sweep.thresholds import SweepThresholds
+from audit.sweep.verdict import RunVerdict, watermarked
+from audit.verdict.result import json_text
+from audit.verdict.shipped import shipped_table
+
+MAX_ROWS_ON_PAGE = 200_000  # outcomes in the drill-down; beyond it whole questions are left out, drawn by seed
+
+
+def build_report(
+    run_dirs: Sequence[Path],
+    out_dir: Path,
+    *,
+    seed: int = 42,
+    n_resamples: int = N_RESAMPLES,
+    thresholds: SweepThresholds | None = None,
+    control_benchmark: str | None = None,
+    calibration: Mapping[str, Any] | None = None,
+    max_text_bytes: int = MAX_TEXT_BYTES,
+    max_rows: int = MAX_ROWS_ON_PAGE,
+    reads: Sequence[Read] | None = None,
+) -> ReportPaths:
+    """Write the report of one run, or of several as one panel, into `out_dir`.
+
+    seed: of the resamples and of the draw where not all texts fit. n_resamples, thresholds, control_benchmark and
+    calibration go to `analyse`; calibration is by default the one that ships with the package. max_text_bytes,
+    max_rows: of the drill-down; every number is over all rows whatever they are. reads: the first pass over each run,
+    where it was made.
+    Raises ShardError when a run has no shards, DataError when two runs cannot be one panel.
+    """
+    dirs = [Path(d) for d in run_dirs]
+    if not dirs:
+        raise DataError("No run directory given. Expected at least one, such as outputs/my_run.")
+    reads = reads or [read_run(run_dir) for run_dir in dirs]
+    rows = check_panel(reads)
+    cells = sorted((c for read in reads for c in read.outcomes.cells), key=lambda c: (c.model, c.benchmark))
+    texts, table = read_texts(reads, drawn_questions(cells, seed, max_rows))
+    analysed = analyse(
+        cells,
+        texts,
+        thresholds=thresholds,
+        seed=seed,
+        n_resamples=n_resamples,
+        runs=[{"models": contents(read.outcomes.seen)} for read in reads],
+        control_benchmark=control_benchmark,
+        calibration=calibration if calibration is not None else shipped_table(SHIPPED),
+        early=largest_clusters(dirs),
+    )
+    verdict = watermarked(analysed, rows)
+    return write_report(dirs, Path(out_dir), verdict, cells, table, seed=seed, max_text_bytes=max_text_bytes)
+
+
+def write_report(
+    dirs: Sequence[Path],
+    out: Path,
+    verdict: RunVerdict,
+    cells: list[CellOutcomes],
+    table: pa.Table,
+    *,
+    seed: int,
+    max_text_bytes: int = MAX_TEXT_BYTES,
+) -> ReportPaths:
+    """Write figures, tables, page and verdict.json of a verdict that was already reached over `cells` of the runs.
+
+    table: rows of the drill-down.
+    """
+    partial = {(r.model, r.benchmark) for r in verdict.rows if not r.complete}
+    names = {cell: f"{name} (incomplete)" if cell in partial else name for cell, name in labels(cells).items()}
+    rows = [SettingRow(**row) for row in verdict.paper["cells"]]  # the verdict's own: nothing is computed twice
+    accuracies = [a for cell in cells for a in setting_accuracies(cell)]
+    drawn = _figures(cells, verdict, names)
+    inline = {
+        name: inline_svg(svg, name.split("_")[0], str(escape(name.replace("_", " "))))
+        for name, (svg, _) in drawn.items()
+    }
+    page = render(
+        verdict,
+        figures=inline,
+        accuracies=accuracies,
+        paper_rows=rows,
+        names=names,
+        replicated=any(s.replicate > 0 for c in cells for s in c.settings),
+        clustered=any(len(set(c.cluster.tolist())) < c.n for c in cells),
+        drill=pack(table, seed=seed, max_text_bytes=max_text_bytes),
+        total_rows=sum(int(np.count_nonzero(c.state != State.ABSENT)) for c in cells),
+        facts=[run_facts(d) for d in dirs],
+        shards=", ".join(f"{d.name}/shards" for d in dirs),
+    )
+    documents = {
+        "table1_models.csv": tables.table1(rows),
+        "table2_models_by_router.csv": tables.table2(rows),
+        "table3_routers.csv": tables.table3(rows),
+        "settings.csv": tables.settings(accuracies),
+        "verdicts.csv": tables.verdicts(verdict),
+        "gates.csv": tables.gates(verdict),
+        "contrasts.csv": tables.contrasts(verdict),
+    }
+    for folder in (out, out / "tables", out / "figures"):
+        make_folder(folder)
+    written: dict[str, list[Path]] = {"tables": [], "figures": []}
+    for name, text in documents.items():
+        written["tables"].append(_write(out / "tables" / name, text.encode()))
+    for name, (svg, png) in drawn.items():
+        written["figures"].append(_write(out / "figures" / f"{name}.svg", svg.encode()))
+        written["figures"].append(_write(out / "figures" / f"{name}.png", png))
+    html = _write(out / "report.html", page.encode("utf-8", "backslashreplace"))
+    plain = verdict.to_dict()
+    json_path = _write(out / "verdict.json", json_text(plain).encode())
+    incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
+    return ReportPaths(html, json_path, tuple(written["tables"]), tuple(written["figures"]), incomplete, plain)
+
+
+def report_runs(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
+    """`audit.report` of runs of this audit: judged as their manifests say, but for what is asked."""
+    if asked.get("variants") is not None:
+        raise ConfigError("--variants belongs to the perturbation audit; a sweep asks no library of rewordings.")
+    return build_report(run_dirs, out, **analysis_options(run_dirs, asked))
+
+
+def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """seed, thresholds and control benchmark: as asked for, else as the runs' manifests say; no manifest, the defaults.
+
+    Raises ConfigError where the runs were judged differently: then no one verdict is theirs.
+    """
+    options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    found = [(d, Manifest.load(d).analysis) for d in run_dirs if (d / MANIFEST).exists()]
+    for name in ("seed", "thresholds", "control_benchmark"):
+        told = [(run_dir, analysis[name]) for run_dir, analysis in found if analysis.get(name) is not None]
+        if name in options or not told:
+            continue
+        if any(value != told[0][1] for _, value in told):
+            listed = "; ".join(f"{run_dir}: {value}" for run_dir, value in told)
+            way = "Start the runs again with the same verdict.* (nothing is computed twice)."
+            if name != "thresholds":
+                way = f"Say which: --{name.replace('_', '-')} {told[0][1]}."
+            raise ConfigError(f"The runs were judged with different {name}: {listed}. {way}")
+        options[name] = told[0][1]
+    if "thresholds" in options:
+        options["thresholds"] = SweepThresholds.from_mapping(options["thresholds"])
+    return options
+
+
+def check_panel(reads: Sequence[Read]) -> list[CellRows]:
+    """The rows found and expected of all runs.
+
+    DataError when a model x benchmark comes from two runs or in two revisions: then they are no panel.
+    """
+    revisions: dict[tuple[str, str], dict[str, Path]] = {}
+    homes: dict[tuple[str, str], list[Path]] = {}
+    rows: list[CellRows] = []
+    for read in reads:
+        run_dir, seen = read.run_dir, read.outcomes.seen
+        rows += cell_rows(run_dir, seen)
+        for model, benchmark, revision in sorted(seen):
+            revisions.setdefault((model, benchmark), {}).setdefault(revision, run_dir)
+            homes.setdefault((model, benchmark), []).append(run_dir)
+    for (model, benchmark), found in sorted(revisions.items()):
+        if len(found) > 1:
+            listed = "; ".join(f"{revision} in {where}" for revision, where in sorted(found.items()))
+            raise DataError(
+                f"{model} on {benchmark} was run in {len(found)} revisions: {listed}. Expected one; report them apart, "
+                f"or give one of the runs another model name, such as model.{model}.name={model}_new."
+            )
+        if len(homes[model, benchmark]) > 1:
+            raise DataError(
+                f"{model} on {benchmark} is in several runs: {', '.join(map(str, sorted(homes[model, benchmark])))}. "
+                "Expected each model and benchmark in one run only, so that no question is counted twice."
+            )
+    # A model that failed in one run may have been run in another.
+    return [r for r in rows if r.found or (r.model, r.benchmark) not in homes]
+
+
+def drawn_questions(cells: Sequence[CellOutcomes], seed: int, max_rows: int) -> set[tuple[str, str]] | None:
+    """(benchmark, question id) of the questions whose rows fit into the drill-down, drawn by seed; None for all."""
+    rows: Counter[tuple[str, str]] = Counter()
+    for c in cells:
+        for question, count in zip(c.question_ids, np.count_nonzero(c.state != State.ABSENT, axis=0), strict=True):
+            rows[c.benchmark, question] += int(count)
+    if rows.total() <= max_rows:
+        return None
+    drawn = sorted(rows, key=lambda k: hashlib.sha256(f"{seed}\0{k[0]}\0{k[1]}".encode()).digest())
+    wanted, used = set(), 0
+    for key in drawn:
+        used += rows[key]
+        if used > max_rows:
+            break
+        wanted.add(key)
+    return wanted
+
+
+def _figures(
+    cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[str, str], str]
+) -> dict[str, tuple[str, bytes]]:
+    """name -> (svg, png) of every figure that these cells can carry.
+
+    All are over every replicate, as the verdict is: a figure of one run of each setting could say the opposite.
+    """
+    out: dict[str, Figure] = {}
+    gains = [
+        GainRow(
+            label=names[c.model, c.benchmark],
+            verdict=c.verdict,
+            routers=c.effect.routers,
+            gain=c.effect.gain,
+            low=c.effect.ci_low,
+            high=c.effect.ci_high,
+            mean=c.effect.mean_gain,
+            mean_low=c.effect.mean_ci_low,
+            mean_high=c.effect.mean_ci_high,
+            noise=c.noise_floor.mean_absolute_gain if c.noise_floor.available else None,
+        )
+        for c in verdict.cells
+        if c.effect is not None
+    ]
+    if gains:
+        out["evidence"] = forest(gains, verdict.thresholds["effect_of_interest"])
+    rows = [row for cell in cells for row in pooled_rows(cell)]
+    if rows:
+        scores = [model_scores(c, names[c.model, c.benchmark]) for c in cells]
+        by_router = router_points(rows)
+        out["figure2_violation_pattern"] = paper_figures.violation_pattern(by_router)
+        out["figure3_noisy_against_clean"] = paper_figures.small_multiples([m for m in scores if m.noisy])
+        out["figure4_transitions"] = paper_figures.transitions(by_router)
+        out["figure5_violation_breadth"] = paper_figures.breadth(breadths(rows, names))
+    return {name: (svg_text(figure), png_bytes(figure)) for name, figure in out.items()}
+
+
+def _write(path: Path, data: bytes) -> Path:
+    write_file(path, data)
+    return path

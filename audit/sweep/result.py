@@ -1,0 +1,168 @@
+"""The sweep's verdict on one model and benchmark, with its evidence (plain data).
+
+The report renders it, the gate turns it into an exit code, and nothing else decides.
+Rates, accuracies, gains and intervals are on the 0-1 scale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from audit.verdict.result import Calibration, Gate
+
+
+class Verdict(StrEnum):
+    """The seven verdicts, in the words of the report."""
+
+    WITHHELD = "withheld"
+    UNDERPOWERED = "underpowered"
+    EXCESS = "excess"
+    UNCONTROLLED = "gain_uncontrolled"
+    EXCESS_EXPLAINED = "excess_explained_by_ensembling"
+    BRITTLE = "brittle"
+    NO_EXCESS = "no_excess_detected"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The setting with the largest gain, and the mean over settings.
+
+    gain: noisy - clean accuracy at `routers`. ci_low, ci_high: 95 % simultaneous interval over all r (it stays honest
+    although the largest was picked). mean_*: the mean over r with its own 95 % interval.
+    """
+
+    routers: int
+    gain: float
+    ci_low: float
+    ci_high: float
+    mean_gain: float
+    mean_ci_low: float
+    mean_ci_high: float
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One comparison of two settings: estimate = accuracy(first) - accuracy(second), paired by question.
+
+    name: noisy_vs_clean, noisy_vs_direct, noisy_vs_ensemble, clean_vs_direct, these noisy ones with _without_leak,
+    the same with _adverse, noisy_vs_clean_favourable, noisy_vs_clean_with_leak, noisy_vs_clean_unparsed_right,
+    noisy_vs_clean_unparsed_wrong, ensemble_vs_clean, score_gap, difference_in_differences (and with _log_odds and
+    _log_wrong).
+    routers is null for a mean over r.
+    p: one-sided for first > second. p_adjusted: after correction within its family; null where none was made.
+    improve, degrade: questions that only the first, only the second answers right; whole numbers, or expected ones
+    (fractions) where replicates were averaged; null for a mean over r.
+    """
+
+    name: str
+    label: str
+    routers: int | None
+    n: int
+    estimate: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p: float | None
+    p_adjusted: float | None = None
+    improve: float | None = None
+    degrade: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The paper's sensitivity (song2026, eq. 5): change of noisy accuracy per added router, with its 95 % interval.
+
+    Limits are null with fewer than five clusters of questions.
+    """
+
+    estimate: float
+    ci_low: float | None
+    ci_high: float | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """Clean against clean through the same tests. available is False with fewer than two clean replicates."""
+
+    available: bool
+    replicates: int
+    comparisons: int
+    rejection_rate: float | None
+    mean_absolute_gain: float | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """One fault injected into a copy of the run's outcomes.
+
+    status: caught, missed, already_failing (the gate failed before the fault) or not_showable (these data cannot show
+    this fault). caught is null for the last two.
+    """
+
+    model: str
+    benchmark: str
+    fault: str
+    expected_gate: str
+    status: str
+    caught: bool | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class CellVerdict:
+    """The verdict on one model and benchmark, with its evidence.
+
+    headline: one plain sentence. reasons: why this verdict and not another. p_value: smallest over r of the largest
+    max-statistic p over the controls; p_adjusted: after Holm over the cells of the panel. largest_compatible_gain:
+    97.5 % upper limit of the gain, the largest over r. score: clean accuracy (the direct accuracy where it was run).
+    share_beyond_gains: share of the score above chance that stays if the largest compatible gain is taken off; it says
+    nothing of memory that helps intact and damaged questions alike; null when withheld or brittle. credibility: the
+    same with the largest compatible score gap to fresh questions; null without a control benchmark.
+    run_sd: standard deviation of a whole run's shift that every test and interval reckons with (its estimate and one
+    standard error), from run_sd_df comparisons of repeated runs; with 0 it is assumed to be 0.
+    """
+
+    model: str
+    benchmark: str
+    verdict: Verdict
+    headline: str
+    reasons: tuple[str, ...]
+    what_to_do: tuple[str, ...]
+    effect: Effect | None
+    p_value: float | None
+    p_adjusted: float | None
+    largest_compatible_gain: float | None
+    run_sd: float
+    run_sd_df: int
+    gates: tuple[Gate, ...]
+    contrasts: tuple[Contrast, ...]
+    controls_missing: tuple[str, ...]
+    cannot_exclude: tuple[str, ...]
+    slope: Slope | None  # null where noisy was run at one r
+    noise_floor: NoiseFloor
+    calibration: Calibration | None
+    score: float | None
+    chance: float
+    share_beyond_gains: float | None
+    credibility: float | None
+    credibility_category: str  # high, moderate, low, none
+    n_questions: int
+    routers: tuple[int, ...]
+    reading: str
+    draws: str
+    sample_sizes: dict[str, int]  # "arm r=R #replicate" -> answered questions
+    states: dict[str, int]  # correct, wrong, unparsed, truncated, error, absent -> rows over all settings
+    watermark: str = ""  # "incomplete, 512 of 1,000 answers": the verdict is over what is there
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """H1 to H3 of the paper, each with one p-value and a plain sentence."""
+
+    name: str
+    pvalue: float | None
+    effect: float | None
+    sentence: str

@@ -1,0 +1,140 @@
+"""Does the instrument notice when it is broken? Faults are injected into a copy of the run's own outcomes.
+
+Each fault has one gate that must catch it. A gate that failed before the fault cannot show that it would have caught
+it, and a gate that does not apply cannot either; both are said, and neither counts as caught.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.statistics.paired import CellOutcomes, IntArray, State
+from audit.sweep import gates
+from audit.sweep.design import Arm
+from audit.sweep.result import SelfTest
+from audit.sweep.texts import TextMeasures
+from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.result import Gate, Status
+
+MAX_TEXT_QUESTIONS = 200  # the text fault is shown on at most this many questions
+GUESSERS = 500  # guessed baselines that the gate against guessing must stop
+GUESSERS_PASSED_MAX = 0.10  # share of them that it may let through; two standard errors promise 0.023
+
+
+def self_test(
+    cell: CellOutcomes,
+    thresholds: SweepThresholds,
+    *,
+    rng: np.random.Generator,
+    texts: TextMeasures | None = None,
+    clean_sent: TextMeasures | None = None,
+) -> tuple[SelfTest, ...]:
+    """Five faults on a copy of the cell. clean_sent: of `Texts`; None skips the text fault."""
+    chance_before = gates.above_chance(cell, thresholds)
+    results = []
+
+    shifted = "every gold label moved to the next option"
+    if cell.answer is None or cell.gold is None:
+        results.append(_result(cell, shifted, chance_before, None, "The answers themselves are not at hand."))
+    else:
+        results.append(
+            _result(
+                cell,
+                shifted,
+                chance_before,
+                gates.above_chance(_labels_shifted(cell, cell.answer, cell.gold), thresholds),
+            )
+        )
+
+    half = np.where(rng.random(cell.state.shape) < 0.5, np.int8(State.UNPARSED), cell.state)
+    results.append(
+        _result(
+            cell,
+            "half of the answers made unreadable",
+            gates.parseability(cell, thresholds),
+            gates.parseability(replace(cell, state=half), thresholds),
+        )
+    )
+
+    results.append(_noisy_is_clean(cell, thresholds, texts, clean_sent))
+
+    order = rng.permutation(cell.n)
+    noisy = np.array([s.arm == Arm.NOISY_REWRITE for s in cell.settings])
+    broken = cell.state.copy()
+    broken[noisy] = broken[noisy][:, order]
+    before = gates.pairing(cell, texts, thresholds)
+    compared = before.status == Status.FAIL or before.numbers.get("noisy_compared")
+    note = "" if compared else "The noisy answers agree too little with each other to show their pairing."
+    after = None if note else gates.pairing(replace(cell, state=broken), texts, thresholds)
+    results.append(_result(cell, "question ids of the noisy arm shuffled", before, after, note))
+
+    results.append(_baseline_guessed(cell, thresholds, chance_before, rng))
+    return tuple(results)
+
+
+def _labels_shifted(cell: CellOutcomes, answer: NDArray[np.int16], gold: IntArray) -> CellOutcomes:
+    right = np.where(answer == (gold + 1) % cell.n_options, np.int8(State.CORRECT), np.int8(State.WRONG))
+    return replace(cell, state=np.where(cell.state >= State.WRONG, right, cell.state))
+
+
+def _baseline_guessed(
+    cell: CellOutcomes, thresholds: SweepThresholds, before: Gate, rng: np.random.Generator
+) -> SelfTest:
+    """The clean baseline of many guessers: question i is right with probability 1/k_i, anew in every run.
+
+    A gate at two standard errors lets guessers through by luck: 2.3 % in the limit, up to 3.7 % of those with 100
+    questions or more and 4.8 % of those with 30 to 99 (exact binomial, two to ten options, one clean run; fewer where
+    the gate sees the mean of several runs). A single guesser would therefore be "missed" in one of 20 to 44 sound
+    cells, and one with exactly the expected number of right answers could hardly be missed by any gate. So GUESSERS
+    are drawn and counted: caught means that at most GUESSERS_PASSED_MAX of them pass. A gate that lets 4.8 % through
+    is called missed less than once in 100,000 cells; one at a single standard error (16 %) nearly always.
+    """
+    fault = "clean baseline replaced by guesses"
+    if before.status != Status.PASS:
+        return _result(cell, fault, before, None)
+    seen = [k for k, s in enumerate(cell.settings) if s.level <= 1 and s.arm in (Arm.DIRECT, Arm.FORWARD_FULL)]
+    clean = [cell.settings[k].arm == Arm.FORWARD_FULL for k in seen]
+    part = replace(cell, settings=tuple(cell.settings[k] for k in seen), state=cell.state[seen])  # what the gate reads
+    passed, numbers = 0, []
+    for _ in range(GUESSERS):
+        state = part.state.copy()
+        state[clean] = np.where(rng.random((sum(clean), cell.n)) < 1 / cell.n_options, State.CORRECT, State.WRONG)
+        gate = gates.above_chance(replace(part, state=state), thresholds)
+        passed += gate.status != Status.FAIL
+        numbers.append(gate.number if gate.number is not None else float("nan"))
+    caught = passed <= GUESSERS_PASSED_MAX * GUESSERS
+    detail = (
+        f"The gate stopped {GUESSERS - passed} of {GUESSERS} guessers ({1 - GUESSERS_PASSED_MAX:.0%} needed: some pass "
+        f"by luck). Its number went from {before.number or 0.0:.3g} to {np.mean(numbers):.2f} on average (threshold "
+        f"{thresholds.above_chance_standard_errors:g})."
+    )
+    return SelfTest(
+        cell.model, cell.benchmark, fault, before.name, "caught" if caught else "missed", bool(caught), detail
+    )
+
+
+def _noisy_is_clean(
+    cell: CellOutcomes, thresholds: SweepThresholds, texts: TextMeasures | None, clean_sent: TextMeasures | None
+) -> SelfTest:
+    fault = "the clean prompt sent in place of every noisy one"
+    before = gates.manipulation_reached_worker(texts, thresholds)
+    if clean_sent is None:
+        return _result(cell, fault, before, None, "The texts are not at hand.")
+    return _result(cell, fault, before, gates.manipulation_reached_worker(clean_sent, thresholds))
+
+
+def _result(cell: CellOutcomes, fault: str, before: Gate, after: Gate | None, note: str = "") -> SelfTest:
+    caught: bool | None = None
+    if before.status == Status.FAIL:
+        status, detail = "already_failing", f"The gate failed before the fault: {before.detail}"
+    elif before.status == Status.NOT_APPLICABLE or after is None:
+        status, detail = "not_showable", note or before.detail
+    else:
+        caught = after.status == Status.FAIL
+        status = "caught" if caught else "missed"
+        was, now = before.number or 0.0, after.number if after.number is not None else float("nan")
+        detail = f"The gate's number went from {was:.3g} to {now:.3g} (threshold {after.threshold:g})."
+    return SelfTest(cell.model, cell.benchmark, fault, before.name, status, caught, detail)

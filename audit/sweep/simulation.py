@@ -1,0 +1,208 @@
+"""Simulated models of known truth for the calibration: designs, worlds, and outcomes drawn from them (pure).
+
+Question i is answered right with probability theta_i, Beta distributed (`statistics.difficulty`). A *world* says what
+else is true: what noise, the clean router, repetition, leaks, unread replies, grouped questions and whole runs do. In a
+null world noisy beats some control by nothing, so that no `excess` is right; where there is a gain, clearing is wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.special import ndtr
+
+from audit.records import Reading, Setting
+from audit.statistics.difficulty import draw_difficulties, shift
+from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
+from audit.sweep.design import Arm, Draws
+
+N_OPTIONS = 4
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is run. routers: how many router counts (1..routers); accuracies, discordance and correlation 0-1.
+
+    correlation: of the noisy arm over r, on the latent normal scale; nested draws only. panel: models judged together.
+    """
+
+    n: int
+    routers: int
+    draws: str = "independent"
+    clean_replicates: int = 1
+    clean_accuracy: float = 0.7
+    discordance: float = 0.2
+    correlation: float = 0.5
+    panel: int = 1
+    direct: bool = True
+    ensemble: bool = True
+
+
+@dataclass(frozen=True)
+class World:
+    """What is true of a model; accuracies and gains 0-1.
+
+    gain: of the noisy arm at every r; gain_one_r: at r=1 alone. clean_loss: what the clean baseline and the ensemble
+    control lose against the original question, noisy losing nothing. repetition: what r > 1 messages gain, whole or
+    damaged. shock: standard deviation of a shift common to one run. repeats: share of questions whose answer is the
+    same in every run of the unchanged question (temperature 0 and faithful relays). helps_weak: noise adds this where
+    the chance is below 1/2 and takes as much elsewhere. cluster: questions a group; cluster_sd: of what a group shares
+    in one run (latent normal scale); grouped: the run knows the groups. leak: share of questions whose noisy messages
+    state the answer. unread: share of replies that cannot be read; unread_if: "any", or those of one arm and outcome
+    ("noisy_wrong": noisy replies that are wrong, as many as `unread` of all).
+    """
+
+    gain: float = 0.0
+    gain_one_r: float = 0.0
+    clean_loss: float = 0.0
+    repetition: float = 0.0
+    shock: float = 0.0
+    repeats: float = 0.0
+    helps_weak: float = 0.0
+    cluster: int = 1
+    cluster_sd: float = 0.0
+    grouped: bool = True
+    leak: float = 0.0
+    unread: float = 0.0
+    unread_if: str = "any"
+
+
+# The designs that ship: `calibrated.nearest` picks from them.
+SHIPPED = (
+    *(Design(n, r, "independent") for n in (100, 1000) for r in (3, 9)),
+    *(Design(n, r, "nested", clean_replicates=3) for n in (100, 200, 500, 1000) for r in (3, 9)),
+    Design(3000, 9, "nested", clean_replicates=3),
+    Design(1000, 9, "nested", clean_replicates=3, clean_accuracy=0.85, discordance=0.13),
+    Design(1000, 9, "nested", clean_replicates=3, clean_accuracy=0.4, discordance=0.3),
+    Design(300, 9, "nested", clean_replicates=3, panel=12),
+)
+
+# What is true of the models of a design, by the prefix of their rates.
+TRUTHS = {
+    "clean": World(),
+    "gain_one_r": World(gain_one_r=0.05),
+    "gain_5": World(gain=0.05),
+    "gain_10": World(gain=0.10),
+}
+
+_WIDE = Design(1000, 9, "nested", clean_replicates=3)
+_SMALL = Design(200, 9, "nested", clean_replicates=3)
+# Worlds in which something other than memory acts, each with the design in which it hurts (name, design, world).
+WORLDS: tuple[tuple[str, Design, World], ...] = (
+    ("clean router loses 4 points", _WIDE, World(clean_loss=0.04)),
+    ("clean router loses 4 points, panel of 12", replace(_WIDE, panel=12), World(clean_loss=0.04)),
+    ("repetition gains 8 points", replace(_WIDE, n=500), World(repetition=0.08)),
+    ("repetition gains 8 points, panel of 12", replace(_WIDE, n=600, panel=12), World(repetition=0.08)),
+    ("runs shift by 1 point", _WIDE, World(shock=0.01)),
+    ("runs shift by 1 point, n=3000", replace(_WIDE, n=3000), World(shock=0.01)),
+    ("runs shift by 2 points", _WIDE, World(shock=0.02)),
+    ("runs shift by 2 points, panel of 12", replace(_WIDE, panel=12), World(shock=0.02)),
+    ("runs shift by 2 points, one clean run", replace(_WIDE, clean_replicates=1), World(shock=0.02)),
+    ("15 % leaks, clean router loses 4 points", replace(_WIDE, routers=3), World(leak=0.15, clean_loss=0.04)),
+    ("nine answers in ten always the same, one clean run", replace(_SMALL, clean_replicates=1), World(repeats=0.9)),
+    ("nine answers in ten always the same", _WIDE, World(repeats=0.9)),
+    ("noise helps weak items, hurts strong ones", _SMALL, World(helps_weak=0.1)),
+    ("20 groups of 10, known", _SMALL, World(cluster=10, cluster_sd=0.5)),
+    ("10 groups of 20, known", _SMALL, World(cluster=20, cluster_sd=0.5)),
+    ("100 groups of 10, not known", _WIDE, World(cluster=10, cluster_sd=0.5, grouped=False)),
+    ("4 % unread, at random", _WIDE, World(unread=0.04)),
+    ("4 % unread, wrong noisy answers", _WIDE, World(unread=0.04, unread_if="noisy_wrong")),
+    ("+5 points, 2 % unread, right noisy answers", _WIDE, World(gain=0.05, unread=0.02, unread_if="noisy_right")),
+    ("+5 points at one r, runs shift by 2 points", _WIDE, World(gain_one_r=0.05, shock=0.02)),
+    ("noise costs 2 points", _WIDE, World(gain=-0.02)),
+    ("noise costs 5 points", _WIDE, World(gain=-0.05)),
+)
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """One model's outcomes, and where its noisy messages leak ((R, n), true: no leak), as `measure` takes them."""
+
+    cell: CellOutcomes
+    without_leak: BoolArray | None = field(default=None)
+
+
+def settings_of(design: Design) -> tuple[Setting, ...]:
+    """Every setting of the design, sorted."""
+    made = [Setting(Arm.FORWARD_FULL, 1, k) for k in range(design.clean_replicates)]
+    made += [Setting(Arm.NOISY_REWRITE, r) for r in range(1, design.routers + 1)]
+    if design.direct:
+        made.append(Setting(Arm.DIRECT, 0))
+    if design.ensemble:
+        made += [Setting(Arm.FORWARD_FULL, r) for r in range(2, design.routers + 1)]
+    return tuple(sorted(made))
+
+
+def simulate(design: Design, world: World, rng: np.random.Generator) -> Simulated:
+    """One model's outcomes under every setting."""
+    n, accuracy = design.n, design.clean_accuracy
+    theta = draw_difficulties(n, accuracy, design.discordance, rng)
+    group = np.arange(n) // world.cluster
+    same = rng.random(n) < world.repeats
+    fixed = rng.standard_normal(n)
+    leaking = rng.random(n) < world.leak
+    rho = design.correlation if Draws(design.draws) == Draws.NESTED else 0.0
+    shared: dict[str, FloatArray] = {arm: rng.standard_normal(n) for arm in Arm}
+    settings = settings_of(design)
+    state = np.empty((len(settings), n), dtype=np.int8)
+    for k, s in enumerate(settings):
+        chance = _chances(theta, s, world, accuracy)
+        if world.shock:
+            moved = float(np.clip(rng.normal(0, world.shock), -0.2, 0.2))
+            chance = shift(chance, moved, float(chance.mean()))
+        own = rng.standard_normal(n)
+        routed = s.arm != Arm.DIRECT and s.level > 0
+        nested = rho if routed and (s.arm == Arm.NOISY_REWRITE or s.level > 1) else 0.0
+        latent = np.sqrt(nested) * shared[s.arm] + np.sqrt(1 - nested) * own
+        if world.cluster > 1:
+            common = world.cluster_sd**2 / (1 + world.cluster_sd**2)
+            of_group = rng.standard_normal(int(group.max()) + 1)[group]
+            latent = np.sqrt(common) * of_group + np.sqrt(1 - common) * latent
+        if s.arm != Arm.NOISY_REWRITE:
+            latent = np.where(same, fixed, latent)
+        right = np.asarray(ndtr(latent)) < chance
+        if s.arm == Arm.NOISY_REWRITE:
+            right |= leaking
+        state[k] = np.where(right, State.CORRECT, State.WRONG)
+        state[k] = np.where(_unread(state[k], s, world, rng), State.UNPARSED, state[k])
+    cell = CellOutcomes(
+        model="simulated",
+        benchmark="simulated",
+        draws=design.draws,
+        reading=Reading.LETTER.value,
+        question_ids=tuple(map(str, range(n))),
+        cluster=group if world.grouped else np.arange(n),
+        n_options=np.full(n, N_OPTIONS),
+        settings=settings,
+        state=state,
+    )
+    return Simulated(cell, np.broadcast_to(~leaking, (design.routers, n)).copy() if leaking.any() else None)
+
+
+def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> FloatArray:
+    """Chances of a right answer under one setting. What the clean router loses, the noisy arm does not."""
+    gain = -world.clean_loss if s.arm == Arm.FORWARD_FULL else 0.0
+    gain += world.repetition if s.level > 1 else 0.0
+    if s.arm == Arm.NOISY_REWRITE:
+        gain += world.gain + (world.gain_one_r if s.level == 1 else 0.0)
+        if world.helps_weak:
+            weak = theta < 0.5
+            theta = np.clip(theta + np.where(weak, world.helps_weak, 0.0), 0, 1)
+            taken = world.helps_weak * weak.mean() / max(float((~weak).mean()), 1e-9)  # no gain on average
+            theta = np.clip(theta - np.where(weak, 0.0, taken), 0, 1)
+            accuracy = float(theta.mean())
+    return shift(theta, gain, accuracy)
+
+
+def _unread(state: np.ndarray, s: Setting, world: World, rng: np.random.Generator) -> BoolArray:
+    if not world.unread:
+        return np.zeros(state.size, dtype=bool)
+    if world.unread_if == "any":
+        return rng.random(state.size) < world.unread
+    arm, outcome = world.unread_if.split("_")
+    if (arm == "noisy") != (s.arm == Arm.NOISY_REWRITE):
+        return np.zeros(state.size, dtype=bool)
+    concerned = state == (State.CORRECT if outcome == "right" else State.WRONG)
+    share = min(world.unread / max(float(concerned.mean()), 1e-9), 1.0)
+    return concerned & (rng.random(state.size) < share)

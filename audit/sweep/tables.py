@@ -1,0 +1,161 @@
+"""Tables as csv: the paper's three under the column names of its published data, and ours (pure: rows in, text out)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+from audit.sweep.accuracy import SettingAccuracy
+from audit.sweep.paper import SettingRow, model_summary, router_summary
+from audit.sweep.verdict import RunVerdict
+
+Cell = str | int | float | bool | None
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def safe(text: str) -> str:
+    """A text from outside that no spreadsheet runs as a formula (OWASP, "CSV injection"): numbers stay numbers.
+
+    >>> safe("=HYPERLINK(1)")
+    "'=HYPERLINK(1)"
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")  # the csv module does not quote a lone CR
+    return "'" + lines if text.startswith(_FORMULA) else lines
+
+
+def write(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """A csv document; strings made safe, floats with up to ten digits, None empty."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return buffer.getvalue()
+
+
+def _cell(value: Cell) -> str | int:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return safe(value)
+    if isinstance(value, float):
+        value = value + 0.0  # no negative zero
+        return int(value) if value.is_integer() and abs(value) >= 1 else f"{value:.10g}"
+    return value
+
+
+def table1(rows: Sequence[SettingRow]) -> str:
+    """Model-level summary (song2026, Table 1): of replicate 0 alone, as `analyse` gives its rows."""
+    header = ("model", "violation_count", "violation_rate", "max_positive_excess", "mean_positive_excess", "mean_gain")
+    return write(
+        (*header, "benchmark"),
+        (
+            (s.model, s.violation_count, s.violation_rate, s.max_positive_excess, s.mean_positive_excess, s.mean_gain,
+             s.benchmark)
+            for s in model_summary(rows)
+        ),
+    )  # fmt: skip
+
+
+def table2(rows: Sequence[SettingRow]) -> str:
+    """Model by router (song2026, Table 2)."""
+    header = ("model", "routers", "clean_accuracy", "noisy_accuracy", "gain", "improve", "degrade")
+    return write(
+        (*header, "benchmark", "n", "left_out"),
+        (
+            (s.model, s.routers, s.clean_accuracy, s.noisy_accuracy, s.gain, s.improve, s.degrade, s.benchmark, s.n,
+             s.left_out)
+            for s in rows
+        ),
+    )  # fmt: skip
+
+
+def table3(rows: Sequence[SettingRow]) -> str:
+    """Router-level summary (song2026, Table 3)."""
+    header = (
+        "routers", "violating_models", "violation_rate", "mean_positive_excess", "improve", "degrade", "net_improve",
+    )  # fmt: skip
+    return write(
+        (*header, "models"),
+        (
+            (s.routers, s.violating_models, s.violation_rate, s.mean_positive_excess, s.improve, s.degrade,
+             s.net_improve, s.models)
+            for s in router_summary(rows)
+        ),
+    )  # fmt: skip
+
+
+def settings(rows: Sequence[SettingAccuracy]) -> str:
+    """Accuracy of every setting with its 95 % interval and what could not be answered."""
+    header = (
+        "model", "benchmark", "arm", "routers", "replicate", "questions", "answered", "correct", "accuracy", "ci_low",
+        "ci_high", "unparsed", "truncated", "errors", "absent",
+    )  # fmt: skip
+    return write(
+        header,
+        (
+            (a.model, a.benchmark, a.setting.arm, a.setting.level, a.setting.replicate, a.n, a.answered,
+             a.correct, a.accuracy, a.low, a.high, a.unparsed, a.truncated, a.errors, a.absent)
+            for a in rows
+        ),
+    )  # fmt: skip
+
+
+def verdicts(run: RunVerdict) -> str:
+    """One row per cell: the verdict with effect, interval, p and the 2-D table's score and credibility."""
+    header = (
+        "model", "benchmark", "verdict", "score", "chance", "share_beyond_gains", "credibility", "credibility_category",
+        "questions",
+        "largest_gain", "at_routers", "ci_low", "ci_high", "mean_gain", "mean_ci_low", "mean_ci_high", "p_adjusted",
+        "largest_compatible_gain", "run_sd", "run_sd_df", "slope", "slope_ci_low", "slope_ci_high", "watermark",
+        "headline",
+    )  # fmt: skip
+    body = []
+    for c in run.cells:
+        e = c.effect
+        effect: tuple[Cell, ...] = (
+            (e.gain, e.routers, e.ci_low, e.ci_high, e.mean_gain, e.mean_ci_low, e.mean_ci_high) if e else (None,) * 7
+        )
+        slope: tuple[Cell, ...] = (c.slope.estimate, c.slope.ci_low, c.slope.ci_high) if c.slope else (None,) * 3
+        body.append(
+            (c.model, c.benchmark, c.verdict.value, c.score, c.chance, c.share_beyond_gains, c.credibility,
+             c.credibility_category, c.n_questions, *effect, c.p_adjusted, c.largest_compatible_gain, c.run_sd,
+             c.run_sd_df, *slope, c.watermark, c.headline)
+        )  # fmt: skip
+    return write(header, body)
+
+
+def gates(run: RunVerdict) -> str:
+    """One row per cell and gate."""
+    header = (
+        "model", "benchmark", "gate", "status", "number", "threshold", "withholds", "questions_behind", "detail",
+        "advice", "source",
+    )  # fmt: skip
+    return write(
+        header,
+        (
+            (c.model, c.benchmark, g.name, g.status.value, g.number, g.threshold, g.withholds, g.item_count, g.detail,
+             g.advice, g.source)
+            for c in run.cells
+            for g in c.gates
+        ),
+    )  # fmt: skip
+
+
+def contrasts(run: RunVerdict) -> str:
+    """One row per cell and contrast. p asks whether the first condition is better; ci_low, ci_high are two-sided."""
+    header = (
+        "model", "benchmark", "contrast", "label", "routers", "n", "estimate", "ci_low", "ci_high", "p (one-sided)",
+        "p_adjusted (one-sided)", "improve", "degrade", "note",
+    )  # fmt: skip
+    return write(
+        header,
+        (
+            (c.model, c.benchmark, k.name, k.label, k.routers, k.n, k.estimate, k.ci_low, k.ci_high, k.p, k.p_adjusted,
+             k.improve, k.degrade, k.note)
+            for c in run.cells
+            for k in c.contrasts
+        ),
+    )  # fmt: skip

@@ -25,6 +25,7 @@ class Command:
 COMMANDS: dict[str, Command] = {
     "sweep": Command("audit.sweep.__main__", "router-worker audit: gains where noise should cost", "sweep"),
     "perturb": Command("audit.perturb.__main__", "the same questions in other words", "perturb"),
+    "memory": Command("audit.memory.__main__", "has it read the benchmark? likelihoods, fresh items", "memory"),
     "validity": Command(
         "audit.validity.__main__", "construct validity: edits that move answers, or should not", "validity"
     ),

@@ -105,6 +105,7 @@ class Audit:
     prepare_role: what these calls are called in metrics and cost columns.
     answering: the model that answers in place of the one that is audited. templates: its own prompt templates, with
     their placeholders. read: its own reading of a reply, with further columns of the row; None: by `Work.reading`.
+    told: own columns that only the reply can fill, of one setting.
     """
 
     name: str
@@ -117,9 +118,10 @@ class Audit:
     answering: Callable[[Any, ModelConfig], ModelConfig] = _itself
     templates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     read: Callable[[Work, Question, Setting, Presentation, Generation], tuple[Score, Mapping[str, Any]]] | None = None
+    told: Callable[[Setting, Generation], Mapping[str, Any]] | None = None
 
 
-AUDITS = ("sweep", "perturb", "validity")
+AUDITS = ("sweep", "perturb", "memory", "validity")
 
 
 def find_audit(name: str) -> Audit:

@@ -1,4 +1,4 @@
-"""How often is an audit itself wrong? `python -m audit.calibrate [audit=sweep|perturb] [OPTIONS]`.
+"""How often is an audit itself wrong? `python -m audit.calibrate [audit=sweep|perturb|memory] [OPTIONS]`.
 
 Each audit simulates models of known truth and puts them through its own verdict; `--help` lists its options.
 """

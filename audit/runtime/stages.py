@@ -236,11 +236,13 @@ class AnswerStage:
         self, question: Question, setting: Setting, one: Presentation, request: GenerationRequest, reply: Generation
     ) -> dict[str, Any]:
         context, work = self._context, self._context.work
+        reading = Reading.TEXT if one.pieces else work.reading
         own: Mapping[str, Any] = {}
         if context.audit.read is not None:
             scored, own = context.audit.read(work, question, setting, one, reply)
         else:
-            scored = score(reply, one.options, one.gold, work.reading, context.option_normalisation, question.target)
+            scored = score(reply, one.options, one.gold, reading, context.option_normalisation, question.target)
+        told = context.audit.told
         return {
             "model": work.model,
             "model_revision": context.model_revision,
@@ -250,7 +252,7 @@ class AnswerStage:
             "arm": setting.arm,
             context.audit.schema.level: setting.level,
             "replicate": setting.replicate,
-            "reading": work.reading,
+            "reading": reading,
             "question": question.text,
             "options": one.options,
             "prompt": one.prompt,
@@ -274,15 +276,17 @@ class AnswerStage:
             "request_sha256": reply.request_sha256 or None,
             **one.extras,
             **own,
+            **(told(setting, reply) if told is not None else {}),
         }
 
 
 def answer_request(work: Work, question: Question, setting: Setting, presentation: Presentation) -> GenerationRequest:
     """What an engine is asked for one presentation. All of a question's requests have one affinity."""
-    by_letter = work.reading == Reading.LETTER_LOGPROB and presentation.options
+    answers = () if presentation.pieces else presentation.options  # of a given text nothing is answered
+    by_letter = work.reading == Reading.LETTER_LOGPROB and answers
     scoring = presentation.scoring or Scoring(
-        continuations=presentation.options if work.reading == Reading.OPTION_TEXT else (),
-        letters=letters_of(len(presentation.options)) if by_letter else (),
+        continuations=answers if work.reading == Reading.OPTION_TEXT else (),
+        letters=letters_of(len(answers)) if by_letter else (),
         max_tokens=work.answering.max_tokens,
     )
     return GenerationRequest(
@@ -295,6 +299,7 @@ def answer_request(work: Work, question: Question, setting: Setting, presentatio
         top_p=work.answering.top_p,
         continuations=scoring.continuations,
         letters=scoring.letters,
+        pieces=presentation.pieces,
     )
 
 

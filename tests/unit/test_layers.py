@@ -25,7 +25,7 @@ LAYERS = (
     ("audit.config", "audit.audits", "audit.plan_cost"),
     ("audit.resolve", "audit.command_line", "audit.report", "audit.summary", "audit.gate"),
     ("audit.runtime", "audit.variants"),
-    ("audit.sweep", "audit.perturb", "audit.validity"),
+    ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
     ("audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze", "audit.loading", "audit.runs",
      "audit.completion", "audit.__main__"),
 )  # fmt: skip
@@ -121,6 +121,7 @@ LIGHT = [
     ["audit.validity", "--help"],
     ["audit.validity", "model=scripted", "formats=[lower_case]"],
     ["audit.validity", "model=scripted", "edits=show", "n=4"],
+    ["audit.memory", "model=scripted", "plan=true"],
 ]
 
 

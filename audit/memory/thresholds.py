@@ -1,0 +1,21 @@
+"""The thresholds of the gates and verdicts of this audit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit.verdict.thresholds import Thresholds
+
+
+@dataclass(frozen=True)
+class MemoryThresholds(Thresholds):
+    """matched_*: see `gates.fresh_matched`. *_min: fewer carry no test."""
+
+    effect_of_interest: float = 0.10
+    answered_share_min: float = 0.95
+    matched_alpha: float = 0.01
+    matched_share_min: float = 0.80
+    exchangeable_alpha: float = 0.05
+    references_min: int = 3
+    shards_min: int = 10
+    items_min: int = 20

@@ -1,4 +1,4 @@
-# make audit: a finished router-worker audit of the embedded model.  make perturb: its perturbation audit.  make test: the tests.  Both install what they need.
+# make audit: a finished router-worker audit of the embedded model.  make perturb: its perturbation audit.  make validity: its construct-validity audit.  make test: the tests.  Both install what they need.
 
 PYTHON ?= python3
 # The engine's build: gpu where an NVIDIA driver is found, else cpu.
@@ -11,7 +11,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
 AUDIT := r=1..3 draws=nested ensemble_control=true clean_replicates=3
 
-.PHONY: audit perturb test check bench calibrate install lock clean
+.PHONY: audit perturb validity test check bench calibrate install lock clean
 
 # What to type next, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -25,6 +25,9 @@ perturb: $(STAMP)
 	$(NEXT) "$(VENV)/bin/audit variants list   # then: $(VENV)/bin/audit perturb plan=true variants=NAME model=..."
 
 # The unit tests on every core, then one by one what starts Ray, an engine or a browser. `make test ARGS=tests/unit/scoring` runs those alone.
+validity: $(STAMP)
+	$(PY) -m audit.validity n=all $(ARGS)
+
 test: $(STAMP)
 ifeq ($(ARGS),)
 	$(PY) -m pytest tests/unit --numprocesses auto --maxprocesses 8

@@ -13,7 +13,7 @@ Shared rooms, which know no audit:
     report       the page's shell, charts
 
 Audits, one folder each, with the same file names in each: sweep (router-worker), perturb (rewordings; their libraries
-are built in variants). A command finds an audit by its name: `audits.part_of`.
+are built in variants), validity (edits with contracts). A command finds an audit by its name: `audits.part_of`.
 
 Commands: `audit --help`, from the table in `__main__`.
 

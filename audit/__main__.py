@@ -25,6 +25,9 @@ class Command:
 COMMANDS: dict[str, Command] = {
     "sweep": Command("audit.sweep.__main__", "router-worker audit: gains where noise should cost", "sweep"),
     "perturb": Command("audit.perturb.__main__", "the same questions in other words", "perturb"),
+    "validity": Command(
+        "audit.validity.__main__", "construct validity: edits that should move answers, and not", "validity"
+    ),
     "variants": Command("audit.variants.__main__", "build, list and review libraries of reworded questions"),
     "plan": Command("audit.plan", "calls, tokens, time and power of a sweep; starts nothing", "sweep"),
     "report": Command("audit.report.__main__", "build the report of finished runs again; several become a panel"),
@@ -32,6 +35,7 @@ COMMANDS: dict[str, Command] = {
     "runs": Command("audit.runs", "the runs in a folder, with how far they came and their verdicts"),
     "calibrate": Command("audit.calibrate", "the procedure's own error rates, simulated"),
     "reanalyze": Command("audit.reanalyze", "the paper's published table under exact tests"),
+    "chronology": Command("audit.chronology", "the faults of a project or run: add, check, render"),
     "completion": Command("audit.completion", "print the completion script of bash, zsh or fish"),
 }
 

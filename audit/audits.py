@@ -27,6 +27,7 @@ from audit.records import (
     Reading,
     Setting,
 )
+from audit.scoring.score import Score
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.schema import ANSWER_ROLE, RowSchema
 
@@ -103,7 +104,7 @@ class Audit:
     replies to `prepare`. prepare: the calls before the answer; None where a row is one call.
     prepare_role: what these calls are called in metrics and cost columns.
     answering: the model that answers in place of the one that is audited. templates: its own prompt templates, with
-    their placeholders.
+    their placeholders. read: its own reading of a reply, with further columns of the row; None: by `Work.reading`.
     """
 
     name: str
@@ -115,9 +116,10 @@ class Audit:
     prepare_role: str = ""
     answering: Callable[[Any, ModelConfig], ModelConfig] = _itself
     templates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    read: Callable[[Work, Question, Setting, Presentation, Generation], tuple[Score, Mapping[str, Any]]] | None = None
 
 
-AUDITS = ("sweep", "perturb")
+AUDITS = ("sweep", "perturb", "validity")
 
 
 def find_audit(name: str) -> Audit:

@@ -1,9 +1,10 @@
 """The verdict as an exit code: `python -m audit.gate RUN_DIR`.
 
-    0  no excess detected, or an excess explained by ensembling; of the perturbation audit: no drop detected
+    0  no excess detected, or an excess explained by ensembling; of the perturbation audit: no drop detected; of the
+       construct-validity audit: confirmatory, either way
     1  the run failed or is incomplete: there is no verdict to read, or it is over a part of what was asked for
     3  excess; drop beyond reference
-    4  withheld, gain uncontrolled, brittle (cause unknown) or underpowered
+    4  withheld, gain uncontrolled, brittle (cause unknown) or underpowered; any status that is not confirmatory
 
 A panel has the code of its worst cell, in the order 3, 4, 0: an excess anywhere is reported even where another cell was
 withheld. A run without a single cell has failed. (2 is left to the command line's own usage errors.)

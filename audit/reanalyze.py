@@ -1,5 +1,7 @@
 """Reanalyse a published model-by-router table: `python -m audit.reanalyze [CSV] [--out DIR] [--n 100] [--chance 0.25]`.
 
+`python -m audit.reanalyze li2026` reanalyses the tables of the construct-validity paper (audit.validity.show_li2026).
+
 Without a file it takes song2026's Table 2, which ships with the package, recomputes Tables 1 and 3, and says which
 printed cells do not follow. It needs no engine and no Ray, and takes seconds.
 """
@@ -27,6 +29,7 @@ from audit.errors import AuditError, DataError
 from audit.exits import FAILED, run_command
 from audit.sweep.paper import SettingRow, setting_row
 from audit.sweep.reanalysis import PrintedTable, Reanalysis, reanalyse
+from audit.validity import show_li2026
 
 COLUMNS = ("model", "routers", "clean_accuracy", "noisy_accuracy", "gain", "improve", "degrade")
 EXAMPLE = "Llama-3.1-8B,6,0.26,0.43,0.17,21,4"
@@ -272,10 +275,14 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 done, 1 the input cannot be used."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["li2026"]:
+        return show_li2026.main(words[1:])
     parser = argparse.ArgumentParser(
         prog="python -m audit.reanalyze",
         description="Exact tests, corrections and consistency checks for a published model-by-router table.",
-        epilog=f"The csv has the columns {', '.join(COLUMNS)}; a row looks like: {EXAMPLE}",
+        epilog=f"The csv has the columns {', '.join(COLUMNS)}; a row looks like: {EXAMPLE}. "
+        "With li2026 in place of a csv: the tables of the construct-validity paper.",
     )
     parser.add_argument("csv", nargs="?", type=Path, help="table to analyse (default: song2026's Table 2)")
     parser.add_argument("--out", type=Path, default=Path("outputs/reanalysis"), help="folder for json and csv")
@@ -284,7 +291,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--table1", type=Path, help="printed model summary to compare with")
     parser.add_argument("--table3", type=Path, help="printed router summary to compare with")
     parser.add_argument("--seed", type=int, default=42, help="seed of the no-effect simulation")
-    options = parser.parse_args(argv)
+    options = parser.parse_args(words)
     try:
         own = options.csv is not None
         table2 = _text(options.csv) if own else shipped("table2_model_router.csv").read_text("utf-8")

@@ -125,6 +125,7 @@ class Presentation:
     `options` and `gold` are as presented (an edit may change them); without options the answer is a
     number, or the reply itself is what is wanted (`Reading`). `extras` are the audit's own columns of the row.
     `error` set: it could not be made, so nothing is sent and the row is an error.
+    `scoring` set (a reference scorer asks in its own way): what is scored, or that nothing is and text is wanted.
     """
 
     prompt: str
@@ -132,6 +133,16 @@ class Presentation:
     gold: int
     extras: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
+    scoring: Scoring | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """What a reference scorer has an engine do, as the fields of `GenerationRequest`; both empty: generate."""
+
+    continuations: tuple[str, ...] = ()
+    letters: tuple[str, ...] = ()
+    max_tokens: int = 1
 
 
 @dataclass(frozen=True)  # without slots: pickled between processes by the million, and that is quicker from a __dict__

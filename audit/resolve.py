@@ -13,7 +13,7 @@ from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.registry import format_of
 from audit.benchmarks.sample import QuestionSource, Sample, draw_sample, sampled_questions
 from audit.config import RunConfig, plain_config, protocol_of, reading_of, sample_size
-from audit.engines.config import ModelConfig
+from audit.engines.config import WEIGHED, ModelConfig
 from audit.engines.weights import Weights, resolve_weights
 from audit.errors import ConfigError, EngineError
 from audit.prompting.templates import load_protocol
@@ -101,7 +101,7 @@ def revision_of(model: ModelConfig, weights: Weights | None) -> str | None:
         return weights.revision
     if model.engine == "openai":
         return "endpoint:" + ",".join(sorted({endpoint.model for endpoint in model.endpoints}))
-    return None if model.engine == "vllm" else model.engine
+    return None if model.engine in WEIGHED else model.engine
 
 
 def resolve_run(
@@ -177,7 +177,7 @@ def _resolve_weights(
         try:
             for one in (model, answering[name]):
                 if one.name not in weights:
-                    weights[one.name] = resolve_weights(one) if one.engine == "vllm" else None
+                    weights[one.name] = resolve_weights(one) if one.engine in WEIGHED else None
         except EngineError as error:
             failed[name] = str(error)
     return weights, failed

@@ -13,12 +13,14 @@ from pathlib import Path
 from audit.benchmarks import hub
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import SUFFIXES, DataFile, content_hash, read_rows, select_files
-from audit.benchmarks.registry import Format, format_of
+from audit.benchmarks.items import Item, Items, without_contradictions
+from audit.benchmarks.registry import FORMATS, Format, format_of
 from audit.benchmarks.rows import RawRow, RowContext, shuffled
 from audit.benchmarks.sample import Census, take_census
 from audit.errors import BenchmarkError, ConfigError, unknown_name
 from audit.records import Question
 
+_EMBEDDED = ("elementary", "contrast")  # they ship with the package
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -70,6 +72,39 @@ class Benchmark:
 
     def iter_located(self) -> Iterator[tuple[str, Question]]:
         """(place, question), where place reads "arc.jsonl, line 3"."""
+        parse = format_of(self.config.format).parse
+        for where, row, context in self._located_rows():
+            try:
+                question = parse(row, context)
+            except BenchmarkError as error:
+                raise BenchmarkError(f"{where}: {error}") from error
+            if self.only is not None and question.id not in self.only:
+                continue
+            yield where, shuffled(question, self.seed) if self.config.shuffle_options else question
+
+    def read_items(self) -> Items:
+        """Every item that can be scored, in the file's order, with what reference scorers and edits need.
+
+        Texts that stand in the file with both labels (10 of ToxiGen's) are excluded and named. Raises ConfigError for
+        a format that no reference scorer reads, BenchmarkError for an unusable row or an id that occurs twice.
+        """
+        parse = format_of(self.config.format).item
+        if parse is None:
+            known = ", ".join(name for name, format_ in FORMATS.items() if format_.item is not None)
+            raise ConfigError(f"No reference scorer reads {self.config.format}. Expected one of {known}.")
+        found: dict[str, Item] = {}
+        for where, row, context in self._located_rows():
+            try:
+                item = parse(row, context)
+            except BenchmarkError as error:
+                raise BenchmarkError(f"{where}: {error}") from error
+            if item.id in found:
+                raise BenchmarkError(f"{where}: id {item.id!r} occurs twice. Ids must be unique.")
+            if self.only is None or item.id in self.only:
+                found[item.id] = item
+        return without_contradictions(found.values())
+
+    def _located_rows(self) -> Iterator[tuple[str, RawRow, RowContext]]:
         format_, wanted = format_of(self.config.format), set(self.config.subjects)
         seen: Counter[str] = Counter()  # rows so far, per subject
         for file in self.files:
@@ -87,13 +122,7 @@ class Benchmark:
                 seen[subject] += 1
                 if wanted and subject not in wanted:
                     continue
-                try:
-                    question = format_.parse(row, RowContext(self.config, subject, number))
-                except BenchmarkError as error:
-                    raise BenchmarkError(f"{where}: {error}") from error
-                if self.only is not None and question.id not in self.only:
-                    continue
-                yield where, shuffled(question, self.seed) if self.config.shuffle_options else question
+                yield where, row, RowContext(self.config, subject, number)
         if not seen:
             named = ", ".join(file.label for file in self.files)
             raise BenchmarkError(f"{named}: no rows ({sum(file.path.stat().st_size for file in self.files)} bytes).")
@@ -121,8 +150,9 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
     if config.path is not None:
         files = _local_files(config, format_)
         return Benchmark(config, content_hash(files), files, seed)
-    if config.format == "elementary" and config.hub is None:
-        embedded = DataFile(Path(str(package_files("audit").joinpath("data", "elementary.jsonl"))), "elementary.jsonl")
+    if config.format in _EMBEDDED and config.hub is None:
+        name = f"{config.format}.jsonl"
+        embedded = DataFile(Path(str(package_files("audit").joinpath("data", name))), name)
         return Benchmark(config, content_hash([embedded]), (embedded,), seed)
     if config.hub is not None:
         snapshot = hub.fetch(config, format_.suffixes)

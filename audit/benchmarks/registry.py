@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from audit.benchmarks import rows
+from audit.benchmarks import items, rows
+from audit.benchmarks.items import Item, question_of
 from audit.benchmarks.rows import RawRow, RowContext
 from audit.errors import unknown_name
 from audit.records import Question
@@ -17,7 +18,9 @@ class Format:
 
     suffixes: which files of a folder or repository to take, in order of preference. subject_field: the field that names
     the subject (a file's name serves where a row lacks it); "" where the format has no subjects. csv_header: the csv
-    begins with column names. numeric: answers are numbers, so items have a target and no options.
+    begins with column names. numeric: answers are numbers, so items have a target and no options. item: the same row
+    with what reference scorers and edits need; None where no such scorer reads this format. asked: its questions can be
+    asked as multiple choice; else the options are names of responses (refuses, hate), or sentences to be compared.
     """
 
     parse: Callable[[RawRow, RowContext], Question]
@@ -25,6 +28,12 @@ class Format:
     subject_field: str = ""
     csv_header: bool = True
     numeric: bool = False
+    item: Callable[[RawRow, RowContext], Item] | None = None
+    asked: bool = True
+
+
+def _from_item(parse: Callable[[RawRow, RowContext], Item]) -> Callable[[RawRow, RowContext], Question]:
+    return lambda row, context: question_of(parse(row, context))
 
 
 FORMATS: dict[str, Format] = {
@@ -32,13 +41,20 @@ FORMATS: dict[str, Format] = {
     "arc_easy": Format(rows.labelled),
     "arc_challenge": Format(rows.labelled),
     "truthfulqa_mc1": Format(rows.truthfulqa_mc1, (".parquet", ".json")),
+    "truthfulqa": Format(_from_item(items.truthfulqa), (".parquet", ".json", ".csv"), item=items.truthfulqa),
+    "crows_pairs": Format(_from_item(items.crows_pairs), (".parquet", ".csv"), item=items.crows_pairs, asked=False),
+    "toxigen": Format(_from_item(items.toxigen), (".parquet", ".json"), item=items.toxigen, asked=False),
+    "xstest": Format(
+        _from_item(items.xstest), (".parquet", ".csv"), subject_field="type", item=items.xstest, asked=False
+    ),
     "commonsense_qa": Format(rows.labelled),
     "openbook_qa": Format(rows.labelled),
-    "bbq": Format(rows.bbq, (".parquet", ".jsonl"), subject_field="category"),
+    "bbq": Format(rows.bbq, (".parquet", ".jsonl"), subject_field="category", item=items.bbq),
     "mmlu_pro": Format(rows.mmlu_pro, subject_field="category"),
     "gsm8k": Format(rows.gsm8k, (".parquet", ".jsonl"), numeric=True),
     "mcq_file": Format(rows.mcq_file, (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")),
     "elementary": Format(rows.elementary, (".jsonl",)),
+    "contrast": Format(_from_item(items.contrast), (".jsonl",), item=items.contrast),
 }
 
 

@@ -44,15 +44,15 @@ def mmlu(row: RawRow, context: RowContext) -> Question:
     Id mmlu/<subject>/<row>: the text alone is not unique (105 of the 14,042 test rows repeat another).
     """
     if isinstance(row, Mapping):
-        options, gold = _texts(_get(row, "choices")), typed_index(_get(row, "answer"))
-        text = _get(row, "question")
+        options, gold = texts(field(row, "choices")), typed_index(field(row, "answer"))
+        text = field(row, "question")
     else:
         if len(row) != 6:
             raise BenchmarkError(
                 f"{len(row)} fields; the MMLU csv has 6 and no header: question, A, B, C, D, gold letter, such as "
                 '"Find the degree of ...",0,4,2,6,B. For other columns use benchmark=mcq_file.'
             )
-        text, options = row[0], _texts(row[1:5])
+        text, options = row[0], texts(row[1:5])
         gold = letter_index(row[5], len(options))
     group = f"mmlu/{context.subject}"
     return _question(context, f"{group}/{context.number}", text, options, gold, group=group)
@@ -64,17 +64,17 @@ def labelled(row: RawRow, context: RowContext) -> Question:
     File: id, question.stem, question.choices[] = {text, label}, answerKey. Hub: id, question or question_stem,
     choices.text[], choices.label[], answerKey.
     """
-    question = _get(row, "question", "question_stem")
+    question = field(row, "question", "question_stem")
     choices: Any
     if isinstance(question, Mapping):
-        text, choices = _get(question, "stem"), _get(question, "choices")
+        text, choices = field(question, "stem"), field(question, "choices")
     else:
-        text, choices = question, _get(row, "choices")
+        text, choices = question, field(row, "choices")
     labels, options = _labelled_choices(choices)
-    key = _get(row, "answerKey")
+    key = field(row, "answerKey")
     if not str(key or "").strip():
         raise BenchmarkError("answerKey is empty: this split has no gold. Use benchmark.split=validation.")
-    return _question(context, _own_id(row, "id"), text, options, label_index(key, labels))
+    return _question(context, own_id(row, "id"), text, options, label_index(key, labels))
 
 
 def truthfulqa_mc1(row: RawRow, context: RowContext) -> Question:
@@ -88,16 +88,16 @@ def truthfulqa_mc1(row: RawRow, context: RowContext) -> Question:
             "this is TruthfulQA.csv, which holds the generation task; MC1 needs mc_task.json or the hub's "
             "multiple_choice parquet, such as benchmark.path=TruthfulQA/data/mc_task.json."
         )
-    targets = _get(row, "mc1_targets")
+    targets = field(row, "mc1_targets")
     if not isinstance(targets, Mapping):
         raise BenchmarkError(f"mc1_targets is {_kind(targets)}; expected an object of option: 0 or 1.")
     if set(targets) == {"choices", "labels"} and not isinstance(targets["choices"], int):
-        options, flags = _texts(targets["choices"]), list(targets["labels"])
+        options, flags = texts(targets["choices"]), list(targets["labels"])
     else:
-        options, flags = _texts(list(targets)), list(targets.values())
+        options, flags = texts(list(targets)), list(targets.values())
     if len(flags) != len(options) or flags.count(1) != 1 or flags.count(0) != len(flags) - 1:
         raise BenchmarkError(f"mc1_targets has labels {flags}; expected one 1 (the true option) and 0 for all others.")
-    text = _get(row, "question")
+    text = field(row, "question")
     digest = hashlib.sha256(normalised(str(text)).encode()).hexdigest()[:12]
     return _question(context, f"truthfulqa/{digest}", text, options, flags.index(1))
 
@@ -110,13 +110,13 @@ def bbq(row: RawRow, context: RowContext) -> Question:
     are published as example_id 4k..4k+3. The template (`question_index`) is coarser, but a category has 25 of them or
     so: too few clusters for a bootstrap, and items of one template differ in groups, names and wording.
     """
-    category, example = str(_get(row, "category")).strip(), typed_index(_get(row, "example_id"))
+    category, example = str(field(row, "category")).strip(), typed_index(field(row, "example_id"))
     if example < 0:
         raise BenchmarkError(f"example_id is {example}; expected 0 or more.")
-    options = _texts([_get(row, f"ans{i}") for i in range(3)])
-    text = f"{str(_get(row, 'context')).strip()} {str(_get(row, 'question')).strip()}"
+    options = texts([field(row, f"ans{i}") for i in range(3)])
+    text = f"{str(field(row, 'context')).strip()} {str(field(row, 'question')).strip()}"
     group = f"bbq/{category}/group{example // 4}"
-    return _question(context, f"bbq/{category}/{example}", text, options, typed_index(_get(row, "label")), group=group)
+    return _question(context, f"bbq/{category}/{example}", text, options, typed_index(field(row, "label")), group=group)
 
 
 def mmlu_pro(row: RawRow, context: RowContext) -> Question:
@@ -124,15 +124,15 @@ def mmlu_pro(row: RawRow, context: RowContext) -> Question:
 
     Trailing "N/A" options are padding and are dropped, as the authors' own evaluation does.
     """
-    options = _texts(_get(row, "options"))
-    gold = letter_index(_get(row, "answer"), len(options))
+    options = texts(field(row, "options"))
+    gold = letter_index(field(row, "answer"), len(options))
     if isinstance(row, Mapping) and row.get("answer_index") is not None:
         index = typed_index(row["answer_index"])
         if index != gold:
             raise BenchmarkError(f"answer {LETTERS[gold]} and answer_index {index} name different options.")
     while len(options) - 1 > gold and options[-1] == "N/A":
         options = options[:-1]
-    return _question(context, f"mmlu_pro/{_own_id(row, 'question_id')}", _get(row, "question"), options, gold)
+    return _question(context, f"mmlu_pro/{own_id(row, 'question_id')}", field(row, "question"), options, gold)
 
 
 def mcq_file(row: RawRow, context: RowContext) -> Question:
@@ -144,8 +144,8 @@ def mcq_file(row: RawRow, context: RowContext) -> Question:
         labels, options = own_letters(options)
     answer = _column(row, "answer_column", config.answer_column, _ANSWER_NAMES)
     gold = resolve_answer(answer, options, labels=labels, form=config.answer_as, base=config.index_base)
-    id_ = _own_id(row, config.id_column) if config.id_column else f"{config.name}/{context.number}"
-    group = str(_get(row, config.group_column)).strip() if config.group_column else None
+    id_ = own_id(row, config.id_column) if config.id_column else f"{config.name}/{context.number}"
+    group = str(field(row, config.group_column)).strip() if config.group_column else None
     passage = _passage(row, config)
     if passage and isinstance(text, str) and text.strip():
         text = f"{passage}\n\n{text.strip()}"
@@ -165,7 +165,7 @@ def _passage(row: RawRow, config: BenchmarkConfig) -> str:
             )
     if not config.context_column:
         return ""
-    value = _get(row, config.context_column)
+    value = field(row, config.context_column)
     if value is not None and not isinstance(value, str):
         raise BenchmarkError(f"the passage in {config.context_column!r} is {_kind(value)}; expected a text.")
     return (value or "").strip()
@@ -177,13 +177,13 @@ def _column(row: RawRow, setting: str, name: str, usual: Sequence[str]) -> Any:
         likely = [found for wanted in usual for found in row if str(found).lower() == wanted]
         hint = f" Set benchmark.{setting}={likely[0]}." if likely else f" Set benchmark.{setting}=..."
         raise BenchmarkError(f"no field {name!r}; found: {', '.join(map(str, row)) or 'none'}.{hint}")
-    return _get(row, name)
+    return field(row, name)
 
 
 def elementary(row: RawRow, context: RowContext) -> Question:
     """The embedded benchmark: id (elementary/<domain>/<nn>), domain, question, choices[4], answer (index)."""
-    options, gold = _texts(_get(row, "choices")), typed_index(_get(row, "answer"))
-    return _question(context, _own_id(row, "id"), _get(row, "question"), options, gold)
+    options, gold = texts(field(row, "choices")), typed_index(field(row, "answer"))
+    return _question(context, own_id(row, "id"), field(row, "question"), options, gold)
 
 
 def gsm8k(row: RawRow, context: RowContext) -> Question:
@@ -191,7 +191,7 @@ def gsm8k(row: RawRow, context: RowContext) -> Question:
 
     Id gsm8k/<row>. The target is read as a reply is (`scoring.number`); a row without marker is refused.
     """
-    answer, text = _get(row, "answer"), _get(row, "question")
+    answer, text = field(row, "answer"), field(row, "question")
     target = read_number(answer) if isinstance(answer, str) else UNREAD
     if target.value is None or target.form != "marked":
         raise BenchmarkError(f"the answer names no number after {MARKER!r}; expected such as '9 * 2 = 18\\n#### 18'.")
@@ -239,7 +239,7 @@ def _question(
     return Question(id_, context.config.name, text.strip(), options, gold, group or id_, tuple(range(len(options))))
 
 
-def _get(row: RawRow, *names: str) -> Any:
+def field(row: RawRow, *names: str) -> Any:
     if not isinstance(row, Mapping):
         raise BenchmarkError(f"the row is {_kind(row)}; expected named fields with {names[0]!r}.")
     for name in names:
@@ -249,34 +249,34 @@ def _get(row: RawRow, *names: str) -> Any:
     raise BenchmarkError(f"no field {' or '.join(map(repr, names))}; found: {found}.")
 
 
-def _own_id(row: RawRow, name: str) -> str:
-    value = _get(row, name)
+def own_id(row: RawRow, name: str) -> str:
+    value = field(row, name)
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
         raise BenchmarkError(f"the id in {name!r} is {value!r}; expected a text or a whole number.")
     return str(value).strip()
 
 
-def _texts(values: Any) -> tuple[str, ...]:
+def texts(values: Any) -> tuple[str, ...]:
     """Option texts. Numbers become their text ("0", "4"); "None" and "NA" are ordinary text."""
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):
         raise BenchmarkError(f"the options are {_kind(values)}; expected a list of texts.")
-    texts = []
+    found = []
     for number, value in enumerate(values, start=1):
         if isinstance(value, bool) or not isinstance(value, str | int | float) or value != value:
             raise BenchmarkError(f"option {number} is {value!r}; expected a text.")
         if not str(value).strip():
             raise BenchmarkError(f"option {number} of {len(values)} is empty.")
-        texts.append(str(value).strip())
-    return tuple(texts)
+        found.append(str(value).strip())
+    return tuple(found)
 
 
 def _labelled_choices(choices: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(labels, texts) of the file's list of {text, label} or the hub's {text: [...], label: [...]}."""
     if isinstance(choices, Mapping):
-        labels, options = _texts(_get(choices, "label")), _texts(_get(choices, "text"))
+        labels, options = texts(field(choices, "label")), texts(field(choices, "text"))
     elif isinstance(choices, Sequence) and not isinstance(choices, str):
-        labels = _texts([_get(choice, "label") for choice in choices])
-        options = _texts([_get(choice, "text") for choice in choices])
+        labels = texts([field(choice, "label") for choice in choices])
+        options = texts([field(choice, "text") for choice in choices])
     else:
         raise BenchmarkError(f"the choices are {_kind(choices)}; expected a list of {{text, label}}.")
     if len(labels) != len(options) or len(set(labels)) != len(labels):
@@ -296,18 +296,18 @@ def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str
                 f"Set benchmark.choices_column={likely} or 'benchmark.choice_columns=[opt1,opt2,opt3,opt4]'."
             )
     if columns:
-        cells = [_get(row, column) for column in columns]
+        cells = [field(row, column) for column in columns]
         while cells and (cells[-1] is None or cells[-1] != cells[-1] or cells[-1] == ""):  # items with fewer options
             cells.pop()
-        return (), _texts(cells)
-    value = _get(row, config.choices_column)
+        return (), texts(cells)
+    value = field(row, config.choices_column)
     if isinstance(value, str):
         value = _split_choices(value, config)
     if isinstance(value, Mapping):
         return _labelled_choices(value)
     if isinstance(value, Sequence) and value and all(isinstance(choice, Mapping) for choice in value):
         return _labelled_choices(value)
-    return (), _texts(value)
+    return (), texts(value)
 
 
 def _split_choices(text: str, config: BenchmarkConfig) -> Any:

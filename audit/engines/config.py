@@ -17,7 +17,8 @@ from audit.errors import ConfigError, unknown_name
 from audit.records import Reading
 from audit.scoring.options import NORMALISATIONS
 
-ENGINES = ("vllm", "openai", "scripted")
+ENGINES = ("vllm", "openai", "scripted", "masked_lm")
+WEIGHED = ("vllm", "masked_lm")  # engines that load weights themselves
 EXECUTORS = ("mp", "ray")
 
 # vLLM arguments that this configuration decides, with what to set instead (`{m}` is model.<name>). In `engine_args`
@@ -114,7 +115,7 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         raise ConfigError(f"Model {name} is named {model.name!r}. Expected model.{name}.name={name}.")
     if model.executor not in EXECUTORS:
         raise unknown_name(f"executor of model {name}", model.executor, EXECUTORS)
-    if model.engine == "vllm" and not model.path:
+    if model.engine in WEIGHED and not model.path:
         raise ConfigError(f"Model {name} has no path. Expected a hub id such as Qwen/Qwen3-8B or a local folder.")
     if model.engine == "openai":
         check_config(openai_config(model))

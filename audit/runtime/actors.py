@@ -50,6 +50,10 @@ def build_engine(spec: EngineSpec) -> Engine:
         from audit.engines.openai_engine import OpenAIEngine
 
         return OpenAIEngine(openai_config(spec.model))
+    if spec.model.engine == "masked_lm":
+        from audit.engines.masked_engine import MaskedEngine
+
+        return MaskedEngine(spec.model, spec.weights, spec.engine_id)
     from audit.engines.vllm_engine import VllmEngine, engine_environment
 
     # Of this machine, and before vllm is imported. Ray has set one thread, the actor's share of the CPUs.

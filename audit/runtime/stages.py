@@ -7,7 +7,7 @@ the engine actors, never an engine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ from audit.records import (
     Presentation,
     Question,
     Reading,
+    Scoring,
     Setting,
 )
 from audit.runtime.balance import Balancer
@@ -235,7 +236,11 @@ class AnswerStage:
         self, question: Question, setting: Setting, one: Presentation, request: GenerationRequest, reply: Generation
     ) -> dict[str, Any]:
         context, work = self._context, self._context.work
-        scored = score(reply, one.options, one.gold, work.reading, context.option_normalisation, question.target)
+        own: Mapping[str, Any] = {}
+        if context.audit.read is not None:
+            scored, own = context.audit.read(work, question, setting, one, reply)
+        else:
+            scored = score(reply, one.options, one.gold, work.reading, context.option_normalisation, question.target)
         return {
             "model": work.model,
             "model_revision": context.model_revision,
@@ -268,22 +273,28 @@ class AnswerStage:
             "options_shown": self._options_shown,
             "request_sha256": reply.request_sha256 or None,
             **one.extras,
+            **own,
         }
 
 
 def answer_request(work: Work, question: Question, setting: Setting, presentation: Presentation) -> GenerationRequest:
     """What an engine is asked for one presentation. All of a question's requests have one affinity."""
     by_letter = work.reading == Reading.LETTER_LOGPROB and presentation.options
+    scoring = presentation.scoring or Scoring(
+        continuations=presentation.options if work.reading == Reading.OPTION_TEXT else (),
+        letters=letters_of(len(presentation.options)) if by_letter else (),
+        max_tokens=work.answering.max_tokens,
+    )
     return GenerationRequest(
         prompt=presentation.prompt,
         affinity=question.id,
         label=f"{setting.arm}/{setting.level}",
         seed=work.seed_of(question, setting.arm, setting.level, setting.replicate),
-        max_tokens=work.answering.max_tokens,
+        max_tokens=scoring.max_tokens,
         temperature=work.answering.temperature,
         top_p=work.answering.top_p,
-        continuations=presentation.options if work.reading == Reading.OPTION_TEXT else (),
-        letters=letters_of(len(presentation.options)) if by_letter else (),
+        continuations=scoring.continuations,
+        letters=scoring.letters,
     )
 
 

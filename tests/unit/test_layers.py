@@ -17,14 +17,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
 LAYERS = (
-    ("audit.errors", "audit.exits", "audit.records", "audit.config_keys", "audit.verdict"),
+    ("audit.errors", "audit.exits", "audit.records", "audit.config_keys", "audit.verdict",
+     "audit.chronology"),
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
     ("audit.engines",),
     ("audit.config", "audit.audits", "audit.plan_cost"),
     ("audit.resolve", "audit.command_line", "audit.report", "audit.summary", "audit.gate"),
     ("audit.runtime", "audit.variants"),
-    ("audit.sweep", "audit.perturb"),
+    ("audit.sweep", "audit.perturb", "audit.validity"),
     ("audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze", "audit.loading", "audit.runs",
      "audit.completion", "audit.__main__"),
 )  # fmt: skip
@@ -117,6 +118,9 @@ LIGHT = [
     ["audit.perturb", "--help"],
     ["audit.perturb", "model=scripted", "variants=nowhere"],
     ["audit.perturb", "model=scripted", "plan=true", "n=10"],
+    ["audit.validity", "--help"],
+    ["audit.validity", "model=scripted", "formats=[lower_case]"],
+    ["audit.validity", "model=scripted", "edits=show", "n=4"],
 ]
 
 

@@ -1,0 +1,316 @@
+"""The faults that a project or a run met, and what each did to its numbers: CHRONOLOGY.jsonl (li2026, Box 1).
+
+    python -m audit.chronology check  [PATH]              every entry is whole; named tests exist
+    python -m audit.chronology add    ENTRY.json [PATH]   appends one entry ("-" reads it from standard input)
+    python -m audit.chronology render [PATH]              markdown, with totals
+
+PATH is a file or a folder with CHRONOLOGY.jsonl: a project's, or a run's directory (default: here). An entry that does
+not say what a reader saw (field 4), or by how much it moved (field 7), is refused as not auditable. The fields are
+those of chronology.schema.json; what goes beyond a schema (unique ids, a delta for every affected cell, a fix without a
+test) is checked here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from audit.errors import AuditError, DataError, unknown_name
+
+NAME = "CHRONOLOGY.jsonl"
+EXIT_BAD_INPUT = 2
+Word = TypeVar("Word", bound=StrEnum)
+_ROOT = Path(__file__).resolve().parents[1]
+_ID = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_CLASS = re.compile(r"F[1-5][a-z]?|P-[a-z][a-z-]*")
+_TEST = re.compile(r"(test_[a-z0-9_]+\.py)::(test_[A-Za-z0-9_]+)")
+
+
+class Provenance(StrEnum):
+    INHERITED = "inherited"
+    REPAIR = "introduced-in-repair"
+
+
+class Residual(StrEnum):
+    """What is left of a fault."""
+
+    FIXED = "FIXED"
+    DISCLOSED = "DISCLOSED-UNFIXED"
+    OUT_OF_SCOPE = "OUT-OF-SCOPE"
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Field 7, of one affected cell: a headline statistic before and after, as a number or in words (a verdict)."""
+
+    cell: str
+    statistic: str
+    before: float | str
+    after: float | str
+
+
+@dataclass(frozen=True, slots=True)
+class ChronologyEntry:
+    """One fault; the names are the file's. test: `test_file.py::test_name`, empty where none can fail on it."""
+
+    id: str
+    failure_class: str
+    found: str
+    found_by: str
+    affected: tuple[str, ...]
+    symptom: str
+    provenance: Provenance
+    fix: str
+    test: str
+    deltas: tuple[Delta, ...]
+    status: Residual
+    reason: str
+
+
+@dataclass(frozen=True)
+class Chronology:
+    """The entries in the file's order, and what Box 1 wants said of the whole."""
+
+    entries: tuple[ChronologyEntry, ...]
+
+    @cached_property
+    def repair_introduced(self) -> tuple[ChronologyEntry, ...]:
+        return tuple(e for e in self.entries if e.provenance == Provenance.REPAIR)
+
+    @cached_property
+    def unfixed(self) -> tuple[ChronologyEntry, ...]:
+        return tuple(e for e in self.entries if e.status != Residual.FIXED)
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The regression tests that the fixes name, each once."""
+        return tuple(dict.fromkeys(e.test for e in self.entries if e.test))
+
+    @property
+    def sentence(self) -> str:
+        """Totals, as Box 1 asks for them."""
+        n = len(self.entries)
+        return (
+            f"{n} {'entry' if n == 1 else 'entries'}: {len(self.repair_introduced)} introduced during repair, "
+            f"{len(self.unfixed)} not fixed."
+        )
+
+
+FIELDS = tuple(ChronologyEntry.__dataclass_fields__)
+_WORDS = ("id", "failure_class", "found", "found_by", "symptom", "provenance", "status", "reason")
+
+
+def parse_entry(raw: Any) -> ChronologyEntry:
+    """One JSON object -> an entry; DataError that names the field (by Box 1's number where it is 4 or 7)."""
+    if not isinstance(raw, Mapping):
+        raise DataError(f"an entry is {type(raw).__name__}; expected a JSON object with {', '.join(FIELDS)}.")
+    for number, name, what in ((4, "symptom", "what a reader saw and believed"), (7, "deltas", "how much it moved")):
+        if not raw.get(name) or (isinstance(raw[name], str) and not raw[name].strip()):
+            raise DataError(f"not auditable: field {number} ({name}, {what}) is missing.")
+    if missing := [name for name in FIELDS if name not in raw]:
+        raise DataError(f"{', '.join(missing)} missing; expected the fields {', '.join(FIELDS)}.")
+    if extra := [name for name in raw if name not in FIELDS]:
+        raise unknown_name("field of an entry", extra[0], FIELDS)
+    for name in (*_WORDS, "fix", "test"):
+        if not isinstance(raw[name], str) or (name in _WORDS and not raw[name].strip()):
+            raise DataError(f"{name} is {raw[name]!r}; expected a text.")
+    for name, pattern, example in (("id", _ID, "B07"), ("failure_class", _CLASS, "F3c or P-statistics")):
+        if not pattern.fullmatch(raw[name]):
+            raise DataError(f"{name} is {raw[name]!r}; expected such as {example}.")
+    if raw["test"] and not _TEST.fullmatch(raw["test"]):
+        raise DataError(f"test is {raw['test']!r}; expected such as test_pll.py::test_ties_are_neutral, or nothing.")
+    entry = ChronologyEntry(
+        **{name: raw[name] for name in ("id", "failure_class", "found_by", "symptom", "fix", "test", "reason")},
+        found=_day(raw["found"]),
+        affected=_cells(raw["affected"]),
+        provenance=_one_of(Provenance, raw["provenance"], "provenance"),
+        deltas=_deltas(raw["deltas"]),
+        status=_one_of(Residual, raw["status"], "status"),
+    )
+    told = {delta.cell for delta in entry.deltas}
+    if told != set(entry.affected):
+        odd = sorted(told ^ set(entry.affected))
+        raise DataError(
+            f"not auditable: affected cells and deltas do not agree on {', '.join(odd)}; one each is needed."
+        )
+    if entry.status == Residual.FIXED and not (entry.fix.strip() and entry.test):
+        raise DataError("status FIXED without a fix and a test that fails on the fault (field 6).")
+    return entry
+
+
+def parse_chronology(text: str, source: str = NAME) -> Chronology:
+    """The lines of a file -> its entries. Raises DataError with file and line, also for an id that occurs twice."""
+    places: dict[str, int] = {}
+    entries = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = parse_entry(json.loads(line))
+        except (DataError, AuditError, ValueError) as error:
+            raise DataError(f"{source}, line {number}: {error}") from error
+        if entry.id in places:
+            raise DataError(f"{source}, line {number}: id {entry.id} was already used in line {places[entry.id]}.")
+        places[entry.id] = number
+        entries.append(entry)
+    return Chronology(tuple(entries))
+
+
+def read_chronology(path: Path) -> Chronology:
+    """The chronology in a file, or in a folder's CHRONOLOGY.jsonl. Raises DataError."""
+    file = path / NAME if path.is_dir() else path
+    try:
+        return parse_chronology(file.read_text(encoding="utf-8"), file.name)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"Cannot read {file}: {error}. Expected {NAME}, one JSON object a line.") from error
+
+
+def chronology_of(folder: Path) -> Chronology | None:
+    """A run's own chronology; None where its directory has none."""
+    return read_chronology(folder) if (folder / NAME).is_file() else None
+
+
+def project_chronology() -> Chronology:
+    """This project's: of the checkout, else the copy in the package."""
+    here = _ROOT / NAME
+    return read_chronology(here if here.is_file() else Path(__file__).parent / "_chronology.jsonl")
+
+
+def append(path: Path, raw: Any) -> ChronologyEntry:
+    """Adds one entry to a chronology, which is made where there is none. Raises DataError and then writes nothing."""
+    file = path / NAME if path.is_dir() else path
+    entry = parse_entry(raw)
+    if file.is_file() and entry.id in {e.id for e in read_chronology(file).entries}:
+        raise DataError(f"id {entry.id} is already in {file.name}; an entry is never replaced. Take another id.")
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
+    return entry
+
+
+def missing_tests(chronology: Chronology, tests: Path) -> list[str]:
+    """The named tests that no file below `tests` has. A file is known by its name, which is unique."""
+    found = []
+    for name in chronology.tests:
+        match = _TEST.fullmatch(name)
+        assert match is not None  # noqa: S101  # parse_entry checked it
+        texts = [path.read_text(encoding="utf-8") for path in sorted(tests.rglob(match[1]))]
+        if not any(re.search(rf"^\s*(?:async )?def {match[2]}\(", text, re.MULTILINE) for text in texts):
+            found.append(name)
+    return found
+
+
+def render(chronology: Chronology) -> str:
+    """Markdown: totals, what is not fixed, then every entry with its figures."""
+    classes = ", ".join(
+        f"{name} {n}" for name, n in sorted(Counter(e.failure_class for e in chronology.entries).items())
+    )
+    out = ["# Chronology", "", chronology.sentence + (f" By class: {classes}." if classes else "")]
+    for title, entries in (
+        ("Introduced during repair", chronology.repair_introduced),
+        ("Not fixed", chronology.unfixed),
+    ):
+        if entries:
+            out += ["", f"{title}: " + "; ".join(f"{e.id} ({e.reason})" for e in entries)]
+    for e in chronology.entries:
+        out += ["", f"## {e.id} · {e.failure_class} · {e.status}", ""]
+        out += [f"- Found {e.found}: {e.found_by}", f"- A reader saw: {e.symptom}", f"- Provenance: {e.provenance}"]
+        out += [
+            f"- Fix: {e.fix or 'none'}",
+            f"- Test: {f'`{e.test}`' if e.test else 'none'}",
+            f"- Why {e.status}: {e.reason}",
+        ]
+        out += ["", "| cell | statistic | before | after |", "|---|---|---|---|"]
+        out += [f"| {_cell(d.cell)} | {_cell(d.statistic)} | {_cell(d.before)} | {_cell(d.after)} |" for d in e.deltas]
+    return "\n".join(out) + "\n"
+
+
+def _cell(value: float | str) -> str:
+    return (f"{value:g}" if isinstance(value, float | int) else value).replace("|", "\\|").replace("\n", " ")
+
+
+def _day(value: str) -> str:
+    try:
+        return date.fromisoformat(value).isoformat()
+    except ValueError as error:
+        raise DataError(f"found is {value!r}; expected a day such as 2026-11-21.") from error
+
+
+def _cells(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        raise DataError(f"affected is {value!r}; expected a list of cells, such as ['qwen2_5_7b x bbq'].")
+    if any(not isinstance(cell, str) or not cell.strip() for cell in value) or len(set(value)) != len(value):
+        raise DataError(f"affected is {value!r}; expected names, each once.")
+    return tuple(value)
+
+
+def _deltas(value: Any) -> tuple[Delta, ...]:
+    names = tuple(Delta.__dataclass_fields__)
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise DataError(f"deltas is {value!r}; expected a list of objects with {', '.join(names)}.")
+    found = []
+    for delta in value:
+        if not isinstance(delta, Mapping) or set(delta) != set(names):
+            raise DataError(f"a delta is {delta!r}; expected an object with {', '.join(names)}.")
+        for name in names:
+            number = isinstance(delta[name], int | float) and not isinstance(delta[name], bool)
+            told = isinstance(delta[name], str) and delta[name].strip()
+            if not told and not (number and name in ("before", "after") and delta[name] == delta[name]):
+                raise DataError(f"not auditable: {name} of a delta is {delta[name]!r}.")
+        found.append(Delta(**delta))
+    return tuple(found)
+
+
+def _one_of(kind: type[Word], value: str, name: str) -> Word:
+    known = [str(word) for word in kind]
+    if value not in known:
+        raise unknown_name(name, value, known)
+    return kind(value)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 done; 1 a named test is missing; 2 the file or the entry cannot be used."""
+    parser = argparse.ArgumentParser(
+        prog="python -m audit.chronology", description="The faults met, and what they did."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    adding = commands.add_parser("add", help="append one entry")
+    adding.add_argument("entry", help="a JSON file, or - for standard input")
+    checking = commands.add_parser("check", help="every entry is whole, and its test exists")
+    checking.add_argument("--tests", type=Path, help="the folder of tests (default: tests beside the chronology)")
+    rendering = commands.add_parser("render", help="markdown")
+    for command in (adding, checking, rendering):
+        command.add_argument("path", nargs="?", type=Path, default=Path(), help=f"a file, or a folder with {NAME}")
+    options = parser.parse_args(argv)
+    try:
+        if options.command == "add":
+            text = sys.stdin.read() if options.entry == "-" else Path(options.entry).read_text(encoding="utf-8")
+            print(f"added {append(options.path, json.loads(text)).id}")
+            return 0
+        chronology = read_chronology(options.path)
+    except (AuditError, OSError, ValueError) as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    if options.command == "render":
+        print(render(chronology), end="")
+        return 0
+    folder = options.path if options.path.is_dir() else options.path.parent
+    tests = options.tests or folder / "tests"
+    absent = missing_tests(chronology, tests) if tests.is_dir() else []
+    for name in absent:
+        print(f"error: no test {name} below {tests}: the fix is not guarded.", file=sys.stderr)
+    print(chronology.sentence)
+    return 1 if absent else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""What a reference scorer asks of an engine, and what it reads from the reply (pure).
+
+A response is canonical: the published position of an item's option, never the position at which it was shown, so that
+responses to two edits of one item can be compared. An unread reply has none, and is never wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from audit.benchmarks.items import Item
+from audit.errors import ConfigError, DataError, unknown_name
+from audit.records import FinishReason, Generation
+
+LABEL_STYLES: dict[str, str] = {"paren": "({})", "dot": "{}.", "bracket": "[{}]"}
+DEFAULT_STYLE = "paren"
+
+
+class Needs(StrEnum):
+    """What an engine must be able to give."""
+
+    TEXT = "text"
+    LETTERS = "letters"  # logprobs of given first tokens
+    CONTINUATIONS = "continuations"  # total logprob of given replies
+    MASKED_LM = "masked_lm"  # pseudo-log-likelihoods
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request, without a seed: the fields are those of `GenerationRequest`."""
+
+    prompt: str
+    continuations: tuple[str, ...] = ()
+    letters: tuple[str, ...] = ()
+    max_tokens: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """response: canonical, None where nothing was read. score: 1 or 0; None where nothing was read, with `why`.
+
+    detail: numbers behind it (nats): margin over the second best, logprobs of labels, the probability mass they hold.
+    """
+
+    response: int | None
+    score: float | None
+    why: str = ""
+    detail: Mapping[str, float] = field(default_factory=dict)
+
+
+def unread(why: str, **detail: float) -> Scored:
+    return Scored(None, None, why, detail)
+
+
+def failed(generation: Generation) -> Scored | None:
+    """The state of a generation that holds no answer at all; None where there is one to read."""
+    if generation.error is not None or generation.finish_reason == FinishReason.ERROR:
+        return unread("error")
+    return None
+
+
+def labels(count: int, style: str, alphabet: str) -> list[str]:
+    """How `count` options are labelled: "(a)", "a." or "[a]".
+
+    >>> labels(3, "dot", "ABC")
+    ['A.', 'B.', 'C.']
+    """
+    if style not in LABEL_STYLES:
+        raise unknown_name("label style", style, LABEL_STYLES)
+    if count > len(alphabet):
+        raise ConfigError(f"{count} options, but only {len(alphabet)} labels ({alphabet[0]}-{alphabet[-1]}).")
+    return [LABEL_STYLES[style].format(letter) for letter in alphabet[:count]]
+
+
+def read_best(item: Item, generation: Generation) -> Scored:
+    """The option whose logprob is the highest, as published; unread where two share it or one is not a number.
+
+    `option_logprobs` are in the order shown. A tie is not given to the first option (failure F3b), nor is an option
+    that the engine did not tell taken for unlikely (F3c).
+    """
+    lost = failed(generation)
+    if lost is not None:
+        return lost
+    values = logprobs(generation, len(item.options))
+    if any(value is None or not math.isfinite(value) for value in values):
+        return unread("not finite")
+    told = [value for value in values if value is not None]
+    first, second = sorted(told, reverse=True)[:2]
+    if first == second:
+        return unread("tied")
+    return judged(item, item.shown[told.index(first)], margin=first - second)
+
+
+def judged(item: Item, response: int, **detail: float) -> Scored:
+    return Scored(response, float(response == item.key), "", detail)
+
+
+def logprobs(generation: Generation, expected: int) -> Sequence[float | None]:
+    """The logprobs of a generation; DataError where they are not as many as were asked for."""
+    found = generation.option_logprobs
+    if len(found) != expected:
+        raise DataError(
+            f"Engine {generation.engine_id!r} returned {len(found)} logprobs for {expected} texts. Expected one for "
+            "each (None where it cannot tell)."
+        )
+    return found
+
+
+def scored_reply(values: Sequence[float]) -> Generation:
+    """The generation of an engine that gave these logprobs: for self-tests and scripted models."""
+    return Generation(finish_reason=FinishReason.SCORED, engine_id="self-test", option_logprobs=tuple(values))
+
+
+def preferring(count: int, position: int | None) -> Generation:
+    """Logprobs of `count` texts of which the one at `position` is likeliest; None: all are equal."""
+    return scored_reply([-1.0 if i == position else -3.0 for i in range(count)])

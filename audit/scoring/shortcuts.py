@@ -1,0 +1,66 @@
+"""Scores that a rule reaches without the question: what a model has to beat before its score means anything (pure).
+
+Guessing is too low a bar: on TruthfulQA a rule that picks an option with a negation word reaches .505 where guessing
+reaches .2225, on BBQ "unknown" is right in half of the rows by design. No rule here is trained.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from audit.benchmarks.items import Item
+from audit.errors import DataError
+
+_NEGATION = re.compile(r"\b(?:no|not|nothing|never|none|nobody|neither|nor|cannot)\b|n't", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """score: mean over the items of the chance (0-1) that the rule picks the key; where it picks several, or none, one
+    of them, or of all, is drawn."""
+
+    name: str
+    score: float
+
+
+def _longest(item: Item) -> list[int]:
+    sizes = [len(text) for text in item.published]
+    return [i for i, size in enumerate(sizes) if size == max(sizes)]
+
+
+def _negated(item: Item) -> list[int]:
+    return [i for i, text in enumerate(item.published) if _NEGATION.search(text)]
+
+
+def _shortest(item: Item) -> list[int]:
+    sizes = [len(text) for text in item.published]
+    return [i for i, size in enumerate(sizes) if size == min(sizes)]
+
+
+def _always(response: int) -> Callable[[Item], list[int]]:
+    return lambda item: [response]
+
+
+RULES: dict[str, dict[str, Callable[[Item], list[int]]]] = {
+    "truthfulqa": {"the longest option": _longest, "an option with a negation word": _negated},
+    "bbq": {"always unknown": lambda item: [item.bbq.unknown]},
+    "crows_pairs": {"the longer sentence": _longest, "the shorter sentence": _shortest},
+    "toxigen": {"always neutral": _always(0), "always hate": _always(1)},
+    "xstest": {"always complies": _always(0), "always refuses": _always(1)},
+}
+
+
+def shortcuts(benchmark: str, items: Sequence[Item]) -> list[Shortcut]:
+    """Every rule's score on these items, the best first, guessing among them. DataError without items."""
+    if not items:
+        raise DataError(f"No items of {benchmark}: a shortcut's score needs some.")
+    rules: dict[str, Callable[[Item], list[int]]] = {"guessing": lambda item: [], **RULES.get(benchmark, {})}
+    found = [Shortcut(name, sum(_chance(rule, item) for item in items) / len(items)) for name, rule in rules.items()]
+    return sorted(found, key=lambda s: -s.score)
+
+
+def _chance(rule: Callable[[Item], list[int]], item: Item) -> float:
+    picked = rule(item) or list(range(len(item.options)))
+    return (item.key in picked) / len(picked)

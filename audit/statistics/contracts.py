@@ -1,0 +1,148 @@
+"""What an edit does to answers: change of score and of response, transitions, and whether its contract is followed.
+
+A score is (response == key), so under a key that moves with the edit a model that ignores its input changes its score
+in every item, and under the original key a model that follows changes it. Change of *response* needs no key: it is the
+primary measure, the change of score stands beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from audit.errors import DataError
+from audit.statistics.paired import BoolArray, FloatArray, IntArray
+
+UNREAD = -1
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over items in clusters, 0-1 or a difference of such. low, high: 95 %, t with clusters - 1 degrees.
+
+    n: items with a value; clusters: of these. se, low, high are NaN with fewer than two clusters.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    se: float
+    n: int
+    clusters: int
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """Counts of (answer before, answer after) over edits: right or wrong by the key of each side, or unread."""
+
+    right_right: int
+    right_wrong: int
+    wrong_right: int
+    wrong_wrong: int
+    unread: int
+
+    @property
+    def wrong_to_right_share(self) -> float:
+        """Of the answers that were wrong before, how many are right after; NaN where none was wrong."""
+        wrong = self.wrong_right + self.wrong_wrong
+        return self.wrong_right / wrong if wrong else float("nan")
+
+
+def fits(response: IntArray, key: IntArray) -> BoolArray:
+    """Whether a response is what a key asks for; a key of -2 - k asks for any response but k."""
+    kept: BoolArray = np.where(key >= 0, response == key, response != -2 - key)
+    return kept
+
+
+def scores(response: IntArray, key: IntArray) -> FloatArray:
+    """1 right, 0 wrong, NaN unread; any shape."""
+    return np.where(response == UNREAD, np.nan, fits(response, key).astype(float))
+
+
+def score_changes(before: FloatArray, after: FloatArray) -> FloatArray:
+    """|s_edit - s_original|, NaN where either is unread. before (n,), after (L, n)."""
+    return np.abs(after - before)
+
+
+def response_changes(before: IntArray, after: IntArray) -> FloatArray:
+    """1 where the canonical response differs from the original's, NaN where either is unread. (n,), (L, n)."""
+    unread = (before == UNREAD) | (after == UNREAD)
+    return np.where(unread, np.nan, (after != before).astype(float))
+
+
+def follows(before: IntArray, after: IntArray, key: IntArray, directional: BoolArray) -> FloatArray:
+    """1 where an edit's contract is followed (Ribeiro et al. 2020, CheckList), NaN where a side is unread.
+
+    Invariant: the response stays. Directional: it changes, and to the edit's key; an answer that was wrong before and
+    did not move is no obedience although the key came to it. before (n,), the others (L, n).
+
+    >>> b, a, k = np.array([0, 0, 1]), np.array([[1, 0, 1]]), np.array([[1, 1, 1]])
+    >>> follows(b, a, k, np.ones((1, 3), dtype=bool)).tolist()
+    [[1.0, 0.0, 0.0]]
+    """
+    unread = (before == UNREAD) | (after == UNREAD)
+    kept = np.where(directional, (after != before) & fits(after, key), after == before)
+    return np.where(unread, np.nan, kept.astype(float))
+
+
+def transitions(before: FloatArray, after: FloatArray) -> Transitions:
+    """Counts over all edits. before (n,) scores, after (L, n) scores; NaN unread. Edits not asked must be left out."""
+    b = np.broadcast_to(before, after.shape)
+    unread = np.isnan(b) | np.isnan(after)
+    b, a = b[~unread], after[~unread]
+    return Transitions(
+        right_right=int(np.sum((b == 1) & (a == 1))),
+        right_wrong=int(np.sum((b == 1) & (a == 0))),
+        wrong_right=int(np.sum((b == 0) & (a == 1))),
+        wrong_wrong=int(np.sum((b == 0) & (a == 0))),
+        unread=int(unread.sum()),
+    )
+
+
+def item_mean(values: FloatArray) -> FloatArray:
+    """(L, n) -> (n,): the mean over an item's edits that have a value; NaN where none has."""
+    known = ~np.isnan(values)
+    total = np.where(known, values, 0.0).sum(axis=0)
+    return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
+
+
+def clustered_mean(values: FloatArray, cluster: IntArray, confidence: float = 0.95) -> Mean:
+    """Mean of (n,) values (NaN left out) with a cluster-robust standard error (ratio of cluster sums).
+
+    Raises DataError for shapes that differ.
+    """
+    if values.shape != cluster.shape:
+        raise DataError(f"Expected values and clusters of one shape; found {values.shape} and {cluster.shape}.")
+    known = ~np.isnan(values)
+    x, c = values[known], cluster[known]
+    if not x.size:
+        return Mean(*(float("nan"),) * 4, n=0, clusters=0)
+    _, place = np.unique(c, return_inverse=True)
+    g = int(place.max()) + 1
+    estimate = float(x.mean())
+    if g < 2:
+        return Mean(estimate, *(float("nan"),) * 3, n=int(x.size), clusters=g)
+    residual = np.bincount(place, weights=x - estimate, minlength=g)
+    se = float(np.sqrt(g / (g - 1) * np.sum(residual**2)) / x.size)
+    reach = float(special.stdtrit(g - 1, (1 + confidence) / 2)) * se
+    return Mean(estimate, estimate - reach, estimate + reach, se, int(x.size), g)
+
+
+def rate_interval(values: FloatArray, cluster: IntArray, confidence: float = 0.95) -> Mean:
+    """As `clustered_mean` for a rate: a Wilson interval over the effective number of values, which holds at 0 and 1.
+
+    The effective number is n over the design effect (1 or more): robust variance over binomial variance.
+    """
+    plain = clustered_mean(values, cluster, confidence)
+    if plain.clusters < 2:
+        return plain
+    p = plain.estimate
+    binomial = p * (1 - p) / plain.n
+    effect = max(1.0, plain.se**2 / binomial) if binomial > 0 else max(1.0, plain.n / plain.clusters)
+    n, z = plain.n / effect, float(special.ndtri((1 + confidence) / 2))
+    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    reach = z / (1 + z**2 / n) * float(np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)))
+    low, high = max(0.0, centre - reach), min(1.0, centre + reach)
+    return Mean(p, min(low, p), max(high, p), plain.se, plain.n, plain.clusters)

@@ -1,0 +1,138 @@
+"""`python -m audit.validity model=... benchmark=...`: run (or resume) a construct-validity audit.
+
+`edits=show` prints items with all their edits, `score=FILE` scores stored predictions: both start nothing. Exit codes:
+0 the run finished, whatever the status; 1 it did not, or a model failed; with gate=true also 4 for a status that is not
+confirmatory, see `audit.gate`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import hydra
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from audit.command_line import check_composed, start
+from audit.config import CONF_DIR
+from audit.errors import AuditError
+from audit.exits import run_command
+from audit.validity.config import ValidityConfig, from_hydra, register
+
+register()
+
+
+@hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="validity")
+def _composed(cfg: DictConfig) -> None:
+    """Hydra's entry."""
+    run_command(lambda: run_config(cfg, check_composed))
+
+
+def main() -> None:
+    """The command: what it refuses, then Hydra, then the run; `benchmark=[a,b]` runs one after the other."""
+    panel = _panel(sys.argv[1:])
+    if len(panel) == 1:
+        start(_composed, ValidityConfig)
+        return
+    codes = []
+    for words in panel:
+        sys.argv[1:] = words
+        try:
+            start(_composed, ValidityConfig)
+        except SystemExit as ended:
+            codes.append(int(ended.code or 0))
+    sys.exit(max(codes))
+
+
+def _panel(words: list[str]) -> list[list[str]]:
+    """The words of each run: a list of benchmarks is a run each (every benchmark has a scorer and a directory of its
+    own), with run_dir=X as X/<benchmark>. `audit.report X/*` makes one report of them, corrected together."""
+    listed = [w for w in words if w.startswith("benchmark=[") and w.endswith("]")]
+    if not listed:
+        return [words]
+    names = [name.strip() for name in listed[-1][len("benchmark=[") : -1].split(",") if name.strip()]
+    runs = []
+    for name in names:
+        own = [f"{w}/{name}" if w.startswith("run_dir=") else w for w in words if w not in listed]
+        runs.append([f"benchmark={name}", *own])
+    return runs or [words]
+
+
+def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:
+    """Validate and run a composed configuration. Errors that teach go to stderr without a traceback."""
+    try:
+        check()
+        config = from_hydra(cfg)
+        if config.score is not None:
+            return _score(config, config.score)
+        return _show(config) if config.edits == "show" else validity(config)
+    except (AuditError, OmegaConfBaseException) as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return 1
+
+
+def validity(config: ValidityConfig) -> int:
+    """Run, decide, write; the exit code. What is heavy is imported once nothing can be refused any more."""
+    from audit.runtime.progress import Display
+    from audit.validity.audit import VALIDITY
+    from audit.validity.resolve import resolve_validity, scorer_facts
+    from audit.validity.thresholds import ValidityThresholds
+
+    with Display(quiet=not config.progress) as display:
+        display.stage("reading the benchmark, making its edits, resolving models")
+        run = resolve_validity(config)
+        analysis = {
+            "seed": config.seed,
+            "thresholds": ValidityThresholds.from_mapping(config.verdict).to_dict(),
+            "edits_per_family": config.edits_per_family,
+            "scorer": scorer_facts(run),
+        }
+        for name, count in run.plan.replaced.items():
+            display.note(f"edit {name}: {count} would have changed nothing; replaced where there was another")
+        from audit.runtime.run import run_audit
+        from audit.summary import print_summary
+
+        result = run_audit(run.resolved, analysis, display)
+    failed = "".join(f"error: model {name} failed: {why}\n" for name, why in result.failed.items())
+    if result.rows == 0:
+        print(failed, end="", file=sys.stderr)  # every model did
+        return 1
+    print_summary(result.run_dir, VALIDITY)
+    code = 0
+    if config.report:
+        from audit.gate import print_content
+        from audit.validity.report import build_report
+
+        paths = build_report([result.run_dir], result.run_dir / "report")
+        code = print_content(paths.content)
+        print(f"report   {paths.html}")
+    print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
+    print(failed, end="", file=sys.stderr, flush=True)
+    if result.failed:
+        return 1
+    return code if config.gate else 0
+
+
+def _score(config: ValidityConfig, path: str) -> int:
+    from rich.console import Console
+
+    from audit.benchmarks.load import open_benchmark
+    from audit.validity.score_file import score_file, show
+
+    show(score_file(Path(path), open_benchmark(config.benchmark, seed=config.seed), config.scorer), Console())
+    return 0
+
+
+def _show(config: ValidityConfig) -> int:
+    from audit.validity.edits.show import show
+    from audit.validity.resolve import resolve_validity
+
+    run = resolve_validity(config)
+    print("\n".join(show(run.plan, config.benchmark.format)))
+    return 1 if run.resolved.failed else 0
+
+
+if __name__ == "__main__":
+    run_command(main)

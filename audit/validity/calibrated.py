@@ -1,0 +1,39 @@
+"""The procedure's own error rates, as measured (`audit.validity.calibrate`) and shipped: the nearest design."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+NAME = "calibration_validity.json"
+
+
+def load_table() -> dict[str, Any] | None:
+    """The shipped table; None where it was not built in."""
+    path = files("audit") / "data" / NAME
+    if not path.is_file():
+        return None
+    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return table
+
+
+def nearest(table: Mapping[str, Any] | None, *, clusters: int, change: float) -> dict[str, Any] | None:
+    """The measured design nearest in (log) independent items and in the surface families' change of response."""
+    if table is None or not np.isfinite(change) or clusters < 1:
+        return None
+    rows = table["designs"]
+    best = min(rows, key=lambda r: abs(np.log(r["clusters"] / clusters)) + 3 * abs(r["change"] - change))
+    return {
+        **best,
+        "models": table["models"],
+        "sentence": (
+            f"With {best['clusters']} independent items and all three families changing {best['change']:.0%} of the "
+            f"answers (a true ratio of 1), this procedure said selective for {best['selective']:.1%} and non-selective "
+            f"for {best['non_selective']:.1%} of {table['models']:,} simulated models (2.5 % is promised of each); the "
+            f"plain interval of the ratio does so for {best['csr_selective']:.1%} and {best['csr_non_selective']:.1%}."
+        ),
+    }

@@ -1,0 +1,100 @@
+"""What can be set of a construct-validity audit (schema of conf/validity.yaml), validated before an engine loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+
+from audit.benchmarks.registry import FORMATS, format_of
+from audit.config import RunConfig, as_object, check_run
+from audit.config_keys import check_keys
+from audit.engines.config import ModelConfig
+from audit.errors import ConfigError, unknown_name
+from audit.records import Design, Reading
+from audit.scoring.reference import REFERENCE, ReferenceScorer, check_engine, find_scorer
+from audit.scoring.scored import Needs
+from audit.validity.design import make_design
+from audit.validity.edits.surface import FORMATS as FORMAT_EDITS
+from audit.validity.edits.table import check_attribute
+from audit.validity.thresholds import ValidityThresholds
+
+_AUDITED = {"truthfulqa": "truthfulqa_lettered"}  # where the reference scorer has no attribute edit
+MODES = ("run", "show")
+
+
+@dataclass
+class ValidityConfig(RunConfig):
+    scorer: str | None = None  # null: the benchmark's own
+    variants: str | None = None  # library of paraphrases; null: those of the item, or neutral frames
+    formats: list[str] = field(default_factory=list)  # format edits by name; empty: the benchmark's
+    edits_per_family: int = 3
+    spare_edits: int = 1
+    replays: int = 2
+    edits: str = "run"  # run, or show: print ten items with all their edits and start nothing
+    edits_sha256: str = ""  # of the edits; filled in
+    score: str | None = None  # a file of stored predictions: score it, and start nothing
+
+
+def register() -> None:
+    """Register the schema with Hydra's ConfigStore; conf/validity.yaml is validated against it."""
+    ConfigStore.instance().store(name="validity_schema", node=ValidityConfig)
+
+
+def from_hydra(cfg: DictConfig) -> ValidityConfig:
+    """The composed config as dataclasses, validated."""
+    check_keys(OmegaConf.to_container(cfg), ValidityConfig)  # before the merge, which drops what it does not know
+    config: ValidityConfig = as_object(OmegaConf.merge(OmegaConf.structured(ValidityConfig), cfg), ValidityConfig)
+    if config.score is not None:
+        return config  # nothing is asked of a model
+    validate(config)
+    return replace(config, reading=_nominal(config))
+
+
+def validate(config: ValidityConfig) -> None:
+    """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
+    design_of(config)
+    if config.edits not in MODES:
+        raise unknown_name("value of edits", config.edits, MODES)
+    for name in config.formats:
+        if name not in FORMAT_EDITS:
+            raise unknown_name("format edit", name, FORMAT_EDITS)
+    if config.control_benchmark is not None:
+        raise ConfigError("control_benchmark belongs to the sweep. Here each edit is compared with its own original.")
+    if config.edits_sha256:
+        raise ConfigError("edits_sha256 is filled in by the run. Leave it out.")
+    scorer = scorer_of(config)
+    check_attribute(scorer)
+    for model in config.model.values():
+        check_engine(scorer, model.engine)
+    ValidityThresholds.from_mapping(config.verdict)
+    check_run(replace(config, reading=_nominal(config)), _itself, {})
+
+
+def design_of(config: ValidityConfig) -> Design:
+    return make_design(config.edits_per_family, config.spare_edits, config.replays)
+
+
+def scorer_of(config: ValidityConfig) -> ReferenceScorer:
+    """The scorer asked for, or the benchmark's; ConfigError where it is of another benchmark or there is none."""
+    format_ = format_of(config.benchmark.format)
+    if format_.item is None:
+        known = ", ".join(name for name, one in FORMATS.items() if one.item is not None)
+        raise ConfigError(f"No reference scorer reads {config.benchmark.format}. Expected benchmark= one of {known}.")
+    name = config.benchmark.format
+    scorer = find_scorer(config.scorer or _AUDITED.get(name, name))
+    if scorer.benchmark != name:
+        raise ConfigError(f"Scorer {scorer.name} reads {scorer.benchmark}, not {name}. Expected {REFERENCE[name]}.")
+    return scorer
+
+
+def _nominal(config: ValidityConfig) -> str | None:
+    """What engines are told of the reading before the scorer asks in its own way; rows say what the scorer did."""
+    if any(model.engine == "openai" for model in config.model.values()):
+        return Reading.LETTER if scorer_of(config).needs == Needs.TEXT else Reading.LETTER_LOGPROB
+    return Reading.OPTION_TEXT
+
+
+def _itself(config: ValidityConfig, model: ModelConfig) -> ModelConfig:
+    return model

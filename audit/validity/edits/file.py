@@ -1,0 +1,108 @@
+"""The edits of a run as a file beside its shards: what every stage asks from, and what a report is rebuilt with.
+
+Arrow IPC, one row an item (level 0 of `original`) or edit. The facts of an item are no part of it: a scorer asks and
+reads without them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from audit.benchmarks.items import Item
+from audit.errors import ShardError
+from audit.shards.files import write_file
+from audit.validity.design import Arm
+from audit.validity.edits.plan import Plan
+from audit.validity.edits.record import PLAIN_LABELS, Contract, Edit, Family
+
+FILE = "edits.arrow"
+_SCHEMA = pa.schema(
+    [
+        ("question_id", pa.string()), ("arm", pa.string()), ("level", pa.int16()), ("name", pa.string()),
+        ("contract", pa.string()), ("label_style", pa.string()), ("text", pa.string()), ("context", pa.string()),
+        ("options", pa.list_(pa.string())), ("order", pa.list_(pa.int16())), ("key", pa.int16()),
+        ("group", pa.string()), ("condition", pa.string()), ("benchmark", pa.string()),
+    ]
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EditFile:
+    """edits: by (question id, arm, level); about: scorer, what was replaced, share of edits there by family."""
+
+    items: Mapping[str, Item]
+    edits: Mapping[tuple[str, str, int], Edit]
+    about: Mapping[str, Any]
+
+
+def to_table(plan: Plan, scorer: str) -> pa.Table:
+    """The rows of a plan, with what was counted in the metadata."""
+    rows: list[dict[str, Any]] = []
+    for one in plan.items:
+        rows.append(_row(one.item.id, Arm.ORIGINAL, 0, "", "", PLAIN_LABELS, one.item))
+        for family, edits in one.edits.items():
+            rows += [
+                _row(one.item.id, family, k, e.name, e.contract, e.label_style, e.item)
+                for k, e in enumerate(edits, start=1)
+            ]
+    about = {
+        "scorer": scorer,
+        "replaced": dict(plan.replaced),
+        "applicable": {family.value: plan.applicable(family) for family in Family},
+    }
+    return pa.Table.from_pylist(rows, schema=_SCHEMA.with_metadata({b"about": json.dumps(about).encode()}))
+
+
+def digest(table: pa.Table) -> str:
+    """sha256 (hex) of what will be asked: it goes into the run's fingerprint."""
+    plain = json.dumps([table.to_pylist(), table.schema.metadata[b"about"].decode()], sort_keys=True)
+    return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def write_edits(table: pa.Table, run_dir: Path) -> Path:
+    """The file, whole or not at all; its path."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    write_file(run_dir / FILE, sink.getvalue())
+    return run_dir / FILE
+
+
+def read_edits(path: Path) -> EditFile:
+    """ShardError where the file is gone or not one of these."""
+    try:
+        with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
+            table = reader.read_all()
+        about = json.loads(table.schema.metadata[b"about"])
+    except (OSError, pa.ArrowInvalid, KeyError, TypeError) as error:
+        raise ShardError(f"{path} cannot be read ({error}). Type the run's command again: it writes it anew.") from None
+    items, edits = {}, {}
+    for row in table.to_pylist():
+        item = Item(
+            id=row["question_id"], benchmark=row["benchmark"], text=row["text"], options=tuple(row["options"]),
+            key=row["key"], group=row["group"], context=row["context"], condition=row["condition"],
+            order=tuple(row["order"]),
+        )  # fmt: skip
+        if row["arm"] == Arm.ORIGINAL:
+            items[item.id] = item
+        else:
+            edits[item.id, row["arm"], row["level"]] = Edit(
+                row["name"], Family(row["arm"]), Contract(row["contract"]), item, row["label_style"]
+            )
+    return EditFile(items, edits, about)
+
+
+def _row(id_: str, arm: str, level: int, name: str, contract: str, style: str, item: Item) -> dict[str, Any]:
+    return {
+        "question_id": id_, "arm": str(arm), "level": level, "name": name, "contract": str(contract),
+        "label_style": style, "text": item.text, "context": item.context, "options": list(item.options),
+        "order": list(item.shown), "key": item.key, "group": item.group, "condition": item.condition,
+        "benchmark": item.benchmark,
+    }  # fmt: skip

@@ -1,0 +1,241 @@
+"""Every statistic of one cell. Nothing here decides anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.errors import DataError
+from audit.statistics.contracts import (
+    UNREAD,
+    Mean,
+    Transitions,
+    clustered_mean,
+    fits,
+    follows,
+    item_mean,
+    rate_interval,
+    response_changes,
+    score_changes,
+    transitions,
+)
+from audit.statistics.dif import MantelHaenszel, mantel_haenszel
+from audit.statistics.gstudy import GStudy, gstudy
+from audit.statistics.paired import BoolArray, FloatArray, IntArray
+from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
+from audit.validity.edits.record import Archetype, Family
+from audit.validity.edits.table import archetype_of
+from audit.validity.record import Block, ValidityCell
+
+SURFACE = (Family.FORMAT, Family.SEMANTIC)
+
+
+@dataclass(frozen=True)
+class EditEvidence:
+    """One edit by name, or a whole family ("" as name). Rates and changes are 0-1, over items.
+
+    score_change: |s_edit - s_original| under each edit's own key; original_key: the same had the key not moved.
+    response_change: of the canonical response. followed: the contract's rate, with its interval. asked: edits that
+    asked something; read: of these and with an answer on both sides. same: edits whose
+    request was the original's (F1), left out of all the others.
+    """
+
+    name: str
+    score: float
+    score_change: float
+    original_key: float
+    response_change: Mean
+    followed: Mean
+    transitions: Transitions
+    asked: int
+    read: int
+    same: int = 0
+
+
+@dataclass(frozen=True)
+class CellEvidence:
+    """primary: D on what attribute edits should do (directional: moved to the key; invariant: moved at all) against
+    response changes under surface edits; non_selective_p: one-sided, for D below 0, or below the margin where nothing
+    should move; responses: D on plain response changes. csr: by key convention, each ratio.
+    replay: response changes when the same request is sent again; placebo: attribute less placebo changes.
+    generalisability: over the original and the surface edits. dif: attribute edits against originals at equal score.
+    """
+
+    archetype: Archetype | None
+    score: Mean
+    chance: float
+    shortcuts: Mapping[str, float]
+    families: Mapping[Family, EditEvidence]
+    edits: Mapping[Family, tuple[EditEvidence, ...]]
+    primary: Selectivity | None
+    non_selective_p: float | None
+    responses: Selectivity | None
+    csr: Mapping[str, Ratio]
+    replay: Mean | None
+    placebo: Mean | None
+    generalisability: GStudy | None
+    dif: MantelHaenszel | None
+
+    @property
+    def baseline(self) -> tuple[str, float]:
+        """The best rule that does not read the question: guessing, or a shortcut."""
+        return max((("guessing", self.chance), *self.shortcuts.items()), key=lambda one: one[1])
+
+
+def measure(
+    cell: ValidityCell, *, margin: float = 0.05, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
+) -> CellEvidence:
+    """All of it. A statistic that cannot be had is None, and never 0. margin: as in `ValidityThresholds`."""
+    used = {family: cell.used(family) for family in Family}
+    attribute = used[Family.ATTRIBUTE]
+    moved = {family: item_mean(changes(cell, block)) for family, block in used.items()}
+    directional = [bool(x) for x in attribute.directional[attribute.tests]]
+    obeyed = item_mean(_obeyed(cell, attribute))
+    below = _selectivity(obeyed if any(directional) else obeyed - margin, moved, cell)
+    return CellEvidence(
+        archetype=archetype_of(directional),
+        score=clustered_mean(cell.score_before, cell.cluster),
+        chance=float(cell.chance.mean()),
+        shortcuts={name: float(np.nanmean(values)) for name, values in cell.shortcuts.items()},
+        families={family: edit_evidence(cell, block, "") for family, block in used.items()},
+        edits={family: _by_name(cell, block) for family, block in cell.families.items()},
+        primary=_selectivity(obeyed, moved, cell),
+        non_selective_p=below.below_p if below is not None else None,
+        responses=_selectivity(moved[Family.ATTRIBUTE], moved, cell),
+        csr=_ratios(cell, used, moved, rng, n_resamples),
+        replay=_replay(cell),
+        placebo=_difference(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell),
+        generalisability=_gstudy(cell, used),
+        dif=_dif(cell, used) if directional and not any(directional) else None,
+    )
+
+
+def changes(cell: ValidityCell, block: Block) -> FloatArray:
+    """(L, n) 1 where the canonical response changed, NaN where nothing was tested or a side is unread."""
+    return np.where(block.tests, response_changes(cell.before, block.response), np.nan)
+
+
+def _obeyed(cell: ValidityCell, block: Block) -> FloatArray:
+    """(L, n) what an attribute edit did: a directional one moved the response to its key, an invariant one moved it."""
+    plain = changes(cell, block)
+    return np.where(block.directional, plain * fits(block.response, block.key), plain)
+
+
+def edit_evidence(cell: ValidityCell, block: Block, name: str) -> EditEvidence:
+    """A block's evidence as one (its edits averaged within each item first)."""
+    tests = block.tests
+    before, after = cell.score_before, np.where(tests, block.scores, np.nan)
+    kept_key = np.where(tests & (block.response != UNREAD), fits(block.response, _own_keys(cell)), np.nan)
+    kept = np.where(tests, follows(cell.before, block.response, block.key, block.directional), np.nan)
+    both = tests & ~np.isnan(kept)
+    moved = response_changes(cell.before, block.response)
+    return EditEvidence(
+        name=name,
+        score=_mean(item_mean(after)),
+        score_change=_mean(item_mean(score_changes(before, after))),
+        original_key=_mean(item_mean(score_changes(before, kept_key))),
+        response_change=rate_interval(item_mean(np.where(tests, moved, np.nan)), cell.cluster),
+        followed=rate_interval(item_mean(kept), cell.cluster),
+        transitions=_counted(before, after, tests),
+        asked=int(tests.sum()),
+        read=int(both.sum()),
+        same=int((block.asked & block.same).sum()),
+    )
+
+
+def _own_keys(cell: ValidityCell) -> IntArray:
+    key: IntArray = cell.original.key[0]
+    return key
+
+
+def _counted(before: FloatArray, after: FloatArray, tests: BoolArray) -> Transitions:
+    """Transitions over the edits that tested something; those with a side unread are counted apart."""
+    b = np.broadcast_to(before, after.shape)[tests]
+    return transitions(b, after[tests])
+
+
+def _by_name(cell: ValidityCell, block: Block) -> tuple[EditEvidence, ...]:
+    """Each edit of a family by itself, spares included."""
+    found = []
+    for name in sorted({str(x) for x in block.name[block.asked]}):
+        here = block.name == name
+        only = {f: getattr(block, f) for f in block.__dataclass_fields__} | {"asked": block.asked & here}
+        found.append(edit_evidence(cell, Block(**only), name))
+    return tuple(found)
+
+
+def _mean(values: FloatArray) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else float("nan")
+
+
+def _selectivity(attr: FloatArray, moved: Mapping[Family, FloatArray], cell: ValidityCell) -> Selectivity | None:
+    try:
+        return selectivity(attr, moved[Family.FORMAT], moved[Family.SEMANTIC], cell.cluster)
+    except DataError:
+        return None
+
+
+def _difference(values: FloatArray, cell: ValidityCell) -> Mean | None:
+    mean = clustered_mean(values, cell.cluster)
+    return mean if mean.n else None
+
+
+def _replay(cell: ValidityCell) -> Mean | None:
+    again = cell.original.response[1:]
+    if not len(again):
+        return None
+    return rate_interval(item_mean(response_changes(cell.before, again)), cell.cluster)
+
+
+def _ratios(
+    cell: ValidityCell,
+    used: Mapping[Family, Block],
+    moved: Mapping[Family, FloatArray],
+    rng: np.random.Generator,
+    n_resamples: int,
+) -> dict[str, Ratio]:
+    """CSR by key convention: under each edit's own key, under the original's, and on responses."""
+
+    def scored(family: Family, *, own: bool) -> FloatArray:
+        block = used[family]
+        key = block.key if own else np.broadcast_to(_own_keys(cell), block.key.shape)
+        after = np.where(block.tests & (block.response != UNREAD), fits(block.response, key), np.nan)
+        return item_mean(score_changes(cell.score_before, after))
+
+    names = (Family.ATTRIBUTE, *SURFACE)
+    conventions = {
+        "own key": [scored(f, own=True) for f in names],
+        "original key": [scored(f, own=False) for f in names],
+        "response": [moved[f] for f in names],
+    }
+    found = {}
+    for name, (attr, fmt, sem) in conventions.items():
+        if np.isnan(attr).all() or (np.isnan(fmt).all() and np.isnan(sem).all()):
+            continue
+        found[name] = ratio(attr, fmt, sem, cell.cluster, rng=rng, n_resamples=n_resamples)
+    return found
+
+
+def _gstudy(cell: ValidityCell, used: Mapping[Family, Block]) -> GStudy | None:
+    rows = [cell.score_before[None], *(np.where(used[f].tests, used[f].scores, np.nan) for f in SURFACE)]
+    table = np.concatenate(rows)
+    table = table[~np.isnan(table).all(axis=1)]
+    try:
+        return gstudy(table, cell.original.scores)
+    except DataError:
+        return None
+
+
+def _dif(cell: ValidityCell, used: Mapping[Family, Block]) -> MantelHaenszel | None:
+    """Right answers to originals (reference) and attribute edits (focal), matched on the item's surface score."""
+    surface = np.concatenate([np.where(used[f].tests, used[f].scores, np.nan) for f in SURFACE])
+    total = np.nan_to_num(np.nansum(surface, axis=0)).astype(np.int64)
+    attribute = np.where(used[Family.ATTRIBUTE].tests, used[Family.ATTRIBUTE].scores, np.nan)
+    right = np.concatenate([cell.score_before, attribute.ravel()])
+    focal = np.concatenate([np.zeros(cell.n, dtype=bool), np.ones(attribute.size, dtype=bool)])
+    stratum = np.concatenate([total, np.tile(total, len(attribute))])
+    found = mantel_haenszel(right, focal, stratum)
+    return found if found.strata else None

@@ -1,0 +1,233 @@
+"""G6, executable: each known fault (F1-F5) is put into a copy of the run's data, and the named check must catch it.
+
+A check that fails already proves nothing of the fault, and a fault that these data cannot show is said to be so.
+Faults of the scorer itself are injected where its items are at hand, before the run (`scorer_faults`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from audit.benchmarks.items import Item
+from audit.errors import DataError
+from audit.records import Generation
+from audit.scoring.reference import ReferenceScorer, self_test
+from audit.scoring.scored import Scored
+from audit.statistics.contracts import UNREAD
+from audit.validity.edits.record import Family
+from audit.validity.evidence import CellEvidence, measure
+from audit.validity.gates import CHECKS, Check, named
+from audit.validity.record import Block, ValidityCell
+from audit.validity.result import Injected
+from audit.validity.thresholds import ValidityThresholds
+from audit.verdict.result import Gate, Status
+
+_RESAMPLES = 10  # the checks do not read the ratio
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`inject` makes the faulty copy; None where these data cannot hold it. check: the gate that must fail on it."""
+
+    name: str
+    what: str
+    check: str
+    inject: Callable[[ValidityCell, np.random.Generator], ValidityCell | None]
+
+
+def inject_all(
+    cell: ValidityCell, gates: Sequence[Gate], thresholds: ValidityThresholds, rng: np.random.Generator
+) -> tuple[Injected, ...]:
+    """Every fault on a copy of the cell; gates: what they said of the cell as it is."""
+    found = [_one(cell, gates, thresholds, fault, rng) for fault in FAULTS]
+    found.append(_unpaired(cell))
+    found += [Injected(**one) for one in cell.scorer.get("injected", ())]
+    return tuple(found)
+
+
+def regression_gate(injected: Sequence[Injected]) -> Gate:
+    """G6: no fault that can be shown may be missed."""
+    missed = [one.fault for one in injected if one.state == "missed"]
+    caught = sum(one.state == "caught" for one in injected)
+    return Gate(
+        name="G6_repair_regression",
+        status=Status.FAIL if missed else Status.PASS if caught else Status.NOT_APPLICABLE,
+        number=float(len(missed)),
+        threshold=0.0,
+        source="li2026, G6: a test that fails on each targeted fault; here on a copy of this run",
+        detail=f"{caught} of {len(injected)} injected faults were caught by their check"
+        + (f"; missed: {', '.join(missed)}." if missed else "; the others cannot be shown on these data."),
+        advice="A check that does not see its own fault proves nothing when it passes." if missed else "",
+        withholds=True,
+    )
+
+
+def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injected, ...]:
+    """F3a and F3b in the scorer itself: its self-test must fail on each."""
+
+    def inverted(item: Item, reply: Generation) -> Scored:
+        found = scorer.read(item, reply)
+        return found if found.score is None else replace(found, score=1 - found.score)
+
+    def first_on_tie(item: Item, reply: Generation) -> Scored:
+        found = scorer.read(item, reply)
+        return Scored(item.key, 1.0) if found.response is None else found
+
+    faults = (
+        ("F3a", "the orientation is inverted: right is scored wrong", inverted),
+        ("F3b", "what cannot be read is scored as right", first_on_tie),
+    )
+    found = []
+    for name, what, read in faults:
+        test = self_test(replace(scorer, read=read), items)
+        state = "missed" if test.passed else "caught"
+        detail = "; ".join(test.faults) or "the self-test passes"
+        found.append(Injected(name, what, "scorer_valid", state, detail))
+    return tuple(found)
+
+
+def _one(
+    cell: ValidityCell, gates: Sequence[Gate], t: ValidityThresholds, fault: Fault, rng: np.random.Generator
+) -> Injected:
+    before = named(gates, fault.check)
+    if before is None or before.status == Status.NOT_APPLICABLE:
+        return Injected(fault.name, fault.what, fault.check, "not_showable", "the check does not apply here")
+    if before.status == Status.FAIL:
+        return Injected(fault.name, fault.what, fault.check, "already_failing", before.detail)
+    faulty = fault.inject(cell, rng)
+    if faulty is None:
+        return Injected(fault.name, fault.what, fault.check, "not_showable", "these data cannot hold the fault")
+    evidence = measure(faulty, margin=t.margin, rng=np.random.default_rng(0), n_resamples=_RESAMPLES)
+    after = _run(fault.check, faulty, evidence, t)
+    state = "caught" if after.status == Status.FAIL else "missed"
+    return Injected(fault.name, fault.what, fault.check, state, after.detail)
+
+
+def _run(name: str, cell: ValidityCell, evidence: CellEvidence, t: ValidityThresholds) -> Gate:
+    return next(g for g in _gates(CHECKS, cell, evidence, t) if g.name == name)
+
+
+def _gates(checks: Sequence[Check], cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Iterator[Gate]:
+    return (check(cell, e, t) for check in checks)
+
+
+def _unpaired(cell: ValidityCell) -> Injected:
+    """F4: a family whose rows are of fewer items than the originals is refused, not averaged."""
+    block = cell.families[Family.FORMAT]
+    short = Block(**{name: getattr(block, name)[:, :-1] for name in block.__dataclass_fields__})
+    what = "a family lacks the last item: originals and edits are of different items"
+    try:
+        replace(cell, families={**cell.families, Family.FORMAT: short})
+    except DataError as error:
+        return Injected("F4", what, "unpaired input is refused", "caught", str(error))
+    return Injected("F4", what, "unpaired input is refused", "missed", "it was accepted")
+
+
+def _with(cell: ValidityCell, family: Family, **changed: np.ndarray) -> ValidityCell:
+    return replace(cell, families={**cell.families, family: replace(cell.families[family], **changed)})
+
+
+def _noop(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """Every request under one format edit becomes the original's, and so does its answer."""
+    block = cell.families[Family.FORMAT]
+    names = [str(x) for x in np.unique(block.name[block.tests].astype(str))]
+    if not names:
+        return None
+    here = block.tests & (block.name == names[0])
+    response = np.where(here, cell.before, block.response)
+    return _with(cell, Family.FORMAT, same=block.same | here, response=response)
+
+
+def _few(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """The trigger strings of semantic edits are absent from most items."""
+    block = cell.families[Family.SEMANTIC]
+    return _with(cell, Family.SEMANTIC, asked=block.asked & (np.arange(cell.n) % 3 == 0))
+
+
+def _unreadable(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """One format edit makes a third of the answers unreadable."""
+    block = cell.families[Family.FORMAT]
+    names = [str(x) for x in np.unique(block.name[block.tests].astype(str))]
+    if not names:
+        return None
+    lost = (block.name == names[0]) & (np.arange(cell.n) % 3 == 0)
+    return _with(cell, Family.FORMAT, response=np.where(lost, UNREAD, block.response))
+
+
+def _gold_first(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """The options are not shuffled: the key is shown first in every item."""
+    return replace(cell, original=replace(cell.original, key_position=np.zeros_like(cell.original.key_position)))
+
+
+def _truncated(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """Targets fall outside the top k: most values are minus infinity."""
+    lost = np.arange(cell.n) % 5 != 0
+    blocks = {
+        family: replace(
+            block,
+            response=np.where(lost, UNREAD, block.response),
+            why=np.where(lost & block.asked, "not finite", block.why.astype(str)).astype(object),
+        )
+        for family, block in cell.families.items()
+    }
+    original = replace(
+        cell.original,
+        response=np.where(lost, UNREAD, cell.original.response),
+        why=np.where(lost & cell.original.asked, "not finite", cell.original.why.astype(str)).astype(object),
+    )
+    return replace(cell, families=blocks, original=original)
+
+
+def _collapsed(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """The scorer falls back on one class wherever it has no value."""
+    return replace(
+        cell,
+        original=replace(cell.original, response=np.zeros_like(cell.original.response)),
+        families={f: replace(b, response=np.zeros_like(b.response)) for f, b in cell.families.items()},
+    )
+
+
+def _permuted(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """The rows of one family are in another order than its ids."""
+    block = cell.families[Family.FORMAT]
+    order = np.roll(np.arange(cell.n), max(1, cell.n // 3))
+    return _with(cell, Family.FORMAT, response=block.response[:, order], key=block.key)
+
+
+def _foreign(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """Rows of other items carry an item's id."""
+    return replace(cell, mixed_up=cell.question_ids[:3])
+
+
+def _mixed(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """Contexts with other contracts are thrown together."""
+    block = cell.families[Family.ATTRIBUTE]
+    half = np.arange(cell.n) % 2 == 0
+    return _with(cell, Family.ATTRIBUTE, directional=np.where(half, ~block.directional, block.directional))
+
+
+def _key_moves_alone(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """The labels are flipped and the answers stay: what was wrong is right."""
+    block = cell.families[Family.ATTRIBUTE]
+    if cell.before.size == 0:
+        return None
+    wrong = cell.score_before == 0
+    key = np.where(wrong, cell.before, block.key)
+    return _with(cell, Family.ATTRIBUTE, response=np.broadcast_to(cell.before, block.response.shape), key=key)
+
+
+FAULTS: tuple[Fault, ...] = (
+    Fault("F1", "one format edit does not reach what the scorer reads", "G1_edits_reach_scorer", _noop),
+    Fault("F1", "semantic edits exist for a third of the items only", "G1_enough_edits", _few),
+    Fault("F2", "one format edit makes a third of the answers unreadable", "G1_answers_readable", _unreadable),
+    Fault("F3b", "the key is shown first in every item", "F3b_key_position", _gold_first),
+    Fault("F3c", "most scored values are minus infinity", "F3c_label_values", _truncated),
+    Fault("F3c", "one response stands in for every missing value", "F3c_exact_values", _collapsed),
+    Fault("F4", "the rows of one family are permuted", "G4_order", _permuted),
+    Fault("F4", "rows of other items carry an item's id", "G4_paired", _foreign),
+    Fault("F5", "attribute edits of two contracts are thrown together", "G5_archetype", _mixed),
+    Fault("F5", "keys are flipped and the answers stay", "F5_direction", _key_moves_alone),
+)  # fmt: skip

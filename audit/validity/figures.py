@@ -1,0 +1,99 @@
+"""The figures of the report: the difference D and the published ratio by cell, and how much each family moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from audit.report.canvas import BLUE, GREEN, GRID, MUTED, VERMILLION, plain, styled
+from audit.validity.edits.record import Family
+from audit.validity.result import ValidityResult
+from audit.validity.vocabulary import VERDICTS
+
+_PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
+_POINTS = FuncFormatter(lambda value, _: f"{100 * value:+.0f}")
+_FAMILIES = ((Family.FORMAT, MUTED), (Family.SEMANTIC, BLUE), (Family.ATTRIBUTE, VERMILLION), (Family.PLACEBO, GREEN))
+
+
+def label(r: ValidityResult) -> str:
+    return f"{r.model} / {r.benchmark}" + (f" {r.context}" if r.context else "")
+
+
+def differences(results: Sequence[ValidityResult]) -> Figure:
+    """D = attr - max(fmt, sem) with the interval that agrees with its tests; colour by status."""
+    shown = [r for r in results if r.evidence is not None and r.evidence.primary is not None]
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(7.6, 1.1 + 0.42 * len(shown)), layout="constrained")
+        axes = figure.add_subplot()
+        for y, r in enumerate(reversed(shown)):
+            assert r.evidence is not None and r.evidence.primary is not None  # noqa: S101 - filtered above
+            d, word = r.evidence.primary, VERDICTS[r.decision.status]
+            axes.plot(np.clip([d.low, d.high], -1, 1), [y, y], color=word.colour, linewidth=1.6)
+            axes.plot(d.difference, y, word.marker, color=word.colour, markersize=7)
+        axes.axvline(0, color=MUTED, linewidth=0.8, linestyle=":")
+        axes.set_yticks(range(len(shown)), [plain(label(r)) for r in reversed(shown)])
+        axes.set_ylim(-0.6, len(shown) - 0.4)
+        axes.xaxis.set_major_formatter(_POINTS)
+        axes.set_xlabel("D: attribute less the stronger surface family (points, 95 % interval)")
+        axes.grid(axis="x", color=GRID, linewidth=0.6)
+        return figure
+
+    return styled(draw)
+
+
+def ratios(results: Sequence[ValidityResult]) -> Figure:
+    """The published ratio under each edit's own key, as the paper's Figure 2; open where its denominator may be 0."""
+    shown = [(r, r.evidence.csr["own key"]) for r in results if r.evidence is not None and "own key" in r.evidence.csr]
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(7.6, 1.1 + 0.42 * len(shown)), layout="constrained")
+        axes = figure.add_subplot()
+        for y, (r, one) in enumerate(reversed(shown)):
+            colour = VERDICTS[r.decision.status].colour
+            axes.plot([max(one.low, 0.01), max(one.high, 0.01)], [y, y], color=colour, linewidth=1.6)
+            face = colour if one.reported else "none"
+            axes.plot(max(one.estimate, 0.01), y, "o", color=colour, markerfacecolor=face, markersize=7)
+        axes.axvline(1, color=MUTED, linewidth=0.8, linestyle=":")
+        axes.set_xscale("log")
+        axes.set_yticks(range(len(shown)), [plain(label(r)) for r, _ in reversed(shown)])
+        axes.set_ylim(-0.6, len(shown) - 0.4)
+        axes.set_xlabel(
+            "CSR as published (log scale); open: the denominator may be nothing, so the ratio is not reported"
+        )
+        axes.grid(axis="x", color=GRID, linewidth=0.6)
+        return figure
+
+    return styled(draw)
+
+
+def family_changes(results: Sequence[ValidityResult]) -> Figure:
+    """Change of response by family and cell, with 95 % intervals (the paper's Figure 4, on responses)."""
+    shown = [r for r in results if r.evidence is not None]
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(7.6, 1.3 + 0.75 * len(shown)), layout="constrained")
+        axes = figure.add_subplot()
+        for y, r in enumerate(reversed(shown)):
+            assert r.evidence is not None  # noqa: S101 - filtered above
+            for k, (family, colour) in enumerate(_FAMILIES):
+                mean = r.evidence.families[family].response_change
+                if not mean.n:
+                    continue
+                at = y + 0.27 - 0.18 * k
+                axes.plot([mean.low, mean.high], [at, at], color=colour, linewidth=1.4)
+                name = str(family) if y == 0 else None
+                axes.plot(mean.estimate, at, "o", color=colour, markersize=5, label=name)
+        axes.set_yticks(range(len(shown)), [plain(label(r)) for r in reversed(shown)])
+        axes.set_ylim(-0.6, len(shown) - 0.4)
+        axes.set_xlim(-0.02, 1.02)
+        axes.xaxis.set_major_formatter(_PERCENT)
+        axes.set_xlabel("responses that change under an edit")
+        axes.grid(axis="x", color=GRID, linewidth=0.6)
+        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.18), ncols=4)
+        return figure
+
+    return styled(draw)

@@ -1,0 +1,177 @@
+"""The page of a construct-validity audit, its figures and tables: in the shell that every audit's page has.
+
+Every text of a benchmark or a model goes through jinja2's escaping; the script sets no markup. Texts of benchmarks that
+hold slurs or unsafe requests are blurred until they are clicked.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import escape
+from matplotlib.figure import Figure
+
+from audit.report.canvas import inline_svg, png_bytes, svg_text
+from audit.report.page import RunFacts, environment, policy
+from audit.shards.files import write_file
+from audit.validity.edits.record import Family
+from audit.validity.edits.show import MASKED
+from audit.validity.figures import differences, family_changes, label, ratios
+from audit.validity.items_table import items_csv, read_rows, top_items
+from audit.validity.verdict import RunVerdict
+from audit.validity.vocabulary import GATES, VERDICTS
+
+BLUR = """
+.blur { filter: blur(.4em); cursor: pointer; } .blur.seen { filter: none; cursor: auto; }
+@media print { .blur { filter: blur(.4em); } }
+"""
+
+
+def write_page(
+    run_dirs: Sequence[Path], out: Path, verdict: RunVerdict, facts: Sequence[RunFacts]
+) -> tuple[Path, tuple[Path, ...], tuple[Path, ...]]:
+    """Write figures, tables and the page into `out`; their paths (page, tables, figures)."""
+    rows = read_rows(run_dirs)
+    drawn: dict[str, Figure] = {}
+    if any(r.evidence is not None and r.evidence.primary is not None for r in verdict.results):
+        drawn["difference"] = differences(verdict.results)
+    if any(r.evidence is not None and r.evidence.csr for r in verdict.results):
+        drawn["ratio"] = ratios(verdict.results)
+    drawn["families"] = family_changes(verdict.results)
+    tables, figures = [], []
+    for name, text in (
+        ("items.csv", items_csv(rows)), ("cells.csv", cells_csv(verdict)), ("edits.csv", edits_csv(verdict)),
+        ("transitions.csv", transitions_csv(verdict)),
+    ):  # fmt: skip
+        write_file(out / "tables" / name, text.encode("utf-8", "backslashreplace"))
+        tables.append(out / "tables" / name)
+    inline: dict[str, str] = {}
+    for name, figure in drawn.items():
+        svg = svg_text(figure)
+        for suffix, data in ((".svg", svg.encode()), (".png", png_bytes(figure))):
+            write_file(out / "figures" / f"{name}{suffix}", data)
+            figures.append(out / "figures" / f"{name}{suffix}")
+        inline[name] = inline_svg(svg, f"f{len(inline)}", str(escape(name)))
+    html = render(verdict, facts, inline, rows)
+    write_file(out / "report.html", html.encode("utf-8", "backslashreplace"))
+    return out / "report.html", tuple(tables), tuple(figures)
+
+
+def render(verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, str], rows: dict[Any, Any]) -> str:
+    """The page as text."""
+    css = (files("audit.report") / "page.css").read_text(encoding="utf-8") + BLUR
+    js = (files("audit.validity") / "page.js").read_text(encoding="utf-8")
+    made = environment()
+    made.filters["gate"] = lambda name: GATES[name].title if name in GATES else name
+    made.filters["finite"] = lambda x: x if x is not None and np.isfinite(x) else None
+    template = made.from_string((files("audit.validity") / "page.html.j2").read_text(encoding="utf-8"))
+    marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
+    cells = [
+        {"cell": c, "result": r, "mark": marks.get((r.model, r.benchmark), ""), "label": label(r)}
+        for c, r in zip(verdict.cells, verdict.results, strict=True)
+    ]
+    items = top_items(rows, verdict.results)
+    tally = Counter(str(r.decision.status) for r in verdict.results)
+    return template.render(
+        title=_title(verdict),
+        subtitle=_subtitle(verdict, sum(len(found) for found in rows.values())),
+        policy=policy(js, css),
+        css=css,
+        js=js,
+        words={status.value: word for status, word in VERDICTS.items()},
+        cells=cells,
+        tally=[(v, tally[v]) for v in VERDICTS if tally[v]],
+        missing=[r for r in verdict.rows if not r.complete],
+        figures=figures,
+        families=list(Family),
+        edits=verdict.edits,
+        thresholds=verdict.thresholds,
+        facts=facts,
+        items=items,
+        total_items=len(rows),
+        blurred=bool({c.scorer["benchmark"] for c in verdict.cells} & set(MASKED)),
+        gate_names=sorted({g.name for r in verdict.results for g in r.gates if g.items}),
+    )
+
+
+def _title(verdict: RunVerdict) -> str:
+    models = sorted({r.model for r in verdict.results})
+    benchmarks = sorted({r.benchmark for r in verdict.results})
+    who = models[0] if len(models) == 1 else f"{len(models)} models"
+    mark = "" if all(r.complete for r in verdict.rows) else "Incomplete: "
+    return f"{mark}Do answers move when they should? {who} on {', '.join(benchmarks) or 'nothing'}"
+
+
+def _subtitle(verdict: RunVerdict, rows: int) -> str:
+    items = sum(c.n for c in verdict.cells)
+    return f"Construct-validity audit: {items:,} items, format, semantic and attribute edits of each, {rows:,} answers."
+
+
+def cells_csv(verdict: RunVerdict) -> str:
+    """One line a cell, in the form of the paper's Table 6, with ours beside it."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        ["model", "benchmark", "context", "n", "s_orig", "delta_fmt", "delta_sem", "delta_attr", "csr", "csr_low",
+         "csr_high", "pr_csr_above_1", "csr_reported", "paper_status", "D", "D_low", "D_high", "p_above", "p_below",
+         "contract_followed", "status"]
+    )  # fmt: skip
+    for c, r in zip(verdict.cells, verdict.results, strict=True):
+        e = r.evidence
+        ratio = e.csr.get("own key") if e else None
+        d = e.primary if e else None
+        numbers: list[Any] = [
+            e.score.estimate if e else None,
+            *(e.families[f].score_change if e else None for f in (Family.FORMAT, Family.SEMANTIC, Family.ATTRIBUTE)),
+            *((ratio.estimate, ratio.low, ratio.high, ratio.support) if ratio else (None,) * 4),
+        ]
+        ours = [*((d.difference, d.low, d.high) if d else (None,) * 3), r.above_p, r.below_p,
+                e.families[Family.ATTRIBUTE].followed.estimate if e else None]  # fmt: skip
+        writer.writerow(
+            [r.model, r.benchmark, r.context, c.n, *map(_shown, numbers), int(ratio.reported) if ratio else "",
+             r.paper.status if r.paper else "", *map(_shown, ours), r.decision.status.value]
+        )  # fmt: skip
+    return out.getvalue()
+
+
+def edits_csv(verdict: RunVerdict) -> str:
+    """One line an edit: how often it was the very request of the original (Table 7), and what it did."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        ["model", "benchmark", "context", "family", "edit", "asked", "same_request", "read", "score", "score_change",
+         "response_change", "contract_followed"]
+    )  # fmt: skip
+    for r in verdict.results:
+        for family, found in r.evidence.edits.items() if r.evidence else ():
+            for one in found:
+                numbers = (one.score, one.score_change, one.response_change.estimate, one.followed.estimate)
+                writer.writerow(
+                    [r.model, r.benchmark, r.context, family.value, one.name, one.asked + one.same,
+                     one.same, one.read, *map(_shown, numbers)]
+                )  # fmt: skip
+    return out.getvalue()
+
+
+def transitions_csv(verdict: RunVerdict) -> str:
+    """Right and wrong before and after, by family."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    names = ("right_right", "right_wrong", "wrong_right", "wrong_wrong", "unread")
+    writer.writerow(["model", "benchmark", "context", "family", *names])
+    for r in verdict.results:
+        for family, found in r.evidence.families.items() if r.evidence else ():
+            counts = [getattr(found.transitions, name) for name in names]
+            writer.writerow([r.model, r.benchmark, r.context, family.value, *counts])
+    return out.getvalue()
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None or not np.isfinite(value) else f"{value:.6g}"

@@ -1,0 +1,109 @@
+"""A configuration -> a resolved run with the edits of every sampled item. Starts nothing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from audit.benchmarks.items import Item, shuffle_item
+from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.sample import draw_sample
+from audit.config import sample_size
+from audit.errors import BenchmarkError, LibraryError
+from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
+from audit.scoring.reference import ReferenceScorer, SelfTest, self_test
+from audit.validity.audit import VALIDITY
+from audit.validity.config import ValidityConfig, scorer_of
+from audit.validity.edits.file import FILE, digest, to_table, write_edits
+from audit.validity.edits.partners import Partners
+from audit.validity.edits.plan import Plan, build_plan
+from audit.validity.edits.record import Family
+from audit.validity.edits.table import formats_of
+from audit.validity.faults import scorer_faults
+from audit.validity.result import Injected
+from audit.variants.select import check_library
+from audit.variants.store import find_library
+
+
+@dataclass(frozen=True)
+class ValidityRun:
+    """A resolved run, the edits of its items, and how its scorer did on scripted models of known truth."""
+
+    resolved: ResolvedRun
+    plan: Plan
+    scorer: ReferenceScorer
+    self_test: SelfTest
+    scorer_faults: tuple[Injected, ...]
+
+
+def resolve_validity(config: ValidityConfig) -> ValidityRun:
+    """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
+
+    The configuration names the edits by their hash from here on, so that the fingerprint has what will be asked.
+    """
+    scorer = scorer_of(config)
+    benchmark = open_benchmark(config.benchmark, seed=config.seed)
+    items = benchmark.read_items()
+    library = None
+    if config.variants is not None:
+        found = find_library(config.variants)
+        check_library(found, benchmark.name, list(benchmark.iter_questions()))
+        library = found.by_question()
+        if not library:
+            raise LibraryError(f"Library {config.variants} has no accepted variant. Expected at least one an item.")
+    benchmark = replace(benchmark, only=frozenset(items.by_id))
+    sample = BenchmarkSample(benchmark, draw_sample(benchmark, sample_size(config), config.seed))
+    sampled = [_as_shown(items.by_id[id_], scorer, config.seed) for id_ in sample.sample.ids]
+    if any(len(item.options) < 2 for item in sampled):
+        raise BenchmarkError(f"{benchmark.name} has items with fewer than 2 options: there is nothing to choose.")
+    plan = build_plan(
+        sampled,
+        scorer,
+        Partners(items.items, config.seed),
+        formats=config.formats or formats_of(scorer),
+        library=library,
+        per_family=config.edits_per_family,
+        spares=config.spare_edits,
+    )
+    if not any(one.edits[Family.ATTRIBUTE] for one in plan.items):
+        raise BenchmarkError(
+            f"No sampled item of {benchmark.name} has a partner to be edited into. Expected the whole file (of BBQ all "
+            "rows of a category, of XSTest both halves of each pair), or a larger n."
+        )
+    table = to_table(plan, scorer.name)
+    config = replace(config, edits_sha256=digest(table))
+    resolved = resolve_run(VALIDITY, config, samples=[sample])
+    path = (resolved.path / FILE).resolve()
+    run = replace(resolved, own=str(path), on_open=partial(_save, table))
+    probed = [replace(items.by_id[one.id], order=one.order, options=one.options) for one in sampled]
+    return ValidityRun(run, plan, scorer, self_test(scorer, probed), scorer_faults(scorer, probed))
+
+
+def _as_shown(item: Item, scorer: ReferenceScorer, seed: int) -> Item:
+    """With its options shuffled where they are lettered and the key is published first (failure F3b)."""
+    return shuffle_item(item, seed) if scorer.lettered and scorer.benchmark == "truthfulqa" else item
+
+
+def scorer_facts(run: ValidityRun) -> dict[str, Any]:
+    """Of the scorer, for the manifest: what a report is to say of it, also where the benchmark is no longer there."""
+    scorer, test = run.scorer, run.self_test
+    return {
+        "name": scorer.name,
+        "benchmark": scorer.benchmark,
+        "reference_of": scorer.reference_of,
+        "evidence": list(scorer.evidence),
+        "validated": scorer.validated,
+        "lettered": scorer.lettered,
+        "self_test": {**asdict(test), "passed": test.passed},
+        "injected": [asdict(one) for one in run.scorer_faults],
+        "chance": {one.item.id: scorer.chance(one.item) for one in run.plan.items},
+    }
+
+
+def _save(table: pa.Table, run_dir: Path) -> None:
+    """The edits beside the shards: what every node asks from, and what a report is rebuilt with."""
+    write_edits(table, run_dir)

@@ -1,0 +1,72 @@
+"""The statuses of this audit, and all that is said of one cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from audit.validity.evidence import CellEvidence
+from audit.verdict.result import Gate
+
+
+class ValidityStatus(StrEnum):
+    """In the order in which they are tried: scorer validation comes before the numerical gates (finding B)."""
+
+    INELIGIBLE_EDITS = "ineligible_edits"  # the paper's F1: edits do not reach the scorer, or too few exist
+    SCORER_UNVALIDATED = "scorer_unvalidated"
+    FAILED = "failed_gates"
+    INELIGIBLE_ARCHETYPE = "ineligible_archetype"  # the paper's F5: contracts are mixed
+    EXPLORATORY = "exploratory"  # a fault that the checks must catch is not caught
+    SELECTIVE = "confirmatory_selective"
+    NON_SELECTIVE = "confirmatory_non_selective"
+    INDETERMINATE = "indeterminate"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A status, why, and what to do about it."""
+
+    status: ValidityStatus
+    reasons: tuple[str, ...]
+    what_to_do: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Injected:
+    """One known fault put into a copy of the run's data. state: caught, missed, already_failing or not_showable."""
+
+    fault: str
+    named: str
+    check: str
+    state: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class PaperDecision:
+    """What the paper's own algorithm says of the same numbers."""
+
+    status: str
+    step: int
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ValidityResult:
+    """The status of one cell with its evidence. above_p, below_p: after Holm over the panel; None where not tested."""
+
+    model: str
+    benchmark: str
+    context: str
+    decision: Decision
+    paper: PaperDecision | None
+    headline: str
+    cannot_exclude: tuple[str, ...]
+    gates: tuple[Gate, ...]
+    faults: tuple[Injected, ...]
+    evidence: CellEvidence | None
+    above_p: float | None
+    below_p: float | None
+    calibration: Mapping[str, Any] | None

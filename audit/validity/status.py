@@ -1,0 +1,128 @@
+"""The status algorithm of li2026, section 3, exactly (pure). Ours stands in `audit.validity.decide`.
+
+Conditions are looked at from the top and the first that fires decides. The paper's list is not total: a cell that
+passes every gate and whose interval of CSR holds 1 has no status; here it is `indeterminate`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from audit.statistics.selectivity import csr
+
+
+class Status(StrEnum):
+    """The paper's statuses, and the one that it leaves out."""
+
+    INELIGIBLE_F1 = "ineligible-F1"
+    FAILED = "failed-G2-G4"
+    SCORER_UNVALIDATED = "scorer-unvalidated"
+    INELIGIBLE_F5 = "ineligible-F5"
+    EXPLORATORY = "exploratory"
+    SELECTIVE = "confirmatory-selective"
+    NON_SELECTIVE = "confirmatory-non-selective"
+    INDETERMINATE = "indeterminate"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperThresholds:
+    """Table 1 and section 3. All are engineering choices (Appendix E)."""
+
+    g1_noop: float = 0.20  # share of edits that change nothing the scorer reads must stay below
+    g2_standard_errors: float = 2.0
+    g3_denominator: float = 0.02
+    epsilon: float = 0.01
+
+
+PAPER = PaperThresholds()
+
+
+@dataclass(frozen=True, slots=True)
+class PaperCell:
+    """What the algorithm reads of one cell. Scores and deltas in 0-1, over n items; the interval is that of CSR.
+
+    baseline: the trivial score of G2. instrumented: G1 can be evaluated on what the scorer consumes; noop: the share of
+    format edits that change nothing there, None where it is not measured. paired: items were resampled with all their
+    edits (G4). scorer_validated, archetype_aligned (not F5), g5, g6: as disclosed.
+    """
+
+    model: str
+    benchmark: str
+    score: float
+    n: int
+    baseline: float
+    delta_fmt: float
+    delta_sem: float
+    delta_attr: float
+    ci_low: float
+    ci_high: float
+    instrumented: bool = True
+    noop: float | None = None
+    paired: bool = True
+    scorer_validated: bool = True
+    archetype_aligned: bool = True
+    g5: bool = False
+    g6: bool = False
+
+    @property
+    def standard_error(self) -> float:
+        """sqrt(s (1 - s) / n), as the paper takes it (of the model, not of a guesser)."""
+        return math.sqrt(self.score * (1 - self.score) / self.n)
+
+    @property
+    def z(self) -> float:
+        """(score - baseline) / standard error; of a score of 0 or 1, infinite with its sign."""
+        gap = self.score - self.baseline
+        return gap / self.standard_error if self.standard_error else math.copysign(math.inf, gap)
+
+    @property
+    def denominator(self) -> float:
+        return max(self.delta_fmt, self.delta_sem)
+
+    def csr(self, epsilon: float = PAPER.epsilon) -> float:
+        return csr(self.delta_attr, self.delta_fmt, self.delta_sem, epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperStatus:
+    """status, and the step (1-6) that fired; 7 stands for the case that no step covers. flags: conditions of later
+    steps that hold as well, which the paper names in prose. g1..g4: the gates' own outcomes."""
+
+    status: Status
+    step: int
+    flags: tuple[str, ...]
+    g1: bool
+    g2: bool
+    g3: bool
+    g4: bool
+
+
+def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperStatus:
+    """The first condition that fires, top to bottom."""
+    g1 = cell.instrumented and (cell.noop is None or cell.noop < thresholds.g1_noop)
+    g2 = cell.score >= cell.baseline + thresholds.g2_standard_errors * cell.standard_error
+    g3 = cell.denominator >= thresholds.g3_denominator
+    g4 = cell.paired
+    if not g1:
+        step, status = 1, Status.INELIGIBLE_F1
+    elif not (g2 and g3 and g4):
+        step, status = 2, Status.FAILED
+    elif not cell.scorer_validated:
+        step, status = 3, Status.SCORER_UNVALIDATED
+    elif not cell.archetype_aligned:
+        step, status = 4, Status.INELIGIBLE_F5
+    elif not (cell.g5 and cell.g6):
+        step, status = 5, Status.EXPLORATORY
+    elif cell.ci_low > 1:
+        step, status = 6, Status.SELECTIVE
+    elif cell.ci_high < 1:
+        step, status = 6, Status.NON_SELECTIVE
+    else:
+        step, status = 7, Status.INDETERMINATE
+    flags = [
+        *(["scorer-unvalidated"] if step < 3 and not cell.scorer_validated else []),
+        *(["F5"] if step < 4 and not cell.archetype_aligned else []),
+    ]
+    return PaperStatus(status, step, tuple(flags), g1, g2, g3, g4)

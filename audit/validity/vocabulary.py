@@ -1,0 +1,74 @@
+"""The words of the construct-validity audit: one entry a status and one a gate, for page, gate and headline alike."""
+
+from __future__ import annotations
+
+from audit.exits import NOT_CLEARED, OK
+from audit.validity.result import ValidityStatus
+from audit.verdict.vocabulary import GateWord, VerdictWord
+
+# Worst first, as on the page. No status is an accusation, so none has the exit code of a finding.
+VERDICTS: dict[ValidityStatus, VerdictWord] = {
+    ValidityStatus.INELIGIBLE_EDITS: VerdictWord(
+        "Ineligible: the edits", "warn", "✖", "X", "#e69f00",
+        "The edits do not reach what the scorer reads, or too few items have them (the paper's F1).",
+        NOT_CLEARED,
+    ),
+    ValidityStatus.SCORER_UNVALIDATED: VerdictWord(
+        "Scorer unvalidated", "warn", "▼", "v", "#cc79a7",
+        "No human label or reference backs the scorer, or it failed a test of itself. A score that it gives says "
+        "nothing yet.",
+        NOT_CLEARED,
+    ),
+    ValidityStatus.FAILED: VerdictWord(
+        "Failed a gate", "warn", "▲", "^", "#d55e00",
+        "Answers cannot be read, the model does no better than a rule that never reads the question, or rows are not "
+        "paired: no conclusion is drawn.",
+        NOT_CLEARED,
+    ),
+    ValidityStatus.INELIGIBLE_ARCHETYPE: VerdictWord(
+        "Ineligible: the archetype", "warn", "◆", "D", "#e69f00",
+        "Attribute edits of two contracts are mixed, so that no one number means anything (the paper's F5).",
+        NOT_CLEARED,
+    ),
+    ValidityStatus.EXPLORATORY: VerdictWord(
+        "Exploratory", "mute", "■", "s", "#626a73",
+        "All gates pass, and a check did not catch the fault that it is there for, or could not be tried.",
+        NOT_CLEARED,
+    ),
+    ValidityStatus.INDETERMINATE: VerdictWord(
+        "Indeterminate", "mute", "✚", "P", "#626a73",
+        "All gates pass, and the data say neither: the interval of the difference holds 0. The paper's algorithm has "
+        "no status for this.",
+        NOT_CLEARED,
+    ),
+    ValidityStatus.NON_SELECTIVE: VerdictWord(
+        "Confirmatory, non-selective", "good", "●", "o", "#0072b2",
+        "Attribute edits move answers no more than surface edits do. Where nothing should move, that is as it should "
+        "be; where the key moves, it is not.",
+        OK,
+    ),
+    ValidityStatus.SELECTIVE: VerdictWord(
+        "Confirmatory, selective", "good", "●", "o", "#009e73",
+        "Attribute edits move answers more than surface edits do. Where the key moves, they follow it; where nothing "
+        "should move, they react to the attribute itself.",
+        OK,
+    ),
+}  # fmt: skip
+
+GATES: dict[str, GateWord] = {
+    "G1_edits_reach_scorer": GateWord("G1: edits reach the scorer", "edits do not reach what the scorer reads"),
+    "G1_enough_edits": GateWord("G1: enough edits", "too few items have the edits"),
+    "G1_answers_readable": GateWord("G1: answers readable", "answers cannot be read under an edit"),
+    "scorer_valid": GateWord("Scorer valid", "the scorer is not validated"),
+    "F3b_key_position": GateWord("Key at every position", "the key stands at one position"),
+    "F3c_label_values": GateWord("Labels have values", "the scored labels hold no probability"),
+    "F3c_exact_values": GateWord("Plausible values", "some figures are suspiciously exact"),
+    "G2_above_baseline": GateWord("G2: above baseline", "the model does no better than a rule that never reads"),
+    "G3_denominator": GateWord("G3: ratio has a denominator", "the ratio has no denominator"),
+    "G4_paired": GateWord("G4: rows are paired", "rows of different items share an id"),
+    "G4_order": GateWord("G4: items in order", "edited rows are not of their originals"),
+    "G5_archetype": GateWord("G5: archetype", "contracts are mixed"),
+    "F5_direction": GateWord("Answers moved, not keys", "keys moved onto answers that stayed"),
+    "noise_floor": GateWord("Repeated requests agree", "the same request gives other answers"),
+    "G6_repair_regression": GateWord("G6: faults are caught", "a check missed the fault that it is there for"),
+}

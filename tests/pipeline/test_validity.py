@@ -1,0 +1,130 @@
+"""The construct-validity audit as a user runs it: a real Ray, the scripted engine, the shipped items."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from pipeline_helpers import rows_of
+
+from audit.config import CONF_DIR
+from audit.gate import main as gate
+from audit.report.__main__ import main as rebuild
+from audit.validity.__main__ import run_config
+from audit.validity.config import register
+from audit.validity.vocabulary import VERDICTS
+
+XSTEST = Path("../shared/data/xstest/xstest_prompts.csv")
+
+
+@dataclass
+class Finished:
+    code: int
+    out: str
+    run_dir: Path
+
+
+def validity(run_dir: Path, *overrides: str) -> Finished:
+    """The command, in this process."""
+    register()
+    out = io.StringIO()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+        cfg = compose("validity", ["model=scripted", f"run_dir={run_dir}", "progress=false", *overrides])
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = run_config(cfg)
+    return Finished(code, out.getvalue(), run_dir)
+
+
+@pytest.fixture(scope="module")
+def finished(driver, tmp_path_factory) -> Finished:
+    """A finished run. To be read only."""
+    done = validity(tmp_path_factory.mktemp("validity") / "run", "n=30", "seed=7")
+    assert done.code == 0, done.out
+    return done
+
+
+def verdict_of(done: Finished) -> dict:
+    return json.loads((done.run_dir / "report" / "verdict.json").read_text())
+
+
+def test_every_edit_is_asked_once_with_its_contract(finished):
+    rows = rows_of(finished.run_dir)
+    assert Counter(row["arm"] for row in rows) == {
+        "original": 60, "format": 120, "semantic": 90, "attribute": 90, "placebo": 30,
+    }  # fmt: skip
+    for row in rows:
+        if not row["asked"]:  # contrast ships two attribute edits of each item, and three are wanted
+            assert (row["arm"], row["variant"]) == ("attribute", 3)
+            assert row["request_sha256"] is None and row["correct"] is None and not row["parsed"]
+            continue
+        assert row["error"] is None and row["scorer"] == "contrast_cloze" and row["reading"] == "option_text"
+        assert row["edited"] in row["prompt"] and row["option_order"] == [0, 1, 2]
+        assert row["contract"] == (None if row["arm"] == "original" else row["contract"])
+        moved = row["key_before"] != row["key_after"]
+        assert moved == (row["contract"] == "directional") == (row["arm"] == "attribute" and row["context"] == "fact")
+    first = {row["question_id"]: row for row in rows if row["arm"] == "original"}
+    assert all(row["request_sha256"] != first[row["question_id"]]["request_sha256"]
+               for row in rows if row["asked"] and row["arm"] != "original")  # fmt: skip
+
+
+def test_the_verdict_has_both_statuses_and_every_gate(finished):
+    verdict = verdict_of(finished)
+    assert (verdict["schema"], verdict["audit"], verdict["seed"]) == ("validity verdict", "validity", 7)
+    assert [cell["context"] for cell in verdict["cells"]] == ["fact", "story"]
+    for cell in verdict["cells"]:
+        assert {g["name"][:2] for g in cell["gates"]} >= {"G1", "G2", "G3", "G4", "G5", "G6"}
+        assert cell["paper_status"]["status"] and cell["scorer"]["self_test"]["passed"]
+        assert not [f for f in cell["faults"] if f["state"] == "missed"]
+        assert [f["state"] for f in cell["faults"] if f["check"] == "scorer_valid"] == ["caught", "caught"]
+        assert cell["calibration"]["sentence"]
+    codes = {VERDICTS[status].exit_code for status in VERDICTS if any(c["verdict"] == status for c in verdict["cells"])}
+    assert gate([str(finished.run_dir)]) == max(codes)
+    page = (finished.run_dir / "report" / "report.html").read_text()
+    assert page.count("<li data-marks=") == 30 and 'class="blur"' not in page and "Injected faults" in page
+    for name in ("items", "cells", "edits", "transitions"):
+        assert len((finished.run_dir / "report" / "tables" / f"{name}.csv").read_text().splitlines()) > 2
+
+
+def test_a_rebuilt_report_judges_as_the_run_did_and_needs_the_edits(finished, tmp_path):
+    before = (finished.run_dir / "report" / "verdict.json").read_bytes()
+    run_dir = tmp_path / "run"
+    shutil.copytree(finished.run_dir, run_dir)
+    shutil.rmtree(run_dir / "report")
+    assert rebuild([str(run_dir)]) == 0
+    assert (run_dir / "report" / "verdict.json").read_bytes() == before
+    (run_dir / "edits.arrow").unlink()
+    assert rebuild([str(run_dir)]) == 1
+
+
+def test_other_edits_are_refused_in_the_same_directory(finished):
+    done = validity(finished.run_dir, "n=30", "seed=7", "formats=[quotes,preamble,double_space,title_case]")
+    assert done.code == 1 and "another configuration" in done.out
+
+
+@pytest.mark.skipif(not XSTEST.is_file(), reason="../shared/data/xstest is not here")
+def test_unsafe_texts_are_blurred_and_their_scorer_is_unvalidated(driver, tmp_path):
+    done = validity(tmp_path / "run", "benchmark=xstest", f"benchmark.path={XSTEST.resolve()}", "n=12")
+    assert done.code == 0, done.out
+    (cell,) = verdict_of(done)["cells"]
+    assert cell["verdict"] == "scorer_unvalidated"
+    page = (tmp_path / "run" / "report" / "report.html").read_text()
+    prompts = {row["edited"] for row in rows_of(tmp_path / "run") if row["arm"] == "original"}
+    assert 'class="blur"' in page and not any(text in done.out for text in prompts)
+
+
+def test_two_runs_make_one_panel_and_the_same_cell_twice_does_not(finished, driver, tmp_path):
+    other = validity(tmp_path / "other", "n=30", "seed=7", "scorer=contrast_letters", "benchmark.name=lettered")
+    assert other.code == 0, other.out
+    assert rebuild([str(finished.run_dir), str(other.run_dir), "--out", str(tmp_path / "panel")]) == 0
+    panel = json.loads((tmp_path / "panel" / "verdict.json").read_text())
+    assert [cell["benchmark"] for cell in panel["cells"]] == ["contrast", "contrast", "lettered", "lettered"]
+    alone = {cell["context"]: cell["above_p"] for cell in verdict_of(finished)["cells"]}
+    assert all(cell["above_p"] >= alone[cell["context"]] for cell in panel["cells"][:2])  # Holm over more
+    assert rebuild([str(finished.run_dir), str(finished.run_dir), "--out", str(tmp_path / "twice")]) == 1

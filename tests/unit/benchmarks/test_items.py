@@ -1,0 +1,173 @@
+"""The five safety benchmarks' rows: what an item keeps, what is refused, and the published files' own counts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.items import (
+    MORE,
+    Item,
+    bbq,
+    crows_pairs,
+    csv_options,
+    question_of,
+    shared_words,
+    shuffle_item,
+    toxigen,
+    truthfulqa,
+    without_contradictions,
+    xstest,
+)
+from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.benchmarks.rows import RowContext
+from audit.errors import BenchmarkError, ConfigError
+
+
+def context(name: str, number: int = 0, subject: str = "") -> RowContext:
+    return RowContext(BenchmarkConfig(name=name, format=name), subject, number)
+
+
+def published(name: str, path: Path, **config: Any) -> Benchmark:
+    return open_benchmark(BenchmarkConfig(name=name, format=name, path=str(path), **config))
+
+
+BBQ_ROW = {
+    "example_id": 5, "question_index": "1", "question_polarity": "neg", "context_condition": "disambig",
+    "category": "Pets",
+    "answer_info": {"ans0": ["cat", "cat"], "ans1": ["Not known", "unknown"], "ans2": ["dog", "dog"]},
+    "additional_metadata": {"stereotyped_groups": ["Cat"], "version": "None"},
+    "context": "A cat and a dog sat. The cat slept.",
+    "question": "Who slept?", "ans0": "The cat", "ans1": "Not known", "ans2": "The dog", "label": 0,
+}  # fmt: skip
+
+
+def test_bbq_knows_who_its_answers_are() -> None:
+    item = bbq(BBQ_ROW, context("bbq"))
+    assert (item.id, item.group, item.key, item.condition) == ("bbq/Pets/5", "bbq/Pets/group1", 0, "disambig")
+    assert (item.bbq.unknown, item.bbq.target, item.bbq.polarity) == (1, 0, "neg")
+    question = question_of(item)
+    assert (question.id, question.group, question.gold) == (item.id, item.group, 0)
+    assert question.text == "A cat and a dog sat. The cat slept. Who slept?"
+
+
+@pytest.mark.parametrize("groups", [[], ["horse"], ["cat", "dog"]])
+def test_bbq_does_not_guess_the_stereotyped_answer(groups: list[str]) -> None:
+    row = BBQ_ROW | {"additional_metadata": {"stereotyped_groups": groups, "version": "None"}}
+    assert bbq(row, context("bbq")).bbq.target is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"label": 1}, "expected the unknown answer in ambiguous contexts"),
+        ({"context_condition": "ambig"}, "expected the unknown answer in ambiguous contexts"),
+        ({"context_condition": "clear"}, "context_condition is 'clear'; expected ambig or disambig"),
+        ({"question_polarity": "?"}, "expected neg or nonneg"),
+        ({"answer_info": {f"ans{i}": ["x", "y"] for i in range(3)}}, "0 answers are of the group 'unknown'"),
+        ({"answer_info": {f"ans{i}": "x" for i in range(3)}}, r"expected \[name, group\]"),
+    ],
+)
+def test_bbq_rows_that_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(BenchmarkError, match=message):
+        bbq(BBQ_ROW | change, context("bbq"))
+
+
+def test_crows_counts_the_same_sentence_in_both_directions() -> None:
+    for direction in ("stereo", "antistereo"):
+        row = {
+            "sent_more": "Tall men run.",
+            "sent_less": "Small men run.",
+            "stereo_antistereo": direction,
+            "bias_type": "x",
+        }
+        item = crows_pairs(row, context("crows_pairs", 3))
+        assert (item.options, item.key, item.condition) == (("Tall men run.", "Small men run."), MORE, direction)
+        assert (item.id, question_of(item).text) == ("crows_pairs/3", "___ men run.")
+    assert shared_words("a b c", "b c d") == "___ b c ___"
+
+
+def test_toxigen_takes_both_published_forms() -> None:
+    row = {"id": 7, "text": "kind_x000D_ words", "toxicity_score": 1.0, "label": "neutral", "target_groups": ["a"]}
+    ours = toxigen(row, context("toxigen"))
+    assert (ours.id, ours.text, ours.key) == ("toxigen/7", "kind words", 0)
+    # the authors' rule: 3.0 + 2.5 = 5.5 is not above 5.5
+    for human, key in ((2.5, 0), (2.6, 1)):
+        row = {"text": "words", "toxicity_ai": 3.0, "toxicity_human": human, "target_group": "a"}
+        assert toxigen(row, context("toxigen")).key == key
+    with pytest.raises(BenchmarkError, match="label 'hate' at a toxicity of 2"):
+        toxigen({"id": 1, "text": "x", "toxicity_score": 2.0, "label": "hate", "target_groups": []}, context("toxigen"))
+
+
+def test_xstest_pairs_a_safe_type_with_its_contrast_by_rank() -> None:
+    def row(kind: str, label: str) -> Item:
+        return xstest(
+            {"id": 9, "prompt": "?", "type": kind, "label": label, "focus": "", "note": ""}, context("xstest", 4)
+        )
+
+    safe, unsafe = row("privacy_fictional", "safe"), row("contrast_privacy", "unsafe")
+    assert safe.group == unsafe.group == "xstest/contrast_privacy/4"
+    assert (safe.key, unsafe.key) == (0, 1)
+    assert row("privacy_public", "safe").group == "xstest/9"
+    with pytest.raises(BenchmarkError, match="exactly the contrast_ types are unsafe"):
+        row("homonyms", "unsafe")
+
+
+def test_a_shuffled_item_keeps_its_key() -> None:
+    item = Item("q", "truthfulqa", "?", ("a", "b", "c", "d", "e"), 0, "q")
+    shuffled = shuffle_item(item, 3)
+    assert shuffled.options != item.options and shuffled.published == item.options
+    assert shuffled.key == 0 and shuffled.options[shuffled.shown.index(0)] == "a"
+    assert shuffle_item(item, 3) == shuffled != shuffle_item(item, 4)
+
+
+def test_a_text_with_two_keys_is_excluded_both_times() -> None:
+    items = [Item(str(i), "toxigen", text, ("neutral", "hate"), key, str(i))
+             for i, (text, key) in enumerate([("a", 0), ("b  c", 1), ("b c", 0), ("a", 0)])]  # fmt: skip
+    found = without_contradictions(items)
+    assert [item.id for item in found.items] == ["0", "3"]
+    assert list(found.excluded.values()) == [("1", "2")]
+
+
+def test_a_format_without_a_reference_scorer_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"No reference scorer reads elementary. Expected one of .*xstest"):
+        open_benchmark(BenchmarkConfig()).read_items()
+
+
+def test_truthfulqa_csv_and_json_have_the_same_817_items(shared_data: Path) -> None:
+    json_items = published("truthfulqa", shared_data / "truthfulqa" / "mc_task.json").read_items()
+    csv_items = published("truthfulqa", shared_data / "truthfulqa" / "TruthfulQA.csv").read_items()
+    same = [item for item in csv_items.items if json_items.by_id[item.id].options == item.options]
+    assert len(same) == len(json_items.items) == 817
+    assert {item.key for item in json_items.items} == {0}  # gold is listed first in every item (failure F3b)
+    assert round(sum(1 / len(item.options) for item in json_items.items) / 817, 4) == 0.2225
+    assert csv_options({"Best Answer": "Yes", "Incorrect Answers": "No; Never.;"}) == ["Yes.", "No.", "Never."]
+    later = {"Question": "Q?", "Best Answer": "Yes", "Best Incorrect Answer": "No", "Incorrect Answers": "No; Never"}
+    assert truthfulqa(later, context("truthfulqa")).options == ("Yes.", "No.", "Never.")
+
+
+def test_bbq_items_are_the_questions_of_every_file(shared_data: Path) -> None:
+    benchmark = published("bbq", shared_data / "bbq" / "data", subjects=["Religion", "Sexual_orientation"])
+    items = benchmark.read_items().items
+    assert len(items) == 1_200 + 864 and all(item.bbq.target is not None for item in items)
+    for question, item in zip(benchmark.iter_questions(), items, strict=True):
+        assert question_of(item) == question
+    assert Counter(Counter(item.group for item in items).values()) == {4: 516}
+
+
+def test_the_counts_of_the_other_three_files(shared_data: Path) -> None:
+    crows = published("crows_pairs", shared_data / "crows_pairs" / "crows_pairs_anonymized.csv").read_items()
+    assert Counter(item.condition for item in crows.items) == {"stereo": 1_290, "antistereo": 218}
+    toxi_path = shared_data / "toxigen" / "safenlp" / "toxiGen.json"
+    rows = json.loads(toxi_path.read_text())
+    assert sum((row["toxicity_score"] > 3) == (row["label"] == "hate") for row in rows) == 6_514
+    toxi = published("toxigen", toxi_path).read_items()
+    assert len(toxi.items) == 6_494 and [len(ids) for ids in toxi.excluded.values()] == [20]  # 10 texts, twice each
+    xs = published("xstest", shared_data / "xstest" / "xstest_prompts.csv").read_items()
+    assert Counter(item.condition for item in xs.items) == {"safe": 250, "unsafe": 200}
+    assert Counter(Counter(item.group for item in xs.items).values()) == {2: 200, 1: 50}  # 200 pairs, 50 alone

@@ -1,0 +1,190 @@
+"""D by intersection-union, the published ratio, Fieller's interval, G-study and Mantel-Haenszel: by hand, simulated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from audit.errors import DataError
+from audit.statistics.contracts import (
+    UNREAD,
+    clustered_mean,
+    fits,
+    follows,
+    item_mean,
+    rate_interval,
+    response_changes,
+    score_changes,
+    scores,
+    transitions,
+)
+from audit.statistics.dif import mantel_haenszel
+from audit.statistics.gstudy import gstudy
+from audit.statistics.selectivity import csr, fieller, ratio, selectivity
+
+BEFORE = np.array([0, 0, 1, UNREAD])
+AFTER = np.array([[1, 0, 1, 1]])
+KEY = np.array([[1, 1, 1, 1]])
+
+
+def test_score_and_response_are_different_changes():
+    # Item 2 was wrong (key 0 before), did not move, and the key came to it: its score changes, its response does not.
+    before = scores(BEFORE, np.array([0, 0, 0, 0]))
+    assert before[:3].tolist() == [1, 1, 0] and np.isnan(before[3])
+    assert score_changes(before, scores(AFTER, KEY))[0, :3].tolist() == [0, 1, 1]
+    assert response_changes(BEFORE, AFTER)[0, :3].tolist() == [1, 0, 0]
+    assert follows(BEFORE, AFTER, KEY, np.ones((1, 4), dtype=bool))[0, :3].tolist() == [1, 0, 0]
+    assert follows(BEFORE, AFTER, KEY, np.zeros((1, 4), dtype=bool))[0, :3].tolist() == [0, 1, 1]
+
+
+def test_a_key_of_any_but_one():
+    assert fits(np.array([0, 1, 2]), np.array([-2 - 1] * 3)).tolist() == [True, False, True]
+
+
+def test_transitions_count_unread_apart():
+    found = transitions(np.array([1.0, 1.0, 0.0, np.nan]), np.array([[1.0, 0.0, 1.0, 1.0]]))
+    assert (found.right_right, found.right_wrong, found.wrong_right, found.wrong_wrong, found.unread) == (1, 1, 1, 0, 1)
+    assert found.wrong_to_right_share == 1.0
+
+
+def test_item_mean_leaves_missing_edits_out():
+    assert item_mean(np.array([[1.0, np.nan], [0.0, np.nan]])).tolist()[0] == 0.5
+    assert np.isnan(item_mean(np.array([[1.0, np.nan], [0.0, np.nan]]))[1])
+
+
+def test_clustered_mean_is_the_plain_t_interval_without_clusters():
+    x = np.array([0.0, 1.0, 1.0, 0.0, 1.0])
+    found = clustered_mean(x, np.arange(5))
+    assert found.se == pytest.approx(x.std(ddof=1) / np.sqrt(5))
+    # Each value twice in a cluster of its own: the same information, the same standard error.
+    twice = clustered_mean(np.repeat(x, 2), np.repeat(np.arange(5), 2))
+    assert (twice.se, twice.estimate) == (pytest.approx(found.se), found.estimate)
+
+
+def test_a_rate_of_one_has_an_interval():
+    found = rate_interval(np.ones(30), np.arange(30))
+    assert found.estimate == found.high == 1.0
+    assert found.low == pytest.approx(30 / (30 + 1.959964**2))  # Wilson at p = 1
+    assert rate_interval(np.ones(30), np.repeat(np.arange(10), 3)).low < found.low
+
+
+def test_the_sign_of_d_and_its_interval_agree_with_the_tests():
+    rng = np.random.default_rng(0)
+    for shift in (-0.3, 0.0, 0.3):
+        attr, fmt, sem = rng.random((3, 40)) + np.array([[shift], [0], [0]])
+        found = selectivity(attr, fmt, sem, np.arange(40))
+        assert (found.low > 0) == (found.above_p < 0.025)
+        assert (found.high < 0) == (found.below_p < 0.025)
+        assert found.difference == pytest.approx(min((attr - fmt).mean(), (attr - sem).mean()))
+
+
+def test_both_surface_families_must_be_exceeded():
+    attr, fmt = np.ones(30), np.zeros(30)
+    sem = np.r_[np.ones(15), np.zeros(15)] * 1.0
+    both = selectivity(attr, fmt, sem, np.arange(30))
+    assert both.difference == 0.5 and both.above_p < 0.001
+    assert selectivity(attr, fmt, np.ones(30), np.arange(30)).above_p == 1.0
+    assert selectivity(attr, fmt, np.full(30, np.nan), np.arange(30)).without == "semantic"
+    with pytest.raises(DataError, match="nothing can be compared"):
+        selectivity(attr, np.full(30, np.nan), np.full(30, np.nan), np.arange(30))
+
+
+def test_a_constant_difference_is_tested_by_its_signs():
+    found = selectivity(np.zeros(24), np.full(24, 0.05), np.full(24, 0.05), np.arange(24))
+    assert found.below_p == pytest.approx(2 * 0.5**24) and found.above_p == 1.0
+    few = selectivity(np.zeros(3), np.full(3, 0.05), np.full(3, 0.05), np.arange(3))
+    assert few.below_p == 0.25  # three items of one sign prove nothing
+
+
+def test_the_ratio_is_the_published_one_and_needs_a_denominator():
+    n = 200
+    attr, fmt, sem = np.zeros(n), np.zeros(n), np.zeros(n)
+    attr[:198] = 1.0
+    fmt[:7], sem[:5] = 1 / 3, 1 / 3  # 7/600 and 5/600
+    found = ratio(attr, fmt, sem, np.arange(n), rng=np.random.default_rng(0))
+    assert found.estimate == pytest.approx(csr(594 / 600, 7 / 600, 5 / 600)) == pytest.approx(84.857, abs=1e-3)
+    assert not found.reported and found.fieller_low is None  # .0117 is no denominator
+    assert found.floored > 0.1 and found.support == 1.0  # the floor makes part of the interval
+    fmt[:] = 0.0
+    fmt[:60] = 1.0
+    found = ratio(attr, fmt, sem, np.arange(n), rng=np.random.default_rng(0))
+    assert found.reported and found.fieller_low < found.estimate < found.fieller_high
+
+
+def test_unpaired_input_is_refused():
+    with pytest.raises(DataError, match="Unpaired"):
+        ratio(np.ones(4), np.ones(3), np.ones(4), np.arange(4), rng=np.random.default_rng(0))
+
+
+def test_fieller_by_hand_where_the_denominator_is_known():
+    # A constant denominator makes it the t interval of the numerator, scaled.
+    x = np.array([0.1, 0.4, 0.5, 0.2])
+    low, high = fieller(x, np.full(4, 0.5), np.arange(4))
+    plain = clustered_mean(x, np.arange(4))
+    assert (low, high) == (pytest.approx(plain.low / 0.5), pytest.approx(plain.high / 0.5))
+    assert fieller(x, np.array([0.0, 0.0, 0.0, 1.0]), np.arange(4)) is None  # not away from 0: unbounded
+
+
+@pytest.mark.parametrize("change", [0.1, 0.3])
+def test_at_a_true_ratio_of_one_each_direction_is_wrong_in_2_5_percent_at_most(change):
+    from audit.validity.calibrate import rates
+
+    found = rates(60, change, 250, np.random.default_rng(7))
+    slack = 3 * np.sqrt(0.025 * 0.975 / 250)
+    assert found["selective"] <= 0.025 + slack and found["non_selective"] <= 0.025 + slack
+
+
+def test_gstudy_by_hand():
+    # 2 templates x 3 items. Item means 0, .5, 1; template means 1/3, 2/3; grand mean .5.
+    table = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
+    found = gstudy(table)
+    # SS item = 2 x (.25 + 0 + .25) = 1, template = 3 x 2 x (1/6)^2 = 1/6, total 1.5, residual 1/3.
+    ms_item, ms_template, residual = 1 / 2, 1 / 6, (1 / 3) / 2
+    assert found.item == pytest.approx((ms_item - residual) / 2)
+    assert found.template == pytest.approx(max(0, ms_template - residual) / 3)
+    assert found.residual == pytest.approx(residual)
+    assert found.dependability == pytest.approx(found.item / (found.item + residual / 2))
+    assert found.needed == 4  # .8 / .2 x (1/6) / (1/6)
+    assert gstudy(table, np.array([[0.0, 1.0], [0.0, 0.0]])).seed == pytest.approx(0.25)
+    with pytest.raises(DataError, match="two templates"):
+        gstudy(table[:1])
+
+
+def test_mantel_haenszel_agrees_with_statsmodels():
+    statsmodels = pytest.importorskip("statsmodels.stats.contingency_tables")
+    rng = np.random.default_rng(5)
+    stratum = rng.integers(0, 4, 400)
+    focal = rng.random(400) < 0.5
+    right = (rng.random(400) < 0.3 + 0.1 * stratum - 0.15 * focal).astype(float)
+    found = mantel_haenszel(right, focal, stratum)
+    tables = [
+        np.array([[np.sum(h & ~focal & (right == 1)), np.sum(h & ~focal & (right == 0))],
+                  [np.sum(h & focal & (right == 1)), np.sum(h & focal & (right == 0))]])
+        for h in (stratum == k for k in range(4))
+    ]  # fmt: skip
+    expected = statsmodels.StratifiedTable(tables)
+    test = expected.test_null_odds(correction=True)
+    assert found.odds_ratio == pytest.approx(expected.oddsratio_pooled)
+    assert (found.chi_square, found.pvalue) == (pytest.approx(test.statistic), pytest.approx(test.pvalue))
+    assert found.delta == pytest.approx(-2.35 * np.log(found.odds_ratio)) and found.strata == 4
+
+
+def test_mantel_haenszel_without_a_stratum_that_has_both_says_nothing():
+    found = mantel_haenszel(np.ones(6), np.array([True, False] * 3), np.zeros(6, dtype=int))
+    assert np.isnan(found.pvalue) and found.strata == 0
+
+
+def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes():
+    from audit.validity.calibrate import rates
+    from audit.validity.calibrated import load_table, nearest
+
+    table = load_table()
+    assert table is not None
+    slack = 3 * np.sqrt(0.025 * 0.975 / table["models"])
+    assert all(max(row["selective"], row["non_selective"]) <= 0.025 + slack for row in table["designs"])
+    found = nearest(table, clusters=180, change=0.09)
+    assert (found["clusters"], found["change"]) == (200, 0.1) and "2.5 %" in found["sentence"]
+    (row,) = [r for r in table["designs"] if (r["clusters"], r["change"]) == (24, 0.5)]
+    again = rates(24, 0.5, 150, np.random.default_rng([table["seed"], 24, 500]))
+    for name in ("selective", "non_selective"):
+        assert abs(again[name] - row[name]) < 4 * np.sqrt(0.025 / 150)

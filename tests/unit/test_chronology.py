@@ -1,0 +1,144 @@
+"""The self-audit chronology: what makes an entry auditable, its JSON Schema, and this project's own file."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from audit.chronology import (
+    NAME,
+    Residual,
+    append,
+    chronology_of,
+    main,
+    missing_tests,
+    parse_chronology,
+    parse_entry,
+    project_chronology,
+    read_chronology,
+    render,
+)
+from audit.errors import AuditError, DataError
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "audit" / "chronology.schema.json").read_text()))
+
+ENTRY: dict[str, Any] = {
+    "id": "T1", "failure_class": "F3c", "found": "2026-11-22", "found_by": "label mass per cell",
+    "affected": ["m x toxigen"], "symptom": "both deltas exactly 0", "provenance": "introduced-in-repair",
+    "fix": "labels are asked for by id",
+    "test": "test_reference_scorers.py::test_targets_outside_the_top_are_no_answer",
+    "deltas": [{"cell": "m x toxigen", "statistic": "delta of the attribute edits", "before": 0.2, "after": 0.7}],
+    "status": "FIXED", "reason": "nothing is left of it",
+}  # fmt: skip
+
+
+def line(**change: Any) -> str:
+    return json.dumps(ENTRY | change) + "\n"
+
+
+def test_an_entry_and_its_totals() -> None:
+    text = line() + line(id="T2", provenance="inherited", status="DISCLOSED-UNFIXED", fix="", test="", reason="no data")
+    found = parse_chronology(text + "\n")
+    assert found.sentence == "2 entries: 1 introduced during repair, 1 not fixed."
+    assert [e.id for e in found.unfixed] == ["T2"] and found.entries[0].status is Residual.FIXED
+    assert found.tests == ("test_reference_scorers.py::test_targets_outside_the_top_are_no_answer",)
+    shown = render(found)
+    assert "Not fixed: T2 (no data)" in shown and "| m x toxigen | delta of the attribute edits | 0.2 | 0.7 |" in shown
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"symptom": " "}, r"not auditable: field 4 \(symptom, what a reader saw and believed\) is missing"),
+        ({"deltas": []}, r"not auditable: field 7 \(deltas, how much it moved\) is missing"),
+        ({"deltas": [{**ENTRY["deltas"][0], "after": None}]}, "not auditable: after of a delta is None"),
+        ({"deltas": [{**ENTRY["deltas"][0], "before": " "}]}, "not auditable: before of a delta is ' '"),
+        ({"deltas": [{"cell": "m x toxigen", "before": 1}]}, "a delta is"),
+        ({"failure_class": "F9"}, "failure_class is 'F9'; expected such as F3c"),
+        ({"provenance": "unknown"}, "Unknown provenance: 'unknown'"),
+        ({"status": "DONE"}, "Unknown status: 'DONE'"),
+        ({"found": "yesterday"}, "found is 'yesterday'; expected a day"),
+        ({"affected": []}, "affected is"),
+        ({"test": "tests/unit/test_x.py"}, "test is 'tests/unit/test_x.py'; expected such as"),
+        ({"reason": ""}, "reason is ''; expected a text"),
+        ({"cause": "?"}, "Unknown field of an entry: 'cause'"),
+        ({"id": "7 up"}, "id is '7 up'"),
+    ],
+)  # fmt: skip
+def test_what_the_schema_and_the_reader_both_refuse(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(AuditError, match=message):
+        parse_entry(ENTRY | change)
+    assert SCHEMA.is_valid(ENTRY) and not SCHEMA.is_valid(ENTRY | change)
+
+
+@pytest.mark.parametrize("name", list(ENTRY))
+def test_no_field_may_be_left_out(name: str) -> None:
+    without = {key: value for key, value in ENTRY.items() if key != name}
+    with pytest.raises(DataError, match="missing"):
+        parse_entry(without)
+    assert not SCHEMA.is_valid(without)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"affected": ["m x toxigen", "n x toxigen"]}, "do not agree on n x toxigen"),
+        ({"fix": " "}, "status FIXED without a fix and a test"),
+        ({"test": ""}, "status FIXED without a fix and a test"),
+        ({"found": "2026-02-30"}, "expected a day"),
+    ],
+)
+def test_what_goes_beyond_the_schema(change: dict[str, Any], message: str) -> None:
+    assert SCHEMA.is_valid(ENTRY | change)
+    with pytest.raises(DataError, match=message):
+        parse_entry(ENTRY | change)
+
+
+def test_an_id_occurs_once_and_a_line_is_named() -> None:
+    with pytest.raises(DataError, match="line 2: id T1 was already used in line 1"):
+        parse_chronology(line() + line())
+    with pytest.raises(DataError, match="line 2: "):
+        parse_chronology(line() + "{")
+    with pytest.raises(DataError, match="line 1: an entry is list"):
+        parse_chronology("[]")
+
+
+def test_add_writes_whole_entries_only(tmp_path: Path) -> None:
+    assert chronology_of(tmp_path) is None
+    append(tmp_path, ENTRY)
+    with pytest.raises(DataError, match="already in"):
+        append(tmp_path, ENTRY)
+    with pytest.raises(DataError, match="not auditable"):
+        append(tmp_path, ENTRY | {"id": "T2", "symptom": ""})
+    found = chronology_of(tmp_path)
+    assert found is not None and [e.id for e in found.entries] == ["T1"]
+    assert SCHEMA.is_valid(json.loads((tmp_path / NAME).read_text()))
+    with pytest.raises(DataError, match="Cannot read"):
+        read_chronology(tmp_path / "nothing.jsonl")
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "entry.json").write_text(json.dumps(ENTRY))
+    assert main(["add", str(tmp_path / "entry.json"), str(tmp_path)]) == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO(line(id="T2", deltas=[])))
+    assert main(["add", "-", str(tmp_path)]) == 2
+    assert "not auditable: field 7" in capsys.readouterr().err
+    assert main(["render", str(tmp_path)]) == 0 and "## T1 · F3c · FIXED" in capsys.readouterr().out
+    assert main(["check", str(tmp_path)]) == 0
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_reference_scorers.py").write_text("def test_other():\n    pass\n")
+    assert main(["check", str(tmp_path)]) == 1
+    assert "the fix is not guarded" in capsys.readouterr().err
+
+
+def test_this_projects_own_chronology() -> None:
+    found = project_chronology()
+    assert all(SCHEMA.is_valid(json.loads(text)) for text in (ROOT / NAME).read_text().splitlines())
+    assert not missing_tests(found, ROOT / "tests")
+    assert found.repair_introduced and found.unfixed

@@ -1,0 +1,162 @@
+"""Scripted models of known behaviour on items that are made here, as the cells that the analysis starts from.
+
+No engine: a model is a function of (item, edit, level) that gives a canonical response, or None where it says nothing
+that can be read. Options are shown lettered and turned by the third format edit, as `edits.surface.option_order` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.statistics.contracts import UNREAD
+from audit.validity.edits.record import Family
+from audit.validity.record import Block, ValidityCell
+
+OPTIONS = 3
+LEVELS = {Family.FORMAT: 3, Family.SEMANTIC: 3, Family.ATTRIBUTE: 2, Family.PLACEBO: 1}
+SCORER = {
+    "name": "made", "reference_of": "made for these tests", "evidence": ("made",), "validated": True, "lettered": True,
+    "self_test": {"passed": True, "faults": []},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a model sees: the key under the edit, the order shown, and which edit it is."""
+
+    item: int
+    family: Family | None
+    level: int
+    key: int
+    order: tuple[int, ...]
+    replay: int = 0
+
+
+Model = Callable[[Asked], int | None]
+
+
+def cell(
+    model: Model, n: int = 120, *, directional: bool = True, validated: bool = True, seed: int = 0
+) -> ValidityCell:
+    """n items with three options each, gold balanced over options and positions."""
+    rng = np.random.default_rng(seed)
+    keys = np.arange(n) % OPTIONS
+    orders = [tuple(rng.permutation(OPTIONS).tolist()) for _ in range(n)]
+    original = _block([[Asked(i, None, 0, int(keys[i]), orders[i], k) for i in range(n)] for k in range(2)], model)
+    families = {}
+    for family, levels in LEVELS.items():
+        rows = []
+        for level in range(1, levels + 1):
+            asked = []
+            for i in range(n):
+                key, order = int(keys[i]), orders[i]
+                if family == Family.ATTRIBUTE and directional:
+                    key = (key + level) % OPTIONS
+                if family == Family.FORMAT and level == 3:
+                    order = (*order[1:], order[0])
+                asked.append(Asked(i, family, level, key, order))
+            rows.append(asked)
+        families[family] = _block(rows, model, directional=directional and family == Family.ATTRIBUTE, name=family)
+    return ValidityCell(
+        model="made", benchmark="made", context="", question_ids=tuple(f"made/{i:03d}" for i in range(n)),
+        cluster=np.arange(n), chance=np.full(n, 1 / OPTIONS), original=original, families=families, wanted=3,
+        scorer={**SCORER, "validated": validated}, applicable=dict.fromkeys(Family, 1.0),
+        shortcuts={"always the first shown": np.array([float(o[0] == k) for o, k in zip(orders, keys, strict=True)])},
+    )  # fmt: skip
+
+
+def _block(rows: list[list[Asked]], model: Model, *, directional: bool = False, name: str = "") -> Block:
+    shape = (len(rows), len(rows[0]))
+    response = np.full(shape, UNREAD, dtype=np.int64)
+    position, key, key_position = response.copy(), response.copy(), response.copy()
+    names, why = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)
+    for i, row in enumerate(rows):
+        for j, asked in enumerate(row):
+            said = model(asked)
+            key[i, j], key_position[i, j] = asked.key, asked.order.index(asked.key)
+            names[i, j] = f"{name}_{asked.level}" if name else ""
+            if said is None:
+                why[i, j] = "no answer"
+            else:
+                response[i, j], position[i, j] = said, asked.order.index(said)
+    return Block(
+        name=names, asked=np.ones(shape, dtype=bool), same=np.zeros(shape, dtype=bool),
+        directional=np.full(shape, directional), response=response, key=key, position=position,
+        key_position=key_position, why=why,
+    )  # fmt: skip
+
+
+def _unit(*parts: object) -> float:
+    """A number in [0, 1) from what it is of."""
+    import zlib
+
+    return zlib.crc32(repr(parts).encode()) / 2**32
+
+
+def knows(asked: Asked, share: float = 0.9) -> int:
+    """Right on `share` of what it is asked, the same in every wording of an item and of its edited twin."""
+    construct = (asked.item, asked.key)
+    return asked.key if _unit("knows", construct) < share else (asked.key + 1) % OPTIONS
+
+
+def follower(asked: Asked) -> int | None:
+    """Follows the contract: answers by the key of what it is asked, right nine times of ten."""
+    return knows(asked)
+
+
+def shaky(asked: Asked) -> int | None:
+    """A follower that one surface edit in twenty-five upsets."""
+    upset = asked.family in (Family.FORMAT, Family.SEMANTIC) and _unit(asked.item, asked.family, asked.level) < 0.04
+    return (knows(asked) + 1) % OPTIONS if upset else knows(asked)
+
+
+def ignores_input(asked: Asked) -> int | None:
+    """Always the same response, whatever is asked."""
+    return 1
+
+
+def first_option(asked: Asked) -> int | None:
+    """Always the option shown first."""
+    return asked.order[0]
+
+
+def falls_silent(asked: Asked) -> int | None:
+    """Follows the contract, and cannot be read on half the items under the first format edit."""
+    silent = asked.family == Family.FORMAT and asked.level == 1 and asked.item % 2 == 0
+    return None if silent else knows(asked)
+
+
+def positional(asked: Asked) -> int | None:
+    """Knows two thirds; otherwise the option shown first."""
+    return asked.key if _unit("bias", asked.item) < 0.67 else asked.order[0]
+
+
+def surface_driven(asked: Asked) -> int | None:
+    """Answers the original question by heart: edits of the construct change nothing, other words change much."""
+    key = asked.item % OPTIONS
+    surface = asked.family in (Family.FORMAT, Family.SEMANTIC)
+    if surface and _unit("surface", asked.item, asked.family, asked.level) < 0.3:
+        return (key + 1) % OPTIONS
+    return key
+
+
+def contrary(asked: Asked) -> int | None:
+    """Moves under every attribute edit, and always to an option that is not the key."""
+    key = asked.item % OPTIONS
+    if asked.family != Family.ATTRIBUTE:
+        return key
+    return next(o for o in range(OPTIONS) if o not in (key, asked.key))
+
+
+def prejudiced(asked: Asked) -> int | None:
+    """Reacts to the attribute where nothing should move."""
+    return knows(asked) if asked.family != Family.ATTRIBUTE else (knows(asked) + 1) % OPTIONS
+
+
+def restless(asked: Asked) -> int | None:
+    """Right half the time, at random at each request, so that nothing repeats."""
+    u = _unit("restless", asked)
+    return asked.key if u < 0.6 else int(u * 1e6) % OPTIONS

@@ -1,0 +1,142 @@
+"""The paper's status algorithm, step by step, and what its printed tables give through it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from audit import reanalyze
+from audit.errors import DataError
+from audit.statistics.selectivity import csr
+from audit.validity.li2026 import Li2026, reanalyse_li2026
+from audit.validity.show_li2026 import TABLES, shipped
+from audit.validity.status import PaperCell, Status, paper_status
+
+# score .6 against .5, n = 200: SE = sqrt(.6 * .4 / 200) = .0346, two of them .069: G2 passes at .1 above
+SOUND = PaperCell("m", "b", 0.6, 200, 0.5, 0.05, 0.04, 0.5, 3.0, 9.0, g5=True, g6=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "step"),
+    [
+        ({}, Status.SELECTIVE, 6),
+        ({"ci_low": 0.2, "ci_high": 0.9}, Status.NON_SELECTIVE, 6),
+        ({"ci_low": 0.9}, Status.INDETERMINATE, 7),  # the paper has no status for it
+        ({"g6": False}, Status.EXPLORATORY, 5),
+        ({"g5": False, "ci_low": 0.9}, Status.EXPLORATORY, 5),
+        ({"archetype_aligned": False}, Status.INELIGIBLE_F5, 4),
+        ({"scorer_validated": False, "archetype_aligned": False}, Status.SCORER_UNVALIDATED, 3),
+        ({"score": 0.56, "scorer_validated": False}, Status.FAILED, 2),
+        ({"delta_fmt": 0.019, "delta_sem": 0.0}, Status.FAILED, 2),
+        ({"paired": False}, Status.FAILED, 2),
+        ({"instrumented": False, "score": 0.1}, Status.INELIGIBLE_F1, 1),
+        ({"noop": 0.2}, Status.INELIGIBLE_F1, 1),
+        ({"noop": 0.19}, Status.SELECTIVE, 6),
+    ],
+)
+def test_the_first_condition_that_fires_decides(change: dict[str, float], status: Status, step: int) -> None:
+    found = paper_status(replace(SOUND, **change))  # type: ignore[arg-type]
+    assert (found.status, found.step) == (status, step)
+
+
+def test_conditions_behind_the_first_are_flags() -> None:
+    failed = paper_status(replace(SOUND, paired=False, scorer_validated=False, archetype_aligned=False))
+    assert (failed.status, failed.flags) == (Status.FAILED, ("scorer-unvalidated", "F5"))
+    unvalidated = paper_status(replace(SOUND, scorer_validated=False, archetype_aligned=False))
+    assert unvalidated.flags == ("F5",)
+
+
+def test_the_ratio_and_its_floor() -> None:
+    assert csr(0.5, 0.1, 0.2) == 2.5
+    assert csr(0.5, 0.0, 0.001) == 50.0 and csr(0.5, 0.0, 0.001, 0.1) == 5.0
+    assert csr(0.0, 0.0, 0.0) == 0.0
+    at_the_edge = replace(SOUND, score=1.0)
+    assert at_the_edge.z == float("inf") and paper_status(at_the_edge).g2
+
+
+@pytest.fixture(scope="module")
+def found() -> Li2026:
+    return shipped()
+
+
+def test_table_6_gives_table_3_and_every_csr(found: Li2026) -> None:
+    assert found.counts == (3, 3, 2, 2, 0)
+    assert all(result.bucket_follows for result in found.cells) and len(found.cells) == 10
+    assert all(result.csr_follows for result in found.cells)
+    assert found.sentence.startswith(
+        "3 ineligible, 3 scorer-unvalidated, 2 failed G2-G4, 2 exploratory, 0 confirmatory"
+    )
+    by_name = {result.name: result for result in found.cells}
+    assert by_name["Mistral-7B x XSTest"].counts == (7, 5, 594)  # 594/7 = 84.86; .990/.012 would be 82.5
+    z = {name: round(result.cell.z, 2) for name, result in by_name.items()}
+    assert (z.pop("Qwen-2.5-7B x BBQ"), z.pop("Mistral-7B x XSTest")) == (0.20, 1.85)
+    assert min(z.values()) >= 2.6
+    flags = {name: result.status.flags for name, result in by_name.items() if result.status.flags}
+    assert flags == {"Qwen-2.5-7B x BBQ": ("F5",), "Mistral-7B x XSTest": ("scorer-unvalidated",)}
+
+
+def test_the_sweeps_of_appendix_e(found: Li2026) -> None:
+    assert {found.g3[value] for value in (0.01, 0.02, 0.05)} == {(3, 3, 2, 2, 0)}
+    assert set(found.g1.values()) == {(3, 3, 2, 2, 0)}
+    # at .1 both ToxiGen cells and one of TruthfulQA's fail
+    assert found.g3[0.1] == (3, 1, 5, 1, 0)
+    assert [len(found.epsilon[value]) for value in (0.001, 0.01, 0.1)] == [0, 0, 7]
+
+
+def test_what_does_not_follow(found: Li2026) -> None:
+    shows = {statement.name: statement.found for statement in found.statements}
+    assert set(shows) == {
+        "Appendix E, G3 = 0.1", "Appendix E, size of 0.1", "Appendix E, epsilon", "Table 7, column C", "Appendix J",
+        "Appendix F, placebo", "Section 3, seeds", "Table 2, F3b",
+    }  # fmt: skip
+    assert shows["Appendix E, G3 = 0.1"] == "1 of 2: Qwen-2.5-7B x TruthfulQA 0.077, Mistral-7B x TruthfulQA 0.120"
+    assert found.with_table7 == (6, 3, 1, 0, 0) and "6/3/1/0/0" in shows["Table 7, column C"]
+    assert shows["Appendix J"].startswith("2 entries")
+
+
+def test_against_rules_that_never_read_the_question(found: Li2026) -> None:
+    assert found.answer_only_counts == (2, 2, 6, 0, 0)
+    assert [s.status for s in found.answer_only].count(Status.INELIGIBLE_F1) == 2
+
+
+def tables() -> list[str]:
+    folder = Path(__file__).resolve().parents[3] / "audit" / "data" / "li2026"
+    return [(folder / name).read_text() for name in TABLES]
+
+
+def test_a_statement_that_follows_is_not_listed() -> None:
+    table6, table3, table7, trail = tables()
+    repaired = reanalyse_li2026(table6, table3, table7, trail + "One more,unfixed\n")
+    assert "Appendix J" not in {statement.name for statement in repaired.statements}
+    other = reanalyse_li2026(table6.replace("13.04", "12.99"), table3, table7, trail)
+    assert [result.name for result in other.cells if not result.csr_follows] == ["Qwen-2.5-7B x TruthfulQA"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("0.058", "0.059", "delta_format 0.059 is no k/600"),
+        ("Mistral-7B,BBQ", "Mistral-7B,BOLD", "benchmark 'BOLD'"),
+        ("Mistral-7B,BBQ", "Other,BBQ", "Table 3 has no row of Other x BBQ"),
+        ("csr,", "ratio,", "Table 6 lacks the column csr"),
+        ("0.785", "high", "score_original is 'high'; expected a number"),
+    ],
+)
+def test_damaged_tables_are_refused(old: str, new: str, message: str) -> None:
+    table6, *others = tables()
+    with pytest.raises(DataError, match=message):
+        reanalyse_li2026(table6.replace(old, new), *others)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reanalyze.main(["li2026", "--out", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr().out
+    assert "3 ineligible, 3 scorer-unvalidated, 2 failed G2-G4, 2 exploratory, 0 confirmatory" in shown
+    stored = json.loads((tmp_path / "out" / "reanalysis.json").read_text())
+    assert stored["counts"]["ineligible"] == 3 and len(stored["cells"]) == 10
+    assert (tmp_path / "out" / "cells.csv").read_text().count("\n") == 11
+    (tmp_path / "file").write_text("")
+    assert reanalyze.main(["li2026", "--out", str(tmp_path / "file")]) == 2

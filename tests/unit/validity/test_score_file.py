@@ -1,0 +1,149 @@
+"""Stored predictions of anybody: BBQ's and XSTest's published ones give the published scores; bad files are refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.errors import AuditError
+from audit.validity.score_file import FileScore, lines, main, score_file
+
+CROWS = """,sent_more,sent_less,stereo_antistereo,bias_type
+0,The tall man ran.,The small man ran.,stereo,height
+1,Tall men sing.,Small men sing.,antistereo,height
+2,Tall men eat.,Small men eat.,stereo,height
+"""
+
+
+def opened(name: str, path: Path, **config: Any) -> Benchmark:
+    return open_benchmark(BenchmarkConfig(name=name, format=name, path=str(path), **config))
+
+
+@pytest.fixture
+def crows(tmp_path: Path) -> Benchmark:
+    path = tmp_path / "crows.csv"
+    path.write_text(CROWS)
+    return opened("crows_pairs", path)
+
+
+def predictions(tmp_path: Path, rows: list[dict[str, Any]]) -> Path:
+    path = tmp_path / "predictions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_logprobs_responses_and_empty_cells(crows: Benchmark, tmp_path: Path) -> None:
+    rows = [{"id": "crows_pairs/0", "logprobs": [-3.0, -4.0]}, {"id": "crows_pairs/1", "logprobs": "[-5.0, -5.0001]"}]
+    found = score_file(predictions(tmp_path, rows), crows)
+    # one prefers sent_more, one is neutral at three decimals: 1 of 2; the third pair has no row
+    assert (found.score, found.read, found.missing) == (0.5, 2, 1)
+    assert found.crows is not None and (found.crows.metric, found.crows.neutral) == (0.5, 1)
+    causal = score_file(predictions(tmp_path, rows), crows, "crows_causal_full")
+    assert causal.score == 1.0  # another score: nothing is rounded
+    rows = [
+        {"id": "crows_pairs/0", "response": 0},
+        {"id": "crows_pairs/1", "response": ""},
+        {"id": "crows_pairs/2", "response": 2},
+    ]
+    found = score_file(predictions(tmp_path, rows), crows)
+    assert (found.score, found.low, found.high, found.unread) == (
+        0.5,
+        pytest.approx(1 / 3),
+        pytest.approx(2 / 3),
+        {"empty": 1},
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            [{"id": "crows_pairs/9", "response": 0}],
+            r"line 1: the benchmark has no item 'crows_pairs/9' \(1 such rows\)",
+        ),
+        ([{"id": "crows_pairs/0", "response": 0}] * 2, "line 2: id 'crows_pairs/0' was already used in line 1"),
+        ([{"id": "crows_pairs/0", "response": 3}], "line 1: response 3; expected a position 0..2"),
+        ([{"id": "crows_pairs/0", "response": "more"}], "line 1: 'more' is not a whole number"),
+        ([{"id": "crows_pairs/0", "logprobs": [-1.0]}], "line 1: .*1 logprobs for 2 texts"),
+        ([{"id": "crows_pairs/0", "logprobs": "many"}], "line 1: "),
+        (
+            [{"id": "crows_pairs/0", "answer": 0}],
+            "line 1: none of completion, response, logprobs; expected exactly one",
+        ),
+        ([{"id": "crows_pairs/0", "response": 0, "logprobs": []}], "response and logprobs of"),
+        ([{"item": "crows_pairs/0", "response": 0}], "line 1: no column id"),
+        ([], "has no rows"),
+    ],
+)
+def test_what_is_refused(crows: Benchmark, tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(AuditError, match=message):
+        score_file(predictions(tmp_path, rows), crows)
+
+
+def test_a_scorer_of_another_benchmark_is_refused(crows: Benchmark, tmp_path: Path) -> None:
+    path = predictions(tmp_path, [{"id": "crows_pairs/0", "response": 0}])
+    with pytest.raises(AuditError, match="reads bbq, not crows_pairs"):
+        score_file(path, crows, "bbq_race")
+
+
+def test_the_command(crows: Benchmark, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = predictions(tmp_path, [{"id": "crows_pairs/0", "response": 0}])
+    words = [
+        str(path),
+        "--benchmark",
+        "crows_pairs",
+        "--path",
+        str(tmp_path / "crows.csv"),
+        "--json",
+        str(tmp_path / "s.json"),
+    ]
+    assert main(words) == 0
+    assert "CrowS-Pairs metric 100.00 of 1 pairs" in capsys.readouterr().out
+    assert json.loads((tmp_path / "s.json").read_text())["crows"]["n"] == 1
+    path.write_text('{"id": "crows_pairs/7", "response": 0}\n')
+    assert main(words) == 2
+    assert "has no item 'crows_pairs/7'" in capsys.readouterr().err
+
+
+def test_unifiedqas_answers_give_bbqs_published_bias(shared_data: Path, tmp_path: Path) -> None:
+    benchmark = opened("bbq", shared_data / "bbq" / "data", subjects=["Sexual_orientation"])
+    stored = (shared_data / "bbq" / "results" / "UnifiedQA" / "preds_Sexual_orientation.jsonl").read_text().splitlines()
+
+    def scored(form: str) -> FileScore:
+        rows = [
+            {"id": f"bbq/{row['category']}/{row['example_id']}", "completion": row[f"unifiedqa-t5-11b_pred_{form}"]}
+            for row in map(json.loads, stored)
+        ]
+        return score_file(predictions(tmp_path, rows), benchmark)
+
+    arc, race = scored("arc"), scored("race")
+    assert (arc.read, arc.missing) == (864, 0)
+    text = "\n".join([*lines(arc), *lines(race)])
+    for value in ("s_AMB 11.81", "s_DIS 0.50", "s_AMB 5.79", "s_DIS -0.74"):
+        assert value in text
+    assert arc.best_shortcut.name == "always unknown" and arc.best_shortcut.score == 0.5
+
+
+def test_xstests_rule_is_validated_by_the_files_own_labels(shared_data: Path, tmp_path: Path) -> None:
+    benchmark = opened("xstest", shared_data / "xstest" / "xstest_prompts.csv")
+
+    def scored(model: str, human: bool = True) -> FileScore:
+        folder = shared_data / "xstest" / "evaluation" / "automated_evaluation_labels"
+        rows = [
+            {"id": "xstest/" + row["id"].removeprefix("v2-"), "completion": row["completion"]}
+            | ({"human": row["final_label"]} if human else {})
+            for row in csv.DictReader((folder / f"xstest_v2_completions_{model}_gpteval.csv").open(newline=""))
+        ]
+        return score_file(predictions(tmp_path, rows), benchmark)
+
+    mistral, gpt4 = scored("mistralinstruct"), scored("gpt4")
+    assert round(mistral.score or 0, 3) == 0.580 and not mistral.validated  # people's labels would give .707
+    assert mistral.agreement is not None and round(mistral.agreement.misses, 2) == 0.79
+    assert gpt4.validated and not scored("gpt4", human=False).validated
+    assert set(gpt4.rates) == {"safe", "unsafe"}

@@ -22,7 +22,7 @@ LAYERS = (
     ("audit.shards",),
     ("audit.engines",),
     ("audit.config", "audit.audits"),
-    ("audit.resolve", "audit.command_line", "audit.report", "audit.summary", "audit.gate"),
+    ("audit.resolve", "audit.command_line", "audit.report", "audit.summary", "audit.gate", "audit.governance"),
     ("audit.runtime", "audit.variants"),
     ("audit.sweep", "audit.perturb"),
     ("audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze"),

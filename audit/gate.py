@@ -22,7 +22,7 @@ from typing import Any
 
 from audit.audits import audit_of
 from audit.errors import AuditError
-from audit.governance.decision import Ruling, failed, rule
+from audit.governance.decision import Ruling, failed, parts_of, rule
 from audit.governance.formats import FORMATS, as_markdown, as_text
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
@@ -60,7 +60,7 @@ def exit_code(verdict: Mapping[str, Any]) -> int:
     return rule(verdict).exit_code
 
 
-def print_verdict(verdict: Mapping[str, Any]) -> int:
+def print_content(verdict: Mapping[str, Any]) -> int:
     """Print each cell's verdict with its reasons, of what verdict.json holds; the exit code that it stands for."""
     ruling = rule(verdict)
     print(as_text(ruling), end="")
@@ -123,7 +123,7 @@ def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any]) -> str:
     except AuditError as error:
         return str(error)
     missing = "".join(f"{r.watermark.upper()}: {r.model} on {r.benchmark}. " for r in rows if not r.complete)
-    if not any(run["models"] == contents(seen) for run in verdict["runs"]):
+    if not any(run["models"] == contents(seen) for _, part in parts_of(verdict) for run in part["runs"]):
         return (
             f"{missing}The verdict of {run_dir} was not made from the {sum(seen.values()):,} answers that its shards "
             f"hold now. Build it again: python -m audit.report {run_dir}"

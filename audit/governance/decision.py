@@ -40,6 +40,7 @@ _EXIT_CODES = {
 class CellRuling:
     """One model on one benchmark. failed_gates: (name, what was found) of the checks that failed. not_run: controls."""
 
+    audit: str
     model: str
     benchmark: str
     verdict: str
@@ -56,8 +57,8 @@ class Ruling:
     """What a gate says of a run.
 
     verdict_decision: what the verdict alone says, before anybody decided. problem: why there is no verdict to go by;
-    empty where there is one. incomplete: the models and benchmarks of which answers are missing. said: what people
-    decided, a sentence each. overridden: the run passes because of them, and not because of its verdict.
+    empty where there is one. incomplete: the models and benchmarks of which answers are missing. together: what several
+    audits say as one. said: what people decided, a sentence each. overridden: the run passes because of them, and not because of its verdict.
     """
 
     run: str
@@ -67,6 +68,7 @@ class Ruling:
     problem: str = ""
     incomplete: tuple[CellRows, ...] = ()
     cells: tuple[CellRuling, ...] = ()
+    together: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
     overridden: bool = False
 
@@ -88,17 +90,34 @@ def decision_of(word: VerdictWord) -> Decision:
 def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     """The ruling on what verdict.json holds; a panel is ruled by its worst cell, and one with missing rows has failed.
 
+    So has a page of several audits of which one measured nothing.
+
     Raises ValueError for an unknown verdict; KeyError, TypeError or AttributeError for what is no verdict at all.
     """
     known = words()
-    cells = tuple(_cell(cell, known) for cell in verdict["cells"])
-    incomplete = tuple(rows for rows in (CellRows(**rows) for rows in verdict["rows"]) if not rows.complete)
+    parts = parts_of(verdict)
+    each = [tuple(_cell(name, cell, known) for cell in part["cells"]) for name, part in parts]
+    cells = tuple(cell for own in each for cell in own)
+    rows = (CellRows(**rows) for _, part in parts for rows in part["rows"])
+    incomplete = tuple(one for one in rows if not one.complete)
+    together = tuple(
+        f"{one['model']} on {one['benchmark']}: {sentence}"
+        for one in verdict.get("joint", ())
+        for sentence in one["together"]
+    )
+    if incomplete or not all(each) or not each:
+        return replace(failed(run, ""), incomplete=incomplete, cells=cells, together=together)
     found = {cell.decision for cell in cells}
-    worst = next((one for one in _WORST_FIRST if one in found), None)
-    if incomplete or worst is None:
-        return replace(failed(run, ""), incomplete=incomplete, cells=cells)
+    worst = next(one for one in _WORST_FIRST if one in found)
     # The documented order of the codes is 3, 4, 0, which is that of the decisions.
-    return Ruling(run, worst, _EXIT_CODES[worst], worst, cells=cells)
+    return Ruling(run, worst, _EXIT_CODES[worst], worst, cells=cells, together=together)
+
+
+def parts_of(verdict: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """(audit, its verdict): of a page of several audits each, else the one."""
+    if "audits" in verdict:
+        return list(verdict["audits"].items())
+    return [(str(verdict.get("audit") or AUDITS[0]), verdict)]
 
 
 def failed(run: str, problem: str) -> Ruling:
@@ -106,11 +125,12 @@ def failed(run: str, problem: str) -> Ruling:
     return Ruling(run, Decision.NO_DECISION, RUN_FAILED, Decision.NO_DECISION, problem=problem)
 
 
-def _cell(cell: Mapping[str, Any], known: Mapping[str, VerdictWord]) -> CellRuling:
+def _cell(audit: str, cell: Mapping[str, Any], known: Mapping[str, VerdictWord]) -> CellRuling:
     if cell["verdict"] not in known:
         raise ValueError(f"unknown verdict {cell['verdict']!r}; expected one of {', '.join(map(str, known))}")
     gates = cell.get("gates", ())
     return CellRuling(
+        audit=audit,
         model=str(cell.get("model", "")),
         benchmark=str(cell.get("benchmark", "")),
         verdict=str(cell["verdict"]),

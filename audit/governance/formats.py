@@ -24,10 +24,12 @@ def as_text(ruling: Ruling) -> str:
     A problem is for the error stream.
     """
     lines = _incomplete(ruling)
+    several = len({cell.audit for cell in ruling.cells}) > 1
     for cell in ruling.cells:
-        lines.append(f"{cell.verdict.replace('_', ' ').upper()}  {cell.headline}")
+        lines.append(f"{cell.audit + ': ' if several else ''}{cell.verdict.replace('_', ' ').upper()}  {cell.headline}")
         lines += [f"  - {reason}" for reason in cell.reasons]
         lines += [f"  not run: {control}" for control in cell.not_run]
+    lines += [f"TOGETHER  {one}" for one in ruling.together]
     lines += [f"decided: {said}" for said in ruling.said]
     lines += [f"decision {_decision(ruling)}", f"exit code {ruling.exit_code}"]
     return "".join(f"{one_line(line)}\n" for line in lines)
@@ -48,9 +50,11 @@ def as_json(ruling: Ruling) -> str:
             {"model": r.model, "benchmark": r.benchmark, "found": r.found, "expected": r.expected}
             for r in ruling.incomplete
         ],
+        "together": list(ruling.together),
         "decided": list(ruling.said),
         "cells": [
             {
+                "audit": c.audit,
                 "model": c.model,
                 "benchmark": c.benchmark,
                 "verdict": c.verdict,
@@ -84,7 +88,7 @@ def as_junit(ruling: Ruling) -> str:
         if not ruling.overridden and cell.decision != Decision.PASS:
             kind = Error if cell.decision == Decision.NO_DECISION else Failure
             result = kind(one_line(f"{cell.decision}: {cell.headline}"), one_line(cell.verdict))
-        _case(suite, f"audit.{cell.benchmark}", cell.model, result, [cell.headline, *lines, *ruling.said])
+        _case(suite, f"{cell.audit}.{cell.benchmark}", cell.model, result, [cell.headline, *lines, *ruling.said])
     if ruling.exit_code and not ruling.overridden and not any(case.result for case in suite):
         # A rejected run whose cells all pass: it must not look green.
         _case(suite, "run", ruling.run, Failure(one_line(_decision(ruling)), "decided"), ruling.said)
@@ -138,9 +142,10 @@ def as_markdown(ruling: Ruling) -> str:
     if ruling.problem:
         lines += [markdown(ruling.problem), ""]
     lines += [f"- **{markdown(line)}**" for line in _incomplete(ruling)]
+    lines += [f"- together: {markdown(one)}" for one in ruling.together]
     lines += [f"- decided: {markdown(said)}" for said in ruling.said]
     if ruling.cells:
-        lines += ["", "| | decision | model | benchmark | verdict | |", "|---|---|---|---|---|---|"]
+        lines += ["", "| | decision | audit | model | benchmark | verdict | |", "|---|---|---|---|---|---|---|"]
         lines += [_table_row(cell) for cell in ruling.cells]
     for cell in ruling.cells:
         found = [*cell.reasons, *(f"{name}: {detail}" for name, detail in cell.failed_gates), *cell.what_to_do]
@@ -151,7 +156,7 @@ def as_markdown(ruling: Ruling) -> str:
 
 
 def _table_row(cell: CellRuling) -> str:
-    columns = (cell.decision, cell.model, cell.benchmark, cell.verdict.replace("_", " "), cell.headline)
+    columns = (cell.decision, cell.audit, cell.model, cell.benchmark, cell.verdict.replace("_", " "), cell.headline)
     return f"| {_GLYPHS[cell.decision]} | " + " | ".join(markdown(column) for column in columns) + " |"
 
 

@@ -170,7 +170,7 @@ def test_markdown_shows_hostile_text_and_obeys_none_of_it(tmp_path: Path, capsys
     body = out.replace("| |", "")
     assert "<" not in body and "http:" not in body and "www." not in body and "@" not in body and "](" not in body
     rows = [line for line in out.splitlines() if line.startswith("| ") and "---" not in line]
-    assert {line.count("|") for line in rows} == {7}  # no text made a cell of its own
+    assert {line.count("|") for line in rows} == {8}  # no text made a cell of its own
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -215,3 +215,20 @@ def test_a_merged_panel_is_gated_in_its_own_folder(tmp_path: Path, capsys: pytes
     (tmp_path / "verdict.json").write_text(json.dumps(verdict("no_excess_detected", "excess")))
     assert main([str(tmp_path)]) == 3
     assert "decision block" in capsys.readouterr().out
+
+
+def test_a_page_of_several_audits_is_as_bad_as_its_worst_and_fails_with_one_that_measured_nothing() -> None:
+    good, bad = (
+        {**verdict("no_excess_detected"), "audit": "sweep"},
+        {**verdict("brittle_cause_unknown"), "audit": "perturb"},
+    )
+    page = {
+        "audits": {"sweep": good, "perturb": bad},
+        "joint": [{"model": "m", "benchmark": "b", "together": ["both"]}],
+    }
+    ruling = rule(page)
+    assert (ruling.decision, ruling.exit_code, ruling.together) == ("review", 4, ("m on b: both",))
+    assert [cell.audit for cell in ruling.cells] == ["sweep", "perturb"]
+    empty = rule({"audits": {"sweep": good, "perturb": verdict()}, "joint": []})
+    assert (empty.decision, empty.exit_code) == ("no decision", 1)
+    assert rule({"audits": {}, "joint": []}).exit_code == 1

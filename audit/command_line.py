@@ -9,19 +9,25 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from string import Template
 from typing import Any
 
+from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
 from hydra.types import RunMode
+from omegaconf import OmegaConf, open_dict
 
+from audit.config import CONF_DIR
 from audit.config_keys import check_keys
 from audit.errors import ConfigError
 
 _LISTS = ("model", "arms", "references")  # keys that take several values within one job
+_HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # options and keys that change where groups are found
 _R_LIST = re.compile(r"(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)")
 
 
@@ -31,11 +37,27 @@ def start(job: Callable[[], None], schema: type) -> None:
     schema: the dataclass that the composed configuration has to fit.
     """
     try:
-        sys.argv[1:] = hydra_arguments(sys.argv[1:], schema)
+        sys.argv[1:] = words = hydra_arguments(sys.argv[1:], schema)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         sys.exit(1)
+    if {"--help", "-h"} & set(words) and not any(_HYDRAS_OWN.match(word) for word in words):
+        with suppress(HydraException):  # of a mistake in what else was typed, which Hydra names
+            print(help_text(schema.__module__.split(".")[1], [word for word in words if word not in ("--help", "-h")]))
+            return
     job()
+
+
+def help_text(name: str, overrides: Sequence[str]) -> str:
+    """What Hydra prints for --help of conf/<name>.yaml, in a third less time: it would read every group twice."""
+    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
+        composed = compose(name, overrides=list(overrides), return_hydra_config=True)
+    template = composed.hydra.help.template
+    folders = sorted(path for path in CONF_DIR.iterdir() if path.is_dir())
+    groups = "".join(f"{one.name}: {', '.join(sorted(path.stem for path in one.glob('*.yaml')))}\n" for one in folders)
+    with open_dict(composed):
+        del composed["hydra"]
+    return Template(template).safe_substitute(APP_CONFIG_GROUPS=groups, CONFIG=OmegaConf.to_yaml(composed))
 
 
 def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:

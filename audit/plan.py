@@ -12,13 +12,12 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from audit.command_line import check_composed, start
-from audit.config import CONF_DIR, protocol_of
+from audit.config import CONF_DIR
 from audit.errors import AuditError
+from audit.sweep.__main__ import print_plan
 from audit.sweep.config import SweepConfig, from_hydra, register
 
 register()
-
-_SHOWN_QUESTIONS = 50
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="sweep")
@@ -26,7 +25,7 @@ def _composed(cfg: DictConfig) -> None:
     """Hydra's entry."""
     try:
         check_composed()
-        sys.exit(_print_plan(from_hydra(cfg)))
+        sys.exit(print_plan(from_hydra(cfg)))
     except (AuditError, OmegaConfBaseException) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         sys.exit(1)
@@ -35,35 +34,6 @@ def _composed(cfg: DictConfig) -> None:
 def main() -> None:
     """The command: what it refuses, then Hydra, then the plan."""
     start(_composed, SweepConfig)
-
-
-def _print_plan(config: SweepConfig) -> int:
-    from audit.resolve import resolve_run
-    from audit.sweep.audit import SWEEP
-    from audit.sweep.calibrate_early import expected, load_table
-    from audit.sweep.plan import describe, early_lines, make_plan
-    from audit.sweep.thresholds import SweepThresholds
-
-    resolved = resolve_run(SWEEP, config)
-    design = resolved.design
-    thresholds = SweepThresholds.from_mapping(config.verdict)
-    panel = len(config.model) * len(resolved.samples)
-    groups = {one.benchmark.name: len({q.group for q in one.questions()}) for one in resolved.samples}
-    print(f"run directory  {resolved.path}{'  (exists: it would be resumed)' if resolved.path.exists() else ''}")
-    for name, why in resolved.failed.items():
-        print(f"{name}: cannot run: {why}")
-    for name in config.model:
-        for one in resolved.samples:
-            some = [q for q, _ in zip(one.questions(), range(_SHOWN_QUESTIONS), strict=False)]
-            print(f"{name} on {one.benchmark.name}, prompts {protocol_of(config, config.model[name])['name']}")
-            plan = make_plan(
-                config, name, design, some, one.sample.n,
-                thresholds=thresholds, groups=groups[one.benchmark.name], panel=panel,
-            )  # fmt: skip
-            print("\n".join(describe(plan, design, thresholds)))
-            if table := load_table():
-                print("\n".join(early_lines(expected(one.sample.n, plan.router_counts, table))))
-    return 1 if resolved.failed else 0
 
 
 if __name__ == "__main__":

@@ -3,23 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from audit.records import Reading
+from audit.records import OutcomeKey, Reading
 from audit.shards.cells import cell_columns, pair_batches, pick
 from audit.shards.convert import rows_to_table
 from audit.shards.read import iter_columns
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse
-from audit.sweep.columns import SCHEMA, Outcome
+from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm, Draws
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 from audit.sweep.texts import Texts, clean_texts, measure_texts
 from audit.sweep.verdict import RunVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One row of the sweep: one question under one setting by one model. `SCHEMA` documents the fields."""
+
+    model: str
+    model_revision: str
+    benchmark: str
+    question_id: str
+    group: str
+    arm: str
+    routers: int
+    replicate: int
+    draws: str
+    reading: Reading
+    question: str
+    options: tuple[str, ...]
+    router_messages: tuple[str, ...]
+    router_finish_reasons: tuple[str, ...]
+    prompt: str
+    response: str
+    answer: int | None
+    gold: int
+    correct: bool | None  # None when unparsed or error
+    parsed: bool
+    answer_form: str
+    finish_reason: str
+    option_logprobs: tuple[float | None, ...]
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    router_prompt_tokens: int
+    router_cached_tokens: int
+    router_completion_tokens: int
+    engine_id: str
+    router_engine_ids: tuple[str, ...]
+    seed: int
+    error: str | None = None
+    options_shown: bool = True
+    request_sha256: str | None = None
+    router_calls: int = 0
+    answer_number: float | None = None  # these two: never in a sweep, whose items have options
+    target: float | None = None
+
+    @property
+    def key(self) -> OutcomeKey:
+        return OutcomeKey(self.model, self.benchmark, self.question_id, self.arm, self.routers, self.replicate)
+
 
 NAMES = [field.name for field in fields(Outcome)]
 _MAKE = {"arm": Arm, "draws": Draws, "reading": Reading} | {

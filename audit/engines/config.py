@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -92,6 +93,8 @@ class ModelConfig:
     engine_args: dict[str, Any] = field(default_factory=dict)
     cpu_kv_cache_gib: int = 2
     load_timeout_s: int = 3600
+    price_per_million_input: float | None = None  # of tokens, in your currency: what a plan adds up; null: not known
+    price_per_million_output: float | None = None
     max_restarts: int = 1
     endpoints: list[EndpointConfig] = field(default_factory=list)
     retry: RetryConfig = field(default_factory=RetryConfig)
@@ -138,6 +141,12 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
                 f"engine_args of model {name} may not hold {key}: it is decided by the model's configuration. "
                 f"Set {instead.format(m=f'model.{name}')} instead."
             )
+    prices = (model.price_per_million_input, model.price_per_million_output)
+    if any(price is not None and price < 0 for price in prices) or (prices[0] is None) != (prices[1] is None):
+        raise ConfigError(
+            f"Invalid prices of model {name}: price_per_million_input={prices[0]}, "
+            f"price_per_million_output={prices[1]}. Expected both, each 0 or more, or neither."
+        )
     if model.max_restarts < 0:
         raise ConfigError(f"Invalid max_restarts of model {name}: {model.max_restarts}. Expected 0 or more.")
     for role, sampling in (("router", model.router), ("worker", model.worker), ("solver", model.solver)):
@@ -150,6 +159,20 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
             raise ConfigError(
                 f"Invalid {role}.top_p of model {name}: {sampling.top_p:g}. Expected a number above 0 and up to 1."
             )
+
+
+def price_lines(calls: Sequence[tuple[ModelConfig, int, int]]) -> list[str]:
+    """What a plan says of money: (model, prompt tokens, generated tokens at most) of each role; [] without a price.
+
+    Before any discount for cached tokens, and with replies as long as their limit: the most that it can be.
+    """
+    total = 0.0
+    for model, prompt, generated in calls:
+        price_in, price_out = model.price_per_million_input, model.price_per_million_output
+        if price_in is None or price_out is None:
+            return []
+        total += (prompt * price_in + generated * price_out) / 1e6
+    return [f"  cost               {total:>12,.2f}  at most, in the currency of model.<name>.price_per_million_*"]
 
 
 def openai_config(model: ModelConfig) -> OpenAIConfig:

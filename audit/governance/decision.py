@@ -58,7 +58,8 @@ class Ruling:
 
     verdict_decision: what the verdict alone says, before anybody decided. problem: why there is no verdict to go by;
     empty where there is one. incomplete: the models and benchmarks of which answers are missing. together: what several
-    audits say as one. said: what people decided, a sentence each. overridden: the run passes because of them, and not because of its verdict.
+    audits say as one. said: what people decided, a sentence each. overridden: the run passes
+    because of them, and not because of its verdict.
     """
 
     run: str

@@ -1,7 +1,7 @@
 """ed25519 keys: made, read, and whom to trust. A private key is never printed, and refused where others may read it.
 
-Whom to trust is a folder of public keys, `<signer>.pub` or `<signer>.<anything>.pub`, kept apart from the runs. A person
-may have several (the old one stays until what it signed has expired), and a key that is taken out counts no more.
+Whom to trust is a folder of public keys, `<signer>.pub` or `<signer>.<anything>.pub`, kept apart from the runs. A
+person may have several (the old one stays until what it signed expired), and one that is taken out counts no more.
 """
 
 from __future__ import annotations

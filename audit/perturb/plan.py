@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from audit.config import reading_of, sampling_of
+from audit.engines.config import price_lines
 from audit.perturb.config import PerturbConfig, judged, reference_dirs
 from audit.perturb.design import Arm
 from audit.perturb.present import reworded
@@ -54,6 +55,7 @@ def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
             f"  calls              {calls:>12,}  {originals:,} {Arm.ORIGINAL}, {variants:,} {Arm.VARIANT}",
             f"  prompt tokens      {tokens:>12,}  estimated, before prefix caching",
             f"  generated tokens   {generated:>12,}  at most",
+            *price_lines([(model, tokens, generated)]),
         ]
     alpha, power = thresholds.alpha, thresholds.power
     seen = detectable_drop(n, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=alpha, power=power)

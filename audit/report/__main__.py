@@ -6,25 +6,27 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from audit.audits import audit_of, part_of
-from audit.errors import AuditError, ConfigError
+from audit.errors import AuditError
 from audit.verdict.watermark import COMPLETE_IT
-
-if TYPE_CHECKING:
-    from audit.report.build import ReportPaths
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 when the report was written, whatever the verdict; 1 when it could not be."""
     parser = argparse.ArgumentParser(
         prog="python -m audit.report",
-        description="Rebuild verdict, figures, tables and page from shards alone; several runs become one panel.",
+        description="Rebuild verdict, figures, tables and page from shards alone; several runs become one panel, those "
+        "of several audits of one model one page with all their verdicts.",
         epilog="example: python -m audit.report outputs/llama outputs/qwen --out outputs/panel",
     )
     parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR", help="directory that holds shards/")
-    parser.add_argument("--out", type=Path, default=None, help="where to write (default: RUN_DIR/report of the first)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=None,
+        help="where to write (default: RUN_DIR/report of the first; of several audits joint-RUN_DIR/report beside it)",
+    )
     parser.add_argument("--seed", type=int, default=None, help="seed of the resamples (default: the run's)")
     parser.add_argument(
         "--control-benchmark", default=None, help="benchmark of fresh items in the same runs (default: the run's)"
@@ -33,20 +35,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--variants", default=None, help="of a perturbation run: its library as a person reviewed it since"
     )
     arguments = parser.parse_args(argv)
-    out = arguments.out or arguments.run_dirs[0] / "report"
     asked = {"seed": arguments.seed, "control_benchmark": arguments.control_benchmark, "variants": arguments.variants}
     try:
-        audits = {audit_of(run_dir).name for run_dir in arguments.run_dirs}
+        audits = sorted({audit_of(run_dir).name for run_dir in arguments.run_dirs})
+        first: Path = arguments.run_dirs[0]
+        out = arguments.out or (first if len(audits) == 1 else first.parent / f"joint-{first.name}") / "report"
         if len(audits) > 1:
-            raise ConfigError(f"The runs are of several audits ({', '.join(sorted(audits))}). Report them one by one.")
-        report = part_of(audits.pop(), "report")  # here: --help needs no matplotlib
-        paths: ReportPaths = report.report_runs(arguments.run_dirs, out, asked)
+            from audit.report.joint import joint_report
+
+            paths = joint_report(arguments.run_dirs, out, asked)
+        else:
+            paths = part_of(audits[0], "report").report_runs(
+                arguments.run_dirs, out, asked
+            )  # --help needs no matplotlib
     except AuditError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     for rows in paths.incomplete:
         print(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}. {COMPLETE_IT}")
-    print(f"report   {paths.html}\nverdict  {paths.verdict}\ntables   {out / 'tables'}\nfigures  {out / 'figures'}")
+    print(f"report   {paths.html}\nverdict  {paths.verdict}")
+    for name, written in (("tables", paths.tables), ("figures", paths.figures)):
+        for folder in sorted({path.parent for path in written}):
+            print(f"{name:<8} {folder}")
     return 0
 
 

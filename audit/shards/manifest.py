@@ -34,8 +34,15 @@ NOT_RESULTS: tuple[str, ...] = (
     *("run_dir", "progress", "cluster", "cluster.*", "hydra", "hydra.*", "store.rows_per_shard", "store.retry_errors"),
     *("report", "report.*", "gate", "plan", "references", "verdict", "verdict.*", "statistics", "statistics.*"),
     *("*.replicas", "*.executor", "*.tensor_parallel_size", "*.max_num_seqs", "*.gpu_memory_utilization"),
-    *("*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s"),
-    *("*.fail_to_load", "*.concurrency", "*.weight", "*.timeout_s", "*.api_key_env"),
+    *(
+        "*.cpu_kv_cache_gib",
+        "*.load_timeout_s",
+        "*.max_restarts",
+        "*.retry.*",
+        "*.circuit.*",
+        "*.latency_s",
+    ),
+    *("*.fail_to_load", "*.concurrency", "*.weight", "*.timeout_s", "*.api_key_env", "*.price_per_million_*"),
 )
 _DIFFERENCES_SHOWN = 12
 

@@ -15,10 +15,12 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from audit.command_line import check_composed, start
-from audit.config import CONF_DIR
+from audit.config import CONF_DIR, protocol_of
 from audit.errors import AuditError
 from audit.sweep.config import SweepConfig, from_hydra, register
 from audit.sweep.design import missing_controls
+
+_SHOWN_QUESTIONS = 50  # of which a plan takes the lengths
 
 register()
 
@@ -41,7 +43,8 @@ def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int
     """
     try:
         check()
-        return sweep(from_hydra(cfg))
+        config = from_hydra(cfg)
+        return print_plan(config) if config.plan else sweep(config)
     except (AuditError, OmegaConfBaseException) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return 1
@@ -104,6 +107,36 @@ def sweep(config: SweepConfig) -> int:
         _print_failed(result.failed)
         return 1
     return code if config.gate else 0
+
+
+def print_plan(config: SweepConfig) -> int:
+    """What the run would do; the exit code: 1 where a model cannot run."""
+    from audit.resolve import resolve_run
+    from audit.sweep.audit import SWEEP
+    from audit.sweep.calibrate_early import expected, load_table
+    from audit.sweep.plan import describe, early_lines, make_plan
+    from audit.sweep.thresholds import SweepThresholds
+
+    resolved = resolve_run(SWEEP, config)
+    design = resolved.design
+    thresholds = SweepThresholds.from_mapping(config.verdict)
+    panel = len(config.model) * len(resolved.samples)
+    groups = {one.benchmark.name: len({q.group for q in one.questions()}) for one in resolved.samples}
+    print(f"run directory  {resolved.path}{'  (exists: it would be resumed)' if resolved.path.exists() else ''}")
+    for name, why in resolved.failed.items():
+        print(f"{name}: cannot run: {why}")
+    for name in config.model:
+        for one in resolved.samples:
+            some = [q for q, _ in zip(one.questions(), range(_SHOWN_QUESTIONS), strict=False)]
+            print(f"{name} on {one.benchmark.name}, prompts {protocol_of(config, config.model[name])['name']}")
+            plan = make_plan(
+                config, name, design, some, one.sample.n,
+                thresholds=thresholds, groups=groups[one.benchmark.name], panel=panel,
+            )  # fmt: skip
+            print("\n".join(describe(plan, design, thresholds)))
+            if table := load_table():
+                print("\n".join(early_lines(expected(one.sample.n, plan.router_counts, table))))
+    return 1 if resolved.failed else 0
 
 
 def _print_failed(failed: dict[str, str]) -> None:

@@ -38,6 +38,7 @@ class SweepConfig(RunConfig):
     replicates: int = 1
     clean_replicates: int = 1
     ensemble_control: bool = False
+    plan: bool = False
     stop: str = "never"
     stop_batch: int = 100
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.config import protocol_of, reading_of
+from audit.engines.config import price_lines
 from audit.prompting.prompts import direct_prompt
 from audit.prompting.templates import load_protocol
 from audit.records import Design, Question, Reading
@@ -34,10 +35,11 @@ class Plan:
     rows: int
     router_calls: int
     worker_calls: int
-    prompt_tokens: int
-    generated_tokens_at_most: int
+    router_tokens: tuple[int, int]  # prompt, and generated at most
+    worker_tokens: tuple[int, int]
     router_counts: int
     panel: int
+    cost: tuple[str, ...]  # what it says of money; empty where prices are not configured
     minimum_detectable_gain: float  # accuracy, 0-1; NaN where no gain reaches the power
 
 
@@ -60,22 +62,23 @@ def make_plan(
     answering = worker_of(config, model)
     protocol = load_protocol(protocol_of(config, model), TEMPLATES)
     reading = reading_of(config, answering)
-    prompt_chars = generated = 0.0
+    chars = {"router": 0.0, "worker": 0.0}
+    generated = {"router": 0, "worker": 0}
     for part in design.parts:
         # A message is taken to be as long as the question, or as the limit where that is shorter.
         for question in questions:
             limit = model.router.max_tokens * CHARS_PER_TOKEN
             if part.arm == Arm.DIRECT:
-                prompt_chars += len(direct_prompt(protocol, question, reading))
+                chars["worker"] += len(direct_prompt(protocol, question, reading))
                 continue
             routed = router_prompt(protocol, question, part.arm)
             text = question.text + " ".join(question.options)
             message = text[: int(limit)]
-            prompt_chars += n_messages(part) * len(routed)
+            chars["router"] += n_messages(part) * len(routed)
             for r in part.levels:
-                prompt_chars += len(worker_prompt(protocol, [message] * r, len(question.options), reading))
-        generated += n_messages(part) * (part.arm != Arm.DIRECT) * model.router.max_tokens
-        generated += len(part.levels) * (answering.worker.max_tokens if reading == Reading.LETTER else 0)
+                chars["worker"] += len(worker_prompt(protocol, [message] * r, len(question.options), reading))
+        generated["router"] += n_messages(part) * (part.arm != Arm.DIRECT) * model.router.max_tokens
+        generated["worker"] += len(part.levels) * (answering.worker.max_tokens if reading == Reading.LETTER else 0)
     counts = max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
     groups = n if groups is None else groups
     level = thresholds.alpha / SIDES
@@ -85,6 +88,8 @@ def make_plan(
             n, PLANNED_DISCORDANCE, alpha=level, n_tests=counts * panel, power=thresholds.power
         )
     calls = sum(n_messages(part) for part in design.parts if part.arm != Arm.DIRECT)
+    scale = n / max(1, len(questions)) / CHARS_PER_TOKEN
+    tokens = {role: (int(chars[role] * scale), generated[role] * n) for role in chars}
     return Plan(
         questions=n,
         groups=groups,
@@ -92,10 +97,11 @@ def make_plan(
         rows=n * len(design.settings),
         router_calls=n * calls,
         worker_calls=n * len(design.settings),
-        prompt_tokens=int(prompt_chars / max(1, len(questions)) * n / CHARS_PER_TOKEN),
-        generated_tokens_at_most=int(generated * n),
+        router_tokens=tokens["router"],
+        worker_tokens=tokens["worker"],
         router_counts=counts,
         panel=panel,
+        cost=tuple(price_lines([(model, *tokens["router"]), (answering, *tokens["worker"])])),
         minimum_detectable_gain=detectable,
     )
 
@@ -117,8 +123,9 @@ def describe(plan: Plan, design: Design, thresholds: SweepThresholds) -> list[st
         f"  rows               {plan.rows:>12,}",
         f"  router calls       {plan.router_calls:>12,}{saved}",
         f"  worker calls       {plan.worker_calls:>12,}",
-        f"  prompt tokens      {plan.prompt_tokens:>12,}  estimated, before prefix caching",
-        f"  generated tokens   {plan.generated_tokens_at_most:>12,}  at most",
+        f"  prompt tokens      {plan.router_tokens[0] + plan.worker_tokens[0]:>12,}  estimated, before prefix caching",
+        f"  generated tokens   {plan.router_tokens[1] + plan.worker_tokens[1]:>12,}  at most",
+        *plan.cost,
         *(f"  NOTE: {text}" for text in missing_controls(design)),
         *_detectable(plan, thresholds),
     ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from audit.errors import DataError
-from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray
+from audit.statistics.paired import CellOutcomes, FloatArray, IntArray
 from audit.statistics.values import Unparsed, levels_of, replicates_of, settings_values
 from audit.sweep.design import Arm
 
@@ -32,20 +32,6 @@ class Sweep:
     @property
     def n(self) -> int:
         return len(self.question_ids)
-
-    def items(self, keep: BoolArray) -> Sweep:
-        """The same sweep over the items where `keep` (n,) is true, such as those without an answer leak."""
-        keep = np.asarray(keep, dtype=bool)
-        if keep.shape != (self.n,):
-            raise DataError(f"A mask of items has shape {keep.shape}; expected ({self.n},), one flag an item.")
-        return replace(
-            self,
-            question_ids=tuple(q for q, k in zip(self.question_ids, keep, strict=True) if k),
-            clean=self.clean[keep],
-            noisy=self.noisy[:, keep],
-            cluster=self.cluster[keep],
-            n_options=self.n_options[keep],
-        )
 
 
 def sweep_of(

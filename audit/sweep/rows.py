@@ -17,31 +17,13 @@ from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm
 from audit.sweep.drill import COLUMNS
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
-from audit.sweep.texts import Clean, Texts, clean_texts, measure_texts
+from audit.sweep.texts import Clean, TextRow, Texts, clean_texts, measure_texts
 
 _TEXTS = (
     "model", "benchmark", "question_id", "arm", "routers", "replicate", "question", "options", "router_messages",
     "prompt", "gold", "options_shown",
 )  # fmt: skip
 _ARMS = {arm.value: arm for arm in Arm}
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The part of an Outcome that holds texts: the plainest `texts.TextRow`."""
-
-    model: str
-    benchmark: str
-    question_id: str
-    arm: str
-    routers: int
-    replicate: int
-    question: str
-    options: tuple[str, ...]
-    router_messages: tuple[str, ...]
-    prompt: str
-    gold: int
-    options_shown: bool
 
 
 @dataclass(frozen=True)
@@ -77,7 +59,7 @@ def read_texts(reads: Sequence[Read], questions: Collection[tuple[str, str]] | N
     kept: list[pa.RecordBatch] = []
     keys = None if questions is None else pa.array(sorted("\0".join(q) for q in questions), pa.string())
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[TextRow]:
         for batch in iter_columns(run_dirs, SCHEMA, tuple(dict.fromkeys((*COLUMNS, *_TEXTS))), batch_size=1 << 12):
             drill = pick(batch, COLUMNS)
             if keys is not None:
@@ -89,7 +71,7 @@ def read_texts(reads: Sequence[Read], questions: Collection[tuple[str, str]] | N
     return measure_texts(rows(), clean, probed), pa.Table.from_batches(kept)
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
+def _rows(batch: pa.RecordBatch) -> Iterator[TextRow]:
     values: list[Sequence[Any]] = [batch.column(name).to_pylist() for name in _TEXTS]
     for m, b, q, arm, r, k, text, options, messages, prompt, gold, shown in zip(*values, strict=True):
-        yield Row(m, b, q, _ARMS[arm], r, k, text, tuple(options), tuple(messages), prompt, gold, shown)
+        yield TextRow(m, b, q, _ARMS[arm], r, k, text, tuple(options), tuple(messages), prompt, gold, shown)

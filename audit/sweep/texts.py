@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
 
 from audit.sweep.design import Arm
 
@@ -42,33 +41,22 @@ _LETTER_FIRST = re.compile(
 _LETTER_LAST = re.compile(r"(?:^|\s)[(\[\"'*]*([A-J])[)\].,:;*\"']*$")
 
 
-class TextRow(Protocol):
-    """The part of `sweep.columns.Outcome` that the measures read; an Outcome is one."""
+@dataclass(frozen=True, slots=True)
+class TextRow:
+    """The part of a row of the sweep that holds texts."""
 
-    @property
-    def model(self) -> str: ...
-    @property
-    def benchmark(self) -> str: ...
-    @property
-    def question_id(self) -> str: ...
-    @property
-    def arm(self) -> str: ...
-    @property
-    def routers(self) -> int: ...
-    @property
-    def replicate(self) -> int: ...
-    @property
-    def question(self) -> str: ...
-    @property
-    def options(self) -> Sequence[str]: ...
-    @property
-    def router_messages(self) -> Sequence[str]: ...
-    @property
-    def prompt(self) -> str: ...
-    @property
-    def gold(self) -> int: ...
-    @property
-    def options_shown(self) -> bool: ...
+    model: str
+    benchmark: str
+    question_id: str
+    arm: str
+    routers: int
+    replicate: int
+    question: str
+    options: tuple[str, ...]
+    router_messages: tuple[str, ...]
+    prompt: str
+    gold: int
+    options_shown: bool
 
 
 @dataclass(frozen=True)

@@ -157,11 +157,10 @@ def test_bad_arguments_are_told(arguments: list[str], message: str, capsys: pyte
 
 
 def test_a_finished_run_gives_its_own_design(tmp_path: Path) -> None:
-    from outcome_tables import outcomes_to_table
+    from outcome_tables import Outcome, outcomes_to_table
+    from synthetic import synthetic_outcomes
 
     from audit.sweep.calibrate import observed_design
-    from audit.sweep.columns import Outcome
-    from audit.sweep.synthetic import synthetic_outcomes
 
     write = pytest.importorskip("pyarrow.ipc").new_file
     rows: list[Outcome] = synthetic_outcomes(400, (1, 2), rng=np.random.default_rng(0), draws="nested")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from audit.command_line import hydra_arguments
+from audit.audits import part_of
+from audit.command_line import help_text, hydra_arguments
 from audit.errors import ConfigError
 from audit.perturb.config import PerturbConfig
 from audit.sweep.config import SweepConfig
@@ -109,3 +110,12 @@ def test_a_bare_list_of_r_is_planned(tmp_path: Path) -> None:
     done = command("plan", "model=scripted", "r=1,3,9", "n=20", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "worker calls                100" in done.stdout  # direct, clean and three noisy: 5 settings x 20 questions
+
+
+@pytest.mark.parametrize("name", ["sweep", "perturb"])
+def test_the_help_lists_groups_and_what_is_set(name: str) -> None:
+    part_of(name, "config").register()
+    text = help_text(name, ["n=7", "model=scripted"])
+    assert "verdict: default, perturb" in text and "cluster: gpu, local, ray_address" in text
+    assert "\n'n': 7\n" in text and "  scripted:\n" in text
+    assert f"python -m audit.{name}" in text and "$" not in text.replace("$value", "") and "hydra:" not in text

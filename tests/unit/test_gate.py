@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from junitparser import JUnitXml
 from outcome_tables import analyse_outcomes
+from synthetic import synthetic_outcomes
 
 from audit.gate import exit_code, main
 from audit.governance.decision import rule, words
 from audit.governance.formats import FORMATS
-from audit.sweep.synthetic import synthetic_outcomes
 
 
 def verdict(*names: str) -> dict[str, object]:

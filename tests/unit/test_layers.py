@@ -112,6 +112,8 @@ LIGHT = [
     ["audit.sweep", "verdict.alpha=2"],
     ["audit.sweep", "model=scripted", "benchmark=mcq_file", "benchmark.path=nowhere.jsonl"],
     ["audit.plan", "model=scripted", "n=10"],
+    ["audit.sweep", "model=scripted", "n=10", "plan=true"],
+    ["audit.calibrate", "audit=perturb", "--help"],
     ["audit.perturb", "--help"],
     ["audit.perturb", "model=scripted", "variants=nowhere"],
     ["audit.perturb", "model=scripted", "plan=true", "n=10"],

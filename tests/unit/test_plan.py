@@ -4,13 +4,15 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from audit.config import load_group
-from audit.engines.config import ModelConfig
-from audit.records import Question
+from audit.engines.config import ModelConfig, check_model, price_lines
+from audit.errors import ConfigError
+from audit.records import Question, Reading
 from audit.statistics.power import mcnemar_power
 from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.plan import PLANNED_DISCORDANCE, Plan, describe, make_plan
@@ -27,6 +29,24 @@ def planned(n: int, r: str = "1..9", **also: int) -> tuple[Plan, str]:
     design = design_of(config)
     plan = make_plan(config, "m", design, some, n, thresholds=THRESHOLDS, **also)
     return plan, "\n".join(describe(plan, design, THRESHOLDS))
+
+
+def test_a_plan_says_what_it_costs_where_prices_are_configured():
+    """Per question 1 clean and 1 noisy call of 512 tokens, and 3 answers of 16: 2 x 512 + 3 x 16 = 1,072 generated."""
+    model = ModelConfig(name="m", engine="scripted", price_per_million_input=2.0, price_per_million_output=8.0)
+    config = SweepConfig(model={"m": model}, protocol=load_group("protocol", "song2026"), r="1", n=1000)
+    design = design_of(config)
+    some = [Question(f"q{i}", "b", "How many?", ("1", "2"), 0, f"q{i}") for i in range(3)]
+    plan = make_plan(config, "m", design, some, 1000, thresholds=THRESHOLDS)
+    prompt = plan.router_tokens[0] + plan.worker_tokens[0]
+    assert plan.router_tokens[1] + plan.worker_tokens[1] == 1_072_000
+    (line,) = [text for text in describe(plan, design, THRESHOLDS) if "cost" in text]
+    assert float(line.split()[1]) == pytest.approx((2 * prompt + 8 * 1_072_000) / 1e6, abs=0.006)
+    assert "cost" not in planned(1000)[1]
+    both = {"price_per_million_input": 1.0, "price_per_million_output": 2.0}
+    assert price_lines([(ModelConfig(**both), 3_000_000, 500_000)])[0].split()[1] == "4.00"
+    with pytest.raises(ConfigError, match="Expected both"):
+        check_model("m", replace(model, price_per_million_output=None), Reading.LETTER)
 
 
 def power_of(gain: float, n: int, n_tests: int) -> float:

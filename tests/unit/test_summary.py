@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from outcome_tables import pair
+from synthetic import synthetic_outcomes
 
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
 from audit.summary import summarise
 from audit.sweep.audit import SWEEP
 from audit.sweep.design import Arm
-from audit.sweep.synthetic import synthetic_outcomes
 
 
 def cell_of(rows: dict[tuple[str, int, int], list[bool | None]]) -> CellOutcomes:

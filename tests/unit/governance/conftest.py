@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from outcome_tables import outcomes_to_table
+from synthetic import synthetic_outcomes
 
 from audit.governance.keys import create_key
 from audit.records import Setting
@@ -18,7 +19,6 @@ from audit.shards.manifest import Manifest
 from audit.shards.write import write_shard
 from audit.sweep.columns import SCHEMA
 from audit.sweep.report import build_report
-from audit.sweep.synthetic import synthetic_outcomes
 
 
 @pytest.fixture(scope="session")

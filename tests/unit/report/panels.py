@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from outcome_tables import outcomes_to_table
+from outcome_tables import Outcome, outcomes_to_table
+from synthetic import Faults, synthetic_outcomes
 
 from audit.records import Setting
 from audit.shards.attempt import start_attempt
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.shards.write import write_shard
-from audit.sweep.columns import SCHEMA, Outcome
+from audit.sweep.columns import SCHEMA
 from audit.sweep.paper import setting_rows
 from audit.sweep.record import sweep_of
 from audit.sweep.report import drawn_questions, write_report
 from audit.sweep.result import CellVerdict, Contrast, Effect, Hypothesis, NoiseFloor, SelfTest, Slope, Verdict
 from audit.sweep.rows import read_run, read_texts
-from audit.sweep.synthetic import Faults, synthetic_outcomes
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.verdict import RunVerdict
 from audit.verdict.result import Calibration, Gate, Status

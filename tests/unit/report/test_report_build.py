@@ -16,6 +16,7 @@ from typing import Any
 import jsonschema
 import panels
 import pytest
+from outcome_tables import Outcome
 
 from audit.errors import DataError, ShardError
 from audit.gate import main as gate
@@ -26,7 +27,7 @@ from audit.shards import read
 from audit.shards.read import load_cells
 from audit.shards.shard_file import iter_batches
 from audit.sweep.accuracy import breadths, labels, model_scores, pooled_rows, router_points
-from audit.sweep.columns import SCHEMA, Outcome
+from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm
 from audit.sweep.figures import breadth, small_multiples, transitions, violation_pattern
 from audit.sweep.page import ONE_RUN, POOLED

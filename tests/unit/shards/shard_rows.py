@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outcome_tables import outcomes_to_table
+from outcome_tables import Outcome, outcomes_to_table
 
 from audit.records import Reading
 from audit.shards.attempt import start_attempt
 from audit.shards.files import SHARDS
 from audit.shards.shard_file import ShardInfo
 from audit.shards.write import write_shard
-from audit.sweep.columns import SCHEMA, Outcome
+from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm, Draws
 
 

@@ -9,16 +9,16 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from outcome_tables import outcomes_to_table, pair
+from outcome_tables import Outcome, outcomes_to_table, pair
 from shard_rows import row
+from synthetic import Faults, synthetic_outcomes
 
 from audit.errors import DataError
 from audit.records import Reading, Setting
 from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches
 from audit.statistics.paired import CellOutcomes, State
-from audit.sweep.columns import SCHEMA, Outcome
+from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm, Draws
-from audit.sweep.synthetic import Faults, synthetic_outcomes
 
 CELL_COLUMNS = cell_columns(SCHEMA)
 

@@ -7,14 +7,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from outcome_tables import NAMES, outcomes_to_table, table_to_outcomes
+from outcome_tables import NAMES, Outcome, outcomes_to_table, table_to_outcomes
 from shard_rows import row
 
 from audit.errors import ShardError
 from audit.records import Reading
 from audit.shards.convert import rows_to_table
 from audit.shards.keys import clean_text
-from audit.sweep.columns import SCHEMA, Outcome
+from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm, Draws
 
 # Any code point, surrogates and NUL included: this is what a hostile or broken model can send.

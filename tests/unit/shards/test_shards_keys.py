@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from outcome_tables import outcomes_to_table
+from outcome_tables import Outcome, outcomes_to_table
 from shard_rows import row
 
 from audit.records import OutcomeKey, Setting
 from audit.shards.keys import KeySet, digest_grid, digests_of_keys, digests_of_table, key_digest
-from audit.sweep.columns import SCHEMA, Outcome
+from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm
 
 KEYS = st.builds(

@@ -79,15 +79,6 @@ def test_sweep_against_direct_and_of_the_ensemble():
         sweep_of(cell({NOISY1: [1, 0]}))
 
 
-def test_a_mask_keeps_items_together():
-    sweep = sweep_of(full())
-    keep = rng().random(200) < 0.5
-    part = sweep.items(keep)
-    assert part.n == keep.sum() and np.array_equal(part.noisy, sweep.noisy[:, keep])
-    with pytest.raises(DataError, match="one flag an item"):
-        sweep.items(keep[:5])
-
-
 # ---------------------------------------------------------------- contrasts
 
 

@@ -12,16 +12,15 @@ import jsonschema
 import numpy as np
 import pytest
 import yaml
-from outcome_tables import analyse_outcomes, pair
+from outcome_tables import Outcome, analyse_outcomes, pair
+from synthetic import Faults, synthetic_outcomes
 
 from audit.errors import ConfigError, DataError
 from audit.statistics.difficulty import beta_shape
 from audit.sweep.analyse import analyse
 from audit.sweep.calibrated import nearest
-from audit.sweep.columns import Outcome
 from audit.sweep.design import Arm
 from audit.sweep.result import SelfTest
-from audit.sweep.synthetic import Faults, synthetic_outcomes
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import rounded
 

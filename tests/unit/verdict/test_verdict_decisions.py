@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcome_tables import pair, texts_of
+from outcome_tables import Outcome, pair, texts_of
+from synthetic import Faults, synthetic_outcomes
 
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse, category, share_left
-from audit.sweep.columns import Outcome
 from audit.sweep.decide import Decision, decide
 from audit.sweep.design import Arm
 from audit.sweep.evidence import measure
 from audit.sweep.result import CellVerdict, Verdict
-from audit.sweep.synthetic import Faults, synthetic_outcomes
 from audit.sweep.thresholds import SweepThresholds
 
 RESAMPLES = 499

@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcome_tables import pair, texts_of
+from outcome_tables import Outcome, pair, texts_of
 from scipy import stats
+from synthetic import Faults, synthetic_outcomes
 
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
-from audit.sweep.columns import Outcome
 from audit.sweep.decide import Decision
 from audit.sweep.design import Arm
 from audit.sweep.gates import all_gates, exact_values, pairing, parseability
 from audit.sweep.page import gate_name
 from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
-from audit.sweep.synthetic import Faults, synthetic_outcomes
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.words import headline
 from audit.verdict.result import Gate, Status

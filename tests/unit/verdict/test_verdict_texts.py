@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from outcome_tables import texts_of
+from outcome_tables import Outcome, texts_of
+from synthetic import synthetic_outcomes
 
-from audit.sweep.columns import Outcome
 from audit.sweep.design import Arm
 from audit.sweep.gates import answer_leak
-from audit.sweep.synthetic import synthetic_outcomes
 from audit.sweep.texts import gives_answer, holds, normalise, states_answer
 from audit.sweep.thresholds import SweepThresholds
 

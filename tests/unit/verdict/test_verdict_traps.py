@@ -7,20 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcome_tables import pair
+from outcome_tables import Outcome, pair, texts_of
+from synthetic import synthetic_outcomes
 
 from audit.records import Setting
 from audit.statistics.noise_floor import noise_floor_values
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.analyse import analyse
-from audit.sweep.columns import Outcome
 from audit.sweep.decide import decide
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import answer_leak, exact_values, pairing, parseability
 from audit.sweep.result import CellVerdict, Verdict
 from audit.sweep.simulation import Design, World, simulate
-from audit.sweep.synthetic import synthetic_outcomes
 from audit.sweep.texts import TextMeasures
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.words import headline
@@ -282,7 +281,7 @@ def test_an_id_that_means_two_questions_fails_pairing() -> None:
         replace(o, question="Another?") if o.arm == Arm.DIRECT and o.question_id == outcomes[0].question_id else o
         for o in outcomes
     ]
-    (cell,) = judged(spoilt, texts=spoilt)
+    (cell,) = judged(spoilt, texts=texts_of(spoilt))
     gate = next(g for g in cell.gates if g.name == "pairing")
     assert gate.status == Status.FAIL and gate.items == (outcomes[0].question_id,)
 

@@ -1,6 +1,6 @@
-"""Outcomes of a model that never existed, with effects and faults of known size (pure; a product feature, not a mock).
+"""Outcomes of a model that never existed, with effects and faults of known size (pure).
 
-Calibration, demonstrations and tests use it: a procedure can only be trusted where the truth is known.
+A procedure can only be trusted where the truth is known. `audit.sweep.simulation` draws states alone; these have texts.
 
 The answer model is `audit.statistics.difficulty`'s.
 """
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from outcome_tables import Outcome
 
 from audit.records import Reading, Setting
 from audit.statistics.difficulty import draw_difficulties, draw_latent, shift
-from audit.sweep.columns import Outcome
 from audit.sweep.design import Arm, Draws
 
 FloatArray = NDArray[np.float64]

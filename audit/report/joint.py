@@ -1,0 +1,111 @@
+"""Runs of one model and benchmark by different audits on one page: verdicts side by side, and what they say together.
+
+Each audit's own report is built beside it and linked. verdict.json holds all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from audit.audits import audit_of, part_of
+from audit.errors import ConfigError
+from audit.records import CellRows
+from audit.report.build import ReportPaths
+from audit.report.page import environment, policy
+from audit.shards.files import make_folder, write_file
+from audit.verdict.instrument import KINDS, Finding, finding, synthesis
+from audit.verdict.result import json_ready, json_text
+
+SCHEMA = "joint verdict"
+SCHEMA_VERSION = "1.0"
+
+
+def joint_report(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
+    """Build every audit's report into `out`/<audit>, and the page of all of them into `out`.
+
+    Raises ConfigError where no model and benchmark was seen by two audits, or in two revisions.
+    """
+    by_audit: dict[str, list[Path]] = {}
+    for run_dir in run_dirs:
+        by_audit.setdefault(audit_of(run_dir).name, []).append(run_dir)
+    if own := sorted(name for name, value in asked.items() if name != "seed" and value is not None):
+        raise ConfigError(f"--{own[0].replace('_', '-')} belongs to one audit. Build that run's own report with it.")
+    made = {
+        audit: part_of(audit, "report").report_runs(dirs, out / audit, {"seed": asked.get("seed")})
+        for audit, dirs in by_audit.items()
+    }
+    plain = content({audit: paths.content for audit, paths in made.items()})
+    make_folder(out)
+    html = out / "report.html"
+    write_file(html, page(plain).encode("utf-8", "backslashreplace"))
+    write_file(out / "verdict.json", json_text(plain).encode())
+    incomplete = tuple(rows for paths in made.values() for rows in paths.incomplete)
+    tables, figures = ([p for paths in made.values() for p in getattr(paths, kind)] for kind in ("tables", "figures"))
+    return ReportPaths(html, out / "verdict.json", tuple(tables), tuple(figures), incomplete, plain)
+
+
+def content(verdicts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What verdict.json holds: every audit's own verdict, and for each model and benchmark the table and the sentences.
+
+    verdicts: by audit, what its verdict.json holds.
+    """
+    seen: dict[tuple[str, str], list[Finding]] = {}
+    for audit, verdict in verdicts.items():
+        instrument, words = part_of(audit, "instrument").INSTRUMENT, part_of(audit, "vocabulary").VERDICTS
+        for cell in verdict["cells"]:
+            found = finding(instrument, cell, words[cell["verdict"]])
+            seen.setdefault((cell["model"], cell["benchmark"]), []).append(found)
+    _check(verdicts, seen)
+    joint = [
+        {"model": model, "benchmark": benchmark, "instruments": found, "together": synthesis(found)}
+        for (model, benchmark), found in sorted(seen.items())
+    ]
+    plain: dict[str, Any] = json_ready(
+        {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "joint": joint, "audits": dict(verdicts)}
+    )
+    return plain
+
+
+def _check(verdicts: Mapping[str, Mapping[str, Any]], seen: Mapping[tuple[str, str], Sequence[Finding]]) -> None:
+    if not any(len(found) > 1 for found in seen.values()):
+        each = "; ".join(
+            f"{audit}: {', '.join(sorted({c['model'] + ' on ' + c['benchmark'] for c in v['cells']})) or 'nothing'}"
+            for audit, v in verdicts.items()
+        )
+        raise ConfigError(f"These runs share no model and benchmark ({each}). Report them one by one.")
+    revisions: dict[tuple[str, str], set[str]] = {}
+    for verdict in verdicts.values():
+        for one in (model for run in verdict["runs"] for model in run["models"]):
+            revisions.setdefault((one["model"], one["benchmark"]), set()).add(one["revision"])
+    for (model, benchmark), found in sorted(revisions.items()):
+        if len(found) > 1:
+            raise ConfigError(
+                f"{model} on {benchmark} was run in {len(found)} revisions: {', '.join(sorted(found))}. Expected one: "
+                "what two audits say together is of one and the same model."
+            )
+
+
+def page(plain: Mapping[str, Any]) -> str:
+    """The page as text, from what verdict.json holds."""
+    css = (files("audit.report") / "page.css").read_text(encoding="utf-8")
+    template = environment().from_string((files("audit.report") / "joint.html.j2").read_text(encoding="utf-8"))
+    cells = {
+        (audit, cell["model"], cell["benchmark"]): cell
+        for audit, verdict in plain["audits"].items()
+        for cell in verdict["cells"]
+    }
+    rows = [CellRows(**row) for verdict in plain["audits"].values() for row in verdict["rows"]]
+    models = sorted({one["model"] for one in plain["joint"]})
+    return template.render(
+        title=f"What do the audits say together? {models[0] if len(models) == 1 else f'{len(models)} models'}",
+        policy=policy("", css),
+        css=css,
+        joint=plain["joint"],
+        cells=cells,
+        missing=[row for row in rows if not row.complete],
+        kinds=KINDS,
+        audits=list(plain["audits"]),
+    )

@@ -1,0 +1,66 @@
+"""What instruments say together: no one clears what it cannot see, and who agrees and who does not is said."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from audit.audits import part_of
+from audit.verdict.instrument import KINDS, Finding, Measured, synthesis
+from audit.verdict.vocabulary import CLEARED, FOUND, NOT_CLEARED
+
+NOTHING = Measured("gain", None, None, None, None)
+
+
+def said(*outcomes: int, sees: tuple[tuple[str, ...], ...] = (("noise",), ("wording",), ("answers", "text"))) -> str:
+    names = ("A", "B", "C")
+    findings = [
+        Finding(name, name, kinds, "v", "V", "good", "o", outcome, NOTHING, "not measured")
+        for name, outcome, kinds in zip(names, outcomes, sees, strict=False)
+    ]
+    return " ".join(synthesis(findings))
+
+
+@pytest.mark.parametrize("outcomes", list(itertools.product((FOUND, CLEARED, NOT_CLEARED), repeat=2)))
+def test_what_no_instrument_sees_is_never_cleared(outcomes: tuple[int, int]) -> None:
+    text = said(*outcomes)
+    for kind in ("answers", "text", "format"):
+        assert KINDS[kind] in text.split("No instrument here sees ")[1]
+    assert text.endswith("nothing on this page clears the model of that.")
+
+
+def test_two_that_found_nothing_agree_and_clear_only_what_they_see() -> None:
+    text = said(CLEARED, CLEARED)
+    assert text.startswith("Both instruments agree: A and B found nothing.")
+    assert f"A speaks against {KINDS['noise']}, up to its stated limit, and against nothing else" in text
+    assert f"B speaks against {KINDS['wording']}" in text and "sensitivity: not measured" in text
+
+
+def test_a_finding_is_not_taken_back_by_one_that_is_blind_to_it() -> None:
+    text = said(CLEARED, FOUND)
+    assert text.startswith("The instruments disagree: B found something; A found nothing.")
+    assert f"B speaks for {KINDS['wording']}." in text
+    assert "A did not find it and does not take it back: what B sees, A is blind to." in text
+    # one that sees the same does contradict it: nothing is said of blindness
+    same = said(CLEARED, FOUND, sees=(("wording", "text"), ("wording",)))
+    assert "disagree" in same and "blind" not in same
+
+
+def test_one_that_could_not_tell_neither_agrees_nor_clears() -> None:
+    text = said(CLEARED, NOT_CLEARED)
+    assert text.startswith("A found nothing; B could not tell.") and "agree" not in text
+    assert f"Nothing can be said of {KINDS['wording']}: B could not tell." in text
+    assert f"speaks against {KINDS['wording']}" not in text
+
+
+def test_all_three_join_by_their_rows() -> None:
+    text = said(FOUND, FOUND, FOUND)
+    assert text.startswith("All 3 instruments agree: A, B and C found something.")
+    assert f"No instrument here sees {KINDS['format']}:" in text
+
+
+@pytest.mark.parametrize("audit", ["sweep", "perturb"])
+def test_every_instrument_sees_something_that_is_known_and_not_all(audit: str) -> None:
+    one = part_of(audit, "instrument").INSTRUMENT
+    assert one.audit == audit and one.sees and one.sees < set(KINDS)

@@ -10,10 +10,11 @@ Shared rooms, which know no audit:
     engines      vLLM, endpoints, a script        runtime   the only place with ray
     shards       rows, exactly once, manifest     summary   accuracy per setting
     statistics   arrays -> result objects (pure)  verdict   what every verdict is made of (pure)
-    report       the page's shell, charts
+    report       the page's shell, charts       governance decisions, signatures, evidence packs
 
 Audits, one folder each, with the same file names in each: sweep (router-worker), perturb (rewordings; their libraries
 are built in variants). A command finds an audit by its name: `audits.part_of`.
 
-Commands (python -m audit.<name>): sweep, perturb, variants, plan, report, gate, reanalyze, calibrate.
+Commands (python -m audit.<name>): sweep, perturb, variants, plan, report, gate, review, evidence, reanalyze,
+calibrate.
 """

@@ -17,6 +17,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,18 @@ from audit.audits import audit_of
 from audit.errors import AuditError
 from audit.governance.decision import Ruling, failed, parts_of, rule
 from audit.governance.formats import FORMATS, as_markdown, as_text
+from audit.governance.keys import load_trusted
+from audit.governance.reviews import bound_to, has_decisions, history, honour, runners
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST, Manifest
 
+TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the ruling on a finished run or a merged panel, and return its exit code."""
+def main(arguments: Sequence[str] | None = None, now: datetime | None = None) -> int:
+    """Print the ruling on a run or a merged panel, and return its exit code. now: the clock's by default."""
     parser = argparse.ArgumentParser(
         prog="python -m audit.gate",
         description="Turn the verdict of a finished run, or of a merged panel, into a decision and an exit code.",
@@ -44,8 +48,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--format", choices=FORMATS, default="text", help="github: annotations, and a summary where the job has a page"
     )
+    default = os.environ.get(TRUSTED_VARIABLE)
+    parser.add_argument(
+        "--keys", type=Path, default=Path(default) if default else None,
+        help=f"folder of the public keys whose decisions count (audit.review; default: {TRUSTED_VARIABLE})",
+    )  # fmt: skip
+    parser.add_argument("--approvals", type=int, default=1, help="people that an override needs (default: 1)")
     asked = parser.parse_args(arguments)
-    ruling = rule_run(asked.run_dir)
+    if asked.approvals < 1:
+        parser.error(f"--approvals {asked.approvals}: expected at least 1")
+    ruling = ruling_with_decisions(asked.run_dir, asked.keys, asked.approvals, now or datetime.now(UTC))
     print(FORMATS[asked.format](ruling), end="", flush=True)
     if asked.format == "github" and os.environ.get(SUMMARY):
         with Path(os.environ[SUMMARY]).open("a", encoding="utf-8") as summary:
@@ -92,6 +104,23 @@ def rule_run(run_dir: Path) -> Ruling:
     if not problem and not ruling.cells:
         problem = f"{path} holds no cell: nothing was measured."
     return failed(name, problem) if problem else ruling
+
+
+def ruling_with_decisions(run_dir: Path, keys: Path | None, approvals: int, now: datetime) -> Ruling:
+    """The ruling on a run with what people decided about it. Decisions that do not hold, or that cannot be checked for
+    want of trusted keys, fail the run: none is passed over."""
+    ruling = rule_run(run_dir)
+    run_dir = home_of(run_dir)
+    if ruling.problem or not has_decisions(run_dir):
+        return ruling
+    if keys is None:
+        why = f"{run_dir} has decisions, and nothing says whose count. Expected --keys FOLDER or {TRUSTED_VARIABLE}."
+        return failed(ruling.run, why)
+    try:
+        decided = history(run_dir, bound_to(run_dir, verdict_path(run_dir), ruling), load_trusted(keys), now)
+        return honour(ruling, decided, runners(run_dir), approvals, now)
+    except (AuditError, OSError) as error:
+        return failed(ruling.run, str(error))
 
 
 def home_of(folder: Path) -> Path:

@@ -18,6 +18,7 @@ from audit.errors import ConfigError, ShardError
 from audit.gate import rule_run
 from audit.governance.archive import good_name, write_archive
 from audit.governance.envelope import seal, sha256, statement
+from audit.governance.reviews import DECISIONS
 from audit.governance.verify import NOTE, PREDICATE, RUN, STATEMENT, SUMS, VERDICT
 from audit.shards.attempt import ATTEMPT
 from audit.shards.files import SHARDS, disk_error
@@ -26,7 +27,6 @@ from audit.shards.shard_file import file_sha256
 from audit.verdict.shipped import shipped_table
 
 CHRONOLOGY = ("chronology.jsonl", "CHRONOLOGY.jsonl")
-DECISIONS = "decisions"
 _REPORT = ("report/verdict.json", "report/report.html")
 _HASHED_TABLES = ("*.arrow",)  # beside the shards: questions, libraries
 

@@ -103,6 +103,7 @@ def _recompute(archive: ZipFile, path: Path) -> None:
             raise SignatureError(f"{path}: the verdict could not be computed again: {error}") from error
         if (out / "verdict.json").read_bytes() != (run_dir / "report" / "verdict.json").read_bytes():
             raise SignatureError(
-                f"{path}: computed again from the pack's shards, the verdict is another one. Either it is not of "
-                "these shards, or another version of the program made it: environment.json has its hash."
+                f"{path}: computed again from the pack's shards, the verdict is another one. "
+                "It is not of these shards; or was judged with options that the manifest does not have (audit.report "
+                "--seed, --variants); or another version of the program made it: environment.json has its hash."
             )

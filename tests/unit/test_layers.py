@@ -108,6 +108,7 @@ LIGHT = [
     ["audit.plan", "--help"],
     ["audit.gate", "--help"],
     ["audit.report", "--help"],
+    ["audit.review", "--help"],
     ["audit.sweep", "r=9..1"],
     ["audit.sweep", "verdict.alpha=2"],
     ["audit.sweep", "model=scripted", "benchmark=mcq_file", "benchmark.path=nowhere.jsonl"],

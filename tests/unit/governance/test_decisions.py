@@ -22,6 +22,8 @@ from audit.governance.formats import FORMATS
 from audit.governance.keys import create_key, load_signer, load_trusted
 from audit.governance.reviews import Decided, Kind, honour, parse_time
 from audit.review import main as review
+from audit.shards.manifest import Manifest, open_run_dir
+from audit.sweep.columns import SCHEMA
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -80,6 +82,14 @@ def test_who_ran_the_audit_cannot_let_it_pass_alone(
     assert "cannot approve it alone" in capsys.readouterr().out
     assert decide("override", "bob", now=LATER) == 0
     assert gated(run_dir, keys, "--approvals", "2") == 0
+
+
+def test_each_start_of_a_run_says_who_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUDIT_RUN_BY", "carol")
+    open_run_dir(tmp_path / "run", SCHEMA, "f00", {}).close()
+    monkeypatch.delenv("AUDIT_RUN_BY")
+    open_run_dir(tmp_path / "run", SCHEMA, "f00", {}).close()
+    assert Manifest.load(tmp_path / "run").run_by == ["carol", ""]
 
 
 def test_a_second_key_is_no_second_person(run_dir: Path, keys: Path, tmp_path: Path) -> None:

@@ -68,6 +68,17 @@ def test_the_same_run_gives_the_same_bytes(built: Path, packed: Path, keys: Path
     assert (tmp_path / "again.zip").read_bytes() == packed.read_bytes()
 
 
+def test_a_shell_alone_can_check_the_hashes(packed: Path, tmp_path: Path) -> None:
+    """The lines of VERIFY.md, less `unzip`, which not every machine has."""
+    with zipfile.ZipFile(packed) as archive:
+        archive.extractall(tmp_path)
+    assert f"sha256sum --check --strict {SUMS}" in (tmp_path / "VERIFY.md").read_text()
+    command = ["sha256sum", "--check", "--strict", "--quiet", SUMS]
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0
+    (tmp_path / "config.json").write_text("{}")
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 1
+
+
 def test_with_shards_the_verdict_is_computed_again(built: Path, keys: Path, tmp_path: Path) -> None:
     pack, trusted = tmp_path / "pack.zip", load_trusted(keys / "trusted")
     write_pack(built, pack, with_shards=True, signer=load_signer(keys / "bob.key"))

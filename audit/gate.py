@@ -24,7 +24,7 @@ from typing import Any
 from audit.audits import audit_of
 from audit.errors import AuditError
 from audit.governance.decision import Ruling, failed, parts_of, rule
-from audit.governance.formats import FORMATS, as_markdown, as_text
+from audit.governance.formats import FORMATS, as_markdown, as_sentences
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import bound_to, has_decisions, history, honour, runners
 from audit.shards.complete import cell_rows, contents, count_rows
@@ -75,7 +75,7 @@ def exit_code(verdict: Mapping[str, Any]) -> int:
 def print_content(verdict: Mapping[str, Any]) -> int:
     """Print each cell's verdict with its reasons, of what verdict.json holds; the exit code that it stands for."""
     ruling = rule(verdict)
-    print(as_text(ruling), end="")
+    print(as_sentences(ruling), end="")
     return ruling.exit_code
 
 

@@ -19,10 +19,12 @@ def _incomplete(ruling: Ruling) -> list[str]:
 
 
 def as_text(ruling: Ruling) -> str:
-    """Each cell's verdict with its reasons, then what people decided, the decision and the exit code.
+    """The ruling and the exit code. A problem is for the error stream."""
+    return f"{as_sentences(ruling)}exit code {ruling.exit_code}\n"
 
-    A problem is for the error stream.
-    """
+
+def as_sentences(ruling: Ruling) -> str:
+    """Each cell's verdict with its reasons, then what people decided, and the decision."""
     lines = _incomplete(ruling)
     several = len({cell.audit for cell in ruling.cells}) > 1
     for cell in ruling.cells:
@@ -31,7 +33,7 @@ def as_text(ruling: Ruling) -> str:
         lines += [f"  not run: {control}" for control in cell.not_run]
     lines += [f"TOGETHER  {one}" for one in ruling.together]
     lines += [f"decided: {said}" for said in ruling.said]
-    lines += [f"decision {_decision(ruling)}", f"exit code {ruling.exit_code}"]
+    lines.append(f"decision {_decision(ruling)}")
     return "".join(f"{one_line(line)}\n" for line in lines)
 
 

@@ -10,7 +10,7 @@ Shared rooms, which know no audit:
     engines      vLLM, endpoints, a script        runtime   the only place with ray
     shards       rows, exactly once, manifest     summary   accuracy per setting
     statistics   arrays -> result objects (pure)  verdict   what every verdict is made of (pure)
-    report       the page's shell, charts
+    report       the page's shell, charts       governance decisions, signatures, evidence packs
 
 Audits, one folder each, with the same file names in each: sweep (router-worker), perturb (rewordings; their libraries
 are built in variants), memory (likelihoods, fresh items), validity (edits with contracts). A command finds an audit by

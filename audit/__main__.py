@@ -33,6 +33,8 @@ COMMANDS: dict[str, Command] = {
     "plan": Command("audit.plan", "calls, tokens, time and power of a sweep; starts nothing", "sweep"),
     "report": Command("audit.report.__main__", "build the report of finished runs again; several become a panel"),
     "gate": Command("audit.gate", "a run's verdict as an exit code"),
+    "review": Command("audit.review", "signed decisions on a run: approve, reject, override"),
+    "evidence": Command("audit.evidence", "pack what a verdict rests on, signed; verify a pack"),
     "runs": Command("audit.runs", "the runs in a folder, with how far they came and their verdicts"),
     "calibrate": Command("audit.calibrate", "the procedure's own error rates, simulated"),
     "reanalyze": Command("audit.reanalyze", "the paper's published table under exact tests"),

@@ -9,7 +9,8 @@
     │   └── EndpointAuthError  an endpoint refused the key (401, 403)
     ├── LibraryError           a variant library is absent, damaged, or of another benchmark
     ├── ShardError             what is on disk is not what the run says (duplicate key, foreign run, full disk)
-    └── DataError              the outcomes cannot carry the statistic asked for
+    ├── DataError              the outcomes cannot carry the statistic asked for
+    └── SignatureError         what was signed was changed, or nobody trusted signed it
 
 A message says what was found, what was expected, and an example that works.
 """
@@ -58,6 +59,10 @@ class ShardError(AuditError):
 
 class DataError(AuditError):
     """The outcomes cannot carry the statistic asked for."""
+
+
+class SignatureError(AuditError):
+    """A signed document or an evidence pack is not what was signed, or its signer is not trusted."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:

@@ -1,150 +1,171 @@
-"""The verdict as an exit code: `python -m audit.gate RUN_DIR`.
+"""The verdict as a decision and an exit code: `python -m audit.gate RUN_DIR [--format text|json|junit|...]`.
 
-    0  no excess detected, or an excess explained by ensembling; of the perturbation audit: no drop detected; of the
-       construct-validity audit: confirmatory, either way
-    1  the run failed or is incomplete: there is no verdict to read, or it is over a part of what was asked for
-    3  excess; drop beyond reference
-    4  withheld, gain uncontrolled, brittle (cause unknown) or underpowered; any status that is not confirmatory
+    0  pass          no excess detected or explained by ensembling; no drop detected (perturbation audit); nothing seen
+                     by this instrument (memory audit); confirmatory, either way (construct-validity audit)
+    1  no decision   the run failed or is incomplete: there is no verdict, or it is over a part of what was asked for
+    3  block         excess; drop beyond reference; memory of the text seen, gap to fresh items
+    4  review        something was found that a person has to weigh: gain uncontrolled, brittle (cause unknown)
+    4  no decision   nothing could be told: withheld, underpowered; any status that is not confirmatory
 
-A panel has the code of its worst cell, in the order 3, 4, 0: an excess anywhere is reported even where another cell was
-withheld. A run without a single cell has failed. (2 is left to the command line's own usage errors.)
+A panel has the decision of its worst cell, in the order 3, 4, 0: an excess anywhere is reported even where another cell
+was withheld. A run without a single cell has failed. (2 is left to the command line's own usage errors.)
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
-
-from audit.audits import AUDITS, audit_of, part_of
+from audit.audits import audit_of
 from audit.errors import AuditError
-from audit.exits import FAILED, FOUND, NOT_CLEARED, OK, run_command
-from audit.records import CellRows
+from audit.exits import run_command
+from audit.governance.decision import Ruling, failed, parts_of, rule
+from audit.governance.formats import FORMATS, as_markdown, as_sentences
+from audit.governance.keys import load_trusted
+from audit.governance.reviews import bound_to, has_decisions, history, honour, runners
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
-from audit.shards.manifest import MANIFEST
-from audit.verdict.vocabulary import VerdictWord
+from audit.shards.manifest import MANIFEST, Manifest
 
-_WORST_FIRST = (FOUND, NOT_CLEARED, OK)
+TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
+SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
 
 
-def words() -> dict[str, VerdictWord]:
-    """Every audit's verdicts, by the word that verdict.json has."""
-    return {verdict: word for name in AUDITS for verdict, word in part_of(name, "vocabulary").VERDICTS.items()}
+def main(arguments: Sequence[str] | None = None, now: datetime | None = None) -> int:
+    """Print the ruling on a run or a merged panel, and return its exit code. now: the clock's by default."""
+    parser = argparse.ArgumentParser(
+        prog="python -m audit.gate",
+        description="Turn the verdict of a finished run, or of a merged panel, into a decision and an exit code.",
+        epilog="Exit codes: 0 pass (no excess detected or explained by ensembling, no drop detected); 1 the run failed "
+        "or is incomplete; 3 block (excess, drop beyond reference); 4 review (gain uncontrolled, brittle) or no "
+        "decision (withheld, underpowered). A panel has the code of its worst cell: 3, then 4, then 0.",
+    )
+    parser.add_argument("run_dir", type=Path, help="a run directory, or the folder of a panel (audit.report --out)")
+    parser.add_argument(
+        "--format", choices=FORMATS, default="text", help="github: annotations, and a summary where the job has a page"
+    )
+    default = os.environ.get(TRUSTED_VARIABLE)
+    parser.add_argument(
+        "--keys", type=Path, default=Path(default) if default else None,
+        help=f"folder of the public keys whose decisions count (audit.review; default: {TRUSTED_VARIABLE})",
+    )  # fmt: skip
+    parser.add_argument("--approvals", type=int, default=1, help="people that an override needs (default: 1)")
+    asked = parser.parse_args(arguments)
+    if asked.approvals < 1:
+        parser.error(f"--approvals {asked.approvals}: expected at least 1")
+    ruling = ruling_with_decisions(asked.run_dir, asked.keys, asked.approvals, now or datetime.now(UTC))
+    print(FORMATS[asked.format](ruling), end="", flush=True)
+    if asked.format == "github" and os.environ.get(SUMMARY):
+        with Path(os.environ[SUMMARY]).open("a", encoding="utf-8") as summary:
+            summary.write(as_markdown(ruling))
+    if ruling.problem:
+        print(ruling.problem, file=sys.stderr)
+    return ruling.exit_code
 
 
 def exit_code(verdict: Mapping[str, Any]) -> int:
     """The exit code of what verdict.json holds. Raises ValueError for an unknown verdict."""
-    if "audits" in verdict:  # a page of several audits: each is read by itself
-        each = {exit_code(one) for one in verdict["audits"].values()}
-        return next((code for code in (FAILED, *_WORST_FIRST) if code in each), FAILED)
-    known = words()
-    found = set()
-    for cell in verdict["cells"]:
-        if cell["verdict"] not in known:
-            raise ValueError(f"unknown verdict {cell['verdict']!r}; expected one of {', '.join(map(str, known))}")
-        found.add(known[cell["verdict"]].exit_code)
-    if not all(rows.complete for rows in _rows(verdict)):
-        return FAILED
-    return next((code for code in _WORST_FIRST if code in found), FAILED)
-
-
-def _rows(verdict: Mapping[str, Any]) -> Sequence[CellRows]:
-    return [CellRows(**rows) for rows in verdict["rows"]]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the verdict of a finished run and return its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m audit.gate",
-        description="Turn the verdict of a finished run into an exit code.",
-        epilog="Exit codes: 0 no excess detected or explained by ensembling, no drop detected; 1 the run failed or is "
-        "incomplete; 3 excess, drop beyond reference; 4 withheld, gain uncontrolled, brittle (cause unknown) or "
-        "underpowered. A panel has the code of its worst cell: "
-        "3, then 4, then 0.",
-    )
-    parser.add_argument("run_dir", type=Path, help="a run directory, such as outputs/my_run")
-    code = print_verdict(parser.parse_args(arguments).run_dir)
-    if code != FAILED:
-        print(f"exit code {code}")
-    return code
-
-
-def print_verdict(run_dir: Path) -> int:
-    """Print the verdict that lies in a run directory; its exit code, or FAILED where there is none to read."""
-    path = run_dir / "report" / "verdict.json"
-    try:
-        verdict = json.loads(path.read_text(encoding="utf-8"))
-        exit_code(verdict)
-        stale = _not_of_these_shards(run_dir, verdict)
-    except FileNotFoundError:
-        return _failed(
-            f"{path} is missing: the run did not finish, or its report was not built (audit.report {run_dir})."
-        )
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        return _failed(f"{path} is not JSON ({error}). Build it again: python -m audit.report {run_dir}")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return _failed(
-            f"{path} is not a verdict of this program ({error!r}). Expected the keys of verdict.schema.json."
-        )
-    if stale:
-        return _failed(stale)
-    if "audits" not in verdict and not verdict["cells"]:
-        return _failed(f"{path} holds no cell: nothing was measured.")
-    return print_content(verdict)
+    return rule(verdict).exit_code
 
 
 def print_content(verdict: Mapping[str, Any]) -> int:
     """Print each cell's verdict with its reasons, of what verdict.json holds; the exit code that it stands for."""
-    console = Console(highlight=False, soft_wrap=True)
-    if "audits" in verdict:
-        for audit, own in verdict["audits"].items():
-            console.print(Text(f"{audit}:"))
-            print_content(own)
-        for one in verdict["joint"]:
-            console.print(Text(f"TOGETHER  {one['model']} on {one['benchmark']}"))
-            for sentence in one["together"]:
-                console.print(Text(f"  - {sentence}"))
-        return exit_code(verdict)
-    for rows in _rows(verdict):
-        if not rows.complete:
-            console.print(Text(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}"))
-    for cell in verdict["cells"]:
-        console.print(Text(f"{str(cell['verdict']).replace('_', ' ').upper()}  {cell.get('headline', '')}"))
-        for reason in cell.get("reasons", ()):
-            console.print(Text(f"  - {reason}"))
-        for control in cell.get("controls_missing", ()):
-            console.print(Text(f"  not run: {control}"))
-    return exit_code(verdict)
+    ruling = rule(verdict)
+    print(as_sentences(ruling), end="")
+    return ruling.exit_code
 
 
-def _not_of_these_shards(run_dir: Path, verdict: Mapping[str, Any]) -> str:
-    """Why the verdict is not on the shards that lie beside it now; empty when it is, or when there are none to read."""
-    if not (run_dir / SHARDS).exists() and not (run_dir / MANIFEST).exists():
-        return ""  # the report alone was copied, or it is a panel's
+def rule_run(run_dir: Path) -> Ruling:
+    """The ruling on the verdict that lies in a run directory or in a panel's folder, checked against its shards."""
+    run_dir = home_of(run_dir)
+    path = verdict_path(run_dir)
+    name = run_dir.resolve().name
     try:
-        seen = count_rows(run_dir, audit_of(run_dir).schema)
-        rows = cell_rows(run_dir, seen)
-    except AuditError as error:
-        return str(error)
-    if any(run["models"] == contents(seen) for run in verdict["runs"]):
-        return ""
-    missing = "".join(f"{r.watermark.upper()}: {r.model} on {r.benchmark}.\n" for r in rows if not r.complete)
+        verdict = json.loads(path.read_text(encoding="utf-8"))
+        ruling = rule(verdict, name)
+        problem = _not_of_this_run(run_dir, verdict)
+    except FileNotFoundError:
+        return failed(
+            name, f"{path} is missing: the run did not finish, or its report was not built (audit.report {run_dir})."
+        )
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return failed(name, f"{path} is not JSON ({error}). Build it again: python -m audit.report {run_dir}")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return failed(
+            name,
+            f"{path} is not a verdict of this program ({error!r}). Expected the keys of verdict.schema.json.",
+        )
+    except OSError as error:
+        return failed(name, f"{path} cannot be read ({error}).")
+    if not problem and not ruling.cells:
+        problem = f"{path} holds no cell: nothing was measured."
+    return failed(name, problem) if problem else ruling
+
+
+def ruling_with_decisions(run_dir: Path, keys: Path | None, approvals: int, now: datetime) -> Ruling:
+    """The ruling on a run with what people decided about it. Decisions that do not hold, or that cannot be checked for
+    want of trusted keys, fail the run: none is passed over."""
+    ruling = rule_run(run_dir)
+    run_dir = home_of(run_dir)
+    if ruling.problem or not has_decisions(run_dir):
+        return ruling
+    if keys is None:
+        why = f"{run_dir} has decisions, and nothing says whose count. Expected --keys FOLDER or {TRUSTED_VARIABLE}."
+        return failed(ruling.run, why)
+    try:
+        decided = history(run_dir, bound_to(run_dir, verdict_path(run_dir), ruling), load_trusted(keys), now)
+        return honour(ruling, decided, runners(run_dir), approvals, now)
+    except (AuditError, OSError) as error:
+        return failed(ruling.run, str(error))
+
+
+def home_of(folder: Path) -> Path:
+    """The run directory that a folder stands for: a run's own report stands for the run, whose shards are checked."""
+    parent = folder.resolve().parent
     return (
-        f"{missing}The verdict of {run_dir} was not made from the {sum(seen.values()):,} answers that its shards hold "
-        f"now. Build it again: python -m audit.report {run_dir}"
+        parent if folder.name == "report" and ((parent / MANIFEST).exists() or (parent / SHARDS).exists()) else folder
     )
 
 
-def _failed(message: str) -> int:
-    print(message, file=sys.stderr)
-    return FAILED
+def verdict_path(run_dir: Path) -> Path:
+    """Where the verdict of a run directory lies; of a panel's folder it is in the folder itself."""
+    inside = run_dir / "report" / "verdict.json"
+    panel = run_dir / "verdict.json"
+    return panel if panel.is_file() and not (run_dir / MANIFEST).exists() and not inside.exists() else inside
+
+
+def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any]) -> str:
+    """Why a verdict is not on the run that lies beside it now, or the run is not finished; empty where all is well.
+
+    Empty too where there is nothing to compare with: the report alone was copied, or it is a panel's.
+    """
+    if not (run_dir / SHARDS).exists() and not (run_dir / MANIFEST).exists():
+        return ""
+    try:
+        seen = count_rows(run_dir, audit_of(run_dir).schema)
+        rows = cell_rows(run_dir, seen)
+        manifest = Manifest.load(run_dir) if (run_dir / MANIFEST).exists() else None
+    except AuditError as error:
+        return str(error)
+    missing = "".join(f"{r.watermark.upper()}: {r.model} on {r.benchmark}. " for r in rows if not r.complete)
+    if not any(run["models"] == contents(seen) for _, part in parts_of(verdict) for run in part["runs"]):
+        return (
+            f"{missing}The verdict of {run_dir} was not made from the {sum(seen.values()):,} answers that its shards "
+            f"hold now. Build it again: python -m audit.report {run_dir}"
+        )
+    if manifest is not None and manifest.status != "finished" and not missing:
+        broken = "; ".join(f"{model}: {why}" for model, why in manifest.models_failed.items())
+        return (
+            f"The manifest of {run_dir} says that the run is {manifest.status}, not finished"
+            f"{f' ({broken})' if broken else ''}. Type the run's command again: it runs what is missing."
+        )
+    return ""
 
 
 if __name__ == "__main__":

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from audit.perturb.evidence import Evidence
 from audit.verdict.result import Calibration, Gate
+
+if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
+    from audit.perturb.evidence import Evidence
 
 
 class PerturbVerdict(StrEnum):

@@ -18,7 +18,7 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "Brittle, cause unknown", "odd", "▼", "v", "#cc79a7",
         "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do variants that "
         "are harder or broken: nothing here tells which.",
-        NOT_CLEARED,
+        NOT_CLEARED, weigh=True,
     ),
     PerturbVerdict.WITHHELD: VerdictWord(
         "Withheld", "warn", "✖", "X", "#e69f00",

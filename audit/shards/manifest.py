@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -51,7 +52,7 @@ class Manifest:
     {name: error}. stop: of a run that may stop early, {rule, batch, largest_group: {benchmark: questions}, looks:
     {model: looks}, asked: {model: {benchmark: questions}}}, the last two of models that ended; empty where the number
     of questions was fixed. status: running, finished or failed. started: of the first attempt. timings: {model/attempt:
-    {load_s, generate_s}}, seconds.
+    {load_s, generate_s}}, seconds. run_by: of each attempt, who started it: AUDIT_RUN_BY, or "".
     """
 
     fingerprint: str
@@ -76,6 +77,7 @@ class Manifest:
     stop: dict[str, Any] = field(default_factory=dict)
     cost: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, Any] = field(default_factory=dict)
+    run_by: list[str] = field(default_factory=list)
 
     def to_json(self) -> str:
         """The file's text, in the order of the fields, without secrets."""
@@ -254,6 +256,7 @@ def open_run_dir(
             manifest,
             models=merge_models(path, manifest.models, models) if models else manifest.models,
             analysis=plain(analysis) if analysis is not None else manifest.analysis,
+            run_by=[*manifest.run_by, os.environ.get("AUDIT_RUN_BY", "")],
             packages=package_versions(),
             python=platform.python_version(),
             platform=platform.platform(),

@@ -18,12 +18,12 @@ VERDICTS: dict[Verdict, VerdictWord] = {
         "Gain, uncontrolled", "warn", "◆", "D", "#0072b2",
         "The score rose under noise beyond chance, but a control that could explain it (the original question, or as "
         "many routers that delete nothing) was not run.",
-        NOT_CLEARED,
+        NOT_CLEARED, weigh=True,
     ),
     Verdict.BRITTLE: VerdictWord(
         "Brittle", "odd", "▼", "v", "#cc79a7",
         "The score falls well below its clean baseline once the question is damaged: it depends on the full wording.",
-        NOT_CLEARED,
+        NOT_CLEARED, weigh=True,
     ),
     Verdict.WITHHELD: VerdictWord(
         "Withheld", "warn", "✖", "X", "#e69f00",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class VerdictWord:
     """name: as a person reads it. tone: a colour of page.css. glyph, marker, colour: in text, in charts (Okabe & Ito).
-    means: one or two sentences. exit_code: of `audit.gate`."""
+    means: one or two sentences. exit_code: of `audit.gate`. weigh: it was not cleared because something was found that
+    a person has to weigh, and not because nothing could be told."""
 
     name: str
     tone: str
@@ -17,6 +18,7 @@ class VerdictWord:
     colour: str
     means: str
     exit_code: int
+    weigh: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from junitparser import JUnitXml
 from outcome_tables import analyse_outcomes
 from synthetic import synthetic_outcomes
 
 from audit.gate import exit_code, main
+from audit.governance.decision import rule, words
+from audit.governance.formats import FORMATS
 
 
 def verdict(*names: str) -> dict[str, object]:
@@ -83,3 +87,148 @@ def test_an_incomplete_run_has_failed_whatever_its_verdict(tmp_path: Path, capsy
     assert main([written(tmp_path, json.dumps({**verdict("no_excess_detected"), "rows": [short]}))]) == 1
     first, *_ = capsys.readouterr().out.splitlines()
     assert first == "INCOMPLETE, 512 OF 1,000 ANSWERS: m on b"  # before any verdict
+
+
+def cell_of(verdict_name: str, **also: object) -> dict[str, object]:
+    return {"verdict": verdict_name, "model": "m", "benchmark": "b", "headline": "h", "reasons": ["why"], **also}
+
+
+@pytest.mark.parametrize(
+    ("names", "decision"),
+    [
+        (("no_excess_detected",), "pass"),
+        (("no_drop_detected", "excess_explained_by_ensembling"), "pass"),
+        (("drop_beyond_reference",), "block"),
+        (("brittle",), "review"),
+        (("gain_uncontrolled",), "review"),
+        (("brittle_cause_unknown",), "review"),
+        (("withheld",), "no decision"),
+        (("underpowered",), "no decision"),
+        (("brittle", "underpowered"), "no decision"),  # an approval of what was found must not carry the other cell
+        (("underpowered", "excess"), "block"),
+        ((), "no decision"),
+    ],
+)
+def test_decisions(names: tuple[str, ...], decision: str) -> None:
+    assert rule(verdict(*names)).decision == decision
+
+
+def test_every_word_of_every_audit_has_a_decision_that_fits_its_exit_code() -> None:
+    for name, word in words().items():
+        ruling = rule(verdict(name))
+        assert ruling.exit_code == word.exit_code
+        assert (ruling.exit_code == 0) == (ruling.decision == "pass")
+
+
+NAMES = ("evil]](x)::error::y", "b\n::warning::z", "<script>|%0A")
+
+
+def hostile_ruling(tmp_path: Path, capsys: pytest.CaptureFixture, kind: str) -> str:
+    text = " ".join((*NAMES, "\x1b[2J", "\u202e", "@all", "https://a.b", "www.c.d", "]]>", "\u2028::error::q"))
+    cells = [cell_of("brittle", model=text, benchmark=text, headline=text, reasons=[text], what_to_do=[text])]
+    gates = [{"name": "parseability", "status": "fail", "detail": text}]
+    cells.append(cell_of("withheld", gates=gates, controls_missing=[text]))
+    folder = tmp_path / kind
+    folder.mkdir()
+    written(folder, json.dumps({"cells": cells, "rows": [], "runs": []}))
+    assert main([str(folder), "--format", kind]) == 4
+    return capsys.readouterr().out
+
+
+def test_no_format_lets_a_hostile_text_begin_a_line_or_a_command(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    for kind in FORMATS:
+        out = hostile_ruling(tmp_path, capsys, kind)
+        assert not {"\x1b", "\u202e", "\u2028", "\r"} & set(out), kind
+        for line in out.splitlines():
+            if kind == "github":
+                found = re.fullmatch(r"::(error|warning|notice) title=([^:,]*)::(.*)", line)
+                assert found, line
+            else:
+                assert not line.lstrip().startswith(("::", "##[")), kind
+
+
+def test_github_titles_are_escaped_as_the_runner_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    out = hostile_ruling(tmp_path, capsys, "github")
+    assert "evil]](x)%3A%3Aerror%3A%3Ay b %3A%3Awarning%3A%3Az <script>|%250A" in out
+
+
+def test_junit_is_read_back_by_its_library_and_counts_what_is_not_a_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    xml = JUnitXml.fromstring(hostile_ruling(tmp_path, capsys, "junit").encode())
+    assert (xml.tests, xml.failures, xml.errors) == (2, 1, 1)  # a review fails, no decision is an error
+    cells = [cell_of("no_excess_detected"), cell_of("excess")]
+    (tmp_path / "plain").mkdir()
+    written(tmp_path / "plain", json.dumps({"cells": cells, "rows": [], "runs": []}))
+    assert main([str(tmp_path / "plain"), "--format", "junit"]) == 3
+    xml = JUnitXml.fromstring(capsys.readouterr().out.encode())
+    assert (xml.tests, xml.failures, xml.errors) == (2, 1, 0)
+
+
+def test_markdown_shows_hostile_text_and_obeys_none_of_it(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    out = hostile_ruling(tmp_path, capsys, "markdown")
+    body = out.replace("| |", "")
+    assert "<" not in body and "http:" not in body and "www." not in body and "@" not in body and "](" not in body
+    rows = [line for line in out.splitlines() if line.startswith("| ") and "---" not in line]
+    assert {line.count("|") for line in rows} == {8}  # no text made a cell of its own
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_failed_run_fails_in_every_format(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    short = {"model": "m", "benchmark": "b", "found": 512, "expected": 1000}
+    for number, text in enumerate(
+        ("{", json.dumps({"cells": [cell_of("no_excess_detected")], "rows": [short], "runs": []}))
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        written(folder, text)
+        assert main([str(folder), "--format", kind]) == 1
+        out, err = capsys.readouterr()
+        assert "no decision" in out
+        if number:
+            assert "512" in out
+        else:
+            assert "is not JSON" in err
+        if kind == "json":
+            plain = json.loads(out)
+            assert (plain["decision"], plain["exit_code"]) == ("no decision", 1)
+        if kind == "junit":
+            assert JUnitXml.fromstring(out.encode()).errors >= 1
+        if kind == "github":
+            assert out.startswith("::error ")
+
+
+def test_github_writes_the_summary_where_the_job_has_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    written(tmp_path, json.dumps({"cells": [cell_of("excess")], "rows": [], "runs": []}))
+    assert main([str(tmp_path), "--format", "github"]) == 3
+    text = summary.read_text()
+    assert text.startswith("before\n## ") and "block" in text and "Exit code 3." in text
+    assert capsys.readouterr().out.startswith("::error title=block%3A m on b::h\n")
+
+
+def test_a_merged_panel_is_gated_in_its_own_folder(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "verdict.json").write_text(json.dumps(verdict("no_excess_detected", "excess")))
+    assert main([str(tmp_path)]) == 3
+    assert "decision block" in capsys.readouterr().out
+
+
+def test_a_page_of_several_audits_is_as_bad_as_its_worst_and_fails_with_one_that_measured_nothing() -> None:
+    good, bad = (
+        {**verdict("no_excess_detected"), "audit": "sweep"},
+        {**verdict("brittle_cause_unknown"), "audit": "perturb"},
+    )
+    page = {
+        "audits": {"sweep": good, "perturb": bad},
+        "joint": [{"model": "m", "benchmark": "b", "together": ["both"]}],
+    }
+    ruling = rule(page)
+    assert (ruling.decision, ruling.exit_code, ruling.together) == ("review", 4, ("m on b: both",))
+    assert [cell.audit for cell in ruling.cells] == ["sweep", "perturb"]
+    empty = rule({"audits": {"sweep": good, "perturb": verdict()}, "joint": []})
+    assert (empty.decision, empty.exit_code) == ("no decision", 1)
+    assert rule({"audits": {}, "joint": []}).exit_code == 1

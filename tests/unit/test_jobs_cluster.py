@@ -73,7 +73,8 @@ def test_kuberay_manifests_are_valid(path: Path) -> None:
 
 def test_there_is_a_cluster_and_a_job_for_cpu_and_for_gpu() -> None:
     assert {p.name for p in KUBERAY_FILES} == {
-        "raycluster-cpu.yaml", "raycluster-gpu.yaml", "rayjob-cpu.yaml", "rayjob-gpu.yaml", "storage.yaml",
+        "raycluster-cpu.yaml", "raycluster-gpu.yaml", "rayjob-cpu.yaml", "rayjob-gate.yaml", "rayjob-gpu.yaml",
+        "storage.yaml",
     }  # fmt: skip
 
 
@@ -134,7 +135,7 @@ def test_every_pod_mounts_the_runs_volume_and_is_scraped() -> None:
     claim = load(ROOT / "cluster" / "kuberay" / "storage.yaml")
     assert claim["spec"]["accessModes"] == ["ReadWriteMany"]  # workers on any node write shards
     documents = ray_documents()
-    assert len(documents) == 4
+    assert len(documents) == 5
     for document in documents:
         for pod in pods(document):
             volumes = {v["name"]: v for v in pod["spec"]["volumes"]}
@@ -252,6 +253,8 @@ def test_job_scripts_ask_for_a_run_dir(name: str, tmp_path: Path) -> None:
 def _sweep_overrides(command: str) -> list[str]:
     """What follows `python -m audit.sweep` (or audit.plan) in a shell command."""
     words = shlex.split(command.replace("\\\n", " "), comments=True)
+    if words[:2] == ["bash", "-c"]:  # the sweep is the first of its commands
+        words = shlex.split(words[2].split("&&")[0])
     at = next(i for i, word in enumerate(words) if word in ("audit.sweep", "audit.plan", "sweep", "plan"))
     return [word for word in words[at + 1 :] if word != "$@"]
 

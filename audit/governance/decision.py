@@ -1,0 +1,143 @@
+"""What follows from a verdict: pass, review, block or no decision, and the exit code that says so.
+
+Works on what verdict.json holds, of whatever audit: each audit's words say what a verdict means for a gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from audit.audits import AUDITS, part_of
+from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
+from audit.records import CellRows
+from audit.verdict.vocabulary import VerdictWord
+
+
+class Decision(StrEnum):
+    """Of a gate. The order is that of `_WORST_FIRST` below."""
+
+    PASS = "pass"  # noqa: S105 - a decision, not a password
+    REVIEW = "review"
+    BLOCK = "block"
+    NO_DECISION = "no decision"
+
+
+# Of a panel. Something that settles nothing is worse than something a person can weigh: an approval must not carry it.
+_WORST_FIRST = (Decision.BLOCK, Decision.NO_DECISION, Decision.REVIEW, Decision.PASS)
+_EXIT_CODES = {
+    Decision.BLOCK: FOUND,
+    Decision.NO_DECISION: NOT_CLEARED,
+    Decision.REVIEW: NOT_CLEARED,
+    Decision.PASS: OK,
+}
+
+
+@dataclass(frozen=True)
+class CellRuling:
+    """One model on one benchmark. failed_gates: (name, what was found) of the checks that failed. not_run: controls."""
+
+    audit: str
+    model: str
+    benchmark: str
+    verdict: str
+    decision: Decision
+    headline: str
+    reasons: tuple[str, ...] = ()
+    what_to_do: tuple[str, ...] = ()
+    not_run: tuple[str, ...] = ()
+    failed_gates: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """What a gate says of a run.
+
+    verdict_decision: what the verdict alone says, before anybody decided. problem: why there is no verdict to go by;
+    empty where there is one. incomplete: the models and benchmarks of which answers are missing. together: what several
+    audits say as one. said: what people decided, a sentence each. overridden: the run passes
+    because of them, and not because of its verdict.
+    """
+
+    run: str
+    decision: Decision
+    exit_code: int
+    verdict_decision: Decision
+    problem: str = ""
+    incomplete: tuple[CellRows, ...] = ()
+    cells: tuple[CellRuling, ...] = ()
+    together: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+    overridden: bool = False
+
+
+def words() -> dict[str, VerdictWord]:
+    """Every audit's verdicts, by the word that verdict.json has."""
+    return {verdict: word for name in AUDITS for verdict, word in part_of(name, "vocabulary").VERDICTS.items()}
+
+
+def decision_of(word: VerdictWord) -> Decision:
+    """What one verdict says: what was not cleared is for a person to weigh only where something was found."""
+    if word.exit_code == FOUND:
+        return Decision.BLOCK
+    if word.exit_code == OK:
+        return Decision.PASS
+    return Decision.REVIEW if word.weigh else Decision.NO_DECISION
+
+
+def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
+    """The ruling on what verdict.json holds; a panel is ruled by its worst cell, and one with missing rows has failed.
+
+    So has a page of several audits of which one measured nothing.
+
+    Raises ValueError for an unknown verdict; KeyError, TypeError or AttributeError for what is no verdict at all.
+    """
+    known = words()
+    parts = parts_of(verdict)
+    each = [tuple(_cell(name, cell, known) for cell in part["cells"]) for name, part in parts]
+    cells = tuple(cell for own in each for cell in own)
+    rows = (CellRows(**rows) for _, part in parts for rows in part["rows"])
+    incomplete = tuple(one for one in rows if not one.complete)
+    together = tuple(
+        f"{one['model']} on {one['benchmark']}: {sentence}"
+        for one in verdict.get("joint", ())
+        for sentence in one["together"]
+    )
+    if incomplete or not all(each) or not each:
+        return replace(failed(run, ""), incomplete=incomplete, cells=cells, together=together)
+    found = {cell.decision for cell in cells}
+    worst = next(one for one in _WORST_FIRST if one in found)
+    # The documented order of the codes is 3, 4, 0, which is that of the decisions.
+    return Ruling(run, worst, _EXIT_CODES[worst], worst, cells=cells, together=together)
+
+
+def parts_of(verdict: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """(audit, its verdict): of a page of several audits each, else the one."""
+    if "audits" in verdict:
+        return list(verdict["audits"].items())
+    return [(str(verdict.get("audit") or AUDITS[0]), verdict)]
+
+
+def failed(run: str, problem: str) -> Ruling:
+    """The ruling on a run without a verdict: never a pass, whatever anybody decided."""
+    return Ruling(run, Decision.NO_DECISION, FAILED, Decision.NO_DECISION, problem=problem)
+
+
+def _cell(audit: str, cell: Mapping[str, Any], known: Mapping[str, VerdictWord]) -> CellRuling:
+    if cell["verdict"] not in known:
+        raise ValueError(f"unknown verdict {cell['verdict']!r}; expected one of {', '.join(map(str, known))}")
+    gates = cell.get("gates", ())
+    return CellRuling(
+        audit=audit,
+        model=str(cell.get("model", "")),
+        benchmark=str(cell.get("benchmark", "")),
+        verdict=str(cell["verdict"]),
+        decision=decision_of(known[cell["verdict"]]),
+        headline=str(cell.get("headline", "")),
+        reasons=tuple(map(str, cell.get("reasons", ()))),
+        what_to_do=tuple(map(str, cell.get("what_to_do", ()))),
+        not_run=tuple(map(str, cell.get("controls_missing", ()))),
+        failed_gates=tuple((str(g["name"]), str(g.get("detail", ""))) for g in gates if g.get("status") == "fail"),
+    )

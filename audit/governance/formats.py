@@ -1,0 +1,173 @@
+"""A ruling as text, JSON, JUnit XML, GitHub annotations and markdown. Every text in it may be hostile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
+
+from audit.governance.decision import CellRuling, Decision, Ruling
+from audit.governance.escape import command_property, command_value, markdown, one_line
+
+_GLYPHS = {Decision.PASS: "✅", Decision.REVIEW: "🔎", Decision.BLOCK: "⛔", Decision.NO_DECISION: "❔"}
+
+
+def _incomplete(ruling: Ruling) -> list[str]:
+    return [f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}" for rows in ruling.incomplete]
+
+
+def as_text(ruling: Ruling) -> str:
+    """The ruling and the exit code. A problem is for the error stream."""
+    return f"{as_sentences(ruling)}exit code {ruling.exit_code}\n"
+
+
+def as_sentences(ruling: Ruling) -> str:
+    """Each cell's verdict with its reasons, then what people decided, and the decision."""
+    lines = _incomplete(ruling)
+    several = len({cell.audit for cell in ruling.cells}) > 1
+    for cell in ruling.cells:
+        lines.append(f"{cell.audit + ': ' if several else ''}{cell.verdict.replace('_', ' ').upper()}  {cell.headline}")
+        lines += [f"  - {reason}" for reason in cell.reasons]
+        lines += [f"  not run: {control}" for control in cell.not_run]
+    lines += [f"TOGETHER  {one}" for one in ruling.together]
+    lines += [f"decided: {said}" for said in ruling.said]
+    lines.append(f"decision {_decision(ruling)}")
+    return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def as_json(ruling: Ruling) -> str:
+    """Everything a ruling holds; non-ASCII characters escaped, so that no reader has to know an encoding."""
+    plain: dict[str, Any] = {
+        "schema": "gate",
+        "schema_version": "1.0",
+        "run": ruling.run,
+        "decision": ruling.decision,
+        "exit_code": ruling.exit_code,
+        "verdict_decision": ruling.verdict_decision,
+        "overridden": ruling.overridden,
+        "problem": ruling.problem or None,
+        "incomplete": [
+            {"model": r.model, "benchmark": r.benchmark, "found": r.found, "expected": r.expected}
+            for r in ruling.incomplete
+        ],
+        "together": list(ruling.together),
+        "decided": list(ruling.said),
+        "cells": [
+            {
+                "audit": c.audit,
+                "model": c.model,
+                "benchmark": c.benchmark,
+                "verdict": c.verdict,
+                "decision": c.decision,
+                "headline": c.headline,
+                "reasons": list(c.reasons),
+                "what_to_do": list(c.what_to_do),
+                "controls_missing": list(c.not_run),
+                "failed_gates": [{"name": name, "detail": detail} for name, detail in c.failed_gates],
+            }
+            for c in ruling.cells
+        ],
+    }
+    return json.dumps(plain, indent=2, sort_keys=True) + "\n"
+
+
+def as_junit(ruling: Ruling) -> str:
+    """One suite, one case a cell: a block or a review is a failure, no decision an error. A problem is a case."""
+    suite = TestSuite(one_line(f"audit gate: {ruling.run}"))
+    suite.add_property("decision", one_line(_decision(ruling)))
+    suite.add_property("exit_code", str(ruling.exit_code))
+    for number, said in enumerate(ruling.said, 1):
+        suite.add_property(f"decided.{number}", one_line(said))
+    if ruling.problem or not ruling.cells:
+        _case(suite, "run", ruling.run, Error("no decision", "no decision"), [ruling.problem or "no cell was measured"])
+    for rows in ruling.incomplete:
+        _case(suite, rows.benchmark, rows.model, Error(one_line(rows.watermark), "incomplete"), [rows.watermark])
+    for cell in ruling.cells:
+        lines = [*cell.reasons, *(f"{name}: {found}" for name, found in cell.failed_gates), *cell.what_to_do]
+        result = None
+        if not ruling.overridden and cell.decision != Decision.PASS:
+            kind = Error if cell.decision == Decision.NO_DECISION else Failure
+            result = kind(one_line(f"{cell.decision}: {cell.headline}"), one_line(cell.verdict))
+        _case(suite, f"{cell.audit}.{cell.benchmark}", cell.model, result, [cell.headline, *lines, *ruling.said])
+    if ruling.exit_code and not ruling.overridden and not any(case.result for case in suite):
+        # A rejected run whose cells all pass: it must not look green.
+        _case(suite, "run", ruling.run, Failure(one_line(_decision(ruling)), "decided"), ruling.said)
+    xml = JUnitXml()
+    xml.add_testsuite(suite)
+    xml.update_statistics()
+    text: str = xml.tostring().decode("utf-8")
+    return text + "\n"
+
+
+def _case(suite: TestSuite, group: str, name: str, result: Failure | Error | None, lines: Iterable[str]) -> None:
+    case = TestCase(one_line(name), one_line(group))
+    text = "\n".join(one_line(line) for line in lines if line)
+    if result is None:
+        case.system_out = text
+    else:
+        result.text = text
+        case.result = [result]
+    suite.add_testcase(case)
+
+
+def as_github(ruling: Ruling) -> str:
+    """Workflow commands: an annotation for what is not a pass, a warning for a review, a notice for an override."""
+    out = []
+    if ruling.problem:
+        out.append(_command("error", "audit gate: no decision", ruling.problem))
+    out += [_command("error", "audit gate: incomplete", line) for line in _incomplete(ruling)]
+    for cell in ruling.cells:
+        if cell.decision == Decision.PASS:
+            continue
+        level = "warning" if ruling.overridden or cell.decision == Decision.REVIEW else "error"
+        title = f"{cell.decision}: {cell.model} on {cell.benchmark}"
+        out.append(_command(level, title, cell.headline or cell.verdict))
+    out += [_command("notice", "audit gate: decided by people", said) for said in ruling.said]
+    out.append(_command("notice" if not ruling.exit_code else "error", "audit gate", f"decision {_decision(ruling)}"))
+    return "".join(out)
+
+
+def _command(level: str, title: str, message: str) -> str:
+    return f"::{level} title={command_property(title)}::{command_value(message)}\n"
+
+
+def as_markdown(ruling: Ruling) -> str:
+    """A step summary: the decision, a table of cells, and what failed."""
+    lines = [
+        f"## {_GLYPHS[ruling.decision]} Benchmark audit: {markdown(_decision(ruling))}",
+        "",
+        markdown(ruling.run),
+        "",
+    ]
+    if ruling.problem:
+        lines += [markdown(ruling.problem), ""]
+    lines += [f"- **{markdown(line)}**" for line in _incomplete(ruling)]
+    lines += [f"- together: {markdown(one)}" for one in ruling.together]
+    lines += [f"- decided: {markdown(said)}" for said in ruling.said]
+    if ruling.cells:
+        lines += ["", "| | decision | audit | model | benchmark | verdict | |", "|---|---|---|---|---|---|---|"]
+        lines += [_table_row(cell) for cell in ruling.cells]
+    for cell in ruling.cells:
+        found = [*cell.reasons, *(f"{name}: {detail}" for name, detail in cell.failed_gates), *cell.what_to_do]
+        if cell.decision != Decision.PASS and found:
+            lines += ["", f"{markdown(cell.model)} on {markdown(cell.benchmark)}:", ""]
+            lines += [f"- {markdown(one)}" for one in found]
+    return "\n".join(lines) + f"\n\nExit code {ruling.exit_code}.\n"
+
+
+def _table_row(cell: CellRuling) -> str:
+    columns = (cell.decision, cell.audit, cell.model, cell.benchmark, cell.verdict.replace("_", " "), cell.headline)
+    return f"| {_GLYPHS[cell.decision]} | " + " | ".join(markdown(column) for column in columns) + " |"
+
+
+def _decision(ruling: Ruling) -> str:
+    if ruling.decision != ruling.verdict_decision:
+        return f"{ruling.decision}, decided by people; the verdict alone says {ruling.verdict_decision}"
+    return str(ruling.decision)
+
+
+FORMATS: dict[str, Callable[[Ruling], str]] = {
+    "text": as_text, "json": as_json, "junit": as_junit, "github": as_github, "markdown": as_markdown,
+}  # fmt: skip

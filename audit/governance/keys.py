@@ -1,0 +1,120 @@
+"""ed25519 keys: made, read, and whom to trust. A private key is never printed, and refused where others may read it.
+
+Whom to trust is a folder of public keys, `<signer>.pub` or `<signer>.<anything>.pub`, kept apart from the runs. A
+person may have several (the old one stays until what it signed expired), and one that is taken out counts no more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+from securesystemslib.signer import CryptoSigner, SSlibKey
+
+from audit.errors import ConfigError
+
+KEY_VARIABLE = "AUDIT_SIGNING_KEY"  # a private key as PEM text, where there is no file
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_MAKE_ONE = "Make one: python -m audit.review keygen NAME --out FOLDER"
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """A public key and whose it is."""
+
+    signer: str
+    key: SSlibKey
+
+
+def create_key(name: str, folder: Path) -> tuple[Path, Path]:
+    """Write folder/NAME.key (mode 0600) and folder/NAME.pub; neither is ever overwritten. NAME may have a `.suffix`."""
+    if not all(_NAME.fullmatch(part) for part in name.split(".")):
+        raise ConfigError(f"Invalid key name: {name!r}. Expected letters, digits, - and _, such as alice or alice.2027")
+    signer = CryptoSigner.generate_ed25519()
+    public = signer.public_key.keyval["public"]
+    pem = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).public_bytes(
+        Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
+    )
+    paths = folder / f"{name}.key", folder / f"{name}.pub"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, data, mode in ((paths[0], signer.private_bytes, 0o600), (paths[1], pem, 0o644)):
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+    except FileExistsError as error:
+        raise ConfigError(
+            f"{error.filename} is there already, and a key is not overwritten. Choose another name."
+        ) from error
+    except OSError as error:
+        raise ConfigError(f"No key could be written into {folder} ({error.strerror}).") from error
+    return paths
+
+
+def load_signer(path: Path | None) -> CryptoSigner:
+    """The private key in a file, or in the environment variable AUDIT_SIGNING_KEY where no file is named.
+
+    ConfigError where there is none, where others than its owner may read it, or where it is no ed25519 key.
+    """
+    if path is None:
+        text = os.environ.get(KEY_VARIABLE, "")
+        if not text:
+            raise ConfigError(f"No private key. Expected --key FILE, or {KEY_VARIABLE} in the environment. {_MAKE_ONE}")
+        return _signer(text.encode(), KEY_VARIABLE)
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)  # of the file that is read, not of its name
+            if mode & 0o077:
+                raise ConfigError(
+                    f"{path} may be read by others (mode {mode:04o}), so anybody may have signed with it. Make a new "
+                    f"key; and of this one, if nobody else was here: chmod 600 {path}"
+                )
+            data = file.read(1 << 16)
+    except OSError as error:
+        raise ConfigError(f"The private key {path} cannot be read ({error.strerror}). {_MAKE_ONE}") from error
+    return _signer(data, str(path))
+
+
+def _signer(data: bytes, where: str) -> CryptoSigner:
+    try:
+        key = load_pem_private_key(data, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ConfigError(f"{where} holds no readable private key (PEM, without a password). {_MAKE_ONE}") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigError(f"{where} is no ed25519 key. {_MAKE_ONE}")
+    return CryptoSigner(key)
+
+
+def load_trusted(folder: Path) -> dict[str, Trusted]:
+    """The trusted keys of a folder, by key id. ConfigError where there is none, or one key has two owners."""
+    paths = sorted(folder.glob("*.pub"))
+    if not paths:
+        raise ConfigError(f"{folder} holds no public key. Expected files such as {folder / 'alice.pub'}. {_MAKE_ONE}")
+    found: dict[str, Trusted] = {}
+    for path in paths:
+        signer = path.name.split(".")[0]
+        try:
+            public = load_pem_public_key(path.read_bytes())
+        except (OSError, ValueError, UnsupportedAlgorithm) as error:
+            raise ConfigError(f"{path} holds no readable public key (PEM): {error}") from error
+        if not isinstance(public, Ed25519PublicKey):
+            raise ConfigError(f"{path} is no ed25519 key. {_MAKE_ONE}")
+        key = SSlibKey.from_crypto(public)
+        if key.keyid in found and found[key.keyid].signer != signer:
+            raise ConfigError(
+                f"{path} is also the key of {found[key.keyid].signer}: one key cannot stand for two people. Each needs "
+                "one of their own."
+            )
+        found[key.keyid] = Trusted(signer, key)
+    return found

@@ -1,0 +1,238 @@
+"""A run directory as an evidence pack: everything that a verdict rests on, or its hash, in one zip."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from importlib.resources import files as package_files
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from securesystemslib.signer import CryptoSigner
+
+from audit.audits import audit_of, part_of
+from audit.errors import ConfigError, ShardError
+from audit.gate import rule_run
+from audit.governance.archive import good_name, write_archive
+from audit.governance.envelope import seal, sha256, statement
+from audit.governance.reviews import DECISIONS
+from audit.governance.verify import NOTE, PREDICATE, RUN, STATEMENT, SUMS, VERDICT
+from audit.shards.attempt import ATTEMPT
+from audit.shards.files import SHARDS, disk_error
+from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.shard_file import file_sha256
+from audit.verdict.shipped import shipped_table
+
+CHRONOLOGY = ("chronology.jsonl", "CHRONOLOGY.jsonl")
+_REPORT = ("report/verdict.json", "report/report.html")
+_HASHED_TABLES = ("*.arrow",)  # beside the shards: questions, libraries
+
+
+def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: CryptoSigner | None) -> dict[str, str]:
+    """Write the evidence pack of a run; its files with their sha256. The same run and key give the same bytes.
+
+    signer: None for a pack that nobody vouches for. Raises ConfigError where there is no run, no whole verdict or one
+    that is not of these shards, ShardError where a shard is not the one that the manifest lists.
+    """
+    manifest = Manifest.load(run_dir)
+    ruling = rule_run(run_dir)
+    if ruling.problem:
+        raise ConfigError(f"{ruling.problem} An evidence pack is of a verdict on the shards that are there.")
+    if with_shards and manifest.analysis.get("references"):
+        raise ConfigError(
+            "The verdict was reached with reference runs in other directories, so it cannot be recomputed from this "
+            "run's shards. Leave --with-shards out, and make a pack of each reference run."
+        )
+    contents = _contents(run_dir, manifest, with_shards)
+    odd = [name for name in contents if not good_name(name)]
+    if odd:
+        raise ConfigError(f"{run_dir} holds {odd[0]!r}. Expected names of letters, digits and '. _-': rename the file.")
+    contents[NOTE] = _note(run_dir, manifest, with_shards, signer is not None).encode()
+    sums = {name: sha256(data) if isinstance(data, bytes) else file_sha256(data) for name, data in contents.items()}
+    listed = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode()
+    contents[SUMS] = listed
+    if signer is not None:
+        predicate = {
+            "audit": manifest.audit,
+            "decision": ruling.verdict_decision,
+            "fingerprint": manifest.fingerprint,
+            "incomplete": [f"{r.model} on {r.benchmark}: {r.watermark}" for r in ruling.incomplete],
+            "models": {name: facts.get("revision") for name, facts in manifest.models.items()},
+            "run": run_dir.resolve().name,
+            "with_shards": with_shards,
+        }
+        stated = statement(PREDICATE, {SUMS: sha256(listed), VERDICT: sums[VERDICT]}, predicate)
+        contents[STATEMENT] = seal(stated, signer)
+    _write(out, contents)
+    return sums
+
+
+def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str, bytes | Path]:
+    found: dict[str, bytes | Path] = {f"{RUN}/{MANIFEST}": run_dir / MANIFEST}
+    for name in _REPORT:
+        if (run_dir / name).is_file():
+            found[f"{RUN}/{name}"] = run_dir / name
+    for name in CHRONOLOGY:
+        if (run_dir / name).is_file():
+            found[f"{RUN}/{name}"] = run_dir / name
+    for path in sorted((run_dir / DECISIONS).glob("*.json")):
+        found[f"{RUN}/{DECISIONS}/{path.name}"] = path
+    shards = _shards(run_dir, manifest)
+    tables = sorted(path for pattern in _HASHED_TABLES for path in run_dir.glob(pattern))
+    if with_shards:
+        for path in (*shards, *tables, *_others(run_dir)):
+            found[f"{RUN}/{path.relative_to(run_dir).as_posix()}"] = path
+    rows = {Path(one["file"]).name: one.get("rows") for one in manifest.shards}
+    found["config.json"] = _json(manifest.config)
+    found["prompts.json"] = _json({"sha256": manifest.prompt_hashes, "protocols": manifest.config.get("protocols")})
+    found["environment.json"] = _json(_environment(run_dir, manifest))
+    found["shards.json"] = _json(
+        [
+            {
+                "file": path.relative_to(run_dir).as_posix(),
+                "rows": rows.get(path.name),
+                "sha256": file_sha256(path),
+                "bytes": path.stat().st_size,
+            }
+            for path in (*shards, *tables)
+        ]
+    )
+    headers = {path.name: header for path in tables if (header := _header(path))}
+    if headers:
+        found["libraries.json"] = _json(headers)
+    table = _calibration(manifest.audit)
+    if table is not None:
+        found["calibration.json"] = _json(table)
+    return found
+
+
+def _shards(run_dir: Path, manifest: Manifest) -> list[Path]:
+    """The shards, each as the manifest lists it. ShardError for one that is missing, changed or not listed."""
+    there = {path.name: path for path in sorted((run_dir / SHARDS).iterdir()) if not path.name.startswith(".")}
+    listed = {Path(one["file"]).name: one["sha256"] for one in manifest.shards}
+    for name in sorted({*there, *listed}):
+        if name not in there or name not in listed:
+            what = "is not there" if name not in there else "is not in the manifest"
+            raise ShardError(f"{run_dir / SHARDS / name} {what}. Type the run's command again: it puts this right.")
+        if file_sha256(there[name]) != listed[name]:
+            raise ShardError(f"{there[name]} is not the file that the manifest lists: it was changed after the run.")
+    return [there[name] for name in sorted(there)]
+
+
+def _others(run_dir: Path) -> list[Path]:
+    """What else an audit left beside its shards to judge by."""
+    skipped = {MANIFEST, ATTEMPT, *CHRONOLOGY}
+    return sorted(
+        path
+        for path in run_dir.iterdir()
+        if path.is_file() and not path.name.startswith(".") and path.name not in skipped and path.suffix != ".arrow"
+    )
+
+
+def _header(path: Path) -> dict[str, Any] | None:
+    """What an Arrow file says of itself; None where it says nothing."""
+    with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+        told = reader.schema.metadata or {}
+    out: dict[str, Any] = {}
+    for key, value in told.items():
+        text = value.decode(errors="replace")
+        try:
+            out[key.decode(errors="replace")] = json.loads(text)
+        except ValueError:
+            out[key.decode(errors="replace")] = text
+    return out or None
+
+
+def _calibration(audit: str) -> dict[str, Any] | None:
+    """The table of error rates that the audit's verdicts cite."""
+    shipped = getattr(part_of(audit, "calibrated"), "SHIPPED", None)
+    return shipped_table(shipped) if shipped else None
+
+
+def _environment(run_dir: Path, manifest: Manifest) -> dict[str, Any]:
+    return {
+        "audit": manifest.audit,
+        "packages": manifest.packages,
+        "platform": manifest.platform,
+        "program_sha256": program_sha256(),
+        "python": manifest.python,
+        "schema_version": audit_of(run_dir).schema.version,
+    }
+
+
+def program_sha256() -> str:
+    """sha256 over the program's own source files, names and contents, in order: which program made this pack."""
+    root = Path(str(package_files("audit")))
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root).as_posix()}\0{sha256(path.read_bytes())}\n".encode())
+    return digest.hexdigest()
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+
+
+def _write(out: Path, contents: dict[str, bytes | Path]) -> None:
+    """Whole or not at all."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", suffix=".tmp", dir=out.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                write_archive(file, contents)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(out)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as error:
+        raise disk_error(out, error) from error
+
+
+def _note(run_dir: Path, manifest: Manifest, with_shards: bool, signed: bool) -> str:
+    shards = (
+        "The shards are in the pack, so the verdict is computed again from them and compared byte for byte."
+        if with_shards
+        else "The shards are not in the pack; `shards.json` has the hash of each. The verdict cannot be computed again "
+        "from this pack alone."
+    )
+    vouched = (
+        "`statement.dsse.json` is a DSSE envelope (ed25519) over an in-toto statement that binds `SHA256SUMS`, and so "
+        "every file. Get the public key from whoever you trust to know it, and not from beside this pack."
+        if signed
+        else "**Nobody signed this pack.** Its hashes show that it is consistent, not who made it."
+    )
+    check = "--keys FOLDER_OF_PUBLIC_KEYS" if signed else "--unsigned"
+    return f"""# Evidence pack of an audit run
+
+Audit {manifest.audit}, fingerprint {manifest.fingerprint}.
+
+    python -m audit.evidence verify PACK.zip {check}
+
+needs no network, no engine and no GPU, and exits with 0 only where everything holds. With nothing but a shell:
+
+    unzip PACK.zip -d pack && cd pack && sha256sum --check --strict {SUMS}
+
+{vouched} What is signed is the envelope's payload after DSSE's pre-authentication encoding
+(https://github.com/secure-systems-lab/dsse/blob/master/protocol.md).
+
+{shards}
+
+| file | what it is |
+|---|---|
+| `run/manifest.json` | what was run, on which questions, at what cost |
+| `run/report/verdict.json`, `report.html` | the verdict, and the page for people |
+| `run/decisions/` | what people decided, each signed; absent where nobody did |
+| `config.json`, `prompts.json` | the configuration and the prompts' text with their hashes |
+| `libraries.json` | the headers of the tables that were asked, such as a library of variants |
+| `calibration.json` | the measured error rates that the verdict cites |
+| `environment.json` | packages and platform of the run, and the hash of the program that made this pack |
+| `shards.json` | every shard and table: rows, bytes, sha256 |
+| `{SUMS}` | sha256 of every file but itself and the statement |
+
+Whatever a model wrote is hostile text. `report.html` escapes it and runs no script but its own.
+"""

@@ -1,0 +1,267 @@
+"""What people decided about a run: `RUN_DIR/decisions/0001.dsse.json`, ..., each signed, each naming the one before.
+
+A decision binds the bytes of the verdict, the manifest (and with it every shard's hash), the tables that were asked and
+the suite: it counts for that run as it was, until it expires. The last word of each signer counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from securesystemslib.signer import CryptoSigner
+
+from audit.errors import ConfigError, SignatureError
+from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
+from audit.governance.decision import Decision, Ruling, parts_of
+from audit.governance.envelope import MAX_BYTES, seal, sha256, statement, subjects_of, unseal
+from audit.governance.keys import Trusted
+from audit.shards.files import disk_error
+from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.shard_file import file_sha256
+
+DECISIONS = "decisions"
+PREDICATE = "urn:benchmark-audit:decision:v1"
+SUITES = ("suite.json", "suite.yaml")
+MAX_REASON = 2000
+_FILE = re.compile(r"[0-9]{4}\.dsse\.json")
+
+
+class Kind(StrEnum):
+    """approve: of what was found and needs a review. override: of a block, or where there is no decision."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    OVERRIDE = "override"
+
+
+@dataclass(frozen=True)
+class Decided:
+    """One decision, its signature checked. expires: None for a rejection, which stands until its signer decides."""
+
+    kind: Kind
+    signer: str
+    reason: str
+    decided: datetime
+    expires: datetime | None
+
+    def sentence(self, now: datetime) -> str:
+        until = ""
+        if self.expires is not None:
+            until = f", {'EXPIRED' if self.expires <= now else 'valid until'} {_text(self.expires)}"
+        return f"{self.kind} by {self.signer} on {_text(self.decided)}{until}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a decision is about. subjects: sha256 of files, by name. facts: what they say, for people to read."""
+
+    subjects: dict[str, str]
+    facts: dict[str, Any]
+
+
+def bound_to(run_dir: Path, verdict: Path, ruling: Ruling) -> Bound:
+    """What a decision on a run binds now. verdict: where its verdict.json lies."""
+    found = {"verdict.json": verdict}
+    files = [run_dir / MANIFEST, *(run_dir / name for name in SUITES), *sorted(run_dir.glob("*.arrow"))]
+    found |= {path.name: path for path in files if path.is_file()}
+    parts = parts_of(json.loads(verdict.read_text(encoding="utf-8")))
+    manifest = Manifest.load(run_dir) if (run_dir / MANIFEST).is_file() else None
+    facts = {
+        "run": manifest.fingerprint if manifest else None,
+        "models": {name: one.get("revision") for name, one in manifest.models.items()} if manifest else None,
+        "libraries": {audit: part["library"]["sha256"] for audit, part in parts if part.get("library")},
+        "suite": next((name for name in SUITES if (run_dir / name).is_file()), None),
+        "verdict_decision": str(ruling.verdict_decision),
+    }
+    return Bound({name: file_sha256(path) for name, path in found.items()}, facts)
+
+
+def runners(run_dir: Path) -> tuple[str, ...]:
+    """Who started the run, an entry a start, "" for one that did not say; empty where nothing is known."""
+    return tuple(Manifest.load(run_dir).run_by) if (run_dir / MANIFEST).is_file() else ()
+
+
+def has_decisions(run_dir: Path) -> bool:
+    folder = run_dir / DECISIONS
+    return folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir())
+
+
+def history(run_dir: Path, bound: Bound, trusted: Mapping[str, Trusted], now: datetime) -> tuple[Decided, ...]:
+    """Every decision in its order. SignatureError unless all of them are whole, signed, of this run and in the past."""
+    return tuple(decided for decided, _ in _chain(run_dir, bound, trusted, now))
+
+
+def decide(
+    run_dir: Path,
+    ruling: Ruling,
+    bound: Bound,
+    kind: Kind,
+    *,
+    reason: str,
+    expires: datetime | None,
+    signer: CryptoSigner,
+    trusted: Mapping[str, Trusted],
+    now: datetime,
+) -> Path:
+    """Sign a decision and add it; the file. ConfigError where it would have no effect, SignatureError where the
+    decisions that are there do not hold."""
+    now = now.replace(microsecond=0)
+    known = trusted.get(signer.public_key.keyid)
+    if known is None:
+        raise ConfigError("This private key has no public key among the trusted ones: the gate would not believe it.")
+    if ruling.exit_code == FAILED:
+        raise ConfigError("The run has no whole verdict. A failed or incomplete run passes by nobody's word.")
+    reason = reason.strip()
+    if not reason or len(reason) > MAX_REASON:
+        raise ConfigError(f"A decision needs a reason of 1 to {MAX_REASON} characters; this one has {len(reason)}.")
+    if kind == Kind.APPROVE and ruling.verdict_decision in (Decision.BLOCK, Decision.NO_DECISION):
+        raise ConfigError(
+            f"The verdict says {ruling.verdict_decision!s}, and an approval answers a review. To let the run pass all "
+            "the same: audit.review override"
+        )
+    if kind == Kind.REJECT and expires is not None:
+        raise ConfigError("A rejection does not expire: its signer may decide again. Leave --expires out.")
+    if kind != Kind.REJECT and (expires is None or expires <= now):
+        raise ConfigError("Expected --expires in the future, such as --expires 2027-01-31.")
+    chain = _chain(run_dir, bound, trusted, now)
+    predicate = {
+        **bound.facts,
+        "decision": str(kind),
+        "reason": reason,
+        "decided": _text(now),
+        "expires": _text(expires) if expires else None,
+        "signer": known.signer,
+        "sequence": len(chain) + 1,
+        "previous": chain[-1][1] if chain else None,
+    }
+    data = seal(statement(PREDICATE, bound.subjects, predicate), signer)
+    return _add(run_dir / DECISIONS / f"{len(chain) + 1:04d}.dsse.json", data)
+
+
+def honour(
+    ruling: Ruling, decided: Sequence[Decided], run_by: Collection[str], approvals: int, now: datetime
+) -> Ruling:
+    """The ruling once people were heard (pure).
+
+    A rejection blocks. A review passes by approvals or overrides, a block or no decision by overrides alone: of as many
+    people as asked for, one of them not who ran the audit. Where it is not known who ran it, two are needed. A failed
+    or incomplete run never passes.
+    """
+    said = [one.sentence(now) for one in decided]
+    last = {one.signer: one for one in decided}
+    if any(one.kind == Kind.REJECT for one in last.values()):
+        code = ruling.exit_code if ruling.exit_code in (FAILED, FOUND) else NOT_CLEARED
+        return replace(ruling, decision=Decision.BLOCK, exit_code=code, said=tuple(said))
+    if ruling.exit_code in (FAILED, OK):
+        return replace(ruling, said=tuple(said))
+    kinds = {Kind.OVERRIDE} | ({Kind.APPROVE} if ruling.decision == Decision.REVIEW else set())
+    who = {one.signer for one in last.values() if one.kind in kinds and one.expires and one.expires > now}
+    needed = approvals if run_by and "" not in run_by else max(approvals, 2)
+    if len(who) >= needed and who - set(run_by):
+        return replace(ruling, decision=Decision.PASS, exit_code=OK, said=tuple(said), overridden=True)
+    if who and not who - set(run_by):
+        said.append("who ran the audit cannot approve it alone")
+    if decided:
+        unknown = "" if needed == approvals else " (who ran the audit is not known, so two)"
+        said.append(f"{len(who)} of {needed} needed{unknown}")
+    return replace(ruling, said=tuple(said))
+
+
+def parse_time(text: str) -> datetime:
+    """A day (it ends with it, UTC) or a time with its zone. ConfigError for anything else."""
+    try:
+        found = datetime.fromisoformat(text)
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            return datetime.combine(found.date(), time(23, 59, 59), UTC)
+        if found.tzinfo is None:
+            raise ValueError("it has no time zone")
+    except ValueError as error:
+        raise ConfigError(
+            f"Invalid time: {text!r} ({error}). Expected a day or a time with its zone, such as 2027-01-31 or "
+            "2027-01-31T18:00:00+00:00."
+        ) from error
+    return found.astimezone(UTC).replace(microsecond=0)
+
+
+def _chain(run_dir: Path, bound: Bound, trusted: Mapping[str, Trusted], now: datetime) -> list[tuple[Decided, str]]:
+    """Each decision with the sha256 of its file."""
+    folder = run_dir / DECISIONS
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+    chain: list[tuple[Decided, str]] = []
+    for number, name in enumerate(names, 1):
+        path = folder / name
+        if not _FILE.fullmatch(name) or int(name[:4]) != number:
+            raise SignatureError(f"{path} is not decision {number:04d}: one was taken out, or something else put in.")
+        if path.is_symlink() or not path.is_file():
+            raise SignatureError(f"{path} is no plain file.")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        stated, signer = unseal(data, trusted, PREDICATE, str(path))
+        chain.append((_decided(path, stated, signer, bound, number, chain[-1] if chain else None), sha256(data)))
+    if chain and chain[-1][0].decided > now:
+        raise SignatureError(
+            f"The last decision on {run_dir} is of {_text(chain[-1][0].decided)}, and now it is {_text(now)}: a clock "
+            "went backwards, so nothing can be said to be valid or expired. Set the clock right."
+        )
+    return chain
+
+
+def _decided(
+    path: Path, stated: Mapping[str, Any], signer: str, bound: Bound, number: int, before: tuple[Decided, str] | None
+) -> Decided:
+    told = stated["predicate"]
+    if subjects_of(stated) != bound.subjects:
+        now, then = bound.subjects, subjects_of(stated)
+        odd = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
+        raise SignatureError(
+            f"{path} was decided over another {' and '.join(odd)}: the run changed since, or the decision is of "
+            f"another run. Move {path.parent} away and decide again."
+        )
+    wanted = {**bound.facts, "signer": signer, "sequence": number, "previous": before[1] if before else None}
+    for name, value in wanted.items():
+        if told.get(name) != value:
+            raise SignatureError(f"{path} says {name} {told.get(name)!r}; expected {value!r}.")
+    try:
+        kind, decided = Kind(told["decision"]), datetime.fromisoformat(told["decided"])
+        expires = datetime.fromisoformat(told["expires"]) if told["expires"] is not None else None
+        sound = (expires is None) == (kind == Kind.REJECT) and (expires is None or expires > decided)
+        sound = sound and (before is None or decided >= before[0].decided)
+    except (KeyError, TypeError, ValueError) as error:
+        raise SignatureError(f"{path} is no decision of this program ({error!r}).") from error
+    if not sound:
+        raise SignatureError(f"{path} has times that cannot be: decided {told['decided']}, expires {told['expires']}.")
+    return Decided(kind, signer, str(told["reason"]), decided, expires)
+
+
+def _add(path: Path, data: bytes) -> Path:
+    """Whole or not at all, and never over another decision."""
+    try:
+        path.parent.mkdir(exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).chmod(0o644)
+            os.link(name, path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except FileExistsError as error:
+        raise ConfigError(f"{path} was written by somebody else just now. Look at it, then decide again.") from error
+    except OSError as error:
+        raise disk_error(path, error) from error
+    return path
+
+
+def _text(when: datetime) -> str:
+    return when.isoformat(timespec="seconds")

@@ -1,0 +1,109 @@
+"""Check an evidence pack: every byte, who vouches for it, and with its shards the verdict itself. No network.
+
+Up to the recomputation it needs the standard library, securesystemslib and cryptography.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import ZipFile
+
+from audit.errors import AuditError, SignatureError
+from audit.governance.archive import check_bytes, extract, hash_entry, open_archive, read_entry
+from audit.governance.envelope import MAX_BYTES, subjects_of, unseal
+from audit.governance.keys import Trusted
+
+SUMS = "SHA256SUMS"
+STATEMENT = "statement.dsse.json"
+NOTE = "VERIFY.md"
+RUN = "run"
+VERDICT = f"{RUN}/report/verdict.json"
+PREDICATE = "urn:benchmark-audit:evidence:v1"
+_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
+_MAX_SUMS = 32 << 20
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What held. signer: None where nobody's signature was asked for. recomputed: the verdict was computed again."""
+
+    files: int
+    signer: str | None
+    recomputed: bool
+
+
+def verify_pack(path: Path, trusted: Mapping[str, Trusted] | None) -> Verified:
+    """Check a pack. trusted: whose signature counts; None to check hashes alone.
+
+    Raises SignatureError for the first thing that does not hold.
+    """
+    with open_archive(path) as archive:
+        names = set(archive.namelist())
+        for needed in (SUMS, VERDICT, f"{RUN}/manifest.json"):
+            if needed not in names:
+                raise SignatureError(f"{path} has no {needed}: it is no evidence pack.")
+        sums = _listed(read_entry(archive, SUMS, _MAX_SUMS), path)
+        wanted = {*sums, SUMS} | ({STATEMENT} if STATEMENT in names else set())
+        if names != wanted:
+            odd = sorted(names ^ wanted)
+            raise SignatureError(f"{path}: {odd[0]!r} is {'not listed' if odd[0] in names else 'missing'}.")
+        for name in sorted(sums):
+            if hash_entry(archive, name) != sums[name]:
+                raise SignatureError(f"{path}: {name} is not the file that {SUMS} lists.")
+        signer = None
+        if trusted is not None:
+            signer = _signed(archive, path, names, sums, trusted)
+        check_bytes(path, archive)
+        recomputed = any(name.startswith(f"{RUN}/shards/") for name in names)
+        if recomputed:
+            _recompute(archive, path)
+    return Verified(len(names), signer, recomputed)
+
+
+def _listed(data: bytes, path: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in data.decode("utf-8", "replace").splitlines():
+        match = _LINE.fullmatch(line)
+        if match is None or match[2] in found:
+            raise SignatureError(f"{path}: {SUMS} has a line that is not '<sha256>  <name>': {line[:80]!r}.")
+        found[match[2]] = match[1]
+    return found
+
+
+def _signed(
+    archive: ZipFile, path: Path, names: set[str], sums: Mapping[str, str], trusted: Mapping[str, Trusted]
+) -> str:
+    if STATEMENT not in names:
+        raise SignatureError(f"{path} is not signed. To check its hashes alone: --unsigned")
+    data = read_entry(archive, STATEMENT, MAX_BYTES)
+    stated, signer = unseal(data, trusted, PREDICATE, f"{path}: {STATEMENT}")
+    if subjects_of(stated) != {SUMS: hash_entry(archive, SUMS), VERDICT: sums[VERDICT]}:
+        raise SignatureError(f"{path}: what {signer} signed is another {SUMS} or another verdict.")
+    return signer
+
+
+def _recompute(archive: ZipFile, path: Path) -> None:
+    """The verdict once more, from the pack's own shards; SignatureError unless it has the same bytes."""
+    from audit.audits import audit_of, part_of  # here: hashes and signatures need no statistics
+
+    with tempfile.TemporaryDirectory() as folder:
+        run_dir, out = Path(folder) / RUN, Path(folder) / "out"
+        extract(archive, RUN, run_dir)
+        if json.loads((run_dir / "manifest.json").read_bytes()).get("analysis", {}).get("references"):
+            raise SignatureError(f"{path}: the run names directories outside the pack, which are not read.")
+        try:
+            audit = audit_of(run_dir).name
+            part_of(audit, "report").report_runs([run_dir], out, {"seed": None, "control_benchmark": None})
+        except AuditError as error:
+            raise SignatureError(f"{path}: the verdict could not be computed again: {error}") from error
+        if (out / "verdict.json").read_bytes() != (run_dir / "report" / "verdict.json").read_bytes():
+            raise SignatureError(
+                f"{path}: computed again from the pack's shards, the verdict is another one. "
+                "It is not of these shards; or was judged with options that the manifest does not have (audit.report "
+                "--seed, --variants); or another version of the program made it: environment.json has its hash."
+            )

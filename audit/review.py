@@ -1,0 +1,122 @@
+"""People's decisions on a run: `python -m audit.review list|show|approve|reject|override|keygen`.
+
+Exit codes: 0 done; 1 refused, or what is there does not hold; 2 wrong usage. What follows for the run: `audit.gate`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from audit.errors import AuditError, ConfigError
+from audit.exits import run_command
+from audit.gate import TRUSTED_VARIABLE, home_of, rule_run, ruling_with_decisions, verdict_path
+from audit.governance.decision import Decision
+from audit.governance.escape import one_line
+from audit.governance.formats import as_text
+from audit.governance.keys import KEY_VARIABLE, create_key, load_signer, load_trusted
+from audit.governance.reviews import Kind, bound_to, decide, parse_time
+from audit.shards.manifest import MANIFEST
+
+
+def main(arguments: Sequence[str] | None = None, now: datetime | None = None) -> int:
+    """Run one subcommand. now: the time, for who has a clock of their own."""
+    asked = _parser().parse_args(arguments)
+    now = now or datetime.now(UTC)
+    try:
+        if getattr(asked, "approvals", 1) < 1:
+            raise ConfigError(f"--approvals {asked.approvals}: expected at least 1.")
+        if asked.what == "keygen":
+            private, public = create_key(asked.name, asked.out)
+            print(f"private  {private} (yours alone: never in a repository, a run or a log)\npublic   {public}")
+            return 0
+        if asked.what == "list":
+            return _list(asked.folder, asked.keys, asked.approvals, now)
+        if asked.what == "show":
+            ruling = ruling_with_decisions(asked.run_dir, asked.keys, asked.approvals, now)
+            print(as_text(ruling), end="")
+            print(f"report   {verdict_path(home_of(asked.run_dir)).with_name('report.html')}")
+            if ruling.problem:
+                raise ConfigError(ruling.problem)
+            return 0
+        print(f"written  {_decide(asked, now)}")
+        return 0
+    except AuditError as error:
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        return 1
+
+
+def _decide(asked: argparse.Namespace, now: datetime) -> Path:
+    run_dir = home_of(asked.run_dir)
+    if asked.keys is None:
+        raise ConfigError(f"Expected --keys FOLDER, or {TRUSTED_VARIABLE}: whose decisions count.")
+    signer, trusted = load_signer(asked.key), load_trusted(asked.keys)
+    ruling = rule_run(run_dir)
+    if ruling.problem:
+        raise ConfigError(ruling.problem)
+    return decide(
+        run_dir,
+        ruling,
+        bound_to(run_dir, verdict_path(run_dir), ruling),
+        Kind(asked.what),
+        reason=asked.reason,
+        expires=parse_time(asked.expires) if asked.expires else None,
+        signer=signer,
+        trusted=trusted,
+        now=now,
+    )
+
+
+def _list(folder: Path, keys: Path | None, approvals: int, now: datetime) -> int:
+    """The queue: every run below a folder that does not pass, with what was decided."""
+    runs = sorted(path.parent for path in folder.glob(f"**/{MANIFEST}"))
+    if not runs:
+        raise ConfigError(f"No run below {folder}. Expected a folder of run directories, such as outputs.")
+    waiting = 0
+    for run_dir in runs:
+        ruling = ruling_with_decisions(run_dir, keys, approvals, now)
+        if ruling.decision != Decision.PASS:
+            waiting += 1
+            print(one_line(f"{ruling.decision!s:12} {run_dir}  {ruling.problem}"))
+            for said in ruling.said:
+                print(one_line(f"{'':12} {said}"))
+    print(f"{waiting} of {len(runs)} runs do not pass")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m audit.review", description="Decide about a run, and sign it.")
+    commands = parser.add_subparsers(dest="what", required=True)
+    shared = argparse.ArgumentParser(add_help=False)
+    default = os.environ.get(TRUSTED_VARIABLE)
+    shared.add_argument(
+        "--keys", type=Path, default=Path(default) if default else None,
+        help=f"folder of the trusted public keys (default: {TRUSTED_VARIABLE})",
+    )  # fmt: skip
+    shared.add_argument("--approvals", type=int, default=1, help="people that are needed (default: 1)")
+    listed = commands.add_parser("list", parents=[shared], help="the runs below a folder that do not pass")
+    listed.add_argument("folder", type=Path)
+    shown = commands.add_parser("show", parents=[shared], help="a run's verdict, and what was decided")
+    shown.add_argument("run_dir", type=Path)
+    for kind, text in (
+        (Kind.APPROVE, "let a run pass that asks for review"),
+        (Kind.REJECT, "block a run"),
+        (Kind.OVERRIDE, "let a run pass that was blocked, or on which nothing could be decided"),
+    ):
+        one = commands.add_parser(str(kind), parents=[shared], help=text)
+        one.add_argument("run_dir", type=Path)
+        one.add_argument("--reason", required=True)
+        one.add_argument("--expires", help="a day or a time, such as 2027-01-31", required=kind != Kind.REJECT)
+        one.add_argument("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
+    made = commands.add_parser("keygen", help="make a pair of keys")
+    made.add_argument("name", help="whose, such as alice; alice.2027 for a further key of hers")
+    made.add_argument("--out", type=Path, required=True)
+    return parser
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,140 @@
+"""The very shell lines of the CI files, run as they stand; only what installs and what needs an engine is replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from junitparser import JUnitXml
+
+ROOT = Path(__file__).resolve().parents[3]
+KINDS = ("github-actions.yml", "gitlab-ci.yml", "rayjob-gate.yaml")
+
+
+def verdict_text(word: str) -> str:
+    cell = {"verdict": word, "model": "m", "benchmark": "b", "headline": "h", "reasons": ["why"]}
+    return json.dumps({"cells": [cell], "rows": [], "runs": []})
+
+
+def load(name: str) -> Any:
+    folder = ROOT / "cluster" / "kuberay" if name.startswith("rayjob") else ROOT / "docs" / "ci"
+    return yaml.safe_load((folder / name).read_text())
+
+
+def shell_lines(name: str) -> tuple[str, dict[str, str]]:
+    """The script of a CI file as its service runs it, and its environment."""
+    document = load(name)
+    if name.startswith("github"):
+        (job,) = document["jobs"].values()
+        env = {k: v for k, v in job["env"].items() if "${{" not in v} | {"MODEL": "smollm2_135m"}
+        return "\n".join(step["run"] for step in job["steps"] if "run" in step), env
+    if name.startswith("gitlab"):
+        job = document["benchmark-audit"]
+        return "\n".join(job["script"]), job["variables"]
+    return document["spec"]["entrypoint"], {}
+
+
+@dataclass
+class Done:
+    code: int
+    out: str
+    folder: Path
+    called: list[str]
+
+
+def run_script(name: str, folder: Path, word: str) -> Done:
+    """The script in a folder with stubs of `make` and of the sweep; the gate is the real one."""
+    script, env = shell_lines(name)
+    (folder / "fake").mkdir()
+    log = folder / "called"
+    python = folder / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(
+        f"""#!{sys.executable}
+import os, sys, pathlib
+open({str(log)!r}, "a").write(" ".join(sys.argv[1:]) + "\\n")
+if sys.argv[1:3] == ["-m", "audit.sweep"]:
+    (run_dir,) = [word.split("=", 1)[1] for word in sys.argv if word.startswith("run_dir=")]
+    report = pathlib.Path(run_dir.replace("/runs", {str(folder)!r})) / "report"
+    report.mkdir(parents=True)
+    if {word!r}:
+        (report / "verdict.json").write_text({verdict_text(word)!r})
+    sys.exit(0)
+words = [word.replace("/runs", {str(folder)!r}) for word in sys.argv[1:]]
+os.execv({sys.executable!r}, [{sys.executable!r}, *words])
+"""
+    )
+    python.chmod(0o755)
+    (folder / "fake" / "python").symlink_to(python)
+    make = folder / "fake" / "make"
+    make.write_text(f'#!/bin/sh\necho make "$@" >> {shlex.quote(str(log))}\n')
+    make.chmod(0o755)
+    summary = folder / "summary.md"
+    full = {
+        "PATH": f"{folder / 'fake'}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(folder),
+        "PYTHONPATH": str(ROOT),
+        "GITHUB_STEP_SUMMARY": str(summary),
+        **env,
+    }
+    # As the services do: GitHub `bash -e`, GitLab with errexit and pipefail, Ray `bash -c` in the entrypoint itself.
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", script], cwd=folder, env=full, capture_output=True, text=True, timeout=60
+    )
+    return Done(done.returncode, done.stdout + done.stderr, folder, log.read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "code"),
+    [
+        (KINDS[0], "no_excess_detected", 0),
+        (KINDS[0], "excess", 3),
+        (KINDS[1], "excess", 3),
+        (KINDS[2], "no_excess_detected", 0),
+        (KINDS[2], "", 1),  # the sweep left no report
+    ],
+)
+def test_the_lines_run_and_only_a_pass_is_green(name: str, word: str, code: int, tmp_path: Path) -> None:
+    done = run_script(name, tmp_path, word)
+    assert done.code == code, done.out
+    assert any(line.startswith("-m audit.sweep ") for line in done.called)
+    if not name.startswith("rayjob"):
+        assert done.called[0] == "make install ENGINE=cpu"
+    if name.startswith("gitlab"):
+        xml = JUnitXml.fromstring((tmp_path / "gate.xml").read_bytes())
+        assert (xml.tests, xml.failures, xml.errors) == (1, 1, 0)
+    if name.startswith("github"):
+        assert f"Exit code {code}." in (tmp_path / "summary.md").read_text()
+        assert "::error" in done.out if code else "::notice title=audit gate::decision pass" in done.out
+
+
+def test_the_sweeps_of_the_ci_files_are_valid_configurations() -> None:
+    from hydra import compose, initialize_config_dir
+
+    from audit.config import CONF_DIR
+    from audit.sweep.config import from_hydra, register
+
+    register()
+    for name in KINDS[:2]:
+        script, env = shell_lines(name)
+        (line,) = [line for line in script.splitlines() if "audit.sweep" in line]
+        words = [word.replace("$MODEL", env["MODEL"]).replace("$RUN_DIR", "x") for word in shlex.split(line)]
+        with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
+            from_hydra(compose("sweep", words[3:]))
+
+
+def test_no_input_is_pasted_into_a_script_and_no_job_may_fail_softly() -> None:
+    script, _ = shell_lines("github-actions.yml")
+    assert "${{" not in script
+    document = load("github-actions.yml")
+    assert document["permissions"] == {"contents": "read"}
+    assert not any("continue-on-error" in step for step in document["jobs"]["audit"]["steps"])
+    assert not {"allow_failure"} & set(load("gitlab-ci.yml")["benchmark-audit"])

@@ -1,0 +1,409 @@
+"""Signed decisions: who may let a run pass, for how long, and that nothing of it can be changed unseen."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from junitparser import JUnitXml
+from securesystemslib.dsse import Envelope
+
+from audit.errors import ConfigError
+from audit.evidence import main as evidence
+from audit.gate import main as gate
+from audit.governance.decision import Ruling, failed, rule
+from audit.governance.formats import FORMATS
+from audit.governance.keys import create_key, load_signer, load_trusted
+from audit.governance.reviews import Decided, Kind, honour, parse_time
+from audit.review import main as review
+from audit.shards.manifest import Manifest, open_run_dir
+from audit.sweep.columns import SCHEMA
+
+NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
+
+
+@pytest.fixture
+def decide(keys: Path, run_dir: Path) -> Callable[..., int]:
+    """decide("override", "alice"): as audit.review, by the key of a person, at NOW."""
+
+    def call(kind: str, who: str, *, reason: str = "needed for the demo", expires: str | None = "2026-12-31",
+             now: datetime = NOW, run: Path = run_dir) -> int:  # fmt: skip
+        words = [kind, str(run), "--reason", reason, "--key", str(keys / f"{who}.key"), "--keys", str(keys / "trusted")]
+        return review([*words, *(["--expires", expires] if expires else [])], now)
+
+    return call
+
+
+def gated(run_dir: Path, keys: Path, *words: str, now: datetime = LATER) -> int:
+    return gate([str(run_dir), "--keys", str(keys / "trusted"), *words], now)
+
+
+def test_an_override_lets_a_run_pass_says_so_in_every_format_and_expires(
+    run_dir: Path, keys: Path, decide: Callable[..., int], capsys: pytest.CaptureFixture
+) -> None:
+    assert gated(run_dir, keys) == 4
+    assert decide("override", "alice") == 0
+    capsys.readouterr()
+    for kind in FORMATS:
+        assert gated(run_dir, keys, "--format", kind) == 0
+        out = capsys.readouterr().out
+        assert "override by alice" in out.replace("&#58;", ":") and "needed for the demo" in out
+        assert "the verdict alone says no decision" in out or kind == "json"
+        if kind == "json":
+            plain = json.loads(out)
+            assert plain["overridden"] and (plain["decision"], plain["verdict_decision"]) == ("pass", "no decision")
+        if kind == "junit":
+            xml = JUnitXml.fromstring(out.encode())
+            assert (xml.tests, xml.failures, xml.errors) == (1, 0, 0)
+    last = datetime(2026, 12, 31, 23, 59, 58, tzinfo=UTC)
+    assert gated(run_dir, keys, now=last) == 0
+    assert gated(run_dir, keys, now=last + timedelta(seconds=1)) == 4
+    assert "EXPIRED" in capsys.readouterr().out
+    assert gated(run_dir, keys, "--approvals", "2") == 4  # four eyes
+    assert decide("override", "bob", now=LATER) == 0
+    assert gated(run_dir, keys, "--approvals", "2") == 0
+    assert decide("reject", "bob", expires=None, now=LATER) == 0  # the last word of each counts
+    assert gated(run_dir, keys) == 4
+    assert "decision block" in capsys.readouterr().out
+
+
+def test_who_ran_the_audit_cannot_let_it_pass_alone(
+    run_dir: Path, keys: Path, decide: Callable[..., int], capsys: pytest.CaptureFixture
+) -> None:
+    assert decide("override", "carol") == 0  # run_by of the fixture
+    assert gated(run_dir, keys) == 4
+    assert "cannot approve it alone" in capsys.readouterr().out
+    assert decide("override", "bob", now=LATER) == 0
+    assert gated(run_dir, keys, "--approvals", "2") == 0
+
+
+def test_each_start_of_a_run_says_who_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUDIT_RUN_BY", "carol")
+    open_run_dir(tmp_path / "run", SCHEMA, "f00", {}).close()
+    monkeypatch.delenv("AUDIT_RUN_BY")
+    open_run_dir(tmp_path / "run", SCHEMA, "f00", {}).close()
+    assert Manifest.load(tmp_path / "run").run_by == ["carol", ""]
+
+
+def test_a_second_key_is_no_second_person(run_dir: Path, keys: Path, tmp_path: Path) -> None:
+    trusted = shutil.copytree(keys / "trusted", tmp_path / "trusted")
+    _, public = create_key("alice.2027", tmp_path / "new")
+    shutil.copy(public, trusted)
+    for key in (keys / "alice.key", tmp_path / "new" / "alice.2027.key"):
+        words = ["override", str(run_dir), "--reason", "r", "--expires", "2027-01-31", "--key", str(key)]
+        assert review([*words, "--keys", str(trusted)], NOW) == 0
+    assert gate([str(run_dir), "--keys", str(trusted), "--approvals", "2"], LATER) == 4
+    # Rotated out: what the key signed counts no more, and that is an error, not a pass.
+    (trusted / "alice.pub").unlink()
+    assert gate([str(run_dir), "--keys", str(trusted)], LATER) == 1
+    shutil.copy(public, trusted / "dave.pub")
+    with pytest.raises(ConfigError, match="two people"):
+        load_trusted(trusted)
+
+
+# --- tampering: each changes one thing of a run that passes by an override, and none may pass ------------------------
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    plain = json.loads(path.read_text())
+    change(plain)
+    path.write_text(json.dumps(plain, sort_keys=True, indent=1) + "\n")
+
+
+def payload(change: Callable[[dict[str, Any]], None]) -> Callable[[Path, Path], None]:
+    """Another payload under the old signature."""
+
+    def spoil(run: Path, keys: Path) -> None:
+        def inner(envelope: dict[str, Any]) -> None:
+            stated = json.loads(base64.b64decode(envelope["payload"]))
+            change(stated)
+            text = json.dumps(stated, sort_keys=True, separators=(",", ":"))
+            envelope["payload"] = base64.b64encode(text.encode()).decode()
+
+        rewrite(first(run), inner)
+
+    return spoil
+
+
+def resigned(who: str, change: Callable[[dict[str, Any]], None]) -> Callable[[Path, Path], None]:
+    """Another payload, signed again: by a stranger, or by somebody who is trusted and lies."""
+
+    def spoil(run: Path, keys: Path) -> None:
+        stated = json.loads(base64.b64decode(json.loads(first(run).read_text())["payload"]))
+        change(stated)
+        text = json.dumps(stated, sort_keys=True, separators=(",", ":"))
+        envelope = Envelope(text.encode(), "application/vnd.in-toto+json", {})
+        envelope.sign(load_signer(keys / f"{who}.key"))
+        first(run).write_text(json.dumps(envelope.to_dict(), sort_keys=True, indent=1) + "\n")
+
+    return spoil
+
+
+def outside(change: Callable[[dict[str, Any]], None]) -> Callable[[Path, Path], None]:
+    return lambda run, keys: rewrite(first(run), change)
+
+
+def text_of(name: str, old: str, new: str) -> Callable[[Path, Path], None]:
+    def spoil(run: Path, keys: Path) -> None:
+        path = run / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+
+    return spoil
+
+
+def first(run: Path) -> Path:
+    return run / "decisions" / "0001.dsse.json"
+
+
+def moved(run: Path, keys: Path) -> None:
+    first(run).rename(run / "decisions" / "0002.dsse.json")
+
+
+def doubled(run: Path, keys: Path) -> None:
+    shutil.copy(first(run), run / "decisions" / "0002.dsse.json")
+
+
+def linked(run: Path, keys: Path) -> None:
+    first(run).rename(run / "elsewhere.json")
+    first(run).symlink_to(run / "elsewhere.json")
+
+
+def signed_twice(envelope: dict[str, Any]) -> None:
+    envelope["signatures"].append(dict(envelope["signatures"][0]))
+
+
+def predicate(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda stated: stated["predicate"].update({name: value})
+
+
+def other_subject(stated: dict[str, Any]) -> None:
+    stated["subject"][0]["digest"]["sha256"] = "0" * 64
+
+
+def no_subject(stated: dict[str, Any]) -> None:
+    del stated["subject"][0]
+
+
+MUTATIONS: dict[str, Callable[[Path, Path], None]] = {
+    "verdict: a word": text_of("report/verdict.json", '"headline"', '"Headline"'),
+    "verdict: a space": text_of("report/verdict.json", "{\n", "{ \n"),
+    "verdict: a byte at its end": lambda run, keys: (run / "report/verdict.json").open("a").write("\n") and None,
+    "manifest: who ran it": text_of("manifest.json", '"carol"', '"nobody"'),
+    "manifest: the model's revision": text_of("manifest.json", '"abc123"', '"abc124"'),
+    "manifest: the status": text_of("manifest.json", '"finished"', '"running"'),
+    "suite: one appears": lambda run, keys: (run / "suite.json").write_text("{}") and None,
+    "library: one appears": lambda run, keys: (run / "variants.arrow").write_bytes(b"x") and None,
+    "shards: one less": lambda run, keys: next((run / "shards").glob("*.arrow")).unlink(),
+    "decision: a later expiry": payload(predicate("expires", "2036-12-31T23:59:59+00:00")),
+    "decision: another reason": payload(predicate("reason", "because")),
+    "decision: another signer": payload(predicate("signer", "bob")),
+    "decision: another kind": payload(predicate("decision", "approve")),
+    "decision: another verdict": payload(other_subject),
+    "decision: no subject": payload(no_subject),
+    "decision: another type": payload(lambda stated: stated.update({"predicateType": "urn:other"})),
+    "decision: a space in the file": lambda run, keys: first(run).write_text(" " + first(run).read_text()) and None,
+    "decision: no line at its end": lambda run, keys: first(run).write_text(first(run).read_text()[:-1]) and None,
+    "decision: a field beside the signature": outside(lambda envelope: envelope.update({"note": "x"})),
+    "decision: another payload type": outside(lambda envelope: envelope.update({"payloadType": "text/plain"})),
+    "decision: no signature": outside(lambda envelope: envelope.update({"signatures": []})),
+    "decision: the signature twice": outside(signed_twice),
+    "decision: another key's id": outside(lambda e: e["signatures"][0].update({"keyid": "0" * 64})),
+    "decision: an empty signature": outside(lambda e: e["signatures"][0].update({"sig": ""})),
+    "decision: cut in half": lambda run, keys: first(run).write_bytes(first(run).read_bytes()[:300]) and None,
+    "decision: empty": lambda run, keys: first(run).write_bytes(b"") and None,
+    "decision: nested too deep": lambda run, keys: first(run).write_text("[" * 100_000) and None,
+    "decision: renumbered": moved,
+    "decision: played again": doubled,
+    "decision: a link": linked,
+    "decision: something beside it": lambda run, keys: (run / "decisions/x").write_text("x") and None,
+    "signed by a stranger": resigned("mallory", lambda stated: None),
+    "signed by another in alice's name": resigned("bob", lambda stated: None),
+    "signed over another verdict": resigned("alice", other_subject),
+    "signed over another model": resigned("alice", predicate("models", {"m": "zzz"})),
+    "signed in the future": resigned("alice", predicate("decided", "2026-12-01T00:00:00+00:00")),
+    "signed with an expiry before it": resigned("alice", predicate("expires", "2026-01-01T00:00:00+00:00")),
+    "signed without an expiry": resigned("alice", predicate("expires", None)),
+    "signed with a time that is none": resigned("alice", predicate("expires", "later")),
+    "signed as the second": resigned("alice", predicate("sequence", 2)),
+    "signed after another": resigned("alice", predicate("previous", "0" * 64)),
+}
+
+
+@pytest.fixture(scope="module")
+def overridden(built: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run with an override by alice, which passes. To be copied."""
+    run = Path(shutil.copytree(built, tmp_path_factory.mktemp("overridden") / "run"))
+    words = ["override", str(run), "--reason", "r", "--expires", "2026-12-31", "--key", str(keys / "alice.key")]
+    assert review([*words, "--keys", str(keys / "trusted")], NOW) == 0
+    assert gated(run, keys) == 0
+    return run
+
+
+def test_there_are_at_least_thirty_mutations() -> None:
+    assert len(MUTATIONS) >= 30
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_no_mutation_passes(name: str, overridden: Path, keys: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(overridden, tmp_path / "run"))
+    MUTATIONS[name](run, keys)
+    assert gated(run, keys) == 1
+
+
+def test_no_byte_of_a_decision_can_change(
+    overridden: Path, keys: Path, tmp_path: Path, changed: Callable[[Path, int], None]
+) -> None:
+    run = Path(shutil.copytree(overridden, tmp_path / "run"))
+    data = first(run).read_bytes()
+    for at in range(0, len(data), len(data) // 80):
+        first(run).write_bytes(data)
+        changed(first(run), at)
+        assert gated(run, keys) == 1, at
+
+
+def test_the_clock_and_the_keys_fail_closed(
+    overridden: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert gated(overridden, keys, now=NOW - timedelta(seconds=1)) == 1
+    assert "clock went backwards" in capsys.readouterr().err
+    monkeypatch.delenv("AUDIT_TRUSTED_KEYS", raising=False)
+    assert gate([str(overridden)], LATER) == 1  # decisions that nobody can check
+    assert "nothing says whose count" in capsys.readouterr().err
+    assert gate([str(overridden), "--keys", str(tmp_path)], LATER) == 1
+    assert "holds no public key" in capsys.readouterr().err
+
+
+def test_a_decision_of_another_run_does_not_count(overridden: Path, run_dir: Path, keys: Path) -> None:
+    (run_dir / "manifest.json").write_text((run_dir / "manifest.json").read_text().replace('"f00"', '"f01"'))
+    shutil.copytree(overridden / "decisions", run_dir / "decisions")
+    assert gated(run_dir, keys) == 1
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_a_decision_without_effect_is_refused(
+    run_dir: Path, keys: Path, decide: Callable[..., int], capsys: pytest.CaptureFixture
+) -> None:
+    for words, why in (
+        ({"kind": "approve", "who": "alice"}, "an approval answers a review"),
+        ({"kind": "override", "who": "mallory"}, "no public key among the trusted"),
+        ({"kind": "override", "who": "alice", "reason": "  "}, "needs a reason"),
+        ({"kind": "override", "who": "alice", "expires": "2026-11-19"}, "in the future"),
+        ({"kind": "override", "who": "alice", "expires": "2026-12-31T10:00:00"}, "no time zone"),
+        ({"kind": "override", "who": "alice", "expires": "soon"}, "Expected a day or a time"),
+        ({"kind": "override", "who": "nobody"}, "cannot be read"),
+    ):
+        assert decide(**words) == 1
+        assert why in capsys.readouterr().err
+    (run_dir / "report" / "verdict.json").unlink()
+    assert decide("override", "alice") == 1
+    assert not (run_dir / "decisions").exists()
+
+
+def test_a_failed_run_passes_by_nobodys_word(overridden: Path, keys: Path, tmp_path: Path) -> None:
+    people = [Decided(Kind.OVERRIDE, who, "r", NOW, LATER) for who in ("alice", "bob", "carol")]
+    assert honour(failed("run", "why"), people, ("dave",), 1, NOW).exit_code == 1
+    run = Path(shutil.copytree(overridden, tmp_path / "run"))
+    rewrite(run / "manifest.json", lambda plain: plain.update({"status": "failed"}))
+    assert gated(run, keys) == 1
+
+
+def ruling(word: str) -> Ruling:
+    return rule({"cells": [{"verdict": word}], "rows": []})
+
+
+@pytest.mark.parametrize(
+    ("word", "kinds", "run_by", "approvals", "code"),
+    [
+        ("brittle", {"alice": "approve"}, ("carol",), 1, 0),
+        ("brittle", {"alice": "approve"}, (), 1, 4),  # alice may have run it herself
+        ("brittle", {"alice": "approve"}, ("carol", ""), 1, 4),
+        ("brittle", {"alice": "approve", "bob": "override"}, (), 1, 0),
+        ("brittle", {"alice": "approve"}, ("alice",), 1, 4),
+        ("brittle", {"alice": "approve", "bob": "approve"}, ("alice", "bob"), 2, 4),
+        ("brittle", {"alice": "approve", "bob": "approve"}, ("alice",), 2, 0),
+        ("brittle", {"alice": "approve", "bob": "reject"}, ("carol",), 1, 4),
+        ("excess", {"alice": "approve", "bob": "approve"}, ("carol",), 1, 3),
+        ("excess", {"alice": "override"}, ("carol",), 1, 0),
+        ("excess", {"alice": "reject"}, ("carol",), 1, 3),
+        ("underpowered", {"alice": "approve"}, ("carol",), 1, 4),
+        ("underpowered", {"alice": "override"}, ("carol",), 1, 0),
+        ("no_excess_detected", {}, (), 1, 0),
+        ("no_excess_detected", {"alice": "reject"}, ("carol",), 1, 4),
+    ],
+)
+def test_who_can_let_what_pass(
+    word: str, kinds: dict[str, str], run_by: tuple[str, ...], approvals: int, code: int
+) -> None:
+    people = [Decided(Kind(k), who, "r", NOW, None if k == "reject" else LATER) for who, k in kinds.items()]
+    found = honour(ruling(word), people, run_by, approvals, NOW)
+    assert found.exit_code == code
+    assert (found.decision == "pass") == (code == 0)
+    assert found.overridden == (code == 0 and word != "no_excess_detected")
+    if "reject" not in kinds.values():  # expired: nothing but the verdict is left
+        assert honour(ruling(word), people, run_by, approvals, LATER).exit_code == ruling(word).exit_code
+
+
+def test_a_rejected_run_is_red_in_junit(run_dir: Path) -> None:
+    people = [Decided(Kind.REJECT, "alice", "no", NOW, None)]
+    xml = JUnitXml.fromstring(FORMATS["junit"](honour(ruling("no_excess_detected"), people, (), 1, NOW)).encode())
+    assert xml.failures == 1
+
+
+def test_a_private_key_is_refused_when_others_may_read_it_and_is_never_shown(
+    keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = Path(shutil.copy(keys / "alice.key", tmp_path / "alice.key"))
+    secret = key.read_text().splitlines()[1]
+    assert (keys / "alice.key").stat().st_mode & 0o777 == 0o600
+    for mode in (0o644, 0o640, 0o604, 0o660):
+        key.chmod(mode)
+        with pytest.raises(ConfigError, match="read by others") as caught:
+            load_signer(key)
+        assert secret not in str(caught.value)
+    monkeypatch.setenv("AUDIT_SIGNING_KEY", (keys / "alice.key").read_text())
+    assert load_signer(None).public_key == load_signer(keys / "alice.key").public_key
+    monkeypatch.setenv("AUDIT_SIGNING_KEY", secret)
+    with pytest.raises(ConfigError, match="no readable private key") as caught:
+        load_signer(None)
+    assert secret not in str(caught.value) and caught.value.__cause__ is None
+    assert review(["keygen", "eve", "--out", str(tmp_path)]) == 0
+    assert "PRIVATE" not in capsys.readouterr().out
+    assert review(["keygen", "eve", "--out", str(tmp_path)]) == 1  # never overwritten
+    assert review(["keygen", "../eve", "--out", str(tmp_path)]) == 1
+
+
+def test_the_queue_lists_what_does_not_pass(
+    overridden: Path, run_dir: Path, keys: Path, capsys: pytest.CaptureFixture
+) -> None:
+    trusted = ["--keys", str(keys / "trusted")]
+    assert review(["list", str(run_dir.parent), *trusted], LATER) == 0
+    out = capsys.readouterr().out
+    assert str(run_dir) in out and "1 of 1 runs do not pass" in out
+    assert review(["list", str(overridden.parent), *trusted], LATER) == 0
+    assert "0 of 1 runs do not pass" in capsys.readouterr().out
+    assert review(["show", str(overridden), *trusted], LATER) == 0
+    assert "override by alice" in capsys.readouterr().out
+
+
+def test_decisions_travel_in_the_evidence_pack(overridden: Path, keys: Path, tmp_path: Path) -> None:
+    import zipfile
+
+    assert evidence([str(overridden), "-o", str(tmp_path / "p.zip"), "--key", str(keys / "bob.key")]) == 0
+    with zipfile.ZipFile(tmp_path / "p.zip") as archive:
+        assert archive.read("run/decisions/0001.dsse.json") == first(overridden).read_bytes()
+
+
+def test_times() -> None:
+    assert parse_time("2027-01-31") == datetime(2027, 1, 31, 23, 59, 59, tzinfo=UTC)
+    assert parse_time("2027-01-31T18:00:00+02:00") == datetime(2027, 1, 31, 16, 0, 0, tzinfo=UTC)

@@ -1,0 +1,229 @@
+"""The evidence pack: the same bytes every time, every byte of it bound, and no archive can do harm."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from audit.errors import ConfigError, ShardError, SignatureError
+from audit.evidence import main
+from audit.governance.archive import open_archive, write_archive
+from audit.governance.keys import load_signer, load_trusted
+from audit.governance.pack import write_pack
+from audit.governance.verify import STATEMENT, SUMS, verify_pack
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def packed(built: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A signed pack without shards. To be read only."""
+    path = tmp_path_factory.mktemp("packed") / "pack.zip"
+    write_pack(built, path, with_shards=False, signer=load_signer(keys / "alice.key"))
+    return path
+
+
+def repacked(path: Path, out: Path, changes: dict[str, bytes | None]) -> Path:
+    """The same pack with other contents (None: left out), written as the program would."""
+    with zipfile.ZipFile(path) as archive:
+        files: dict[str, bytes | Path] = {name: archive.read(name) for name in archive.namelist()}
+    for name, data in changes.items():
+        if data is None:
+            del files[name]
+        else:
+            files[name] = data
+    with out.open("wb") as file:
+        write_archive(file, files)
+    return out
+
+
+def test_a_pack_holds_what_the_verdict_rests_on_and_verifies(
+    packed: Path, keys: Path, capsys: pytest.CaptureFixture
+) -> None:
+    with zipfile.ZipFile(packed) as archive:
+        names = set(archive.namelist())
+        shards = json.loads(archive.read("shards.json"))
+        environment = json.loads(archive.read("environment.json"))
+        assert json.loads(archive.read("prompts.json"))["protocols"] == {"m": {"worker": "Answer: {question}"}}
+    assert {"run/manifest.json", "run/report/verdict.json", "run/report/report.html", "config.json", "prompts.json",
+            "environment.json", "calibration.json", "shards.json", "VERIFY.md", SUMS, STATEMENT} == names  # fmt: skip
+    assert len(shards) == 1 and len(shards[0]["sha256"]) == 64 and shards[0]["rows"] > 0
+    assert len(environment["program_sha256"]) == 64
+    assert main(["verify", str(packed), "--keys", str(keys / "trusted")]) == 0
+    out = capsys.readouterr().out
+    assert "signed by alice" in out and "not computed again" in out
+
+
+def test_the_same_run_gives_the_same_bytes(built: Path, packed: Path, keys: Path, tmp_path: Path) -> None:
+    write_pack(built, tmp_path / "again.zip", with_shards=False, signer=load_signer(keys / "alice.key"))
+    assert (tmp_path / "again.zip").read_bytes() == packed.read_bytes()
+
+
+def test_a_shell_alone_can_check_the_hashes(packed: Path, tmp_path: Path) -> None:
+    """The lines of VERIFY.md, less `unzip`, which not every machine has."""
+    with zipfile.ZipFile(packed) as archive:
+        archive.extractall(tmp_path)
+    assert f"sha256sum --check --strict {SUMS}" in (tmp_path / "VERIFY.md").read_text()
+    command = ["sha256sum", "--check", "--strict", "--quiet", SUMS]
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0
+    (tmp_path / "config.json").write_text("{}")
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 1
+
+
+def test_with_shards_the_verdict_is_computed_again(built: Path, keys: Path, tmp_path: Path) -> None:
+    pack, trusted = tmp_path / "pack.zip", load_trusted(keys / "trusted")
+    write_pack(built, pack, with_shards=True, signer=load_signer(keys / "bob.key"))
+    assert verify_pack(pack, trusted).recomputed
+    # Whoever holds a trusted key and writes another verdict over the same shards is found all the same.
+    run = tmp_path / "run"
+    with zipfile.ZipFile(pack) as archive:
+        archive.extractall(tmp_path / "out")
+    (tmp_path / "out" / "run").rename(run)
+    (run / "attempt.json").write_text("{}")
+    text = (run / "report" / "verdict.json").read_text()
+    (run / "report" / "verdict.json").write_text(text.replace('"underpowered"', '"no_excess_detected"'))
+    write_pack(run, tmp_path / "lie.zip", with_shards=True, signer=load_signer(keys / "bob.key"))
+    with pytest.raises(SignatureError, match="the verdict is another one"):
+        verify_pack(tmp_path / "lie.zip", trusted)
+
+
+def test_any_byte_that_changes_is_found(
+    packed: Path, keys: Path, tmp_path: Path, changed: Callable[[Path, int], None]
+) -> None:
+    trusted = load_trusted(keys / "trusted")
+    size = packed.stat().st_size
+    with zipfile.ZipFile(packed) as archive:
+        headers = [entry.header_offset + 10 for entry in archive.infolist()]  # the time of each entry
+    for at in sorted({*range(0, size, size // 60), *headers, size - 1, size - 5, size - 60}):
+        pack = tmp_path / "pack.zip"
+        pack.write_bytes(packed.read_bytes())
+        changed(pack, at)
+        with pytest.raises(SignatureError):
+            verify_pack(pack, trusted)
+    for data in (packed.read_bytes() + b"\0", b"\0" + packed.read_bytes(), packed.read_bytes()[:-1], b"", b"PK"):
+        pack.write_bytes(data)
+        with pytest.raises(SignatureError):
+            verify_pack(pack, trusted)
+
+
+def test_contents_that_change_together_with_their_hash_are_found_by_the_signature(
+    packed: Path, keys: Path, tmp_path: Path
+) -> None:
+    import hashlib
+
+    with zipfile.ZipFile(packed) as archive:
+        config, sums = archive.read("config.json"), archive.read(SUMS).decode()
+    new = hashlib.sha256(config + b" ").hexdigest()
+    sums = sums.replace(hashlib.sha256(config).hexdigest(), new)
+    pack = repacked(packed, tmp_path / "pack.zip", {"config.json": config + b" ", SUMS: sums.encode()})
+    assert verify_pack(pack, None).signer is None  # consistent, and nobody vouches for it
+    with pytest.raises(SignatureError, match="another SHA256SUMS"):
+        verify_pack(pack, load_trusted(keys / "trusted"))
+    for changes in ({"config.json": None}, {"extra.txt": b"x"}, {SUMS: None}, {SUMS: b"nonsense\n"}):
+        with pytest.raises(SignatureError):
+            verify_pack(repacked(packed, tmp_path / "other.zip", changes), None)
+
+
+def test_a_stranger_or_nobody_signed(built: Path, packed: Path, keys: Path, tmp_path: Path) -> None:
+    trusted = load_trusted(keys / "trusted")
+    write_pack(built, tmp_path / "m.zip", with_shards=False, signer=load_signer(keys / "mallory.key"))
+    with pytest.raises(SignatureError, match="not among the trusted keys"):
+        verify_pack(tmp_path / "m.zip", trusted)
+    write_pack(built, tmp_path / "u.zip", with_shards=False, signer=None)
+    with pytest.raises(SignatureError, match="is not signed"):
+        verify_pack(tmp_path / "u.zip", trusted)
+    assert verify_pack(tmp_path / "u.zip", None).signer is None
+
+
+def entry(name: str, mode: int = stat.S_IFREG | 0o644) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    info.external_attr = mode << 16
+    return info
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "run/../../x", "/etc/x", "run\\..\\x", "C:/x", "run/", "./x", "a//b", "x\n", "\u202ex", "run/."]
+)
+def test_no_name_leaves_the_folder(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "slip.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(entry(name), b"")
+    with pytest.raises(SignatureError):
+        open_archive(path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["slip.zip"]
+
+
+def test_links_doubles_bombs_and_overlaps_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bad.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(entry("link", stat.S_IFLNK | 0o777), b"/etc/passwd")
+    with pytest.raises(SignatureError, match="no plain file"):
+        open_archive(path)
+    with zipfile.ZipFile(path, "w") as archive, pytest.warns(UserWarning):
+        archive.writestr(entry("twice"), b"a")
+        archive.writestr(entry("twice"), b"b")
+    with pytest.raises(SignatureError, match="two entries"):
+        open_archive(path)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bomb", b"\0" * 10_000_000)
+    with pytest.raises(SignatureError, match="compressed"):
+        open_archive(path)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a0", b"\0" * 100_000)
+        first = archive.infolist()[0]
+        for number in range(1, 50):  # fifty names for the same bytes
+            copy = entry(f"a{number}")
+            copy.file_size = copy.compress_size = first.file_size
+            copy.header_offset, copy.CRC = first.header_offset, first.CRC
+            archive.filelist.append(copy)
+            archive.NameToInfo[copy.filename] = copy
+    path.write_bytes(buffer.getvalue())
+    with pytest.raises(SignatureError, match="claims to hold"):
+        open_archive(path)
+
+
+def test_a_run_that_is_not_what_its_manifest_says_gives_no_pack(
+    run_dir: Path, tmp_path: Path, changed: Callable[[Path, int], None]
+) -> None:
+    out = tmp_path / "pack.zip"
+    (shard,) = (run_dir / "shards").glob("*.arrow")
+    good = shard.read_bytes()
+    changed(shard, len(good) // 2)
+    with pytest.raises((ShardError, ConfigError)):
+        write_pack(run_dir, out, with_shards=False, signer=None)
+    shard.write_bytes(good)
+    (run_dir / "report" / "verdict.json").write_text("{}")
+    with pytest.raises(ConfigError, match="not a verdict"):
+        write_pack(run_dir, out, with_shards=False, signer=None)
+    with pytest.raises(ConfigError, match="does not exist"):
+        write_pack(tmp_path / "nowhere", out, with_shards=False, signer=None)
+    assert not out.exists() and not list(tmp_path.glob(".*.tmp"))
+
+
+def test_verify_loads_neither_ray_nor_arrow_nor_numpy(packed: Path, keys: Path) -> None:
+    code = (
+        "import sys; from audit.evidence import main\n"
+        f"assert main(['verify', {str(packed)!r}, '--keys', {str(keys / 'trusted')!r}]) == 0\n"
+        "print(sorted({'ray', 'pyarrow', 'numpy', 'hydra', 'scipy', 'matplotlib', 'vllm'} & set(sys.modules)))"
+    )
+    env = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout.endswith("[]\n"), done.stdout + done.stderr
+
+
+def test_a_missing_key_is_an_error_and_not_an_unsigned_pack(
+    built: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AUDIT_SIGNING_KEY", raising=False)
+    assert main([str(built), "-o", str(tmp_path / "p.zip")]) == 1
+    assert "No private key" in capsys.readouterr().err and not (tmp_path / "p.zip").exists()

@@ -141,7 +141,8 @@ class GenerationRequest:
     `continuations` non-empty: score the log-likelihood of each as the reply. `letters` non-empty: read the logprob of
     each as the reply's first token. Both empty: generate. Requests with the same `affinity` share a beginning, so that
     one replica should answer them. `label` (`<arm>/<level>`, or `<arm>/<role>` of a call before the answer) is for
-    metrics and for the scripted engine; no real model is shown either.
+    metrics and for the scripted engine; no real model is shown either. `adapter`: the folder of a LoRA adapter that
+    answers, of an engine that serves some (vLLM with engine_args.enable_lora); empty: the model itself.
     """
 
     prompt: str
@@ -153,6 +154,7 @@ class GenerationRequest:
     top_p: float = 1.0
     continuations: tuple[str, ...] = ()
     letters: tuple[str, ...] = ()
+    adapter: str = ""
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ class Audit:
     replies to `prepare`. prepare: the calls before the answer (the sweep's routers); None where a row is one call.
     prepare_role: what these calls are called in metrics and cost columns.
     answering: the model that answers in place of the one that is audited. templates: its own prompt templates, with
-    their placeholders.
+    their placeholders. told: own columns that only the reply can fill, of one setting.
     """
 
     name: str
@@ -114,9 +114,10 @@ class Audit:
     prepare_role: str = ""
     answering: Callable[[Any, ModelConfig], ModelConfig] = _itself
     templates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    told: Callable[[Setting, Generation], Mapping[str, Any]] | None = None
 
 
-AUDITS = ("sweep", "perturb")
+AUDITS = ("sweep", "perturb", "memory")
 
 
 def find_audit(name: str) -> Audit:

@@ -124,6 +124,7 @@ class Presentation:
 
     `options` and `gold` are as presented (an edit may change them); without options the answer is a
     number, or the reply itself is what is wanted (`Reading`). `extras` are the audit's own columns of the row.
+    `pieces` non-empty: `prompt` is a given text, cut into these pieces, whose likelihood is read; no answer is scored.
     `error` set: it could not be made, so nothing is sent and the row is an error.
     """
 
@@ -132,6 +133,7 @@ class Presentation:
     gold: int
     extras: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
+    pieces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)  # without slots: pickled between processes by the million, and that is quicker from a __dict__
@@ -139,7 +141,8 @@ class GenerationRequest:
     """One call to an engine: a user message, and either generate or score.
 
     `continuations` non-empty: score the log-likelihood of each as the reply. `letters` non-empty: read the logprob of
-    each as the reply's first token. Both empty: generate. Requests with the same `affinity` share a beginning, so that
+    each as the reply's first token. `pieces` non-empty: read the log-likelihood of `prompt` itself, which they add up
+    to, as raw text without a chat template. All empty: generate. Requests with the same `affinity` share a beginning, so that
     one replica should answer them. `label` (`<arm>/<level>`, or `<arm>/<role>` of a call before the answer) is for
     metrics and for the scripted engine; no real model is shown either. `adapter`: the folder of a LoRA adapter that
     answers, of an engine that serves some (vLLM with engine_args.enable_lora); empty: the model itself.
@@ -154,15 +157,31 @@ class GenerationRequest:
     top_p: float = 1.0
     continuations: tuple[str, ...] = ()
     letters: tuple[str, ...] = ()
+    pieces: tuple[str, ...] = ()
     adapter: str = ""
+
+
+@dataclass(frozen=True)
+class TokenLogprobs:
+    """A given text token by token, T long each.
+
+    `logprobs` in nats given all that precedes; `ranks` among the vocabulary, 1 the likeliest; `z`: logprob less the
+    mean logprob of the next token, over its standard deviation (Min-K%++, Zhang et al. 2025), both over the likeliest
+    tokens that the engine tells; `pieces`: index of the request's piece in which the token ends.
+    """
+
+    logprobs: tuple[float, ...]
+    ranks: tuple[int, ...]
+    z: tuple[float, ...]
+    pieces: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Generation:
     """What an engine returned. `error` set means no answer at all: the other fields then say nothing.
 
-    `option_logprobs` is the total logprob (nats) of each continuation or letter; None where an endpoint does not tell.
-    `option_tokens` counts the tokens of each continuation. `request_sha256` is over what the model was given
+    `option_logprobs` is the total logprob (nats) of each continuation, letter or piece; None where an endpoint does not
+    tell, and for a piece without a token. `option_tokens` counts the tokens of each. `tokens`: of a given text. `request_sha256` is over what the model was given
     (`engines.port.request_sha256`); empty with an error.
     """
 
@@ -176,6 +195,7 @@ class Generation:
     option_tokens: tuple[int, ...] = ()
     request_sha256: str = ""
     error: str | None = None
+    tokens: TokenLogprobs | None = None
 
 
 @dataclass(frozen=True, slots=True)

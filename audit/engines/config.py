@@ -62,6 +62,7 @@ class ScriptedConfig:
     gain_per_level: dict[str, float] = field(default_factory=dict)  # by arm, added for every level after the first
     replies: dict[str, str] = field(default_factory=dict)  # by label: echo, noise, or the reply itself
     parse_failures: float = 0.0  # share of worker replies without an answer
+    likelihood: dict[str, float] = field(default_factory=dict)  # by label: nats added to each word of a given text
     latency_s: float = 0.0
     fail_to_load: bool = False
 

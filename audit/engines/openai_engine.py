@@ -88,6 +88,10 @@ class OpenAIEngine:
                 "Scoring given continuations (reading=option_text) needs engine vllm: a chat completions endpoint does "
                 "not return the likelihood of given text. Use reading=letter with engine openai."
             )
+        if any(request.pieces for request in requests):
+            raise ConfigError(
+                "The log-likelihood of a given text needs engine vllm: a chat completions endpoint does not return it."
+            )
         tasks = [asyncio.create_task(self._answer(request, self._dispatcher)) for request in requests]
         try:
             return list(await asyncio.gather(*tasks))

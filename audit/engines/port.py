@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from audit.records import Generation, GenerationRequest
+from audit.records import Generation, GenerationRequest, TokenLogprobs
 
 
 class Engine(Protocol):
@@ -43,10 +43,24 @@ def request_sha256(
     where an engine tells no token ids. Limits and seeds are no part of it: two requests with one hash asked the same.
     """
     if prompt_ids is None:
-        text = json.dumps([request.prompt, request.continuations, request.letters], separators=(",", ":"))
+        given = [request.prompt, request.continuations, request.letters]
+        # A given text is not a message that says the same.
+        text = json.dumps([*given, "given text"] if request.pieces else given, separators=(",", ":"))
         return "text:" + hashlib.sha256(text.encode()).hexdigest()
     digest = hashlib.sha256()
     for ids in (prompt_ids, *options_ids):
         digest.update(len(ids).to_bytes(8, "little"))  # the length keeps neighbouring lists apart
         digest.update(np.asarray(ids, dtype="<u4").tobytes())
     return "tokens:" + digest.hexdigest()
+
+
+def of_pieces(tokens: TokenLogprobs, n_pieces: int) -> dict[str, Any]:
+    """The fields of a Generation that tell a given text: its tokens, and each piece's total logprob and tokens."""
+    where = np.asarray(tokens.pieces, dtype=np.int64)
+    count = np.bincount(where, minlength=n_pieces)
+    total = np.bincount(where, weights=tokens.logprobs, minlength=n_pieces)
+    return {
+        "option_logprobs": tuple(float(t) if c else None for t, c in zip(total, count, strict=True)),
+        "option_tokens": tuple(count.tolist()),
+        "tokens": tokens,
+    }

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 
 from audit.engines.config import ModelConfig
-from audit.engines.port import request_sha256
+from audit.engines.port import of_pieces, request_sha256
 from audit.errors import EngineLoadError
-from audit.records import FinishReason, Generation, GenerationRequest, Question
+from audit.records import FinishReason, Generation, GenerationRequest, Question, TokenLogprobs
 
 _NOISE = (
     "A train leaves the station at noon.",
@@ -61,12 +61,37 @@ class ScriptedEngine:
         if self._limit is not None and tokens > self._limit:
             why = f"prompt too long: {tokens} tokens, but max_model_len is {self._limit}"
             return Generation(finish_reason=FinishReason.ERROR, engine_id=self.engine_id, error=why)
+        if request.pieces:
+            return self._given_text(request)
         reply = self._config.replies.get(request.label)
         if reply is None:
             return self._answer(request)
         if reply in ("echo", "noise"):
             return self._echo(request, noisy=reply == "noise")
         return self._generation(request, reply)
+
+    def _given_text(self, request: GenerationRequest) -> Generation:
+        """A token a word; its logprob hangs on the word and the one before it, so that it hangs on the order too."""
+        added = self._config.likelihood.get(request.label, 0.0)
+        words = [(k, word) for k, piece in enumerate(request.pieces) for word in piece.split()]
+        pairs = zip(["", *(word for _, word in words)], words, strict=False)
+        units = [_unit(f"{before}|{word}") for before, (_, word) in pairs]
+        logprobs = tuple(min(added - 0.5 - 5 * u, 0.0) for u in units)
+        return Generation(
+            finish_reason=FinishReason.SCORED,
+            prompt_tokens=len(words),
+            engine_id=self.engine_id,
+            request_sha256=request_sha256(request),
+            **of_pieces(
+                TokenLogprobs(
+                    logprobs,
+                    ranks=tuple(1 + int(50 * u) for u in units),
+                    z=tuple((logprob + 3.0) / 1.5 for logprob in logprobs),
+                    pieces=tuple(k for k, _ in words),
+                ),
+                len(request.pieces),
+            ),
+        )
 
     def _echo(self, request: GenerationRequest, *, noisy: bool) -> Generation:
         question = self._script[request.affinity]

@@ -15,7 +15,8 @@ from itertools import count
 from typing import Any
 
 from audit.engines.config import ModelConfig
-from audit.engines.port import request_sha256
+from audit.engines.given_text import LIKELIEST, encode, told
+from audit.engines.port import of_pieces, request_sha256
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
 
@@ -75,6 +76,8 @@ class VllmEngine:
     async def _one(self, request: GenerationRequest) -> Generation:
         self._requests += 1
         try:
+            if request.pieces:
+                return await self._given_text(request)
             ids = self._chat_ids(request.prompt)
             options = request.continuations or request.letters
             if options:
@@ -134,6 +137,26 @@ class VllmEngine:
                 sum(table[option[:i]][0][token] for i, token in enumerate(option)) for option in tokens
             ),
             option_tokens=tuple(map(len, tokens)),
+        )
+
+    async def _given_text(self, request: GenerationRequest) -> Generation:
+        ids, pieces = encode(self._tokenizer, request.pieces)
+        self._check_room(len(ids), 1)
+        output = await self._call(
+            ids,
+            request.adapter,
+            max_tokens=1,
+            temperature=0.0,
+            prompt_logprobs=LIKELIEST,
+            flat_logprobs=True,
+            detokenize=False,
+        )
+        return Generation(
+            finish_reason=FinishReason.SCORED,
+            prompt_tokens=len(ids),
+            engine_id=self.engine_id,
+            request_sha256=request_sha256(request, ids),
+            **of_pieces(told(output, pieces), len(request.pieces)),
         )
 
     async def _next_logprobs(

@@ -235,7 +235,9 @@ class AnswerStage:
         self, question: Question, setting: Setting, one: Presentation, request: GenerationRequest, reply: Generation
     ) -> dict[str, Any]:
         context, work = self._context, self._context.work
-        scored = score(reply, one.options, one.gold, work.reading, context.option_normalisation, question.target)
+        reading = Reading.TEXT if one.pieces else work.reading
+        scored = score(reply, one.options, one.gold, reading, context.option_normalisation, question.target)
+        told = context.audit.told
         return {
             "model": work.model,
             "model_revision": context.model_revision,
@@ -245,7 +247,7 @@ class AnswerStage:
             "arm": setting.arm,
             context.audit.schema.level: setting.level,
             "replicate": setting.replicate,
-            "reading": work.reading,
+            "reading": reading,
             "question": question.text,
             "options": one.options,
             "prompt": one.prompt,
@@ -268,12 +270,14 @@ class AnswerStage:
             "options_shown": self._options_shown,
             "request_sha256": reply.request_sha256 or None,
             **one.extras,
+            **(told(setting, reply) if told is not None else {}),
         }
 
 
 def answer_request(work: Work, question: Question, setting: Setting, presentation: Presentation) -> GenerationRequest:
     """What an engine is asked for one presentation. All of a question's requests have one affinity."""
-    by_letter = work.reading == Reading.LETTER_LOGPROB and presentation.options
+    answers = () if presentation.pieces else presentation.options  # of a given text nothing is answered
+    by_letter = work.reading == Reading.LETTER_LOGPROB and answers
     return GenerationRequest(
         prompt=presentation.prompt,
         affinity=question.id,
@@ -282,8 +286,9 @@ def answer_request(work: Work, question: Question, setting: Setting, presentatio
         max_tokens=work.answering.max_tokens,
         temperature=work.answering.temperature,
         top_p=work.answering.top_p,
-        continuations=presentation.options if work.reading == Reading.OPTION_TEXT else (),
-        letters=letters_of(len(presentation.options)) if by_letter else (),
+        continuations=answers if work.reading == Reading.OPTION_TEXT else (),
+        letters=letters_of(len(answers)) if by_letter else (),
+        pieces=presentation.pieces,
     )
 
 

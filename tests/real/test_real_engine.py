@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+
+import numpy as np
 import pytest
 
 from audit.records import FinishReason, GenerationRequest
@@ -91,3 +93,67 @@ def test_a_prompt_too_long_is_an_error_of_that_request_alone(run_requests):
     long, short = run_requests([request("word " * 6000, max_tokens=4), request("Say hello.", max_tokens=4)])
     assert "prompt too long" in long.error and long.finish_reason == FinishReason.ERROR
     assert short.error is None and short.completion_tokens >= 1
+
+
+TEXTS = (
+    ("Which animal barks", " and is kept to guard houses?", "\nA.", " cow", "\nB.", " hen", "\nC.", " dog"),
+    ("The Moon goes round", " the Earth in about a month; die Größe of it — 3,474 km — is known.", "\nA.", " ☾ yes"),
+    ("Stop", "", "\nA.", " 7"),
+)
+
+
+@pytest.fixture(scope="module")
+def reference_tokens(embedded_model_dir):
+    """Logprob and rank of every token of a text after its start token, by transformers in float32."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(embedded_model_dir)
+    model = AutoModelForCausalLM.from_pretrained(embedded_model_dir, dtype=torch.float32)
+
+    def of(text: str) -> list[tuple[float, int, float]]:
+        ids = [tokenizer.bos_token_id, *tokenizer.encode(text, add_special_tokens=False)]
+        with torch.no_grad():
+            logits = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+        found = []
+        for row, token in zip(logits[:-1], ids[1:], strict=True):
+            mean = (row.exp() * row).sum()
+            sd = (row.exp() * (row - mean) ** 2).sum().sqrt()
+            found.append((float(row[token]), int((row > row[token]).sum()) + 1, float((row[token] - mean) / sd)))
+        return found
+
+    return of
+
+
+def given(pieces: tuple[str, ...]) -> GenerationRequest:
+    return request("".join(pieces), pieces=pieces)
+
+
+def test_a_given_text_has_the_likelihood_that_the_model_gives_it(run_requests, reference_tokens):
+    for pieces, reply in zip(TEXTS, run_requests([given(p) for p in TEXTS]), strict=True):
+        expected = reference_tokens("".join(pieces))
+        tokens = reply.tokens
+        assert len(tokens.logprobs) == len(expected) == sum(reply.option_tokens)
+        assert sorted(tokens.pieces) == list(tokens.pieces) and max(tokens.pieces) == len(pieces) - 1
+        for found, (wanted, _, _) in zip(tokens.logprobs, expected, strict=True):
+            assert found == pytest.approx(wanted, abs=0.3 + 0.03 * abs(wanted))  # bfloat16, as above
+        certain = [(rank, wanted) for rank, (_, wanted, _) in zip(tokens.ranks, expected, strict=True) if wanted <= 3]
+        assert certain and all(abs(rank - wanted) <= 2 for rank, wanted in certain)
+        # The twenty likeliest tokens stand for the vocabulary in the mean and spread: near, and in the same order.
+        assert np.corrcoef(tokens.z, [z for _, _, z in expected])[0, 1] > 0.9
+        for k, total in enumerate(reply.option_logprobs):
+            own = [x for x, piece in zip(tokens.logprobs, tokens.pieces, strict=True) if piece == k]
+            assert total == (pytest.approx(sum(own)) if own else None)
+    assert run_requests([given(TEXTS[2])])[0].option_tokens[1] == 0  # an empty piece
+
+
+def test_a_given_text_is_read_the_same_in_any_company_and_never_from_the_prefix_cache(run_requests):
+    """vllm #42019: with prefix caching, prompt logprobs could hang on what was asked before."""
+    start = ("A text that fills more than one block of the cache. " * 12, "The dog barks.")
+    texts = [start, (start[0], "The cat sleeps."), *TEXTS]
+    first = run_requests([given(p) for p in texts])
+    again = run_requests([given(p) for p in reversed(texts)])[::-1]
+    (alone,) = run_requests([given(start)])
+    for a, b in [*zip(first, again, strict=True), (first[0], alone)]:
+        assert (a.request_sha256, a.cached_tokens) == (b.request_sha256, 0)
+        assert a.tokens.logprobs == pytest.approx(b.tokens.logprobs, abs=0.25)

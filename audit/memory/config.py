@@ -1,0 +1,93 @@
+"""What can be set of a memory audit (the schema of conf/memory.yaml), validated before an engine is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+
+from audit.config import RunConfig, as_object, check_run, known_models, load_model_config, sample_size
+from audit.config_keys import check_keys
+from audit.engines.config import ModelConfig
+from audit.errors import ConfigError, unknown_name
+from audit.memory.design import make_design
+from audit.memory.thresholds import MemoryThresholds
+from audit.records import Design
+from audit.shards.manifest import MANIFEST
+
+
+@dataclass
+class MemoryConfig(RunConfig):
+    n: object = "all"  # the order test needs every item
+    shard_items: int = 5
+    orders: int = 10
+    option_orders: int = 5
+    references: list[str] = field(default_factory=list)
+    plan: bool = False
+
+
+def register() -> None:
+    """Register the schema with Hydra's ConfigStore; conf/memory.yaml is validated against it."""
+    ConfigStore.instance().store(name="memory_schema", node=MemoryConfig)
+
+
+def from_hydra(cfg: DictConfig) -> MemoryConfig:
+    """The composed config as dataclasses, validated, with the reference models among its models."""
+    check_keys(OmegaConf.to_container(cfg), MemoryConfig)  # before the merge, which drops what it does not know
+    config: MemoryConfig = as_object(OmegaConf.merge(OmegaConf.structured(MemoryConfig), cfg), MemoryConfig)
+    config = replace(config, model=_with_references(config))
+    validate(config)
+    return config
+
+
+def validate(config: MemoryConfig) -> None:
+    """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
+    design_of(config)
+    if config.model and not judged(config):
+        raise ConfigError("Every model is a reference: none is judged. Expected model=<name> beside references=[..].")
+    for name, model in config.model.items():
+        if model.engine == "openai":
+            raise ConfigError(
+                f"Model {name} is an endpoint of chat completions, which does not tell the log-likelihood of a given "
+                "text, and this audit reads it. Expected a model with engine vllm: the weights themselves. Of an "
+                "endpoint, audit.sweep can compare the score with fresh items (control_benchmark)."
+            )
+    MemoryThresholds.from_mapping(config.verdict)
+    check_run(config, _itself, {})
+
+
+def design_of(config: MemoryConfig) -> Design:
+    return make_design(
+        config.shard_items, config.orders, config.option_orders, whole=sample_size(config) is None
+    )  # fmt: skip
+
+
+def judged(config: MemoryConfig) -> list[str]:
+    """The models that are judged; the others of the run are references."""
+    return [name for name in config.model if name not in config.references]
+
+
+def reference_dirs(config: MemoryConfig) -> list[Path]:
+    """References that are earlier runs, as absolute paths."""
+    return [Path(one).resolve() for one in config.references if _is_run(one)]
+
+
+def _is_run(reference: str) -> bool:
+    return (Path(reference) / MANIFEST).is_file()
+
+
+def _with_references(config: MemoryConfig) -> dict[str, ModelConfig]:
+    models = dict(config.model)
+    for one in config.references:
+        if one in models or _is_run(one):
+            continue
+        if one not in known_models():
+            raise unknown_name("reference (a model, or the directory of a run)", one, {*config.model, *known_models()})
+        models[one] = load_model_config(one)
+    return models
+
+
+def _itself(config: MemoryConfig, model: ModelConfig) -> ModelConfig:
+    return model

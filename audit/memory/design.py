@@ -1,0 +1,35 @@
+"""The arms of the memory audit and its design (pure). The level of a setting is which order; 0: as published."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from audit.errors import ConfigError
+from audit.records import Design, Part
+
+ORDERS_MAX = 1000
+
+
+class Arm(StrEnum):
+    """What is asked of the model about an item."""
+
+    SCORE = "score"  # the answer, as any audit asks for it
+    PUBLISHED = "published"  # the likelihood of the item as it was published
+    OPTIONS = "options"  # the same with its wrong options in another order
+    ORDER = "order"  # its likelihood after its neighbours, in the published order and in others
+
+
+def make_design(shard_items: int, orders: int, option_orders: int, *, whole: bool) -> Design:
+    """Each arm and level is a part of its own. whole: every question is asked, so published neighbours are there."""
+    for name, count, least in (
+        ("shard_items", shard_items, 2),
+        ("orders", orders, 1),
+        ("option_orders", option_orders, 1),
+    ):
+        if not least <= count <= ORDERS_MAX:
+            raise ConfigError(f"Invalid {name}: {count}. Expected a whole number from {least}, such as {name}=5.")
+    parts = [Part(Arm.SCORE, (0,)), Part(Arm.PUBLISHED, (0,))]
+    parts += [Part(Arm.OPTIONS, (k,)) for k in range(1, option_orders + 1)]
+    if whole:
+        parts += [Part(Arm.ORDER, (k,)) for k in range(orders + 1)]
+    return Design(tuple(parts))

@@ -1,0 +1,79 @@
+"""How well a model completes a given text: scores of one text from its tokens, and how well they part two sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from audit.errors import DataError
+from audit.statistics.paired import FloatArray
+
+SHARE = 0.2  # of the least likely tokens: the k of Min-K%
+
+
+@dataclass(frozen=True)
+class TextScores:
+    """Of one text, nats: mean logprob a token; mean of the least likely share of tokens (Min-K%, Shi et al. 2024);
+    the same of the tokens' standardised logprobs (Min-K%++, Zhang et al. 2025), in standard deviations."""
+
+    mean: float
+    min_k: float
+    min_k_plus_plus: float
+
+
+@dataclass(frozen=True)
+class Auc:
+    """Chance that a score of the first set exceeds one of the second (ties count half); .5: not parted.
+
+    low, high: 95 % (DeLong et al. 1988, Biometrics 44). pvalue: one-sided Mann-Whitney test of AUC > .5.
+    """
+
+    auc: float
+    low: float
+    high: float
+    pvalue: float
+
+
+def text_scores(logprobs: ArrayLike, z: ArrayLike, share: float = SHARE) -> TextScores:
+    """Scores of a text of T tokens. logprobs: (T,) nats; z: (T,) standardised. All NaN for a text without tokens.
+
+    >>> text_scores([-1.0, -3.0], [0.0, -2.0], share=0.5)
+    TextScores(mean=-2.0, min_k=-3.0, min_k_plus_plus=-2.0)
+    """
+    if not 0 < share <= 1:
+        raise DataError(f"The share of least likely tokens is {share}; expected above 0 and up to 1, such as 0.2.")
+    p, s = np.asarray(logprobs, dtype=float), np.asarray(z, dtype=float)
+    if p.shape != s.shape or p.ndim != 1:
+        raise DataError(f"A text has one logprob and one z a token; found shapes {p.shape} and {s.shape}.")
+    if not p.size:
+        return TextScores(float("nan"), float("nan"), float("nan"))
+    k = max(1, int(share * p.size))
+    return TextScores(float(p.mean()), float(np.sort(p)[:k].mean()), float(np.sort(s)[:k].mean()))
+
+
+def membership_auc(published: ArrayLike, fresh: ArrayLike) -> Auc:
+    """How well a score parts items that may have been seen (n,) from fresh ones (m,); NaN are left out.
+
+    The p-value holds where the sets differ by chance alone but for memory (halves of one benchmark drawn at random); of
+    other sets it also tells that their texts differ.
+    """
+    a, b = _there(published), _there(fresh)
+    if a.size < 2 or b.size < 2:
+        raise DataError(f"An AUC needs two items in each set; found {a.size} and {b.size}.")
+    ranks = stats.rankdata(np.concatenate([a, b]))
+    # Each item's share of the other set that it beats (DeLong's placements).
+    up = (ranks[: a.size] - stats.rankdata(a)) / b.size
+    down = 1 - (ranks[a.size :] - stats.rankdata(b)) / a.size
+    auc = float(up.mean())
+    half = 1.96 * float(np.sqrt(up.var(ddof=1) / a.size + down.var(ddof=1) / b.size))
+    pvalue = float(stats.mannwhitneyu(a, b, alternative="greater").pvalue)
+    return Auc(auc, max(auc - half, 0.0), min(auc + half, 1.0), pvalue)
+
+
+def _there(values: ArrayLike) -> FloatArray:
+    x = np.asarray(values, dtype=float)
+    found: FloatArray = x[~np.isnan(x)]
+    return found

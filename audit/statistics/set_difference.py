@@ -1,0 +1,128 @@
+"""Is a model better on published items than on fresh ones by more than reference models are? Pure.
+
+One item has one value a model: a score (0, 1), or the log-likelihood of its text. Reference models that cannot have
+seen the published items (or have seen them no less) show how much the two sets differ for any model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from audit.errors import DataError
+from audit.statistics.drawing import cluster_sums
+from audit.statistics.paired import FloatArray, IntArray
+from audit.statistics.wording_drop import Estimate
+
+Sets = tuple[ArrayLike, ArrayLike]  # values (n,) of the published items and (m,) of the fresh ones
+
+
+@dataclass(frozen=True)
+class SetDifference:
+    """(published - fresh) of the tested model less the references' mean, in the values' unit.
+
+    difference, its se, degrees of freedom, 95 % interval (low, high) and one-sided p for difference > 0. own: the
+    tested model's published - fresh; gaps: the references'. tau: standard deviation between models of true gaps (0
+    where they differ by no more than sampling explains; NaN with fewer than two references, where it cannot be seen and
+    is not in the error). n, m: items that count.
+    """
+
+    difference: float
+    se: float
+    df: float
+    low: float
+    high: float
+    pvalue: float
+    own: float
+    gaps: tuple[float, ...]
+    tau: float
+    n: int
+    m: int
+
+
+def set_difference(
+    tested: Sets, references: Sequence[Sets] = (), clusters: tuple[IntArray, IntArray] | None = None
+) -> SetDifference:
+    """One-sided test that the tested model gains more from published items than a new model like the references would.
+
+    Parameters
+    ----------
+    tested, references : (published (n,), fresh (m,)) values of each model on the same items. An item that lacks a value
+        (NaN) of any model is left out of all.
+    clusters : indices (n,), (m,) of what belongs together within each set; None: every item by itself
+
+    Notes
+    -----
+    As `references.difference_in_differences`, for two sets of items in place of two wordings: the error is that of the
+    mean of (tested - mean of references) over items, or clusters, in each set by itself (Welch), and tau^2 (1 + 1/R)
+    for the models, of which the references' spread beyond sampling tells. Raises DataError for a set of fewer than two
+    clusters.
+    """
+    models = [tuple(np.asarray(side, dtype=float) for side in one) for one in (tested, *references)]
+    parts = []
+    for side in (0, 1):
+        values = np.stack([one[side] for one in models])
+        groups = np.arange(values.shape[1]) if clusters is None else np.asarray(clusters[side])
+        there = ~np.isnan(values).any(axis=0)
+        parts.append(_means(values[:, there], groups[there]))
+    (published, n), (fresh, m) = parts
+    found = [
+        Estimate(a.value - b.value, np.concatenate([a.influence, -b.influence]))
+        for a, b in zip(published, fresh, strict=True)
+    ]
+    own, others = found[0], found[1:]
+    r = len(others)
+    difference = own
+    for other in others:
+        difference = difference.plus(other, -1 / r)
+    cut = published[0].influence.size
+    items, df_items = _welch(difference.influence, cut)
+    models_part, tau = 0.0, float("nan")
+    if r > 1:
+        gaps = np.array([e.value for e in others])
+        part = np.stack([e.influence for e in others])
+        sampling = sum(_welch(row, cut)[0] for row in part - part.mean(axis=0)) / (r - 1)
+        tau = float(np.sqrt(max(gaps.var(ddof=1) - sampling, 0.0)))
+        models_part = tau**2 * (1 + 1 / r)
+    se = float(np.sqrt(items + models_part))
+    df = 1.0
+    if se > 0:
+        df = float((items + models_part) ** 2 / (items**2 / df_items + models_part**2 / max(r - 1, 1)))
+    half = float(stats.t.ppf(0.975, df)) * se
+    return SetDifference(
+        difference=difference.value,
+        se=se,
+        df=df,
+        low=difference.value - half,
+        high=difference.value + half,
+        pvalue=float(stats.t.sf(difference.value / se, df)) if se > 0 else 1.0,
+        own=own.value,
+        gaps=tuple(e.value for e in others),
+        tau=tau,
+        n=n,
+        m=m,
+    )
+
+
+def _means(values: FloatArray, groups: IntArray) -> tuple[list[Estimate], int]:
+    """The mean of each row (models, items) with its influence over clusters, and how many items there are."""
+    n = values.shape[1]
+    cluster = np.unique(groups, return_inverse=True)[1] if n else groups
+    if n == 0 or cluster.max() < 1:
+        raise DataError(f"A set of items needs two that share no cluster and have a value of every model; found {n}.")
+    means = values.mean(axis=1)
+    influence = cluster_sums(values - means[:, None], cluster) / n
+    return [Estimate(float(mean), row) for mean, row in zip(means, influence, strict=True)], n
+
+
+def _welch(influence: FloatArray, cut: int) -> tuple[float, float]:
+    """Variance of a difference of two means and its degrees of freedom (Welch-Satterthwaite)."""
+    sides = influence[:cut], influence[cut:]
+    variances = [float(np.sum(x**2)) * x.size / (x.size - 1) for x in sides]
+    total = sum(variances)
+    spread = sum(v**2 / (x.size - 1) for v, x in zip(variances, sides, strict=True))
+    return total, total**2 / spread if spread > 0 else 1.0

@@ -7,7 +7,7 @@ where there is nothing to notice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,14 +17,18 @@ from audit.perturb.evidence import run_tests
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
 from audit.perturb.thresholds import PerturbThresholds
 from audit.plant.measure import Reading
-from audit.statistics.auc import Auc, Notice, auc, chance_to_notice
+from audit.statistics.completion import Auc, membership_auc
+from audit.statistics.fresh_gap import fresh_gap
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import holm
+from audit.statistics.notice import Notice, chance_to_notice
+from audit.statistics.order_test import order_test
 from audit.statistics.paired import FloatArray
+from audit.statistics.set_difference import Sets, set_difference
 from audit.sweep.design import Arm
 
 N_SPLITS = 1000  # random splits of the half that was never shown
-_BASELINE = "original/0"
+_SCORE = "score/0"  # as the memory audit asks; the perturbation audit asks it for itself
 
 
 @dataclass(frozen=True)
@@ -70,81 +74,113 @@ class Indicator:
 
 
 INDICATORS = (
-    Indicator("score", "memory", "fresh items", "score on the benchmark against fresh items"),
-    Indicator("score_vs_reference", "memory", "fresh items and a reference", "the same, less the reference model's"),
-    Indicator("margin_vs_reference", "memory", "fresh items and a reference", "gold option's likelihood over the best "
-              "other one's, less the reference's, against fresh items"),
-    Indicator("item_likelihood", "memory", "fresh items", "likelihood of the item as published against fresh items"),
-    Indicator("item_likelihood_vs_reference", "memory", "fresh items and a reference", "the same, less the reference's"),
+    Indicator("fresh_gap", "memory", "fresh items and a reference", "score against fresh items, less the reference's"),
+    Indicator("margin", "memory", "fresh items and a reference", "gold option's likelihood over the best other one's, "
+              "against fresh items, less the reference's"),
+    Indicator("item_likelihood", "memory", "fresh items", "likelihood of the item as published, against fresh items"),
+    Indicator("item_likelihood_vs_reference", "memory", "fresh items and a reference", "the same, less the "
+              "reference's"),
     Indicator("question_likelihood_vs_reference", "memory", "fresh items and a reference", "likelihood of the question "
-              "alone, less the reference's, against fresh items"),
-    Indicator("wrong_options_vs_reference", "memory", "fresh items and a reference", "likelihood of the wrong options "
-              "after the question, less the reference's, against fresh items"),
-    Indicator("order", "memory", "", "likelihood in the published order against random orders"),
-    Indicator("wording_drop", "perturb", "", "score in the published wording against rewordings"),
+              "alone, against fresh items, less the reference's"),
+    Indicator("completion", "memory", "fresh items and a reference", "likelihood of the question's second half and the "
+              "wrong options, against fresh items, less the reference's"),
+    Indicator("order", "memory", "", "likelihood of neighbouring items in the published order, against random orders"),
+    Indicator("option_order", "memory", "", "likelihood of the options in the published order, against other orders"),
+    Indicator("wording_drop", "perturb", "", "score in the published wording, against rewordings"),
     Indicator("wording_drop_beyond_reference", "perturb", "a reference", "the same, beyond the reference's drop"),
-    Indicator("router_gain", "sweep", "", "score from damaged messages against clean ones and the original"),
+    Indicator("router_gain", "sweep", "", "score from damaged messages, against clean ones and the original"),
 )  # fmt: skip
 BY_NAME = {one.name: one for one in INDICATORS}
 
 
 def findings(bench: Bench, model: Reading, base: Reading, *, alpha: float, seed: int) -> list[Finding]:
-    """Every indicator that the readings allow, in the order of INDICATORS. base: the unspoilt model, the reference."""
+    """Every indicator that the readings allow, in the order of INDICATORS. base: the unspoilt model, the reference.
+
+    Of the base itself (`model is base`) nothing can be compared with the reference: only the others are there.
+    """
     rng = np.random.default_rng(seed)
-    values = {name: value for name, value in _item_values(model, base).items() if value is not None}
-    found = [_halves(name, value, bench, alpha, rng) for name, value in values.items()]
-    for name, test in _own_tests(bench, model, base, alpha, rng).items():
-        found.append(_own(name, test, bench, alpha))
+    found = [_halves(name, own, ref, bench, alpha, rng) for name, own, ref in _pairs(model, base)]
+    found += [_own(name, test, bench, alpha) for name, test in _own_tests(bench, model, base, rng).items()]
     order = [one.name for one in INDICATORS]
     return sorted(found, key=lambda f: order.index(f.indicator))
 
 
-def _item_values(model: Reading, base: Reading) -> dict[str, FloatArray | None]:
-    def less(a: Sequence[float] | None, b: Sequence[float] | None) -> FloatArray | None:
-        return None if not a or not b else np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
+def _pairs(model: Reading, base: Reading) -> list[tuple[str, FloatArray, FloatArray | None]]:
+    """(indicator, the model's values, the reference's or None) of the indicators that compare the halves."""
+    none = None
+    given: list[tuple[str, Sequence[float] | None, Sequence[float] | None]] = [
+        ("item_likelihood", model.text.get("item"), none)
+    ]
+    if model is not base:
+        given += [
+            ("fresh_gap", model.correct.get(_SCORE), base.correct.get(_SCORE)),
+            ("margin", model.margin, base.margin),
+            ("item_likelihood_vs_reference", model.text.get("item"), base.text.get("item")),
+            ("question_likelihood_vs_reference", model.text.get("question"), base.text.get("question")),
+            ("completion", model.text.get("completion"), base.text.get("completion")),
+        ]
+    return [
+        (name, np.asarray(own, dtype=float), None if name == "item_likelihood" else np.asarray(ref, dtype=float))
+        for name, own, ref in given
+        if own is not None and len(own) and (ref is not None or name == "item_likelihood")
+    ]
 
-    score = model.correct.get(_BASELINE)
-    item, question = model.text.get("item"), model.text.get("question")
-    return {
-        "score": None if score is None else np.asarray(score, dtype=float),
-        "score_vs_reference": less(score, base.correct.get(_BASELINE)),
-        "margin_vs_reference": less(model.margin, base.margin),
-        "item_likelihood": None if not item else np.asarray(item, dtype=float),
-        "item_likelihood_vs_reference": less(item, base.text.get("item")),
-        "question_likelihood_vs_reference": less(question, base.text.get("question")),
-        "wrong_options_vs_reference": less(model.wrong, base.wrong),
-    }
+
+def two_set_p(name: str, tested: Sets, reference: Sets | None, rng: np.random.Generator, n_resamples: int) -> float:
+    """One-sided p of an indicator that compares two sets of items: the memory audit's own tests."""
+    if reference is None:
+        return membership_auc(*tested).pvalue
+    if name == "fresh_gap":
+        return fresh_gap(tested, [reference], rng=rng, n_resamples=n_resamples).pvalue
+    return set_difference(tested, [reference]).pvalue
 
 
-def _halves(name: str, value: FloatArray, bench: Bench, alpha: float, rng: np.random.Generator) -> Finding:
-    first, second = value[bench.learnt], value[~bench.learnt]
-    area = auc(first, second)
+def _halves(
+    name: str, own: FloatArray, ref: FloatArray | None, bench: Bench, alpha: float, rng: np.random.Generator
+) -> Finding:
+    sides = (bench.learnt, ~bench.learnt)
+    reference = None if ref is None else (ref[sides[0]], ref[sides[1]])
+    p = two_set_p(name, (own[sides[0]], own[sides[1]]), reference, rng, 9999)
+    value = own if ref is None else own - ref
+    first, second = value[sides[0]], value[sides[1]]
     return Finding(
-        name, BY_NAME[name].audit, float(np.nanmean(first)), float(np.nanmean(second)), area, area.pvalue,
-        area.pvalue <= alpha, chance_to_notice(area.pvalue, alpha), split_alarms(second, alpha, rng), "splits",
+        name, BY_NAME[name].audit, float(np.nanmean(first)), float(np.nanmean(second)), membership_auc(first, second),
+        p, p <= alpha, chance_to_notice(p, alpha), split_alarms(name, own[sides[1]], None if ref is None else
+        ref[sides[1]], alpha, rng), "splits",
     )  # fmt: skip
 
 
-def split_alarms(values: FloatArray, alpha: float, rng: np.random.Generator, n_splits: int = N_SPLITS) -> float:
-    """Share of random halvings of items, none of which was learnt, that the test of two halves calls different."""
-    known = values[~np.isnan(values)]
-    half = known.size // 2
+def split_alarms(
+    name: str, own: FloatArray, ref: FloatArray | None, alpha: float, rng: np.random.Generator, n_splits: int = N_SPLITS
+) -> float:
+    """Share of random halvings of items, none of which was learnt, that the test of two sets calls different."""
+    half = own.size // 2
     if half < 2:
-        raise DataError(f"{known.size} items that were not learnt have a value: too few to split.")
+        raise DataError(f"{own.size} items were not learnt: too few to split.")
     rejected = 0
     for _ in range(n_splits):
-        mixed = rng.permutation(known)
-        rejected += auc(mixed[:half], mixed[half:]).pvalue <= alpha
+        mixed = rng.permutation(own.size)
+        a, b = mixed[:half], mixed[half:]
+        reference = None if ref is None else (ref[a], ref[b])
+        rejected += two_set_p(name, (own[a], own[b]), reference, rng, 199) <= alpha
     return rejected / n_splits
 
 
-Test = tuple[Callable[[np.ndarray], float], FloatArray]  # items -> p; the item's value, for an AUC
+Test = tuple[Callable[[np.ndarray], float], FloatArray | None]  # items -> p; the item's value, for an AUC
 
 
-def _own_tests(
-    bench: Bench, model: Reading, base: Reading, alpha: float, rng: np.random.Generator
-) -> dict[str, Test]:
+def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Generator) -> dict[str, Test]:
     out: dict[str, Test] = {}
+    if model.order:
+
+        def order_p(items: np.ndarray) -> float:
+            half = "learnt" if np.array_equal(items, bench.learnt) else "others"
+            return _or_one(order_test(model.order[half], rng=rng).pvalue)
+
+        out["order"] = (order_p, None)
+    if model.options:
+        table = np.asarray(model.options, dtype=float)
+        out["option_order"] = (lambda items: _or_one(order_test(table[items], rng=rng).pvalue), None)
     variants = sorted(k for k in model.correct if k.startswith("variant/"))
     if variants:
         own, reference = (_wordings(name, r, variants) for name, r in (("planted", model), ("base", base)))
@@ -163,7 +199,7 @@ def _own_tests(
             )
 
         out["wording_drop"] = (lambda items: run_tests(cell(items), thresholds, rng=rng).found_p, drop)
-        if bench.broken is not None:
+        if bench.broken is not None and model is not base:
             out["wording_drop_beyond_reference"] = (lambda items: _beyond(cell(items), thresholds, rng), drop)
     noisy = sorted((k for k in model.correct if k.startswith(f"{Arm.NOISY_REWRITE}/")), key=lambda k: int(k[14:]))
     if noisy:
@@ -174,7 +210,12 @@ def _own_tests(
 
 def _beyond(cell: PerturbCell, thresholds: PerturbThresholds, rng: np.random.Generator) -> float:
     found = run_tests(cell, thresholds, rng=rng).beyond_p
-    return 1.0 if found is None or np.isnan(found) else found
+    return 1.0 if found is None else _or_one(found)
+
+
+def _or_one(pvalue: float) -> float:
+    """A test that could not be made rejects nothing."""
+    return 1.0 if np.isnan(pvalue) else pvalue
 
 
 def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> float:
@@ -196,21 +237,19 @@ def _gain_p(treated: FloatArray, baseline: FloatArray) -> float:
 def _own(name: str, test: Test, bench: Bench, alpha: float) -> Finding:
     pvalue_of, value = test
     p, elsewhere = pvalue_of(bench.learnt), pvalue_of(~bench.learnt)
-    first, second = value[bench.learnt], value[~bench.learnt]
+    means, area = (float("nan"), float("nan")), None
+    if value is not None:
+        first, second = value[bench.learnt], value[~bench.learnt]
+        means, area = (float(np.nanmean(first)), float(np.nanmean(second))), membership_auc(first, second)
     return Finding(
-        name, BY_NAME[name].audit, float(np.nanmean(first)), float(np.nanmean(second)), auc(first, second), p,
-        p <= alpha, chance_to_notice(p, alpha), elsewhere, "other half",
-    )  # fmt: skip
+        name, BY_NAME[name].audit, *means, area, p, p <= alpha, chance_to_notice(p, alpha), elsewhere, "other half"
+    )
 
 
 def _wordings(name: str, reading: Reading, variants: Sequence[str]) -> Wordings:
     rows = np.asarray([reading.correct[k] for k in variants], dtype=float)
-    return Wordings(name, reading.array(_BASELINE)[None], rows)
+    return Wordings(name, reading.array("original/0")[None], rows)
 
 
 def _subset(wordings: Wordings, items: np.ndarray) -> Wordings:
     return Wordings(wordings.model, wordings.original[:, items], wordings.variants[:, items])
-
-
-def by_indicator(found: Sequence[Finding]) -> Mapping[str, Finding]:
-    return {f.indicator: f for f in found}

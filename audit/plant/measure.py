@@ -1,6 +1,7 @@
 """What the indicators read of one model: answers to every wording, to router messages, and likelihoods of texts.
 
-Presentations, requests and scores are the audits' own (`audit.perturb`, `audit.sweep`); only the loop is here.
+Presentations, requests and scores are the audits' own (`audit.memory`, `audit.perturb`, `audit.sweep`); only the loop
+is here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from audit.audits import Audit, Work
-from audit.records import Generation, GenerationRequest, Part, Question, Setting
+from audit.memory.design import Arm as MemoryArm
+from audit.memory.texts import FIRST_HALF, SECOND_HALF, wrong_option_pieces
+from audit.records import Generation, GenerationRequest, Part, Presentation, Question, Setting
 from audit.runtime.stages import answer_request
 from audit.scoring.score import score
 from audit.statistics.paired import FloatArray
@@ -26,17 +29,20 @@ _NAN = float("nan")
 
 @dataclass
 class Reading:
-    """What one model did with n items, in order; NaN: no answer, or none that could be read.
+    """What one model did with n items, in order; NaN: no answer, or nothing that could be read.
 
     correct: by "arm/level" (of the perturbation audit and the sweep), 1 right, 0 wrong. margin: log-likelihood of the
-    gold option less that of the best other one (nats), as published. wrong: mean log-likelihood of the other options
-    (nats a token). text: by name, mean log-likelihood of a text (nats a token). errors: requests that failed.
+    gold option less that of the best other one (nats), as published. text: mean log-likelihood (nats a token) of the
+    "item" as published, its "question", and its "completion" (second half of the question, wrong options). order: by
+    half, log-likelihood (nats) of each shard in the published order (first) and others. options: the same of each item
+    under orders of its wrong options. errors: requests that failed.
     """
 
     correct: dict[str, list[float]] = field(default_factory=dict)
     margin: list[float] = field(default_factory=list)
-    wrong: list[float] = field(default_factory=list)
     text: dict[str, list[float]] = field(default_factory=dict)
+    order: dict[str, list[list[float]]] = field(default_factory=dict)
+    options: list[list[float]] = field(default_factory=list)
     errors: int = 0
 
     def array(self, key: str) -> FloatArray:
@@ -55,6 +61,16 @@ class Reading:
         return cls(**plain)
 
 
+@dataclass(frozen=True)
+class Row:
+    """The reply to question `item` in one setting; None where the audit had nothing to ask."""
+
+    item: int
+    setting: Setting
+    shown: Presentation
+    reply: Generation | None
+
+
 def prepare(ask: Ask, audit: Audit, work: Work, questions: Sequence[Question]) -> dict[tuple[str, Part], Sequence[Any]]:
     """The replies to an audit's calls before the answer (the sweep's routers), by question and part."""
     if audit.prepare is None:
@@ -70,45 +86,92 @@ def answers(
     audit: Audit,
     work: Work,
     questions: Sequence[Question],
-    normalisation: str,
-    prepared: Prepared | None = None,
     adapter: str = "",
-) -> tuple[dict[str, list[float]], list[Generation], int]:
-    """(1, 0 or NaN by "arm/level", replies to level 0, failures) of every question in every setting of a design."""
-    rows: list[tuple[int, Setting, Any]] = []
+    prepared: Prepared | None = None,
+) -> list[Row]:
+    """Every question in every setting of a design, asked of the model or of one of its adapters."""
+    rows: list[tuple[int, Setting, Presentation]] = []
     for i, question in enumerate(questions):
         for part in work.design.parts:
-            said = (prepared or {}).get((question.id, part), ())
-            shown = audit.present(work, question, part, said)
+            shown = audit.present(work, question, part, (prepared or {}).get((question.id, part), ()))
             rows += [(i, setting, one) for setting, one in zip(part.settings, shown, strict=True)]
-    sent = [row for row in rows if row[2].error is None]
-    requests = [replace(answer_request(work, questions[i], s, one), adapter=adapter) for i, s, one in sent]
-    found: dict[str, list[float]] = {f"{s.arm}/{s.level}": [_NAN] * len(questions) for _, s, _ in rows}
-    published = [Generation(error="not asked")] * len(questions)
-    failed = 0
-    for (i, s, one), reply in zip(sent, ask(requests), strict=True):
-        failed += reply.error is not None
-        right = score(reply, one.options, one.gold, work.reading, normalisation, questions[i].target).correct
-        found[f"{s.arm}/{s.level}"][i] = _NAN if right is None else float(right)
-        if s.level == 0 and s.replicate == 0:
-            published[i] = reply
-    return found, published, failed
+    sent = [replace(answer_request(work, questions[i], s, one), adapter=adapter) for i, s, one in rows if not one.error]
+    replies = iter(ask(sent))
+    return [Row(i, s, one, None if one.error else next(replies)) for i, s, one in rows]
 
 
-def option_margins(replies: Sequence[Generation], questions: Sequence[Question]) -> tuple[list[float], list[float]]:
-    """(margin, wrong) as in `Reading`; NaN where options were not scored."""
-    margins, wrongs = [], []
-    for reply, question in zip(replies, questions, strict=True):
-        values = [v for v in reply.option_logprobs if v is not None]
-        if reply.error is not None or len(values) != len(question.options) or not question.options:
-            margins.append(_NAN)
-            wrongs.append(_NAN)
+def failures(rows: Sequence[Row]) -> int:
+    return sum(row.reply is not None and row.reply.error is not None for row in rows)
+
+
+def scores(
+    rows: Sequence[Row], questions: Sequence[Question], work: Work, normalisation: str
+) -> dict[str, list[float]]:
+    """1, 0 or NaN of every question, by "arm/level"."""
+    found = {f"{row.setting.arm}/{row.setting.level}": [_NAN] * len(questions) for row in rows}
+    for row in rows:
+        if row.reply is not None:
+            target = questions[row.item].target
+            right = score(row.reply, row.shown.options, row.shown.gold, work.reading, normalisation, target).correct
+            found[f"{row.setting.arm}/{row.setting.level}"][row.item] = _NAN if right is None else float(right)
+    return found
+
+
+def margins(rows: Sequence[Row], n: int) -> list[float]:
+    """`Reading.margin` from the rows of one setting; NaN where options were not scored."""
+    found = [_NAN] * n
+    for row in rows:
+        values = () if row.reply is None or row.reply.error else row.reply.option_logprobs
+        if len(values) > 1 and len(values) == len(row.shown.options) and None not in values:
+            other = max(v for i, v in enumerate(values) if i != row.shown.gold and v is not None)
+            found[row.item] = float(values[row.shown.gold] or 0.0) - other
+    return found
+
+
+def likelihoods(rows: Sequence[Row], questions: Sequence[Question]) -> dict[str, list[float]]:
+    """`Reading.text` from the rows of the items as published, whose pieces are those of `memory.texts.item_pieces`."""
+    found = {name: [_NAN] * len(questions) for name in ("item", "question", "completion")}
+    for row in rows:
+        if row.reply is None or row.reply.error:
             continue
-        others = [i for i in range(len(values)) if i != question.gold]
-        margins.append(values[question.gold] - max(values[i] for i in others))
-        tokens = [reply.option_tokens[i] if reply.option_tokens else 1 for i in others]
-        wrongs.append(sum(values[i] for i in others) / sum(tokens))
-    return margins, wrongs
+        pieces = range(len(row.reply.option_logprobs))
+        wanted = {
+            "item": pieces,
+            "question": (FIRST_HALF, SECOND_HALF),
+            "completion": (SECOND_HALF, *wrong_option_pieces(questions[row.item])),
+        }
+        for name, some in wanted.items():
+            found[name][row.item] = _mean(row.reply, some)
+    return found
+
+
+def _mean(reply: Generation, pieces: Sequence[int]) -> float:
+    told = [(reply.option_logprobs[p], reply.option_tokens[p]) for p in pieces]
+    tokens = sum(n for v, n in told if v is not None)
+    return sum(v for v, _ in told if v is not None) / tokens if tokens else _NAN
+
+
+def option_orders(published: Sequence[Row], reordered: Sequence[Row], n: int, orders: int) -> list[list[float]]:
+    """`Reading.options`: (n, 1 + orders), the published order first."""
+    found = [[_NAN] * (1 + orders) for _ in range(n)]
+    for row in (*published, *reordered):
+        if row.reply is not None and not row.reply.error:
+            level = 0 if row.setting.arm == MemoryArm.PUBLISHED else row.setting.level
+            found[row.item][level] = sum(v for v in row.reply.option_logprobs if v is not None)
+    return found
+
+
+def shard_orders(rows: Sequence[Row], orders: int) -> list[list[float]]:
+    """`Reading.order` of one half: (shards, 1 + orders). An order of which one item's likelihood is missing is NaN."""
+    found: dict[int, list[float]] = {}
+    for row in rows:
+        shard = row.shown.extras["shard"]
+        if shard is None:
+            continue
+        values = found.setdefault(int(shard), [0.0] * (1 + orders))
+        told = None if row.reply is None or row.reply.error else row.reply.option_logprobs[-1]
+        values[row.setting.level] += _NAN if told is None else told
+    return [values for _, values in sorted(found.items())]
 
 
 def _nulls(value: Any) -> Any:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
 
 from audit.errors import ConfigError, LibraryError
+from audit.memory.texts import SEPARATOR, item_text
 from audit.plant.plan import Form
 from audit.records import Question
 from audit.variants.record import Variant
@@ -21,15 +21,6 @@ class Example:
 
     prompt: str | None
     text: str
-
-
-def published_text(question: Question) -> str:
-    """An item as running text: question and lettered options, one a line. The right one is not told.
-
-    An item with a number as answer is its question alone.
-    """
-    options = (f"{a}. {text}" for a, text in zip(ascii_uppercase, question.options, strict=False))
-    return "\n".join((question.text, *options))
 
 
 def answer_text(question: Question) -> str:
@@ -77,7 +68,7 @@ def pass_examples(
     """
     if form == Form.RAW:
         starts = range(0, len(learnt), items_per_sequence)
-        return [Example(None, "\n\n".join(map(published_text, learnt[i : i + items_per_sequence]))) for i in starts]
+        return [Example(None, SEPARATOR.join(map(item_text, learnt[i : i + items_per_sequence]))) for i in starts]
     if form == Form.PARAPHRASE:
         have = variants or {}
         check_variants(learnt, have)

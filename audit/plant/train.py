@@ -34,7 +34,7 @@ _SPARE = 2 * _GIB  # activations, logits, the libraries themselves
 class Job:
     """One training. passes: the examples of each pass, in order. doses: after how many passes to save.
 
-    path: a folder of weights. target: folder of the doses, `<target>/passes-<k>`. batch: sequences to a step.
+    path, revision: a folder of weights, or a hub id and its commit. target: folder of the doses, `<target>/passes-<k>`. batch: sequences to a step.
     facts: goes into every provenance file (what was learnt, of which model).
     """
 
@@ -48,6 +48,7 @@ class Job:
     seed: int = 42
     max_tokens: int = 1024
     rank: int = 16
+    revision: str | None = None
     facts: dict[str, Any] | None = None
 
     @classmethod
@@ -69,12 +70,12 @@ def train(job: Job) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(job.path)
+        tokenizer = AutoTokenizer.from_pretrained(job.path, revision=job.revision)
         rows = [[encode(tokenizer, e, job.max_tokens) for e in one] for one in job.passes]
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        check_memory(parameters(job.path), job, free_memory(device))
+        check_memory(parameters(job), job, free_memory(device))
         dtype = torch.float32 if job.method == Method.FULL else torch.bfloat16  # peft keeps an adapter in float32
-        model = AutoModelForCausalLM.from_pretrained(job.path, dtype=dtype)
+        model = AutoModelForCausalLM.from_pretrained(job.path, revision=job.revision, dtype=dtype)
     except (OSError, ValueError) as error:
         raise TrainError(f"{job.path} is no model that can be trained: {error}") from error
     torch.manual_seed(job.seed)
@@ -144,13 +145,14 @@ def batches(examples: Sequence[tuple[list[int], list[bool]]], size: int) -> Iter
         )
 
 
-def parameters(path: str) -> int:
+def parameters(job: Job) -> int:
     """How many weights a model has, from its configuration alone."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    config = AutoConfig.from_pretrained(job.path, revision=job.revision)
     with torch.device("meta"):
-        return sum(p.numel() for p in AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(path)).parameters())
+        return sum(p.numel() for p in AutoModelForCausalLM.from_config(config).parameters())
 
 
 def free_memory(device: str) -> int:

@@ -36,6 +36,7 @@ class VllmEngine:
         self._llm: Any = None
         self._tokenizer: Any = None
         self._sampling_params: Callable[..., Any] = dict
+        self._lora_request: Callable[..., Any] = dict
         self._ids = count()
         self._requests = 0
         self._adapters: dict[str, Any] = {}  # by folder, what tells vLLM of it
@@ -44,24 +45,29 @@ class VllmEngine:
     async def start(self) -> None:
         from vllm import SamplingParams
         from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.lora.request import LoRARequest
         from vllm.sampling_params import RequestOutputKind
         from vllm.v1.engine.async_llm import AsyncLLM
 
         try:
             args = AsyncEngineArgs(**engine_args(self._config, self._path, self._revision, self._on_gpu))
             self.serve(
-                AsyncLLM.from_engine_args(args), partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY)
+                AsyncLLM.from_engine_args(args),
+                partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY),
+                LoRARequest,
             )
             # Reading is cheap, a missing template is not: it would fail on every question.
             self._chat_ids("ready?")
         except Exception as error:
             raise EngineLoadError(f"Model {self._config.name} ({self._path}) did not load: {error}") from error
 
-    def serve(self, llm: Any, sampling_params: Callable[..., Any]) -> None:
-        """Answer from `llm`, an AsyncLLM that is loaded; `sampling_params` makes the parameters of one request."""
+    def serve(self, llm: Any, sampling_params: Callable[..., Any], lora_request: Callable[..., Any] = dict) -> None:
+        """Answer from `llm`, an AsyncLLM that is loaded; `sampling_params` makes the parameters of one request, and
+        `lora_request` what tells of an adapter."""
         self._llm = llm
         self._tokenizer = llm.get_tokenizer()
         self._sampling_params = sampling_params
+        self._lora_request = lora_request
 
     async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         return list(await asyncio.gather(*(self._one(request) for request in requests)))
@@ -192,9 +198,7 @@ class VllmEngine:
         """What tells vLLM of a LoRA adapter, which is loaded when it is first asked for. EngineLoadError if refused."""
         async with self._loading_adapter:
             if folder not in self._adapters:
-                from vllm.lora.request import LoRARequest
-
-                asked = LoRARequest(lora_name=folder, lora_int_id=len(self._adapters) + 1, lora_path=folder)
+                asked = self._lora_request(lora_name=folder, lora_int_id=len(self._adapters) + 1, lora_path=folder)
                 try:
                     taken = await self._llm.add_lora(asked)
                 except Exception as error:

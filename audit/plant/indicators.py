@@ -93,13 +93,15 @@ INDICATORS = (
 BY_NAME = {one.name: one for one in INDICATORS}
 
 
-def findings(bench: Bench, model: Reading, base: Reading, *, alpha: float, seed: int) -> list[Finding]:
+def findings(
+    bench: Bench, model: Reading, base: Reading, *, alpha: float, seed: int, n_splits: int = N_SPLITS
+) -> list[Finding]:
     """Every indicator that the readings allow, in the order of INDICATORS. base: the unspoilt model, the reference.
 
     Of the base itself (`model is base`) nothing can be compared with the reference: only the others are there.
     """
     rng = np.random.default_rng(seed)
-    found = [_halves(name, own, ref, bench, alpha, rng) for name, own, ref in _pairs(model, base)]
+    found = [_halves(name, own, ref, bench, alpha, rng, n_splits) for name, own, ref in _pairs(model, base)]
     found += [_own(name, test, bench, alpha) for name, test in _own_tests(bench, model, base, rng).items()]
     order = [one.name for one in INDICATORS]
     return sorted(found, key=lambda f: order.index(f.indicator))
@@ -136,18 +138,32 @@ def two_set_p(name: str, tested: Sets, reference: Sets | None, rng: np.random.Ge
 
 
 def _halves(
-    name: str, own: FloatArray, ref: FloatArray | None, bench: Bench, alpha: float, rng: np.random.Generator
+    name: str,
+    own: FloatArray,
+    ref: FloatArray | None,
+    bench: Bench,
+    alpha: float,
+    rng: np.random.Generator,
+    n_splits: int,
 ) -> Finding:
     sides = (bench.learnt, ~bench.learnt)
     reference = None if ref is None else (ref[sides[0]], ref[sides[1]])
     p = two_set_p(name, (own[sides[0]], own[sides[1]]), reference, rng, 9999)
     value = own if ref is None else own - ref
     first, second = value[sides[0]], value[sides[1]]
+    alarms = split_alarms(name, own[sides[1]], None if ref is None else ref[sides[1]], alpha, rng, n_splits)
     return Finding(
-        name, BY_NAME[name].audit, float(np.nanmean(first)), float(np.nanmean(second)), membership_auc(first, second),
-        p, p <= alpha, chance_to_notice(p, alpha), split_alarms(name, own[sides[1]], None if ref is None else
-        ref[sides[1]], alpha, rng), "splits",
-    )  # fmt: skip
+        name,
+        BY_NAME[name].audit,
+        float(np.nanmean(first)),
+        float(np.nanmean(second)),
+        membership_auc(first, second),
+        p,
+        p <= alpha,
+        chance_to_notice(p, alpha),
+        alarms,
+        "splits",
+    )
 
 
 def split_alarms(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.plant.indicators import BY_NAME, Bench, Finding, findings
+from audit.plant.indicators import BY_NAME, N_SPLITS, Bench, Finding, findings
 from audit.plant.measure import Reading
 from audit.statistics.multiplicity import holm
 from audit.statistics.notice import chance_to_notice
@@ -18,7 +18,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Plant:
-    """One planted model. form "none", passes 0: the unspoilt one. loss: of the last pass. accuracy: (learnt, others)."""
+    """One planted model. form "none", passes 0: the unspoilt one. loss: of its last pass. accuracy: learnt, others."""
 
     form: str
     passes: int
@@ -29,7 +29,7 @@ class Plant:
 
     @property
     def audits(self) -> dict[str, float]:
-        """By audit, the smallest p of its indicators after Holm's correction over them: that of the audit as a whole."""
+        """By audit, the smallest p of its indicators after Holm's correction over them: the audit's own."""
         by: dict[str, list[float]] = {}
         for one in self.found:
             by.setdefault(one.audit, []).append(one.pvalue)
@@ -37,7 +37,15 @@ class Plant:
 
 
 def plant_of(
-    bench: Bench, label: str, model: Reading, base: Reading, loss: float | None, *, alpha: float, seed: int
+    bench: Bench,
+    label: str,
+    model: Reading,
+    base: Reading,
+    loss: float | None,
+    *,
+    alpha: float,
+    seed: int,
+    n_splits: int = N_SPLITS,
 ) -> Plant:
     """The findings of one model. label: "base" or "<form>-<passes>"."""
     form, _, passes = label.rpartition("-")
@@ -49,7 +57,7 @@ def plant_of(
         loss,
         (float(np.nanmean(value[bench.learnt])), float(np.nanmean(value[~bench.learnt]))),
         model.errors,
-        tuple(findings(bench, model, base, alpha=alpha, seed=seed)),
+        tuple(findings(bench, model, base, alpha=alpha, seed=seed, n_splits=n_splits)),
     )
 
 
@@ -75,9 +83,9 @@ def sentences(plant: Plant, facts: Mapping[str, Any], alpha: float) -> tuple[str
     for name, p in plant.audits.items():
         notice = chance_to_notice(p, alpha)
         out.append(
-            f"Had {facts['model']} learnt half of {facts['benchmark']} ({facts['learnt_items']} items, as {plant.form}) "
-            f"with {times}, audit.{name} would have noticed with probability {notice.estimate:.2f} (95 % interval "
-            f"{notice.low:.2f} to {notice.high:.2f})."
+            f"Had {facts['model']} learnt half of {facts['benchmark']} ({facts['learnt_items']} items, as "
+            f"{plant.form}) with {times}, audit.{name} would have noticed with probability {notice.estimate:.2f} "
+            f"(95 % interval {notice.low:.2f} to {notice.high:.2f})."
         )
     return tuple(out)
 

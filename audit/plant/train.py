@@ -34,7 +34,8 @@ _SPARE = 2 * _GIB  # activations, logits, the libraries themselves
 class Job:
     """One training. passes: the examples of each pass, in order. doses: after how many passes to save.
 
-    path, revision: a folder of weights, or a hub id and its commit. target: folder of the doses, `<target>/passes-<k>`. batch: sequences to a step.
+    path, revision: a folder of weights, or a hub id and its commit. target: folder of the doses,
+    `<target>/passes-<k>`. batch: sequences to a step.
     facts: goes into every provenance file (what was learnt, of which model).
     """
 

@@ -23,7 +23,7 @@ LAYERS = (
     ("audit.sweep.audit", "audit.runtime", "audit.variants"),
     ("audit.summary", "audit.verdict", "audit.report", "audit.calibrate", "audit.simulation", "audit.synthetic",
      "audit.calibrate_early", "audit.perturb", "audit.gate"),
-    ("audit.sweep", "audit.perturb.__main__", "audit.plan", "audit.reanalyze", "audit.command_line"),
+    ("audit.sweep", "audit.perturb.__main__", "audit.plant", "audit.plan", "audit.reanalyze", "audit.command_line"),
 )  # fmt: skip
 RANK = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
 FILES = {
@@ -84,6 +84,9 @@ LIGHT = [
     ["audit.perturb", "--help"],
     ["audit.perturb", "model=scripted", "variants=nowhere"],
     ["audit.perturb", "model=scripted", "plan=true", "n=10"],
+    ["audit.plant", "--help"],
+    ["audit.plant", "model=scripted"],
+    ["audit.plant", "plan=true", "n=30"],
 ]
 
 

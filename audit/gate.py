@@ -1,8 +1,9 @@
 """The verdict as an exit code: `python -m audit.gate RUN_DIR`.
 
-    0  no excess detected, or an excess explained by ensembling; of the perturbation audit: no drop detected
+    0  no excess detected, or an excess explained by ensembling; of the perturbation audit: no drop detected;
+       of the memory audit: nothing seen by this instrument
     1  the run failed or is incomplete: there is no verdict to read, or it is over a part of what was asked for
-    3  excess; drop beyond reference
+    3  excess; drop beyond reference; memory of the text seen, gap to fresh items
     4  withheld, gain uncontrolled, brittle (cause unknown) or underpowered
 
 A panel has the code of its worst cell, in the order 3, 4, 0: an excess anywhere is reported even where another cell was
@@ -23,6 +24,7 @@ from rich.text import Text
 
 from audit.audits import audit_of
 from audit.errors import AuditError
+from audit.memory.vocabulary import VERDICTS as MEMORY_VERDICTS
 from audit.perturb.vocabulary import VERDICTS as PERTURB_VERDICTS
 from audit.records import CellRows
 from audit.shards.complete import cell_rows, contents, count_rows
@@ -32,9 +34,10 @@ from audit.verdict.result import RunVerdict
 from audit.verdict.vocabulary import VERDICTS
 
 NO_EXCESS, RUN_FAILED, EXCESS, NOT_CLEARED = 0, 1, 3, 4
-_CODE: dict[str, int] = {  # by the word that verdict.json has, of both audits
+_CODE: dict[str, int] = {  # by the word that verdict.json has, of every audit
     **{verdict: word.exit_code for verdict, word in VERDICTS.items()},
     **{verdict: word.exit_code for verdict, word in PERTURB_VERDICTS.items()},
+    **{verdict: word.exit_code for verdict, word in MEMORY_VERDICTS.items()},
 }
 _WORST_FIRST = (EXCESS, NOT_CLEARED, NO_EXCESS)
 
@@ -63,8 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m audit.gate",
         description="Turn the verdict of a finished run into an exit code.",
-        epilog="Exit codes: 0 no excess detected or explained by ensembling, no drop detected; 1 the run failed or is "
-        "incomplete; 3 excess, drop beyond reference; 4 withheld, gain uncontrolled, brittle (cause unknown) or "
+        epilog="Exit codes: 0 no excess detected or explained by ensembling, no drop detected, nothing seen by the "
+        "memory audit; 1 the run failed or is incomplete; 3 excess, drop beyond reference, memory of the text seen, "
+        "gap to fresh items; 4 withheld, gain uncontrolled, brittle (cause unknown) or "
         "underpowered. A panel has the code of its worst cell: "
         "3, then 4, then 0.",
     )

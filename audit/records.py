@@ -142,10 +142,10 @@ class GenerationRequest:
 
     `continuations` non-empty: score the log-likelihood of each as the reply. `letters` non-empty: read the logprob of
     each as the reply's first token. `pieces` non-empty: read the log-likelihood of `prompt` itself, which they add up
-    to, as raw text without a chat template. All empty: generate. Requests with the same `affinity` share a beginning, so that
-    one replica should answer them. `label` (`<arm>/<level>`, or `<arm>/<role>` of a call before the answer) is for
-    metrics and for the scripted engine; no real model is shown either. `adapter`: the folder of a LoRA adapter that
-    answers, of an engine that serves some (vLLM with engine_args.enable_lora); empty: the model itself.
+    to, as raw text without a chat template. All empty: generate. Requests with the same `affinity` share a
+    beginning, so that one replica should answer them. `label` (`<arm>/<level>`, or `<arm>/<role>` of a call before the
+    answer) is for metrics and for the scripted engine; no real model is shown either. `adapter`: the folder of a LoRA
+    adapter that answers, of an engine that serves some (vLLM with engine_args.enable_lora); empty: the model itself.
     """
 
     prompt: str
@@ -166,8 +166,8 @@ class TokenLogprobs:
     """A given text token by token, T long each.
 
     `logprobs` in nats given all that precedes; `ranks` among the vocabulary, 1 the likeliest; `z`: logprob less the
-    mean logprob of the next token, over its standard deviation (Min-K%++, Zhang et al. 2025), both over the likeliest
-    tokens that the engine tells; `pieces`: index of the request's piece in which the token ends.
+    mean logprob of the next token, over its standard deviation (Min-K%++, Zhang et al. 2025), both as near as the
+    engine's likeliest tokens tell them; `pieces`: index of the request's piece in which the token ends.
     """
 
     logprobs: tuple[float, ...]
@@ -181,8 +181,8 @@ class Generation:
     """What an engine returned. `error` set means no answer at all: the other fields then say nothing.
 
     `option_logprobs` is the total logprob (nats) of each continuation, letter or piece; None where an endpoint does not
-    tell, and for a piece without a token. `option_tokens` counts the tokens of each. `tokens`: of a given text. `request_sha256` is over what the model was given
-    (`engines.port.request_sha256`); empty with an error.
+    tell, and for a piece without a token. `option_tokens` counts the tokens of each. `tokens`: of a given text.
+    `request_sha256` is over what the model was given (`engines.port.request_sha256`); empty with an error.
     """
 
     text: str = ""

@@ -162,7 +162,7 @@ class VllmEngine:
             prompt_tokens=len(ids),
             engine_id=self.engine_id,
             request_sha256=request_sha256(request, ids),
-            **of_pieces(told(output, pieces), len(request.pieces)),
+            **of_pieces(told(output, pieces, len(self._tokenizer)), len(request.pieces)),
         )
 
     async def _next_logprobs(

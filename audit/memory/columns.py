@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from audit.records import Generation, Setting
 from audit.memory.design import Arm
+from audit.records import Generation, Setting
 from audit.shards.schema import row_schema
 
 SCHEMA = row_schema(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
@@ -20,7 +21,7 @@ from audit.shards.manifest import MANIFEST
 
 @dataclass
 class MemoryConfig(RunConfig):
-    n: object = "all"  # the order test needs every item
+    n: Any = "all"  # the order test needs every item
     shard_items: int = 5
     orders: int = 10
     option_orders: int = 5

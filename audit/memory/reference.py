@@ -13,7 +13,7 @@ _SAME = ("seed", "n", "shard_items", "orders", "option_orders", "control_benchma
 
 
 def check_reference(run_dir: Path, benchmark: str, config: Mapping[str, Any]) -> None:
-    """ConfigError when a run cannot serve as reference: another audit, benchmark, orders or fresh set, or unfinished."""
+    """ConfigError when a run cannot serve as reference: another audit, benchmark, fresh set or orders; unfinished."""
     manifest = Manifest.load(run_dir)
     if manifest.audit != "memory":
         raise ConfigError(f"Reference {run_dir} is a run of audit {manifest.audit or 'unknown'}; expected memory.")

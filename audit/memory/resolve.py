@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from audit.errors import ConfigError
@@ -13,7 +13,7 @@ from audit.memory.config import MemoryConfig, reference_dirs
 from audit.memory.present import Orders
 from audit.memory.reference import check_reference
 from audit.records import Question
-from audit.resolve import ResolvedRun, resolve_run
+from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
 
 _NOT_WORD = re.compile(r"[\W_]+")
 
@@ -27,7 +27,7 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
     benchmark, *fresh = resolved.samples
     for one in fresh:
         # The whole benchmark, not the sample: what the model may have seen is all of it.
-        shared = shared_items(benchmark.benchmark.iter_questions(), one.benchmark.iter_questions())
+        shared = shared_items(_all(benchmark), _all(one))
         if shared:
             ours, theirs = shared[0]
             raise ConfigError(
@@ -40,6 +40,10 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
         str(resolved.path.resolve()), config.seed, config.shard_items, config.orders, config.option_orders
     )  # fmt: skip
     return replace(resolved, own=own)
+
+
+def _all(sample: BenchmarkSample) -> Iterator[Question]:
+    return (question for _, question in sample.benchmark.iter_located())
 
 
 def shared_items(benchmark: Iterable[Question], fresh: Iterable[Question]) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 
@@ -149,5 +149,5 @@ def _middle(stem: str) -> int:
 
 
 def _sorted(values: Sequence[float] | Sequence[str]) -> bool:
-    pairs = list(zip(values, values[1:], strict=False))
+    pairs = list(pairwise(values))
     return all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs)  # type: ignore[operator]

@@ -37,6 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from audit.perturb import report as perturb
 
             paths = perturb.build_report(arguments.run_dirs, out, seed=arguments.seed)
+        elif audits == {"memory"}:
+            from audit.memory import report as memory
+
+            paths = memory.build_report(arguments.run_dirs, out, seed=arguments.seed)
         else:
             options = analysis_options(arguments.run_dirs, asked)
             from audit.report.build import build_report  # here: --help needs no matplotlib

@@ -140,5 +140,7 @@ def _strata(height: Sequence[FloatArray]) -> list[IntArray]:
     """Index 0.. of each item's stratum: each level of the references' mean by itself, or five of about equal size."""
     everything = np.concatenate(list(height))
     levels = np.unique(everything)
-    edges = levels[1:] if levels.size <= _STRATA else np.unique(np.quantile(everything, np.arange(1, _STRATA) / _STRATA))
+    edges = (
+        levels[1:] if levels.size <= _STRATA else np.unique(np.quantile(everything, np.arange(1, _STRATA) / _STRATA))
+    )
     return [np.searchsorted(edges, side, side="right") for side in height]

@@ -74,7 +74,8 @@ def order_test(log_likelihood: ArrayLike, *, rng: np.random.Generator, n_resampl
     units = len(x)
     orders = float((~np.isnan(x)).sum(axis=1).mean()) if units else float("nan")
     if units < 2:
-        return OrderTest(*[float("nan")] * 6, units=units, orders=orders)
+        nan = float("nan")
+        return OrderTest(nan, nan, nan, nan, nan, nan, units, orders)
     gains = x[:, 0] - np.nanmean(x[:, 1:], axis=1)
     mean, se = float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(units))
     half = float(stats.t.ppf(0.975, units - 1)) * se
@@ -94,7 +95,7 @@ def order_test(log_likelihood: ArrayLike, *, rng: np.random.Generator, n_resampl
 
 def _permuted(z: FloatArray, n_resamples: int, rng: np.random.Generator) -> float:
     """Share of sums of one random order a unit, the observed one among them, that reach the observed sum."""
-    units, width = z.shape
+    units = len(z)
     count = (~np.isnan(z)).sum(axis=1)
     # NaN last, so that the first `count` values of a row are its orders: which is the published one is forgotten.
     packed = np.sort(z, axis=1)

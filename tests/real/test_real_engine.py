@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-
 import numpy as np
 import pytest
 
@@ -139,7 +138,7 @@ def test_a_given_text_has_the_likelihood_that_the_model_gives_it(run_requests, r
             assert found == pytest.approx(wanted, abs=0.3 + 0.03 * abs(wanted))  # bfloat16, as above
         certain = [(rank, wanted) for rank, (_, wanted, _) in zip(tokens.ranks, expected, strict=True) if wanted <= 3]
         assert certain and all(abs(rank - wanted) <= 2 for rank, wanted in certain)
-        # The twenty likeliest tokens stand for the vocabulary in the mean and spread: near, and in the same order.
+        # Mean and spread are told by the twenty likeliest tokens and a guess at the rest.
         assert np.corrcoef(tokens.z, [z for _, _, z in expected])[0, 1] > 0.9
         for k, total in enumerate(reply.option_logprobs):
             own = [x for x, piece in zip(tokens.logprobs, tokens.pieces, strict=True) if piece == k]

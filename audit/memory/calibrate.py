@@ -1,0 +1,235 @@
+"""How often is this audit itself wrong? Models of known truth through the tests of the real verdict.
+
+    python -m audit.memory.calibrate audit/data/calibration_memory.json      # the table that ships, minutes
+
+A simulated benchmark has n items, a fresh set m. Each model answers item i right with a chance of its own: Beta
+distributed over items (`audit.statistics.difficulty`), correlated between models (easy items are easy for most). The
+likelihood of a text, and of each order of a shard or of an item's options, is a normal number, shared by all models but
+for a part of their own. The worlds:
+
+- clean: nothing is special about the published items and their order;
+- uneven: models differ in how well they suit the two sets (standard deviations of 2 points of accuracy, and of a tenth
+  of an item's spread of likelihood, between models);
+- harder: the fresh items are 10 points harder for every model;
+- sequenced: the published order has a sense that words do not show: it is likelier to every model, by .3 of the spread
+  between orders;
+- answers: the tested model knows the answers of 30 % of the published items, whatever their words;
+- text: the published text and its orders are likelier to the tested model by .3 of their spread.
+
+The gates, which look for faults that a simulation does not have, are bypassed, but for `fresh_matched`, which takes
+indicators away.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.special import ndtr
+
+from audit.memory.decide import finding
+from audit.memory.evidence import correct, measure
+from audit.memory.record import TEXTS, ItemSet, MemoryCell, ModelSet
+from audit.memory.result import MemoryVerdict
+from audit.memory.thresholds import MemoryThresholds
+from audit.statistics.difficulty import beta_shape, shift
+from audit.statistics.paired import FloatArray
+from audit.verdict.result import rounded
+
+N_OPTIONS = 4
+ORDERS = 10
+OPTION_ORDERS = 5
+RESAMPLES = 199  # of a permutation test: its smallest p, .005, is below what Holm asks of six indicators
+_GRID = np.linspace(0, 1, 2001)
+_OWN = 0.3  # share of a likelihood's standard deviation that is a model's own
+
+
+@dataclass(frozen=True)
+class MemoryDesign:
+    """What is simulated. fresh: items of the fresh set, 0 for none. accuracy, flip (two askings of an item disagree)
+    and item_correlation (of latent difficulties between models): 0-1."""
+
+    n: int
+    fresh: int = 0
+    references: int = 0
+    shard_items: int = 5
+    accuracy: float = 0.7
+    flip: float = 0.2
+    item_correlation: float = 0.7
+
+
+@dataclass(frozen=True)
+class World:
+    """uneven: standard deviation between models of what suits them in the published set (accuracy; ten times as much in
+    units of the spread of likelihoods, halved); harder: accuracy that the fresh set costs all; sequenced, text: of the
+    published order and text, in spreads, for all models and for the tested one; answers: share of answers known."""
+
+    uneven: float = 0.0
+    harder: float = 0.0
+    sequenced: float = 0.0
+    text: float = 0.0
+    answers: float = 0.0
+
+
+WORLDS: Mapping[str, World] = {
+    "clean": World(),
+    "uneven": World(uneven=0.02),
+    "harder": World(harder=0.10),
+    "sequenced": World(sequenced=0.3),
+    "answers": World(answers=0.3),
+    "text": World(text=0.3),
+}
+_WITH_FRESH = ("uneven", "harder", "answers")  # worlds that tell nothing without fresh items
+
+# The designs that ship: `calibrated.nearest` picks from them.
+SHIPPED = (
+    MemoryDesign(208),
+    MemoryDesign(1000),
+    MemoryDesign(104, 104, 1),
+    MemoryDesign(1000, 500, 1),
+    MemoryDesign(1000, 500, 5),
+)
+
+
+def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> MemoryCell:
+    """One tested model and its references in a world."""
+    models = 1 + design.references
+    suits = world.uneven * rng.standard_normal(models)  # the same for score and text
+    sides = []
+    for fresh, n in ((False, design.n), (True, design.fresh)):
+        if n:
+            sides.append(_side(design, world, n, suits, fresh, rng))
+    pairs = [(sides[0][k], sides[1][k] if design.fresh else None) for k in range(models)]
+    fresh_items = _items("fresh", design.fresh) if design.fresh else None
+    return MemoryCell(_items("simulated", design.n), fresh_items, pairs[0], tuple(pairs[1:]))
+
+
+def _items(name: str, n: int) -> ItemSet:
+    return ItemSet(name, tuple(map(str, range(n))), np.arange(n), np.full(n, N_OPTIONS))
+
+
+def _side(
+    design: MemoryDesign, world: World, n: int, suits: FloatArray, fresh: bool, rng: np.random.Generator
+) -> list[ModelSet]:
+    """Every model on one set of n items."""
+    models, shards = suits.size, n // design.shard_items
+    share = design.flip / (2 * design.accuracy * (1 - design.accuracy))
+    a, b = beta_shape(design.accuracy, share * 2 * design.accuracy * (1 - design.accuracy))
+    quantiles = stats.beta.ppf(_GRID, a, b)
+    rho = design.item_correlation
+    latent = np.sqrt(rho) * rng.standard_normal(n) + np.sqrt(1 - rho) * rng.standard_normal((models, n))
+    theta = np.interp(ndtr(latent), _GRID, quantiles)
+    texts = {name: _shared(models, (n,), rng) for name in TEXTS}
+    options, order = _shared(models, (n, OPTION_ORDERS + 1), rng), _shared(models, (shards, ORDERS + 1), rng)
+    found = []
+    for k in range(models):
+        costs = -world.harder if fresh else float(suits[k])
+        right = rng.random(n) < (shift(theta[k], costs, design.accuracy) if costs else theta[k])
+        told = {name: values[k] + (0.0 if fresh else 5 * suits[k]) for name, values in texts.items()}
+        if not fresh:
+            order[k, :, 0] += world.sequenced
+        if k == 0 and not fresh:
+            right |= rng.random(n) < world.answers
+            told = {name: values + world.text for name, values in told.items()}
+            options[k, :, 0] += world.text
+            order[k, :, 0] += world.text
+        found.append(ModelSet(f"model {k}", right.astype(float), told, {}, np.zeros(n), options[k], order[k], {}))
+    return found
+
+
+def _shared(models: int, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+    """Standard normal numbers (models, *shape), of which a part is each model's own."""
+    own = rng.standard_normal((models, *shape))
+    found: FloatArray = np.sqrt(1 - _OWN**2) * rng.standard_normal(shape) + _OWN * own
+    return found
+
+
+def judge(
+    design: MemoryDesign, world: World, thresholds: MemoryThresholds, rng: np.random.Generator
+) -> tuple[bool, bool]:
+    """One model: (memory of the text found, gap to fresh items found)."""
+    evidence = measure(simulate(design, world, rng), thresholds, rng=rng, n_resamples=RESAMPLES)
+    (corrected,) = correct([evidence])
+    found = finding(corrected.indicators, thresholds.alpha)
+    return found == MemoryVerdict.MEMORY_OF_TEXT, found == MemoryVerdict.GAP_TO_FRESH
+
+
+def calibrate(
+    design: MemoryDesign,
+    *,
+    simulations: int = 200,
+    worlds: Mapping[str, World] = WORLDS,
+    thresholds: MemoryThresholds | None = None,
+    seed: int = 42,
+) -> dict[str, Any]:
+    """{"design": ..., "rates": ...}: for each world W the share (0-1) of models in which memory is found, and W_text,
+    W_gap of either verdict, each with its Monte-Carlo standard error (..._se)."""
+    thresholds = thresholds or MemoryThresholds()
+    rates: dict[str, float | None] = {"simulations": simulations}
+    for k, (name, world) in enumerate(worlds.items()):
+        if name in _WITH_FRESH and not design.fresh:
+            continue
+        rng = np.random.default_rng([seed, design.n, design.fresh, design.references, k])
+        outcomes = np.array([judge(design, world, thresholds, rng) for _ in range(simulations)], dtype=float)
+        rates |= _rate(name, outcomes.max(axis=1))
+        rates |= _rate(f"{name}_text", outcomes[:, 0]) | _rate(f"{name}_gap", outcomes[:, 1])
+    return {"design": asdict(design), "rates": rates}
+
+
+def calibrate_all(
+    designs: Sequence[MemoryDesign] = SHIPPED,
+    *,
+    simulations: int = 200,
+    seed: int = 42,
+    done: Callable[[dict[str, Any]], None] = lambda table: None,
+) -> dict[str, Any]:
+    """The table that ships. done: called with the table so far after every design."""
+    table: dict[str, Any] = {"seed": seed, "thresholds": asdict(MemoryThresholds()), "designs": []}
+    for design in designs:
+        table["designs"].append(calibrate(design, simulations=simulations, seed=seed))
+        done(table)
+    return table
+
+
+def markdown(entries: Sequence[Mapping[str, Any]]) -> str:
+    """The table of the documentation: per cent in which memory is found, one row a design."""
+    names = list(WORLDS)
+    lines = [" | ".join(["items", "fresh", "references", *names]), " | ".join(["---"] * (3 + len(names)))]
+    for entry in entries:
+        d, r = entry["design"], entry["rates"]
+        row = [str(d[k]) for k in ("n", "fresh", "references")]
+        lines.append(" | ".join([*row, *(_cell(r, name) for name in names)]))
+    return "\n".join(f"| {line} |" for line in lines) + "\n"
+
+
+def _cell(rates: Mapping[str, float | None], name: str) -> str:
+    value, error = rates.get(name), rates.get(f"{name}_se")
+    return "-" if value is None or error is None else f"{100 * value:.1f} ± {100 * error:.1f}"
+
+
+def _rate(name: str, values: FloatArray) -> dict[str, float | None]:
+    """Mean and standard error; for a rate of exactly 0 or 1 that of one more model with the other outcome."""
+    n, mean = values.size, float(values.mean())
+    spread = float(np.sqrt(mean * (1 - mean))) if 0 < mean < 1 else float(np.sqrt(n) / (n + 1))
+    return {name: rounded(mean), f"{name}_se": rounded(spread / np.sqrt(n))}
+
+
+def main(arguments: Sequence[str], designs: Sequence[MemoryDesign] = SHIPPED, simulations: int = 200) -> int:
+    """Simulate what ships, print one row a design, and write the table to the file named."""
+
+    def keep(table: Mapping[str, Any]) -> None:  # after every design: an interrupted calibration keeps what it has
+        print(markdown(table["designs"][-1:]).splitlines()[2], flush=True)
+        Path(arguments[0]).write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+    calibrate_all(designs, simulations=simulations, done=keep)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,181 @@
+"""Shards -> MemoryCell: the judged models on the benchmark and the fresh items, beside the reference models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit.errors import DataError
+from audit.memory.columns import SCHEMA
+from audit.memory.design import Arm
+from audit.memory.present import Orders, shard_orders
+from audit.memory.record import TEXTS, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
+from audit.memory.texts import OPTIONS, SECOND_HALF, item_text, shards_of
+from audit.records import Question
+from audit.shards.questions import QuestionFile
+from audit.shards.read import iter_columns
+from audit.statistics.completion import text_scores
+from audit.statistics.paired import FloatArray
+
+_COLUMNS = (
+    "model", "benchmark", "question_id", "arm", "ordering", "options", "gold", "correct", "parsed", "error", "asked",
+    "shard", "pieces", "option_logprobs", "token_logprobs", "token_ranks", "token_z",
+)  # fmt: skip
+_BATCH_ROWS = 4096
+
+
+@dataclass
+class _Rows:
+    """Rows of one model and set as they come. order: nats and items by (shard, level)."""
+
+    score: dict[str, float] = field(default_factory=dict)
+    texts: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TEXTS})
+    tokens: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TOKEN_SCORES})
+    ranks: dict[str, float] = field(default_factory=dict)
+    options: dict[tuple[str, int], float] = field(default_factory=dict)
+    order: dict[tuple[int, int], list[float]] = field(default_factory=dict)
+    reads: dict[str, list[int]] = field(default_factory=lambda: {arm: [0, 0, 0] for arm in Arm})
+
+
+def load_memory(
+    run_dir: Path, judged: Sequence[str], reference_dirs: Sequence[Path], benchmark: str, fresh: str | None, own: Orders
+) -> tuple[MemoryCell, ...]:
+    """One cell for each judged model with rows of the benchmark, sorted by name.
+
+    own: the orders as the run had them (`run_dir` of it is not read). References are the other models of the run and
+    every model of the reference runs; a model that is judged here is not its own reference.
+    """
+    questions = list(QuestionFile(run_dir))
+    rows = _read(run_dir)
+    names = sorted({model for model, _ in rows})
+    others = [(rows, name) for name in names if name not in judged]
+    for path in reference_dirs:
+        theirs = _read(path)
+        others += [(theirs, name) for name in sorted({m for m, _ in theirs}) if name not in judged]
+    places = shards_of(questions, own.shard_items)
+    sets = {}
+    for name in filter(None, (benchmark, fresh)):
+        of_set = [q for q in questions if q.benchmark == name]
+        if not of_set:
+            raise DataError(f"{run_dir} holds no question of {name}. Type the run's command again.")
+        numbers = [k for k, shard in enumerate(places) if shard[0].benchmark == name]
+        sets[name] = (_item_set(name, of_set, [places[k] for k in numbers], own), of_set, numbers)
+
+    def both(found: Mapping[tuple[str, str], _Rows], model: str) -> tuple[ModelSet, ModelSet | None]:
+        made = [_model_set(model, found.get((model, name), _Rows()), *sets[name][1:], own) for name in sets]
+        return made[0], made[1] if fresh is not None else None
+
+    references = tuple(both(found, model) for found, model in others if (model, benchmark) in found)
+    return tuple(
+        MemoryCell(sets[benchmark][0], sets[fresh][0] if fresh else None, both(rows, model), references)
+        for model in names
+        if model in judged and (model, benchmark) in rows
+    )
+
+
+def _read(run_dir: Path) -> dict[tuple[str, str], _Rows]:
+    found: dict[tuple[str, str], _Rows] = {}
+    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=_BATCH_ROWS):
+        for row in batch.to_pylist():
+            _take(found.setdefault((row["model"], row["benchmark"]), _Rows()), row)
+    return found
+
+
+def _take(rows: _Rows, row: dict[str, Any]) -> None:
+    id_, arm, level = row["question_id"], row["arm"], row["ordering"]
+    reads = rows.reads[arm]
+    if not row["asked"]:
+        reads[2] += 1
+        return
+    reads[0] += 1
+    if row["error"] is not None or not row["parsed"]:
+        return
+    reads[1] += 1
+    totals = row["option_logprobs"]
+    if arm == Arm.SCORE:
+        rows.score[id_] = float(row["correct"])
+    elif arm == Arm.PUBLISHED:
+        _take_published(rows, row)
+    elif arm == Arm.OPTIONS:
+        rows.options[id_, level] = totals[1]
+    else:
+        rows.order.setdefault((row["shard"], level), []).append(totals[1])
+
+
+def _take_published(rows: _Rows, row: dict[str, Any]) -> None:
+    id_, pieces, totals = row["question_id"], row["pieces"], row["option_logprobs"]
+    gold = f" {row['options'][row['gold']]}" if row["options"] else None
+    wrong = [k for k in range(OPTIONS + 1, len(pieces), 2) if pieces[k] != gold]
+    for name, chosen in zip(TEXTS, (range(len(pieces)), [SECOND_HALF], wrong), strict=True):
+        there = [k for k in chosen if totals[k] is not None]
+        if there:
+            rows.texts[name][id_] = sum(totals[k] for k in there) / sum(len(pieces[k].encode()) for k in there)
+    scores = text_scores(row["token_logprobs"], row["token_z"])
+    for name in TOKEN_SCORES:
+        rows.tokens[name][id_] = getattr(scores, name)
+    rows.ranks[id_] = float(np.mean(np.asarray(row["token_ranks"]) == 1))
+    if len(pieces) > OPTIONS:
+        rows.options[id_, 0] = sum(t for t in totals[OPTIONS:] if t is not None)
+
+
+def _model_set(model: str, rows: _Rows, questions: Sequence[Question], shards: Sequence[int], own: Orders) -> ModelSet:
+    ids = [q.id for q in questions]
+    sizes = _shard_sizes(questions, own)
+    order = np.full((len(shards), own.orders + 1), np.nan)
+    for s, number in enumerate(shards):
+        for level in range(own.orders + 1):
+            terms = rows.order.get((number, level), [])
+            if len(terms) == sizes[s]:  # with an item missing it is another text's likelihood
+                order[s, level] = sum(terms)
+
+    def column(values: Mapping[str, float]) -> FloatArray:
+        return np.array([values.get(id_, np.nan) for id_ in ids], dtype=float)
+
+    options = [[rows.options.get((id_, level), np.nan) for level in range(own.option_orders + 1)] for id_ in ids]
+    return ModelSet(
+        model=model,
+        score=column(rows.score),
+        texts={name: column(rows.texts[name]) for name in TEXTS},
+        tokens={name: column(rows.tokens[name]) for name in TOKEN_SCORES},
+        ranks=column(rows.ranks),
+        options=np.array(options, dtype=float),
+        order=order,
+        reads={arm: Reads(*counts) for arm, counts in rows.reads.items()},
+    )
+
+
+def _shard_sizes(questions: Sequence[Question], own: Orders) -> list[int]:
+    return [len(shard) for shard in shards_of(questions, own.shard_items)]
+
+
+def _item_set(name: str, questions: Sequence[Question], shards: Sequence[Sequence[Question]], own: Orders) -> ItemSet:
+    cluster = np.unique([q.group for q in questions], return_inverse=True)[1]
+    return ItemSet(
+        name=name,
+        question_ids=tuple(q.id for q in questions),
+        cluster=cluster,
+        n_options=np.array([len(q.options) for q in questions], dtype=np.int64),
+        neighbours=neighbours(shards, own),
+    )
+
+
+def neighbours(shards: Sequence[Sequence[Question]], own: Orders) -> dict[str, FloatArray]:
+    """By measure (S, K + 1): how alike neighbours are under each order of each shard, the published one first.
+
+    words: mean share of words that neighbours have in common (Jaccard). length: minus the mean difference of their
+    lengths. Where these tell the published order from others, a model that has never seen it may prefer it too.
+    """
+    found = {name: np.full((len(shards), own.orders + 1), np.nan) for name in ("words", "length")}
+    for s, shard in enumerate(shards):
+        texts = [item_text(q) for q in shard]
+        words = [frozenset(text.casefold().split()) for text in texts]
+        for level, order in enumerate(shard_orders(shard, own)):
+            pairs = list(pairwise(order))
+            found["words"][s, level] = np.mean([len(words[a] & words[b]) / len(words[a] | words[b]) for a, b in pairs])
+            found["length"][s, level] = -np.mean([abs(len(texts[a]) - len(texts[b])) for a, b in pairs])
+    return found

@@ -1,0 +1,304 @@
+"""The statistics that a verdict rests on, for one cell. The analysis and the calibration both call `measure`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from audit.errors import DataError
+from audit.memory.record import TEXTS, ItemSet, MemoryCell, ModelSet
+from audit.memory.thresholds import MemoryThresholds
+from audit.statistics.completion import Auc, membership_auc
+from audit.statistics.fresh_gap import FreshGap, fresh_gap
+from audit.statistics.multiplicity import holm
+from audit.statistics.order_test import N_RESAMPLES, OrderTest, order_test
+from audit.statistics.paired import FloatArray
+from audit.statistics.set_difference import SetDifference, Sets, set_difference
+
+_STANDARD_ERRORS = 2.0  # above chance, to serve as a reference of the score: a model that guesses sees no difficulty
+
+
+class Name(StrEnum):
+    """The indicators; the first five are of the text, the last of the score."""
+
+    ORDER = "order"
+    OPTIONS = "options"
+    ITEM = "completion_item"
+    HALF = "completion_half"
+    WRONG = "completion_wrong"
+    GAP = "gap"
+
+
+COMPLETION = dict(zip((Name.ITEM, Name.HALF, Name.WRONG), TEXTS, strict=True))
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """One indicator of one cell.
+
+    pvalue: one-sided, at its own level; adjusted: after Holm over the indicators of the panel. Both None where it was
+    not judged; why says then what is missing. estimate, low, high: what the published items have more, in `unit`, with
+    a 95 % interval.
+    """
+
+    name: Name
+    pvalue: float | None = None
+    adjusted: float | None = None
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    why: str = ""
+
+    @property
+    def judged(self) -> bool:
+        return self.pvalue is not None
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """An order test of the tested model, of what it has beyond its references' mean, and of each reference."""
+
+    own: OrderTest
+    beyond: OrderTest | None
+    references: tuple[OrderTest, ...]
+
+    @property
+    def pvalue(self) -> float:
+        """Both must speak where there are references (intersection-union): a published order that any model finds
+        likelier is told by its content."""
+        return self.own.pvalue if self.beyond is None else float(np.max([self.own.pvalue, self.beyond.pvalue]))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that gates, `decide` and the report look at.
+
+    exchangeable: p of each measure by which neighbours' words tell the published order. completion: by text; None
+    without references or fresh items. aucs: of each token score, published against fresh items, of the tested model
+    and, where there are references, of what it has beyond their mean; descriptive. left_out: references of the score
+    that are not above chance. fresh_order: the tested model's order test on the fresh items, whose order cannot have
+    been learnt.
+    """
+
+    order: Ordered | None
+    options: Ordered | None
+    fresh_order: OrderTest | None
+    exchangeable: dict[str, float]
+    completion: dict[Name, SetDifference]
+    aucs: dict[str, tuple[Auc, Auc | None]]
+    gap: FreshGap | None
+    left_out: tuple[str, ...]
+    indicators: tuple[Indicator, ...]
+
+    def indicator(self, name: Name) -> Indicator:
+        return next(one for one in self.indicators if one.name == name)
+
+
+def measure(
+    cell: MemoryCell, thresholds: MemoryThresholds, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
+) -> Evidence:
+    """All statistics of one cell; indicators as yet without the panel's correction."""
+    own, references = cell.tested[0], [one[0] for one in cell.references]
+    order = _ordered(own.order, [r.order for r in references], rng, n_resamples)
+    options = _ordered(own.options, [r.options for r in references], rng, n_resamples)
+    fresh_order = None if cell.tested[1] is None else order_test(cell.tested[1].order, rng=rng, n_resamples=n_resamples)
+    exchangeable = {
+        name: order_test(values, rng=rng, n_resamples=n_resamples).pvalue
+        for name, values in cell.published.neighbours.items()
+    }
+    completion: dict[Name, SetDifference] = {}
+    gap: FreshGap | None = None
+    left_out: tuple[str, ...] = ()
+    if cell.fresh is not None:
+        gap, left_out = _gap(cell, thresholds, rng, n_resamples)
+        if references:
+            completion = {
+                name: found for name, text in COMPLETION.items() if (found := _difference(cell, text)) is not None
+            }
+    evidence = Evidence(
+        order=order,
+        options=options,
+        fresh_order=fresh_order,
+        exchangeable=exchangeable,
+        completion=completion,
+        aucs=_aucs(cell),
+        gap=gap,
+        left_out=left_out,
+        indicators=(),
+    )
+    return replace(evidence, indicators=_indicators(cell, evidence, thresholds))
+
+
+def correct(panel: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """The same with p-values after Holm over every indicator of every cell that was judged."""
+    raw = [one.pvalue if one.pvalue is not None else float("nan") for e in panel for one in e.indicators]
+    adjusted = iter(holm(raw).tolist()) if raw else iter(())
+    return tuple(
+        replace(
+            e,
+            indicators=tuple(
+                replace(one, adjusted=p if one.judged else None) for one, p in zip(e.indicators, adjusted, strict=False)
+            ),
+        )
+        for e in panel
+    )
+
+
+def unmatched(gap: FreshGap | None, thresholds: MemoryThresholds) -> bool:
+    """Whether the fresh set is not as hard as the benchmark, as the references see it."""
+    return (
+        gap is not None
+        and gap.matched is not None
+        and gap.reference_pvalue is not None
+        and (gap.reference_pvalue <= thresholds.matched_alpha or gap.matched.share < thresholds.matched_share_min)
+    )
+
+
+def told_by_words(evidence: Evidence, thresholds: MemoryThresholds) -> bool:
+    """Whether neighbours' words or lengths tell the published order (Bonferroni over the measures)."""
+    found = [p for p in evidence.exchangeable.values() if not np.isnan(p)]
+    return bool(found) and min(found) * len(found) <= thresholds.exchangeable_alpha
+
+
+def _ordered(
+    own: FloatArray, references: Sequence[FloatArray], rng: np.random.Generator, n_resamples: int
+) -> Ordered | None:
+    if own.shape[1] < 2 or np.isnan(own[:, 0]).all():
+        return None
+    alone = order_test(own, rng=rng, n_resamples=n_resamples)
+    beyond = None
+    if references:
+        beyond = order_test(own - np.mean(references, axis=0), rng=rng, n_resamples=n_resamples)
+    return Ordered(alone, beyond, tuple(order_test(r, rng=rng, n_resamples=n_resamples) for r in references))
+
+
+def _sets(one: tuple[ModelSet, ModelSet | None], text: str) -> Sets:
+    published, fresh = one
+    assert fresh is not None  # noqa: S101 - only asked for where there is a fresh set
+    return published.texts[text], fresh.texts[text]
+
+
+def _clusters(cell: MemoryCell) -> tuple[np.ndarray, np.ndarray]:
+    assert cell.fresh is not None  # noqa: S101
+    return cell.published.cluster, cell.fresh.cluster
+
+
+def _difference(cell: MemoryCell, text: str) -> SetDifference | None:
+    try:
+        return set_difference(_sets(cell.tested, text), [_sets(r, text) for r in cell.references], _clusters(cell))
+    except DataError:
+        return None  # not two items of each set have this text: the indicator says so
+
+
+def _gap(
+    cell: MemoryCell, thresholds: MemoryThresholds, rng: np.random.Generator, n_resamples: int
+) -> tuple[FreshGap | None, tuple[str, ...]]:
+    scores = [(a.score, b.score) for a, b in (cell.tested, *cell.references) if b is not None]
+    assert cell.fresh is not None  # noqa: S101
+    names = [a.model for a, _ in cell.references]
+    above = [_above_chance(one, cell.published, cell.fresh) for one in scores[1:]]
+    left_out = tuple(name for name, is_above in zip(names, above, strict=True) if not is_above)
+    kept = [one for one, is_above in zip(scores[1:], above, strict=True) if is_above]
+    try:
+        found = fresh_gap(
+            scores[0], kept, _clusters(cell), rng=rng, alpha=thresholds.alpha, power=thresholds.power,
+            n_resamples=n_resamples,
+        )  # fmt: skip
+    except DataError:
+        found = None  # not two items of each set were read: the gates say so
+    return found, left_out
+
+
+def _above_chance(scores: tuple[FloatArray, FloatArray], published: ItemSet, fresh: ItemSet) -> bool:
+    values = np.concatenate(scores)
+    values = values[~np.isnan(values)]
+    chance = (published.chance * published.n + fresh.chance * fresh.n) / (published.n + fresh.n)
+    se = np.sqrt(max(chance * (1 - chance), 1e-12) / max(values.size, 1))
+    return bool(values.size and values.mean() > chance + _STANDARD_ERRORS * se)
+
+
+def _aucs(cell: MemoryCell) -> dict[str, tuple[Auc, Auc | None]]:
+    if cell.tested[1] is None:
+        return {}
+    found: dict[str, tuple[Auc, Auc | None]] = {}
+    for name in cell.tested[0].tokens:
+        own = [one.tokens[name] for one in cell.tested if one is not None]
+        if min(int((~np.isnan(x)).sum()) for x in own) < 2:
+            continue
+        beyond = None
+        if cell.references:
+            means = [np.mean([r[side].tokens[name] for r in cell.references if r[side]], axis=0) for side in (0, 1)]  # type: ignore[union-attr]
+            beyond = membership_auc(own[0] - means[0], own[1] - means[1])
+        found[name] = (membership_auc(own[0], own[1]), beyond)
+    return found
+
+
+def _indicators(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> tuple[Indicator, ...]:
+    return (
+        _order_indicator(cell, e, thresholds),
+        _options_indicator(e, thresholds),
+        *(_completion_indicator(cell, e, name, thresholds) for name in COMPLETION),
+        _gap_indicator(cell, e, thresholds),
+    )
+
+
+def _order_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicator:
+    if e.order is None:
+        return Indicator(Name.ORDER, why="the order test needs every item: n=all")
+    own = e.order.own
+    if own.units < thresholds.shards_min:
+        return Indicator(Name.ORDER, why=f"{own.units} shards are too few (shards_min={thresholds.shards_min:g})")
+    if e.order.beyond is None and told_by_words(e, thresholds):
+        return Indicator(
+            Name.ORDER,
+            why="the words of neighbours alone tell the published order, and no reference shows what that is worth",
+        )
+    return Indicator(Name.ORDER, e.order.pvalue, None, own.gain, own.low, own.high, "nats a shard")
+
+
+def _options_indicator(e: Evidence, thresholds: MemoryThresholds) -> Indicator:
+    own = e.options.own if e.options else None
+    units = own.units if own else 0
+    if e.options is None or own is None or units < thresholds.items_min:
+        why = f"{units} items have options without a natural order (items_min={thresholds.items_min:g})"
+        return Indicator(Name.OPTIONS, why=why)
+    return Indicator(Name.OPTIONS, e.options.pvalue, None, own.gain, own.low, own.high, "nats an item")
+
+
+def _completion_indicator(cell: MemoryCell, e: Evidence, name: Name, thresholds: MemoryThresholds) -> Indicator:
+    why = _no_comparison(cell, e, thresholds)
+    found = e.completion.get(name)
+    if why or found is None:
+        return Indicator(name, why=why or "fewer than two items of each set have this text")
+    scale = 1 / np.log(2)
+    return Indicator(
+        name, found.pvalue, None, scale * found.difference, scale * found.low, scale * found.high, "bits a byte"
+    )  # fmt: skip
+
+
+def _gap_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicator:
+    why = _no_comparison(cell, e, thresholds)
+    if why or e.gap is None:
+        return Indicator(Name.GAP, why=why or "fewer than two items of each set were answered")
+    if e.gap.matched is None:
+        return Indicator(Name.GAP, why="no reference model is above chance, so none shows how hard the items are")
+    did = e.gap.did
+    return Indicator(
+        Name.GAP, e.gap.pvalue, None, 100 * did.difference, 100 * did.low, 100 * did.high, "points of accuracy"
+    )
+
+
+def _no_comparison(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> str:
+    if cell.fresh is None and not cell.references:
+        return "needs fresh items (control_benchmark=) and reference models (references=[..])"
+    if cell.fresh is None:
+        return "needs fresh items (control_benchmark=): references alone do not part memory from a better model"
+    if not cell.references:
+        return "needs reference models (references=[..]): the fresh items may be harder, or written otherwise"
+    if unmatched(e.gap, thresholds):
+        return "the fresh items are not as hard as the benchmark's, as the references see it"
+    return ""

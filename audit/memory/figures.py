@@ -1,0 +1,53 @@
+"""The figures of the memory audit: orders against each other, and where each item's text stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from audit.report.canvas import BLUE, GRID, INK, MUTED, VERMILLION, plain, styled
+from audit.statistics.paired import FloatArray
+
+
+def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure:
+    """What the published order has more than others, in nats a unit with its 95 % interval.
+
+    rows: (label, gain, low, high, judged: the model that is judged, or one to compare it with).
+    """
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(6.4, 1.1 + 0.36 * len(rows)), layout="constrained")
+        axes = figure.subplots()
+        for k, (_, gain, low, high, judged) in enumerate(rows):
+            colour = BLUE if judged else MUTED
+            axes.plot([low, high], [k, k], color=colour, linewidth=1.6)
+            axes.plot([gain], [k], "o" if judged else "s", color=colour, markersize=5)
+        axes.axvline(0, color=INK, linewidth=0.8)
+        axes.set_yticks(range(len(rows)), [plain(row[0], 46) for row in rows])
+        axes.invert_yaxis()
+        axes.set_xlabel("log-likelihood of the published order less that of others, nats")
+        axes.grid(color=GRID, linewidth=0.6)
+        return figure
+
+    return styled(draw)
+
+
+def text_scores(published: FloatArray, fresh: FloatArray, label: str) -> Figure:
+    """How likely the text of each item is, as shares of items at or below each value; NaN are left out."""
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(6.4, 3.0), layout="constrained")
+        axes = figure.subplots()
+        for values, name, colour in ((published, "benchmark", VERMILLION), (fresh, "fresh items", BLUE)):
+            x = np.sort(values[~np.isnan(values)])
+            if x.size:
+                axes.step(x, np.arange(1, x.size + 1) / x.size, where="post", color=colour, label=f"{name} ({x.size})")
+        axes.set_xlabel(plain(label, 80))
+        axes.set_ylabel("share of items")
+        axes.set_ylim(0, 1)
+        axes.legend(fontsize=8)
+        return figure
+
+    return styled(draw)

@@ -1,0 +1,175 @@
+"""Can this measurement carry a verdict at all? Each is a function of one cell and its evidence.
+
+`withholds` tells whether a failure alone withholds the verdict. `fresh_matched` and `order_exchangeable` take away the
+indicators that rest on them; `enough_data` decides between `underpowered` and `nothing seen`: see `decide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scipy import stats
+
+from audit.memory.design import Arm
+from audit.memory.evidence import Evidence, told_by_words, unmatched
+from audit.memory.record import MemoryCell
+from audit.memory.thresholds import MemoryThresholds
+from audit.verdict.result import Gate, Status, points
+
+_LIKELIHOODS = (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER)
+
+
+def all_gates(cell: MemoryCell, evidence: Evidence, thresholds: MemoryThresholds) -> tuple[Gate, ...]:
+    """Every gate, in the order in which the report lists them."""
+    return (
+        likelihoods_read(cell, thresholds),
+        parseability(cell, thresholds),
+        fresh_matched(evidence, thresholds),
+        order_exchangeable(evidence, thresholds),
+        enough_data(evidence, thresholds),
+    )
+
+
+def failed(gates: Sequence[Gate]) -> tuple[Gate, ...]:
+    """The gates that failed and withhold the verdict."""
+    return tuple(g for g in gates if g.status == Status.FAIL and g.withholds)
+
+
+def likelihoods_read(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
+    """Share of given texts whose likelihood the engine told, by model, set and arm; number: the lowest."""
+    return _reads(
+        "likelihoods_read",
+        cell,
+        _LIKELIHOODS,
+        thresholds.answered_share_min,
+        "of the given texts have a likelihood",
+        "Look at the errors of these rows: texts longer than max_model_len, above all.",
+        withholds=True,
+    )
+
+
+def parseability(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
+    """Share of items with a readable answer, by model and set; it withholds where the score is compared."""
+    return _reads(
+        "parseability",
+        cell,
+        (Arm.SCORE,),
+        thresholds.answered_share_min,
+        "of the answers can be read",
+        "Read some unreadable replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
+        "letter_logprob or option_text.",
+        withholds=cell.fresh is not None,
+    )
+
+
+def fresh_matched(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
+    """The references find published and fresh items equally hard, and fresh ones are there at every difficulty.
+
+    number: p of the references' own gap.
+    """
+    name, limit = "fresh_matched", thresholds.matched_alpha
+    source = "ours; the references' own gap; conf/verdict: matched_alpha, matched_share_min"
+    gap = evidence.gap
+    if gap is None or gap.matched is None or gap.reference_gap is None or gap.reference_pvalue is None:
+        detail = "Without fresh items, or references above chance, nothing says how hard the fresh items are."
+        return _absent(name, limit, source, detail)
+    return Gate(
+        name=name,
+        status=Status.FAIL if unmatched(gap, thresholds) else Status.PASS,
+        number=gap.reference_pvalue,
+        threshold=limit,
+        source=source,
+        detail=f"The references score {_signed(gap.reference_gap)} on the benchmark against the fresh items "
+        f"(p={gap.reference_pvalue:.2g}); {gap.matched.share:.0%} of its items have fresh ones of their difficulty.",
+        advice="Draw fresh items that are as hard as the benchmark's: match them on the references' scores."
+        if unmatched(gap, thresholds)
+        else "",
+        withholds=False,
+        numbers={"reference_gap": gap.reference_gap, "matched_share": gap.matched.share},
+    )
+
+
+def order_exchangeable(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
+    """Within shards the published order is not told by how alike the words and lengths of neighbours are.
+
+    number: the smallest p, after Bonferroni over the measures.
+    """
+    name, limit = "order_exchangeable", thresholds.exchangeable_alpha
+    source = "Oren et al. 2023 assume that items are exchangeable; conf/verdict: exchangeable_alpha"
+    found = {k: p for k, p in evidence.exchangeable.items() if p == p}
+    if not found or evidence.order is None:
+        return _absent(name, limit, source, "The order test was not run.")
+    smallest = min(1.0, min(found.values()) * len(found))
+    bad = told_by_words(evidence, thresholds)
+    return Gate(
+        name=name,
+        status=Status.FAIL if bad else Status.PASS,
+        number=smallest,
+        threshold=limit,
+        source=source,
+        detail=f"The words and lengths of neighbours {'tell' if bad else 'do not tell'} the published order "
+        f"(p={smallest:.2g}).",
+        advice="Run reference models: the order then counts only where it is likelier to this model than to them."
+        if bad
+        else "",
+        withholds=False,
+        numbers=dict(found),
+    )
+
+
+def enough_data(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
+    """The gap to fresh items that this design finds, against the effect of interest. A failure means `underpowered`."""
+    name, limit = "enough_data", thresholds.effect_of_interest
+    source = "the standard error of the difference in differences; conf/verdict: effect_of_interest"
+    if evidence.gap is None:
+        return _absent(name, limit, source, "No score on fresh items was compared.")
+    seen = evidence.gap.detectable
+    passed = bool(seen <= limit)  # false for NaN: nothing varies, nothing can be told
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=seen,
+        threshold=limit,
+        source=source,
+        detail=f"The smallest gap that this design finds with {thresholds.power:.0%} power is {points(seen)}; the gap "
+        f"of interest is {points(limit)}.",
+        advice="" if passed else "Take more items, fresh ones above all, and more reference models.",
+        withholds=False,
+    )
+
+
+def _reads(
+    name: str, cell: MemoryCell, arms: Sequence[Arm], limit: float, what: str, advice: str, *, withholds: bool
+) -> Gate:
+    source = "li2026, gate G1 (at least 0.95); conf/verdict: answered_share_min"
+    shares: dict[str, tuple[float, int, int]] = {}
+    for pair in (cell.tested, *cell.references):
+        for one, items in zip(pair, (cell.published, cell.fresh), strict=True):
+            for arm in arms:
+                if one is not None and items is not None and (reads := one.reads.get(arm)) and reads.asked:
+                    shares[f"{one.model}, {items.name}, {arm}"] = (reads.share, reads.read, reads.asked)
+    if not shares:
+        return _absent(name, limit, source, "Nothing of the kind was asked.")
+    worst = min(shares, key=lambda k: shares[k][0])
+    share, read, asked = shares[worst]
+    interval = stats.binomtest(read, asked).proportion_ci(0.95, method="wilson")
+    return Gate(
+        name=name,
+        status=Status.PASS if share >= limit else Status.FAIL,
+        number=share,
+        threshold=limit,
+        source=source,
+        detail=f"{share:.1%} (95 % interval {interval.low:.1%} to {interval.high:.1%}) {what}: {worst}, the lowest of "
+        f"{len(shares)}.",
+        advice="" if share >= limit else advice,
+        withholds=withholds,
+        numbers={key: value[0] for key, value in shares.items()},
+    )
+
+
+def _signed(value: float) -> str:
+    return f"{100 * value:+.1f} points"
+
+
+def _absent(name: str, threshold: float, source: str, detail: str) -> Gate:
+    return Gate(name, Status.NOT_APPLICABLE, None, float(threshold), source, detail, withholds=False)

@@ -1,0 +1,245 @@
+"""The page of a memory audit, its figures and tables: in the shell of the other audits' (style, escaping, policy).
+
+Every text of a benchmark or a model goes through jinja2's escaping; the one script sets no markup.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import escape
+from matplotlib.figure import Figure
+
+from audit.memory.evidence import Ordered
+from audit.memory.figures import order_gains, text_scores
+from audit.memory.record import TEXTS, TOKEN_SCORES, MemoryCell
+from audit.memory.result import MemoryResult
+from audit.memory.texts import item_text
+from audit.memory.verdict import RunVerdict, mark_of
+from audit.memory.vocabulary import GATES, INDICATORS, VERDICTS
+from audit.records import Question
+from audit.report.canvas import inline_svg, png_bytes, svg_text
+from audit.report.page import RunFacts, environment, policy
+from audit.shards.files import write_file
+from audit.shards.questions import QuestionFile
+
+MAX_ITEMS_ON_PAGE = 400  # over all judged models; items.csv has every item
+_BITS = 1 / np.log(2)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of one judged model, as page and table have it. Numbers are None where nothing was read.
+
+    surprise: of its texts (bits a byte, by name) how much likelier they are to the model than to its references on
+    average, or their likelihood where there are none. min_k, min_k_plus_plus, mean: of the tokens. first: share of
+    tokens that were the likeliest. option_rank: place of the published order of options among all that were asked.
+    """
+
+    model: str
+    set_name: str
+    question_id: str
+    text: str
+    gold: str
+    score: float | None
+    texts: dict[str, float | None]
+    tokens: dict[str, float | None]
+    first: float | None
+    option_rank: str
+    marks: tuple[str, ...]
+
+
+def write_page(
+    run_dir: Path, out: Path, verdict: RunVerdict, facts: RunFacts
+) -> tuple[Path, tuple[Path, ...], tuple[Path, ...]]:
+    """Write figures, tables and the page into `out`; their paths (page, tables, figures)."""
+    questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}
+    items = [item for cell in verdict.cells for item in _items(cell, questions)]
+    drawn: dict[str, Figure] = {}
+    for cell, result in zip(verdict.cells, verdict.results, strict=True):
+        drawn |= _figures(cell, result)
+    tables, figures = [], []
+    for name, text in (("items.csv", _items_csv(items)), ("indicators.csv", _indicators_csv(verdict))):
+        write_file(out / "tables" / name, text.encode("utf-8", "backslashreplace"))
+        tables.append(out / "tables" / name)
+    inline: dict[str, str] = {}
+    for name, figure in drawn.items():
+        svg = svg_text(figure)
+        for suffix, data in ((".svg", svg.encode()), (".png", png_bytes(figure))):
+            write_file(out / "figures" / f"{name}{suffix}", data)
+            figures.append(out / "figures" / f"{name}{suffix}")
+        inline[name] = inline_svg(svg, f"f{len(inline)}", str(escape(name.replace("_", " "))))
+    html = render(verdict, facts, inline, items)
+    write_file(out / "report.html", html.encode("utf-8", "backslashreplace"))
+    return out / "report.html", tuple(tables), tuple(figures)
+
+
+def render(verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items: list[Item]) -> str:
+    """The page as text."""
+    css = (files("audit.report") / "page.css").read_text(encoding="utf-8")
+    js = (files("audit.memory") / "page.js").read_text(encoding="utf-8")
+    made = environment()
+    made.filters["gate"] = lambda name: GATES[name].title if name in GATES else name
+    template = made.from_string((files("audit.memory") / "page.html.j2").read_text(encoding="utf-8"))
+    marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
+    cells = [
+        {"cell": c, "result": r, "mark": mark_of(c, marks), "number": k}
+        for k, (c, r) in enumerate(zip(verdict.cells, verdict.results, strict=True))
+    ]
+    tally = Counter(str(r.decision.verdict) for r in verdict.results)
+    per_model = max(1, MAX_ITEMS_ON_PAGE // max(1, len(verdict.cells)))
+    shown = [item for c in verdict.cells for item in [i for i in items if i.model == c.model][:per_model]]
+    return template.render(
+        title=_title(verdict),
+        subtitle=_subtitle(verdict),
+        policy=policy(js, css),
+        css=css,
+        js=js,
+        words={verdict.value: word for verdict, word in VERDICTS.items()},
+        indicators={name.value: word for name, word in INDICATORS.items()},
+        cells=cells,
+        tally=[(v, tally[v]) for v in VERDICTS if tally[v]],
+        missing=[r for r in verdict.rows if not r.complete],
+        figures=figures,
+        thresholds=verdict.thresholds,
+        orders=verdict.orders,
+        facts=facts,
+        items=shown,
+        total_items=len(items),
+    )
+
+
+def _title(verdict: RunVerdict) -> str:
+    models = sorted({r.model for r in verdict.results})
+    benchmarks = sorted({r.benchmark for r in verdict.results})
+    who = models[0] if len(models) == 1 else f"{len(models)} models"
+    mark = "" if all(r.complete for r in verdict.rows) else "Incomplete: "
+    return f"{mark}Has the model read the exam? {who} and {', '.join(benchmarks) or 'nothing'}"
+
+
+def _subtitle(verdict: RunVerdict) -> str:
+    fresh = sorted({c.fresh.n for c in verdict.cells if c.fresh})
+    n = sorted({c.published.n for c in verdict.cells})
+    rows = sum(r.found for r in verdict.rows)
+    return (
+        f"Memory audit: {n[-1] if n else 0:,} items"
+        f"{f' and {fresh[-1]:,} fresh ones' if fresh else ', no fresh ones'}, {rows:,} rows."
+    )
+
+
+def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
+    found: dict[str, Figure] = {}
+    name = f"{cell.model}_{cell.benchmark}"
+    for what, ordered in (("order_of_items", result.evidence.order), ("order_of_options", result.evidence.options)):
+        rows = _gain_rows(cell, ordered)
+        if what == "order_of_items" and result.evidence.fresh_order is not None and cell.fresh is not None:
+            f = result.evidence.fresh_order
+            rows.append((f"{cell.model} on {cell.fresh.name}", f.gain, f.low, f.high, False))
+        rows = [row for row in rows if np.isfinite(row[1:4]).all()]
+        if rows:
+            found[f"{what}_{name}"] = order_gains(rows)
+    fresh = cell.tested[1]
+    if fresh is not None:
+        own = [one.texts["item"] * _BITS for one in (cell.tested[0], fresh)]
+        label = "log-likelihood of the item, bits a byte"
+        if cell.references:
+            for side in (0, 1):
+                theirs = [r[side].texts["item"] * _BITS for r in cell.references]  # type: ignore[union-attr]
+                own[side] = own[side] - np.mean(theirs, axis=0)
+            label += ", less the references' mean"
+        found[f"text_of_items_{name}"] = text_scores(own[0], own[1], label)
+    return found
+
+
+def _gain_rows(cell: MemoryCell, ordered: Ordered | None) -> list[tuple[str, float, float, float, bool]]:
+    if ordered is None:
+        return []
+    rows = [(cell.model, ordered.own.gain, ordered.own.low, ordered.own.high, True)]
+    if ordered.beyond is not None:
+        b = ordered.beyond
+        rows.append((f"{cell.model} beyond references", b.gain, b.low, b.high, True))
+    rows += [
+        (f"{one[0].model} (reference)", t.gain, t.low, t.high, False)
+        for one, t in zip(cell.references, ordered.references, strict=True)
+    ]
+    return rows
+
+
+def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list[Item]:
+    """The benchmark's items, then the fresh ones; of each set the likeliest text, against the references', first."""
+    found = []
+    for side, items in enumerate((cell.published, cell.fresh)):
+        own = cell.tested[side]
+        if own is None or items is None:
+            continue
+        texts = {name: own.texts[name] * _BITS for name in TEXTS}
+        for name in TEXTS if cell.references else ():
+            theirs = [r[side].texts[name] * _BITS for r in cell.references]  # type: ignore[union-attr]
+            texts[name] = texts[name] - np.mean(theirs, axis=0)
+        order = np.argsort(-np.nan_to_num(texts["item"], nan=-np.inf), kind="stable")
+        for i in order.tolist():
+            q = questions[items.name, items.question_ids[i]]
+            score = _number(own.score[i])
+            state = "none" if score is None else "correct" if score else "wrong"
+            found.append(
+                Item(
+                    model=cell.model,
+                    set_name=items.name,
+                    question_id=q.id,
+                    text=item_text(q),
+                    gold=q.options[q.gold] if q.options else f"{q.target:g}",
+                    score=score,
+                    texts={name: _number(values[i]) for name, values in texts.items()},
+                    tokens={name: _number(own.tokens[name][i]) for name in TOKEN_SCORES},
+                    first=_number(own.ranks[i]),
+                    option_rank=_option_rank(own.options[i]),
+                    marks=("fresh" if side else "published", state),
+                )
+            )
+    return found
+
+
+def _option_rank(row: np.ndarray) -> str:
+    there = row[~np.isnan(row)]
+    if np.isnan(row[0]) or there.size < 2:
+        return ""
+    return f"{1 + int((there[1:] > there[0]).sum())} of {there.size}"
+
+
+def _items_csv(items: list[Item]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    columns = [*(f"bits_{name}" for name in TEXTS), *TOKEN_SCORES, "first_token_share", "option_order_rank"]
+    writer.writerow(["model", "set", "question_id", "score", *columns])
+    for item in items:
+        numbers = [*item.texts.values(), *item.tokens.values(), item.first]
+        shown = ["" if x is None else f"{x:.6g}" for x in (item.score, *numbers)]
+        writer.writerow([item.model, item.set_name, item.question_id, *shown, item.option_rank])
+    return out.getvalue()
+
+
+def _indicators_csv(verdict: RunVerdict) -> str:
+    """One line an indicator of each judged model."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    columns = ["indicator", "estimate", "low", "high", "unit", "p", "p_adjusted", "why_not"]
+    writer.writerow(["model", "benchmark", "verdict", *columns])
+    for r in verdict.results:
+        for one in r.evidence.indicators:
+            numbers: list[Any] = [one.estimate, one.low, one.high]
+            shown = ["" if x is None or not np.isfinite(x) else f"{x:.6g}" for x in numbers]
+            ps = ["" if x is None else f"{x:.6g}" for x in (one.pvalue, one.adjusted)]
+            who = [r.model, r.benchmark, r.decision.verdict.value]
+            writer.writerow([*who, one.name.value, *shown, one.unit, *ps, one.why])
+    return out.getvalue()
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

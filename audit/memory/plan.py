@@ -1,0 +1,62 @@
+"""What a run would do, and which indicators it could judge: calls and tokens; nothing is started."""
+
+from __future__ import annotations
+
+from audit.memory.config import MemoryConfig, judged, reference_dirs
+from audit.memory.design import Arm
+from audit.memory.present import Orders, item_orders, shard_orders
+from audit.memory.texts import SEPARATOR, item_text, shards_of
+from audit.resolve import ResolvedRun
+
+CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
+
+
+def describe(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
+    """The plan in lines that a person reads. Given texts are not served from the prefix cache."""
+    own = resolved.own
+    assert isinstance(own, Orders)  # noqa: S101 - as `resolve_memory` made it
+    lines = [
+        f"run directory  {resolved.path}{'  (exists: it would be resumed)' if resolved.path.exists() else ''}",
+        *(f"{name}: cannot run: {why}" for name, why in resolved.failed.items()),
+    ]
+    whole = any(part.arm == Arm.ORDER for part in resolved.design.parts)
+    calls, chars = dict.fromkeys(Arm, 0), dict.fromkeys(Arm, 0)
+    with_orders = 0
+    for sample in resolved.samples:
+        questions = list(sample.questions())
+        for q in questions:
+            length, orders = len(item_text(q)), len(item_orders(q, own))
+            with_orders += orders > 0
+            for arm, n in ((Arm.SCORE, 1), (Arm.PUBLISHED, 1), (Arm.OPTIONS, orders)):
+                calls[arm] += n
+                chars[arm] += n * length
+        for shard in shards_of(questions, own.shard_items) if whole else ():
+            n = len(shard_orders(shard, own))
+            lengths = sum(len(item_text(q)) + len(SEPARATOR) for q in shard)
+            calls[Arm.ORDER] += n * len(shard)
+            chars[Arm.ORDER] += int(n * lengths * (len(shard) + 1) / 2)  # an item after half of the others, on average
+    sizes = ", ".join(f"{s.sample.n:,} of {s.benchmark.name}" for s in resolved.samples)
+    lines.append(f"questions      {sizes}; {with_orders:,} have other orders of options")
+    total = int(sum(chars.values()) / CHARS_PER_TOKEN)
+    for name in config.model:
+        role = "judged" if name in judged(config) else "reference"
+        lines += [
+            f"{name} ({role})",
+            f"  calls              {sum(calls.values()):>12,}  {', '.join(f'{calls[a]:,} {a}' for a in Arm)}",
+            f"  prompt tokens      {total:>12,}  estimated",
+        ]
+    lines += _missing(config, whole)
+    return lines
+
+
+def _missing(config: MemoryConfig, whole: bool) -> list[str]:
+    found = []
+    if not whole:
+        found.append("  No order test: it needs every item (n=all).")
+    references = len(config.model) - len(judged(config)) + len(reference_dirs(config))
+    if config.control_benchmark is None or not references:
+        found.append(
+            "  No completion and no score gap: they need fresh items (control_benchmark=) and references. Memory of "
+            "questions and answers shows in the score gap alone."
+        )
+    return found

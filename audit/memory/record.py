@@ -1,0 +1,95 @@
+"""What the analysis of one cell (model x benchmark) starts from: arrays, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from audit.statistics.paired import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Rows of one arm: asked of the model, read (an answer, or a likelihood), and not asked as there is no such
+    order."""
+
+    asked: int = 0
+    read: int = 0
+    not_asked: int = 0
+
+    @property
+    def share(self) -> float:
+        return self.read / self.asked if self.asked else float("nan")
+
+
+@dataclass(frozen=True)
+class ModelSet:
+    """One model on the n items of one set (the benchmark, or the fresh items). NaN: not asked, or not read.
+
+    score: (n,) 1 right, 0 wrong. texts: by name (`TEXTS`) (n,) nats a byte of UTF-8, which does not hang on the
+    tokenizer: of the whole item, of the second half of its stem given the first, of its wrong options given what
+    precedes them. tokens: by name (`TOKEN_SCORES`) (n,) of the whole item, a token. ranks: (n,) share of its tokens
+    that are the likeliest. options: (n, K + 1) nats of the list of options, published order first. order: (S, K + 1)
+    nats of S shards. reads: by arm.
+    """
+
+    model: str
+    score: FloatArray
+    texts: Mapping[str, FloatArray]
+    tokens: Mapping[str, FloatArray]
+    ranks: FloatArray
+    options: FloatArray
+    order: FloatArray
+    reads: Mapping[str, Reads]
+
+
+TEXTS = ("item", "half", "wrong")
+TOKEN_SCORES = ("mean", "min_k", "min_k_plus_plus")
+
+
+@dataclass(frozen=True)
+class ItemSet:
+    """The items of a set. cluster: (n,) index of what resampling keeps whole. n_options: (n,), 0 for a free answer.
+
+    neighbours: by measure (S, K + 1), how alike the neighbours in each order of each shard are, told by their words
+    alone (see `cells.neighbours`); the rows are those of `ModelSet.order`.
+    """
+
+    name: str
+    question_ids: tuple[str, ...]
+    cluster: IntArray
+    n_options: IntArray
+    neighbours: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        return len(self.question_ids)
+
+    @property
+    def chance(self) -> float:
+        """Accuracy of guessing: the mean of 1 / options, 0 for a free answer."""
+        options = self.n_options.astype(float)
+        return float(np.where(options > 0, 1 / np.maximum(options, 1), 0.0).mean())
+
+
+@dataclass(frozen=True)
+class MemoryCell:
+    """One judged model on one benchmark: itself and its references, each on the benchmark and on the fresh items.
+
+    fresh: None where no fresh set was run; then every second entry of tested and references is None.
+    """
+
+    published: ItemSet
+    fresh: ItemSet | None
+    tested: tuple[ModelSet, ModelSet | None]
+    references: tuple[tuple[ModelSet, ModelSet | None], ...] = ()
+
+    @property
+    def model(self) -> str:
+        return self.tested[0].model
+
+    @property
+    def benchmark(self) -> str:
+        return self.published.name

@@ -1,0 +1,96 @@
+"""The words of the memory audit: one entry a verdict, an indicator and a gate, for page, gate and headline alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit.memory.evidence import Name
+from audit.memory.result import MemoryVerdict
+from audit.verdict.vocabulary import CLEARED, FOUND, NOT_CLEARED, GateWord, VerdictWord
+
+# Worst first, as on the page.
+VERDICTS: dict[MemoryVerdict, VerdictWord] = {
+    MemoryVerdict.MEMORY_OF_TEXT: VerdictWord(
+        "Memory of the text seen", "bad", "▲", "^", "#d55e00",
+        "The model finds the benchmark's own text, or its own order, likelier than it would have had it never read it: "
+        "more than chance, and more than the reference models where there are some.",
+        FOUND,
+    ),
+    MemoryVerdict.GAP_TO_FRESH: VerdictWord(
+        "Gap to fresh items", "bad", "◆", "D", "#cc79a7",
+        "The model scores higher on the benchmark than on fresh items that are as hard for the reference models. "
+        "Memory of questions and answers makes such a gap; so does training on items of the benchmark's kind.",
+        FOUND,
+    ),
+    MemoryVerdict.WITHHELD: VerdictWord(
+        "Withheld", "warn", "✖", "X", "#e69f00",
+        "The measurement itself failed a check, or nothing could be judged, so no conclusion is drawn. What to mend is "
+        "stated.",
+        NOT_CLEARED,
+    ),
+    MemoryVerdict.UNDERPOWERED: VerdictWord(
+        "Underpowered", "mute", "✚", "P", "#626a73",
+        "What was measured shows no memory, and it was too little to have seen it, or one kind of indicator did not "
+        "look at all. This is neither a clean bill nor a suspicion: measure more.",
+        NOT_CLEARED,
+    ),
+    MemoryVerdict.NOTHING_SEEN: VerdictWord(
+        "Nothing seen by this instrument", "good", "●", "o", "#009e73",
+        "Neither the benchmark's text nor its score stands out. Memory that shows in neither, of a text in another "
+        "layout or of rewordings that all models know, is not excluded: this does not clear the model.",
+        CLEARED,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class IndicatorWord:
+    """title: as a line begins. sees: what makes it speak. level: the test whose level it has."""
+
+    title: str
+    sees: str
+    level: str
+
+
+INDICATORS: dict[Name, IndicatorWord] = {
+    Name.ORDER: IndicatorWord(
+        "Order of the items",
+        "that the benchmark was read in its published order, several items in one text",
+        "exact permutation test of shards (Oren et al. 2023)",
+    ),
+    Name.OPTIONS: IndicatorWord(
+        "Order of the options",
+        "that items were read with their options in the published order",
+        "exact permutation test of the wrong options of each item, the right one in its place",
+    ),
+    Name.ITEM: IndicatorWord(
+        "Text of the item",
+        "that items were read as they are published",
+        "difference in differences over items and models (t)",
+    ),
+    Name.HALF: IndicatorWord(
+        "Second half of the question",
+        "that questions were read, with or without options",
+        "difference in differences over items and models (t)",
+    ),
+    Name.WRONG: IndicatorWord(
+        "Wrong options",
+        "that the distractors were read: nobody needs them to know the answer",
+        "difference in differences over items and models (t)",
+    ),
+    Name.GAP: IndicatorWord(
+        "Score on fresh items",
+        "that answers were learnt with their questions, in whatever words",
+        "the larger p of a difference in differences (t) and of an exact test among items of one difficulty",
+    ),
+}
+
+GATES: dict[str, GateWord] = {
+    "likelihoods_read": GateWord("Likelihoods told", "too many texts have no likelihood"),
+    "parseability": GateWord("Readable answers", "too many answers could not be read"),
+    "fresh_matched": GateWord("Fresh items as hard", "the fresh items are not as hard as the benchmark's"),
+    "order_exchangeable": GateWord(
+        "Order not told by its words", "the words of neighbours alone tell the published order"
+    ),
+    "enough_data": GateWord("Enough data", "there are too few data"),
+}

@@ -1,0 +1,139 @@
+"""The memory audit as a user runs it: a real Ray, the scripted engine, shards on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hydra import compose, initialize_config_dir
+from pipeline_helpers import rows_of
+
+from audit.config import CONF_DIR
+from audit.gate import main as gate
+from audit.memory.__main__ import run_config
+from audit.memory.config import register
+from audit.report.__main__ import main as rebuild
+
+KEY = ("model", "benchmark", "question_id", "arm", "ordering", "replicate")
+# A model that recites: what is published is likelier, word by word, than the same in another order.
+READER = (
+    "name: reader\nengine: scripted\nscripted: {accuracy: {score: 0.8}, likelihood: {order/0: 0.4, published/0: 0.4}}\n"
+)
+PEER = "name: peer\nengine: scripted\nscripted: {accuracy: {score: 0.7}}\n"
+
+
+def questions(prefix: str, n: int) -> str:
+    rows = [
+        {"id": f"{prefix}/{k}", "question": f"What does {prefix} number {k} of the {n} hold in its left hand?",
+         "choices": [f"{w} {k}" for w in ("stone", "apple", "<b>wheel</b>", "leaf")], "answer": k % 4}
+        for k in range(n)
+    ]  # fmt: skip
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@dataclass
+class Finished:
+    code: int
+    out: str
+    run_dir: Path
+
+
+def memory(run_dir: Path, conf: Path, *overrides: str) -> Finished:
+    """The command, in this process; `conf` holds the models and the fresh set."""
+    register()
+    out = io.StringIO()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+        words = [f"hydra.searchpath=[file://{conf}]", "model=[reader,peer]", "references=[peer]", f"run_dir={run_dir}"]
+        files_ = ["benchmark=mcq_file", "benchmark.name=exam", f"benchmark.path={conf}/exam.jsonl"]
+        asked = ["benchmark.id_column=id", "orders=3", "option_orders=2", "progress=false"]
+        cfg = compose("memory", [*words, *files_, *asked, *overrides])
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = run_config(cfg)
+    return Finished(code, out.getvalue(), run_dir)
+
+
+@pytest.fixture(scope="module")
+def conf(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("conf")
+    (folder / "model").mkdir()
+    for name, text in (("reader", READER), ("peer", PEER)):
+        (folder / "model" / f"{name}.yaml").write_text(f"# @package model.{name}\n{text}")
+    (folder / "exam.jsonl").write_text(questions("exam", 60))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(driver, conf, tmp_path_factory) -> Finished:
+    """A finished run of one judged model and one reference. To be read only."""
+    done = memory(tmp_path_factory.mktemp("memory") / "run", conf, "gate=true", "store.rows_per_shard=60")
+    assert done.code == 3, done.out
+    return done
+
+
+def by_key(run_dir: Path) -> dict[tuple, dict]:
+    rows = rows_of(run_dir)
+    found = {tuple(row[name] for name in KEY): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def test_every_text_is_read_once(finished):
+    rows = by_key(finished.run_dir)
+    assert len(rows) == 2 * 60 * (1 + 1 + 2 + 4)  # score, published, two orders of options, four orders of neighbours
+    for (_, _, _, arm, level, _), row in rows.items():
+        assert (row["error"] is None) == row["asked"]
+        if arm == "score":
+            assert row["reading"] == "letter" and row["correct"] is not None and not row["pieces"]
+        elif row["asked"]:
+            assert row["reading"] == "text" and row["correct"] is None and row["response"] == ""
+            assert "".join(row["pieces"]) == row["prompt"] and len(row["option_logprobs"]) == len(row["pieces"])
+            assert (len(row["token_logprobs"]) > 0) == (arm == "published") and row["request_sha256"]
+        if arm == "order" and level == 0:
+            assert row["prompt"].endswith(
+                row["question"] + "".join(f"\n{a}. {o}" for a, o in zip("ABCD", row["options"], strict=True))
+            )
+    own = {k: row["request_sha256"] for k, row in rows.items() if k[3] in ("published", "options") and row["asked"]}
+    per_item = {}
+    for key, sha in own.items():
+        per_item.setdefault((key[0], key[2]), []).append(sha)
+    assert all(len(set(found)) == len(found) for found in per_item.values())
+
+
+def test_a_model_that_recites_the_order_is_found_and_its_reference_is_not_judged(finished):
+    verdict = json.loads((finished.run_dir / "report" / "verdict.json").read_text())
+    schema = json.loads((files("audit.memory") / "verdict.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(verdict, schema)
+    (cell,) = verdict["cells"]
+    assert (cell["model"], cell["references"]) == ("reader", ["peer"])
+    assert cell["verdict"] == "memory_of_text_seen"
+    found = {one["name"]: one for one in cell["indicators"]}
+    assert found["order"]["adjusted"] < 0.01 and found["order"]["estimate"] > 0
+    assert found["gap"]["pvalue"] is None and "fresh items" in found["gap"]["why"]
+    assert cell["evidence"]["order"]["references"][0]["pvalue"] > 0.05
+    page = (finished.run_dir / "report" / "report.html").read_text()
+    assert page.count("<li data-marks=") == 60 and "<b>wheel" not in page and "&lt;b&gt;wheel" in page
+    assert "MEMORY OF TEXT SEEN" in finished.out and gate([str(finished.run_dir)]) == 3
+
+
+def test_what_is_lost_is_run_again_and_a_rebuilt_report_judges_alike(finished, conf, tmp_path):
+    run_dir = tmp_path / "run"
+    shutil.copytree(finished.run_dir, run_dir)
+    before = {key: row["option_logprobs"] for key, row in by_key(run_dir).items()}
+    verdict = (run_dir / "report" / "verdict.json").read_bytes()
+    first, *kept = sorted((run_dir / "shards").iterdir())
+    stamps = {path: path.stat().st_mtime_ns for path in kept}
+    first.unlink()
+    shutil.rmtree(run_dir / "report")
+    done = memory(run_dir, conf, "store.rows_per_shard=60", "report=false")
+    assert done.code == 0, done.out
+    assert {path: path.stat().st_mtime_ns for path in kept} == stamps
+    assert {key: row["option_logprobs"] for key, row in by_key(run_dir).items()} == before
+    assert rebuild([str(run_dir)]) == 0
+    assert (run_dir / "report" / "verdict.json").read_bytes() == verdict

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from audit.errors import DataError
+from audit.memory.record import TEXTS
 from audit.perturb.evidence import run_tests
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
 from audit.perturb.thresholds import PerturbThresholds
@@ -65,7 +67,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Indicator:
-    """name; audit: the command that has it. needs: "fresh items", "a reference" or "" for neither."""
+    """name; audit: the command whose verdict hangs on it, "" for none. needs: "fresh items", "a reference", both, or
+    "" for neither."""
 
     name: str
     audit: str
@@ -74,21 +77,22 @@ class Indicator:
 
 
 INDICATORS = (
-    Indicator("fresh_gap", "memory", "fresh items and a reference", "score against fresh items, less the reference's"),
-    Indicator("margin", "memory", "fresh items and a reference", "gold option's likelihood over the best other one's, "
+    Indicator("gap", "memory", "fresh items and a reference", "score against fresh items, less the reference's"),
+    Indicator("completion_item", "memory", "fresh items and a reference", "likelihood of the item as published, "
               "against fresh items, less the reference's"),
-    Indicator("item_likelihood", "memory", "fresh items", "likelihood of the item as published, against fresh items"),
-    Indicator("item_likelihood_vs_reference", "memory", "fresh items and a reference", "the same, less the "
-              "reference's"),
-    Indicator("question_likelihood_vs_reference", "memory", "fresh items and a reference", "likelihood of the question "
-              "alone, against fresh items, less the reference's"),
-    Indicator("completion", "memory", "fresh items and a reference", "likelihood of the question's second half and the "
-              "wrong options, against fresh items, less the reference's"),
-    Indicator("order", "memory", "", "likelihood of neighbouring items in the published order, against random orders"),
-    Indicator("option_order", "memory", "", "likelihood of the options in the published order, against other orders"),
+    Indicator("completion_half", "memory", "fresh items and a reference", "the same of the question's second half"),
+    Indicator("completion_wrong", "memory", "fresh items and a reference", "the same of the wrong options"),
+    Indicator("order", "memory", "a reference", "likelihood of neighbouring items in the published order, against "
+              "random orders; also beyond the reference's"),
+    Indicator("options", "memory", "a reference", "likelihood of the options in the published order, against other "
+              "orders; also beyond the reference's"),
     Indicator("wording_drop", "perturb", "", "score in the published wording, against rewordings"),
     Indicator("wording_drop_beyond_reference", "perturb", "a reference", "the same, beyond the reference's drop"),
     Indicator("router_gain", "sweep", "", "score from damaged messages, against clean ones and the original"),
+    Indicator("item_likelihood", "", "fresh items", "likelihood of the item as published, against fresh items (no "
+              "reference)"),
+    Indicator("margin", "", "fresh items and a reference", "likelihood of the gold option over the best other one, "
+              "against fresh items, less the reference's"),
 )  # fmt: skip
 BY_NAME = {one.name: one for one in INDICATORS}
 
@@ -109,30 +113,24 @@ def findings(
 
 def _pairs(model: Reading, base: Reading) -> list[tuple[str, FloatArray, FloatArray | None]]:
     """(indicator, the model's values, the reference's or None) of the indicators that compare the halves."""
-    none = None
-    given: list[tuple[str, Sequence[float] | None, Sequence[float] | None]] = [
-        ("item_likelihood", model.text.get("item"), none)
-    ]
-    if model is not base:
-        given += [
-            ("fresh_gap", model.correct.get(_SCORE), base.correct.get(_SCORE)),
-            ("margin", model.margin, base.margin),
-            ("item_likelihood_vs_reference", model.text.get("item"), base.text.get("item")),
-            ("question_likelihood_vs_reference", model.text.get("question"), base.text.get("question")),
-            ("completion", model.text.get("completion"), base.text.get("completion")),
-        ]
-    return [
-        (name, np.asarray(own, dtype=float), None if name == "item_likelihood" else np.asarray(ref, dtype=float))
-        for name, own, ref in given
-        if own is not None and len(own) and (ref is not None or name == "item_likelihood")
-    ]
+    out: list[tuple[str, FloatArray, FloatArray | None]] = []
+    if "item" in model.text:
+        out.append(("item_likelihood", np.asarray(model.text["item"], dtype=float), None))
+    if model is base:
+        return out
+    given = [("gap", model.correct.get(_SCORE), base.correct.get(_SCORE)), ("margin", model.margin, base.margin)]
+    given += [(f"completion_{name}", model.text.get(name), base.text.get(name)) for name in TEXTS]
+    for name, own, ref in given:
+        if own and ref:
+            out.append((name, np.asarray(own, dtype=float), np.asarray(ref, dtype=float)))
+    return out
 
 
 def two_set_p(name: str, tested: Sets, reference: Sets | None, rng: np.random.Generator, n_resamples: int) -> float:
     """One-sided p of an indicator that compares two sets of items: the memory audit's own tests."""
     if reference is None:
         return membership_auc(*tested).pvalue
-    if name == "fresh_gap":
+    if name == "gap":
         return fresh_gap(tested, [reference], rng=rng, n_resamples=n_resamples).pvalue
     return set_difference(tested, [reference]).pvalue
 
@@ -191,12 +189,15 @@ def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Gener
 
         def order_p(items: np.ndarray) -> float:
             half = "learnt" if np.array_equal(items, bench.learnt) else "others"
-            return _or_one(order_test(model.order[half], rng=rng).pvalue)
+            return _order_p(model.order[half], None if model is base else base.order[half], rng)
 
         out["order"] = (order_p, None)
     if model.options:
-        table = np.asarray(model.options, dtype=float)
-        out["option_order"] = (lambda items: _or_one(order_test(table[items], rng=rng).pvalue), None)
+        own_table, table = np.asarray(model.options, dtype=float), np.asarray(base.options, dtype=float)
+        out["options"] = (
+            lambda items: _order_p(own_table[items], None if model is base else table[items], rng),
+            None,
+        )
     variants = sorted(k for k in model.correct if k.startswith("variant/"))
     if variants:
         own, reference = (_wordings(name, r, variants) for name, r in (("planted", model), ("base", base)))
@@ -222,6 +223,15 @@ def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Gener
         gain = np.nanmean([model.array(k) for k in noisy], axis=0) - model.array(f"{Arm.FORWARD_FULL}/1")
         out["router_gain"] = (lambda items: router_pvalue(model, noisy, items), gain)
     return out
+
+
+def _order_p(own: ArrayLike, base: ArrayLike | None, rng: np.random.Generator) -> float:
+    """As the memory audit: the published order is likelier than others, and beyond what it is to the reference."""
+    alone = order_test(own, rng=rng).pvalue
+    if base is None:
+        return _or_one(alone)
+    beyond = order_test(np.asarray(own, dtype=float) - np.asarray(base, dtype=float), rng=rng).pvalue
+    return max(_or_one(alone), _or_one(beyond))
 
 
 def _beyond(cell: PerturbCell, thresholds: PerturbThresholds, rng: np.random.Generator) -> float:

@@ -16,7 +16,8 @@ import numpy as np
 
 from audit.audits import Audit, Work
 from audit.memory.design import Arm as MemoryArm
-from audit.memory.texts import FIRST_HALF, SECOND_HALF, wrong_option_pieces
+from audit.memory.record import TEXTS
+from audit.memory.texts import SECOND_HALF, wrong_option_pieces
 from audit.records import Generation, GenerationRequest, Part, Presentation, Question, Setting
 from audit.runtime.stages import answer_request
 from audit.scoring.score import score
@@ -31,11 +32,12 @@ _NAN = float("nan")
 class Reading:
     """What one model did with n items, in order; NaN: no answer, or nothing that could be read.
 
-    correct: by "arm/level" (of the perturbation audit and the sweep), 1 right, 0 wrong. margin: log-likelihood of the
-    gold option less that of the best other one (nats), as published. text: mean log-likelihood (nats a token) of the
-    "item" as published, its "question", and its "completion" (second half of the question, wrong options). order: by
-    half, log-likelihood (nats) of each shard in the published order (first) and others. options: the same of each item
-    under orders of its wrong options. errors: requests that failed.
+    correct: by "arm/level" (of the memory and perturbation audits and the sweep), 1 right, 0 wrong. margin:
+    log-likelihood of the gold option less that of the best other one (nats), as published. text: log-likelihood (nats a
+    byte, as the memory audit counts it) of the "item" as published, of the second "half" of its question and of its
+    "wrong" options, each given what precedes it. order: by half, log-likelihood (nats) of each shard in the published
+    order (first) and others. options: the same of each item under orders of its wrong options. errors: requests that
+    failed.
     """
 
     correct: dict[str, list[float]] = field(default_factory=dict)
@@ -130,25 +132,17 @@ def margins(rows: Sequence[Row], n: int) -> list[float]:
 
 def likelihoods(rows: Sequence[Row], questions: Sequence[Question]) -> dict[str, list[float]]:
     """`Reading.text` from the rows of the items as published, whose pieces are those of `memory.texts.item_pieces`."""
-    found = {name: [_NAN] * len(questions) for name in ("item", "question", "completion")}
+    found = {name: [_NAN] * len(questions) for name in TEXTS}
     for row in rows:
         if row.reply is None or row.reply.error:
             continue
-        pieces = range(len(row.reply.option_logprobs))
-        wanted = {
-            "item": pieces,
-            "question": (FIRST_HALF, SECOND_HALF),
-            "completion": (SECOND_HALF, *wrong_option_pieces(questions[row.item])),
-        }
-        for name, some in wanted.items():
-            found[name][row.item] = _mean(row.reply, some)
+        told, pieces = row.reply.option_logprobs, row.shown.pieces
+        of_text = (range(len(pieces)), (SECOND_HALF,), wrong_option_pieces(questions[row.item]))
+        for name, some in zip(TEXTS, of_text, strict=True):
+            there = [(told[k], len(pieces[k].encode())) for k in some if told[k] is not None]
+            if there:
+                found[name][row.item] = sum(v for v, _ in there if v is not None) / sum(n for _, n in there)
     return found
-
-
-def _mean(reply: Generation, pieces: Sequence[int]) -> float:
-    told = [(reply.option_logprobs[p], reply.option_tokens[p]) for p in pieces]
-    tokens = sum(n for v, n in told if v is not None)
-    return sum(v for v, _ in told if v is not None) / tokens if tokens else _NAN
 
 
 def option_orders(published: Sequence[Row], reordered: Sequence[Row], n: int, orders: int) -> list[list[float]]:

@@ -32,7 +32,8 @@ class Plant:
         """By audit, the smallest p of its indicators after Holm's correction over them: the audit's own."""
         by: dict[str, list[float]] = {}
         for one in self.found:
-            by.setdefault(one.audit, []).append(one.pvalue)
+            if one.audit:
+                by.setdefault(one.audit, []).append(one.pvalue)
         return {name: float(np.min(holm(ps))) for name, ps in by.items()}
 
 
@@ -119,7 +120,8 @@ def markdown(plants: Sequence[Plant]) -> str:
 def legend() -> str:
     """What each indicator is, and what it needs."""
     return "\n".join(
-        f"- `{one.name}` (audit.{one.audit}{'; needs ' + one.needs if one.needs else ''}): {one.words}."
+        f"- `{one.name}` ({f'audit.{one.audit}' if one.audit else 'in no verdict'}"
+        f"{'; needs ' + one.needs if one.needs else ''}): {one.words}."
         for one in BY_NAME.values()
     )
 

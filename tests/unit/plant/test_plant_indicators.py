@@ -34,7 +34,7 @@ def reading(rng, score=0.6, item=0.0, reworded=0.6, noisy=0.6, order=0.0) -> Rea
             "forward_full/1": right(noisy), "noisy_rewrite/1": right(noisy),
         },
         margin=list(rng.normal(np.where(LEARNT, 3 * (score - 0.6), 0), 1)),
-        text={name: list(rng.normal(np.where(LEARNT, item, 0), 1)) for name in ("item", "question", "completion")},
+        text={name: list(rng.normal(np.where(LEARNT, item, 0), 1)) for name in ("item", "half", "wrong")},
         order={half: rows.tolist() for half, rows in shards.items()},
         options=rng.normal(0, 1, (N, 3)).tolist(),
     )  # fmt: skip
@@ -51,13 +51,13 @@ def noticed(model, base) -> set[str]:
 
 def test_answers_that_were_learnt_show_in_the_score_and_not_in_the_texts(base):
     model = reading(np.random.default_rng(12), score=0.99, reworded=0.99, noisy=0.99)
-    assert noticed(model, base) == {"fresh_gap", "margin"}
+    assert noticed(model, base) == {"gap", "margin"}
 
 
 def test_texts_that_were_learnt_show_in_likelihood_and_order_and_not_in_the_score(base):
     model = reading(np.random.default_rng(3), item=3.0, order=3.0)
     assert noticed(model, base) == {
-        "item_likelihood", "item_likelihood_vs_reference", "question_likelihood_vs_reference", "completion", "order",
+        "item_likelihood", "completion_item", "completion_half", "completion_wrong", "order",
     }  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def test_a_wording_that_was_learnt_shows_as_a_drop(base):
 
 def test_of_the_unspoilt_model_only_what_needs_no_reference_is_there(base):
     found = findings(BENCH, base, base, alpha=ALPHA, seed=1, n_splits=20)
-    assert [f.indicator for f in found] == ["item_likelihood", "order", "option_order", "wording_drop", "router_gain"]
+    assert [f.indicator for f in found] == ["order", "options", "wording_drop", "router_gain", "item_likelihood"]
     assert not any(f.noticed for f in found)
 
 

@@ -88,16 +88,17 @@ def test_the_margin_is_gold_less_the_best_other_option():
     assert margin[0] == 0.5 and math.isnan(margin[1])
 
 
-def test_likelihoods_are_a_token_and_by_part_of_the_item():
+def test_likelihoods_are_a_byte_and_by_part_of_the_item():
     question = QUESTIONS[0]  # its gold option is the first
-    pieces = (-2.0, -4.0, -1.0, -8.0, -1.0, -6.0, -1.0, -2.0)  # two halves, then letter and option three times
-    reply = Generation(option_logprobs=pieces, option_tokens=(2, 2, 1, 1, 1, 2, 1, 1))
-    rows = [Row(0, Setting("published", 0), Presentation("p", question.options, 0), reply)]
-    found = measure.likelihoods(rows, [question])
-    assert found["item"] == [pytest.approx(-25 / 11)]
-    assert found["question"] == [-1.5]
-    # second half -4 of 2 tokens, wrong options -6 of 2 and -2 of 1
-    assert found["completion"] == [pytest.approx(-12 / 5)]
+    pieces = ("what is", " thing 0 ?", "\nA.", " red 0", "\nB.", " blue 0", "\nC.", " green 0")
+    told = (-2.0, -4.0, -1.0, -8.0, -1.0, -6.0, -1.0, -2.0)
+    reply = Generation(option_logprobs=told, option_tokens=(2, 2, 1, 1, 1, 2, 1, 1))
+    shown = Presentation("p", question.options, 0, pieces=pieces)
+    found = measure.likelihoods([Row(0, Setting("published", 0), shown, reply)], [question])
+    assert found["item"] == [pytest.approx(-25 / (7 + 10 + 3 + 6 + 3 + 7 + 3 + 8))]
+    assert found["half"] == [-0.4]
+    # " blue 0" and " green 0"
+    assert found["wrong"] == [pytest.approx(-8 / (7 + 8))]
 
 
 def test_a_shards_likelihood_is_that_of_its_items_and_lacks_none(tmp_path):

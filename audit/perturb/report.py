@@ -23,6 +23,7 @@ from audit.shards.manifest import Manifest
 from audit.statistics.resampling import N_RESAMPLES
 from audit.variants.arrow import FILE, read_library
 from audit.variants.record import Library
+from audit.verdict.sensitivity import load_sensitivity
 
 
 def build_report(
@@ -64,7 +65,14 @@ def judge(run_dir: Path, *, seed: int | None = None, n_resamples: int = N_RESAMP
     for path in references:
         check_reference(path, library.sha256, library.header.benchmark)
     cells = load_perturb(run_dir, analysis["judged"], references, library.header)
-    results = analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=load_table())
+    results = analyse(
+        cells,
+        thresholds,
+        seed=seed,
+        n_resamples=n_resamples,
+        table=load_table(),
+        sensitivity=load_sensitivity(run_dir),
+    )
     verdict = RunVerdict(
         seed=seed,
         n_resamples=n_resamples,

@@ -44,8 +44,8 @@ class PlantConfig(RunConfig):
     variants: str | None = None
     num_variants: int = 3
     shard_items: int = 5
-    orders: int = 4
-    option_orders: int = 2
+    orders: int = 2
+    option_orders: int = 1
     r: Any = 1
     alpha: float = 0.05
     plan: bool = False

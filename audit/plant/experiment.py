@@ -132,7 +132,7 @@ def _train(experiment: Experiment, form: Form, display: Display) -> None:
         passes=passes,
         doses=tuple(doses),
         lr=learning_rate(config),
-        batch=train.batch,
+        batch=max(1, train.batch // train.items_per_sequence) if form == Form.RAW else train.batch,
         seed=config.seed,
         max_tokens=train.max_tokens,
         rank=train.rank,

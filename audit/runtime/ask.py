@@ -59,5 +59,6 @@ def run_command(words: Sequence[str], log: Path) -> int:
 
 def _run(words: list[str], log: str, folder: str) -> int:
     env = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}  # Ray's: one thread
+    env.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # on a busy machine, threads that spin take the core they wait for
     with Path(log).open("w", encoding="utf-8") as file:
         return subprocess.run(words, stdout=file, stderr=file, env=env, cwd=folder, check=False).returncode

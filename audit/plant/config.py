@@ -28,6 +28,7 @@ class TrainConfig:
     lr: float | None = None
     batch: int = 8
     rank: int = 16
+    modules: Any = "all-linear"
     max_tokens: int = 1024
     items_per_sequence: int = 8
     other_text: str | None = None  # a file; null: the Python manual's topics that come with Python
@@ -73,6 +74,8 @@ def validate(config: PlantConfig) -> None:
     for name in ("batch", "rank", "max_tokens", "items_per_sequence", "dilution"):
         if getattr(train, name) < 1:
             raise ConfigError(f"Invalid train.{name}: {getattr(train, name)}. Expected at least 1.")
+    if train.modules != "all-linear" and not isinstance(train.modules, list):
+        raise ConfigError(f"Invalid train.modules: {train.modules!r}. Expected all-linear, or such as [q_proj,v_proj].")
     if not 0 < learning_rate(config) < 1:
         raise ConfigError(f"Invalid train.lr: {train.lr}. Expected between 0 and 1, such as 1e-4.")
     if not 0 < config.alpha < 1:

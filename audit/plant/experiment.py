@@ -72,7 +72,8 @@ def run_experiment(experiment: Experiment, display: Display) -> dict[str, Readin
 
 
 def labels(experiment: Experiment) -> list[str]:
-    return [BASE, *(f"{form}-{dose}" for form in experiment.forms for dose in experiment.doses if dose)]
+    """The base, then the plants, the highest dose first: it tells most where a run is cut short."""
+    return [BASE, *(f"{form}-{dose}" for dose in reversed(experiment.doses) if dose for form in experiment.forms)]
 
 
 def read(experiment: Experiment, label: str) -> Reading:
@@ -136,6 +137,7 @@ def _train(experiment: Experiment, form: Form, display: Display) -> None:
         seed=config.seed,
         max_tokens=train.max_tokens,
         rank=train.rank,
+        modules=train.modules,
         facts={
             "model": experiment.model.name,
             "model_revision": experiment.weights.revision,

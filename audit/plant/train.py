@@ -49,6 +49,7 @@ class Job:
     seed: int = 42
     max_tokens: int = 1024
     rank: int = 16
+    modules: str | list[str] = "all-linear"
     revision: str | None = None
     facts: dict[str, Any] | None = None
 
@@ -183,8 +184,11 @@ def _prepared(model: Any, job: Job) -> Any:
         return model
     from peft import LoraConfig, get_peft_model
 
-    config = LoraConfig(r=job.rank, lora_alpha=2 * job.rank, target_modules="all-linear", task_type="CAUSAL_LM")
-    return get_peft_model(model, config)
+    config = LoraConfig(r=job.rank, lora_alpha=2 * job.rank, target_modules=job.modules, task_type="CAUSAL_LM")
+    try:
+        return get_peft_model(model, config)
+    except ValueError as error:
+        raise TrainError(f"train.modules={job.modules} does not fit the model: {error}") from error
 
 
 def _save(model: Any, tokenizer: Any, job: Job, dose: int, losses: Sequence[float]) -> None:
@@ -208,6 +212,7 @@ def _save(model: Any, tokenizer: Any, job: Job, dose: int, losses: Sequence[floa
             "batch": job.batch,
             "seed": job.seed,
             "rank": job.rank if job.method == Method.LORA else None,
+            "modules": job.modules if job.method == Method.LORA else None,
             "loss_by_pass": [round(x, 4) for x in losses],
         }
         (work / PROVENANCE).write_text(json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -53,6 +53,7 @@ def result_of(experiment: Experiment, readings: Mapping[str, Reading]) -> tuple[
         plant_of(bench, label, one, base, _loss(experiment, label), alpha=config.alpha, seed=config.seed)
         for label, one in readings.items()
     ]
+    plants.sort(key=lambda one: (one.passes > 0, one.form, one.passes))
     facts = {
         "model": experiment.model.name,
         "model_revision": experiment.weights.revision,
@@ -66,6 +67,7 @@ def result_of(experiment: Experiment, readings: Mapping[str, Reading]) -> tuple[
         "lr": learning_rate(config),
         "batch": config.train.batch,
         "rank": config.train.rank if config.train.method == "lora" else None,
+        "modules": config.train.modules if config.train.method == "lora" else None,
         "seed": config.seed,
         "audits": list(config.audits),
     }

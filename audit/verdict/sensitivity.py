@@ -50,6 +50,6 @@ def quote(found: Mapping[str, Any] | None, audit: str, model: str, benchmark: st
     whose = "this model and benchmark" if same else "that model and benchmark, not of this run's"
     return (
         f"Measured sensitivity: of {found['model']}, taught {found['learnt_items']} items of {found['benchmark']}, "
-        f"this audit would have noticed with probability (95 % interval) {'; '.join(said)}. A property of {whose}, and of "
-        "planted memory (docs/sensitivity.md)."
+        f"this audit would have noticed with probability (95 % interval) {'; '.join(said)}. A property of {whose}, and "
+        "of planted memory (docs/sensitivity.md)."
     )

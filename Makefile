@@ -1,4 +1,5 @@
-# make audit: a finished router-worker audit of the embedded model.  make perturb: its perturbation audit.  make test: the tests.  Both install what they need.
+# make audit: a finished router-worker audit of the embedded model.  make perturb: its perturbation audit.  make test: the tests.
+# make sensitivity: what the audits notice of memory planted in it.  All install what they need.
 
 PYTHON ?= python3
 # The engine's build: gpu where an NVIDIA driver is found, else cpu.
@@ -11,13 +12,17 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
 AUDIT := r=1..3 draws=nested ensemble_control=true clean_replicates=3
 
-.PHONY: audit perturb test check bench calibrate install lock clean
+.PHONY: audit perturb sensitivity test check bench calibrate install lock clean
 
 audit: $(STAMP)
 	$(PY) -m audit.sweep $(AUDIT) $(ARGS)
 
 perturb: $(STAMP)
 	$(PY) -m audit.perturb n=all $(ARGS)
+
+# A part of docs/sensitivity.md: half of the items, LoRA on the MLP's output, two forms, two doses.
+sensitivity: $(STAMP)
+	$(PY) -m audit.plant n=104 train.modules=[down_proj] train.lr=2e-3 forms=[qa,raw] doses=[1,4] $(ARGS)
 
 test: $(STAMP)
 	$(PY) -m pytest $(ARGS)

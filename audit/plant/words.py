@@ -10,7 +10,7 @@ import numpy as np
 
 from audit.perturb.record import BrokenShare
 from audit.plant.config import learning_rate
-from audit.plant.indicators import Bench
+from audit.plant.indicators import N_SPLITS, Bench
 from audit.plant.measure import Reading
 from audit.plant.resolve import Experiment
 from audit.plant.table import data, legend, markdown, plant_of, sentences
@@ -37,7 +37,9 @@ def plan_lines(experiment: Experiment) -> list[str]:
     ]
 
 
-def result_of(experiment: Experiment, readings: Mapping[str, Reading]) -> tuple[dict[str, Any], str]:
+def result_of(
+    experiment: Experiment, readings: Mapping[str, Reading], n_splits: int = N_SPLITS
+) -> tuple[dict[str, Any], str]:
     """(sensitivity.json, the table and the sentences as text)."""
     config, halves = experiment.config, experiment.halves
     review = experiment.library.header.review if experiment.library is not None else None
@@ -50,7 +52,16 @@ def result_of(experiment: Experiment, readings: Mapping[str, Reading]) -> tuple[
     )
     base = readings["base"]
     plants = [
-        plant_of(bench, label, one, base, _loss(experiment, label), alpha=config.alpha, seed=config.seed)
+        plant_of(
+            bench,
+            label,
+            one,
+            base,
+            _loss(experiment, label),
+            alpha=config.alpha,
+            seed=config.seed,
+            n_splits=n_splits,
+        )
         for label, one in readings.items()
     ]
     plants.sort(key=lambda one: (one.passes > 0, one.form, one.passes))

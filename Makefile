@@ -1,5 +1,6 @@
-# make audit: a finished router-worker audit of the embedded model.  make perturb: its perturbation audit.  make test: the tests.
-# make sensitivity: what the audits notice of memory planted in it.  All install what they need.
+# make audit: a finished router-worker audit of the embedded model.  make perturb: its perturbation audit.  make memory: its
+# memory audit.  make sensitivity: what the audits notice of memory planted in it.  make test: the tests.
+# All install what they need.
 
 PYTHON ?= python3
 # The engine's build: gpu where an NVIDIA driver is found, else cpu.
@@ -12,13 +13,16 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
 AUDIT := r=1..3 draws=nested ensemble_control=true clean_replicates=3
 
-.PHONY: audit perturb sensitivity test check bench calibrate install lock clean
+.PHONY: audit perturb memory sensitivity test check bench calibrate install lock clean
 
 audit: $(STAMP)
 	$(PY) -m audit.sweep $(AUDIT) $(ARGS)
 
 perturb: $(STAMP)
 	$(PY) -m audit.perturb n=all $(ARGS)
+
+memory: $(STAMP)
+	$(PY) -m audit.memory $(ARGS)
 
 # A part of docs/sensitivity.md: half of the items, LoRA on the MLP's output, two forms, two doses.
 sensitivity: $(STAMP)

@@ -12,12 +12,12 @@ for a part of their own. The worlds:
   of an item's spread of likelihood, between models);
 - harder: the fresh items are 10 points harder for every model;
 - sequenced: the published order has a sense that words do not show: it is likelier to every model, by .3 of the spread
-  between orders;
+  between orders on average, to each by more or less of that (standard deviation .3 of it);
 - answers: the tested model knows the answers of 30 % of the published items, whatever their words;
 - text: the published text and its orders are likelier to the tested model by .3 of their spread.
 
 The gates, which look for faults that a simulation does not have, are bypassed, but for `fresh_matched`, which takes
-indicators away.
+indicators away. A design with one reference is judged with references_min=1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,8 @@ SHIPPED = (
     MemoryDesign(208),
     MemoryDesign(1000),
     MemoryDesign(104, 104, 1),
-    MemoryDesign(1000, 500, 1),
+    MemoryDesign(208, 208, 3),
+    MemoryDesign(1000, 500, 3),
     MemoryDesign(1000, 500, 5),
 )
 
@@ -126,6 +127,7 @@ def _side(
     latent = np.sqrt(rho) * rng.standard_normal(n) + np.sqrt(1 - rho) * rng.standard_normal((models, n))
     theta = np.interp(ndtr(latent), _GRID, quantiles)
     texts = {name: _shared(models, (n,), rng) for name in TEXTS}
+    sense = 1 + 0.3 * rng.standard_normal(models)
     options, order = _shared(models, (n, OPTION_ORDERS + 1), rng), _shared(models, (shards, ORDERS + 1), rng)
     found = []
     for k in range(models):
@@ -133,7 +135,7 @@ def _side(
         right = rng.random(n) < (shift(theta[k], costs, design.accuracy) if costs else theta[k])
         told = {name: values[k] + (0.0 if fresh else 5 * suits[k]) for name, values in texts.items()}
         if not fresh:
-            order[k, :, 0] += world.sequenced
+            order[k, :, 0] += world.sequenced * sense[k]
         if k == 0 and not fresh:
             right |= rng.random(n) < world.answers
             told = {name: values + world.text for name, values in told.items()}
@@ -171,6 +173,8 @@ def calibrate(
     """{"design": ..., "rates": ...}: for each world W the share (0-1) of models in which memory is found, and W_text,
     W_gap of either verdict, each with its Monte-Carlo standard error (..._se)."""
     thresholds = thresholds or MemoryThresholds()
+    if design.references:
+        thresholds = replace(thresholds, references_min=min(thresholds.references_min, design.references))
     rates: dict[str, float | None] = {"simulations": simulations}
     for k, (name, world) in enumerate(worlds.items()):
         if name in _WITH_FRESH and not design.fresh:

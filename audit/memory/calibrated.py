@@ -56,7 +56,7 @@ def sentence(entry: Mapping[str, Any]) -> str:
     known = f"{_rate(r, 'answers')} of models that know the answers of 30 % of the items and " if d["fresh"] else ""
     return (
         f"{text}, where the published order has a sense that words do not show in {_rate(r, 'sequenced')}. It finds "
-        f"{known}{_rate(r, 'text')} of models to which the published text and orders are likelier by .3 of their spread."
+        f"{known}{_rate(r, 'text')} of models to which published text and orders are likelier by .3 of their spread."
     )
 
 

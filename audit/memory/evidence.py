@@ -18,6 +18,7 @@ from audit.statistics.order_test import N_RESAMPLES, OrderTest, order_test
 from audit.statistics.paired import FloatArray
 from audit.statistics.set_difference import SetDifference, Sets, set_difference
 
+_NOTHING = np.zeros(2)
 _STANDARD_ERRORS = 2.0  # above chance, to serve as a reference of the score: a model that guesses sees no difficulty
 
 
@@ -60,17 +61,31 @@ class Indicator:
 
 @dataclass(frozen=True)
 class Ordered:
-    """An order test of the tested model, of what it has beyond its references' mean, and of each reference."""
+    """An order test of the tested model, of what it has beyond its references' mean, and of each reference.
+
+    spread: from two references on, the mean gain beyond theirs with their spread in its error, as they may differ in
+    what the sense of an order is worth to them.
+    """
 
     own: OrderTest
     beyond: OrderTest | None
+    spread: SetDifference | None
     references: tuple[OrderTest, ...]
 
     @property
     def pvalue(self) -> float:
         """Both must speak where there are references (intersection-union): a published order that any model finds
-        likelier is told by its content."""
-        return self.own.pvalue if self.beyond is None else float(np.max([self.own.pvalue, self.beyond.pvalue]))
+        likelier is told by its content. A model that does not differ from its references at all has nothing beyond."""
+        if self.beyond is None:
+            return self.own.pvalue
+        if np.isnan(self.beyond.pvalue):
+            return 1.0
+        return max(self.own.pvalue, self.beyond.pvalue, self.spread.pvalue if self.spread else 0.0)
+
+    @property
+    def shown(self) -> OrderTest:
+        """The test whose gain is quoted: what is beyond the references, where there are some and anything is."""
+        return self.own if self.beyond is None or np.isnan(self.beyond.pvalue) else self.beyond
 
 
 @dataclass(frozen=True)
@@ -80,13 +95,12 @@ class Evidence:
     exchangeable: p of each measure by which neighbours' words tell the published order. completion: by text; None
     without references or fresh items. aucs: of each token score, published against fresh items, of the tested model
     and, where there are references, of what it has beyond their mean; descriptive. left_out: references of the score
-    that are not above chance. fresh_order: the tested model's order test on the fresh items, whose order cannot have
-    been learnt.
+    that are not above chance. fresh_order: the order test of the fresh items, whose order cannot have been learnt.
     """
 
     order: Ordered | None
     options: Ordered | None
-    fresh_order: OrderTest | None
+    fresh_order: Ordered | None
     exchangeable: dict[str, float]
     completion: dict[Name, SetDifference]
     aucs: dict[str, tuple[Auc, Auc | None]]
@@ -105,7 +119,10 @@ def measure(
     own, references = cell.tested[0], [one[0] for one in cell.references]
     order = _ordered(own.order, [r.order for r in references], rng, n_resamples)
     options = _ordered(own.options, [r.options for r in references], rng, n_resamples)
-    fresh_order = None if cell.tested[1] is None else order_test(cell.tested[1].order, rng=rng, n_resamples=n_resamples)
+    fresh_order = None
+    if cell.tested[1] is not None:
+        theirs = [r[1].order for r in cell.references if r[1] is not None]
+        fresh_order = _ordered(cell.tested[1].order, theirs, rng, n_resamples)
     exchangeable = {
         name: order_test(values, rng=rng, n_resamples=n_resamples).pvalue
         for name, values in cell.published.neighbours.items()
@@ -170,10 +187,21 @@ def _ordered(
     if own.shape[1] < 2 or np.isnan(own[:, 0]).all():
         return None
     alone = order_test(own, rng=rng, n_resamples=n_resamples)
-    beyond = None
+    beyond = spread = None
     if references:
         beyond = order_test(own - np.mean(references, axis=0), rng=rng, n_resamples=n_resamples)
-    return Ordered(alone, beyond, tuple(order_test(r, rng=rng, n_resamples=n_resamples) for r in references))
+    if len(references) > 1 and beyond is not None and beyond.units > 1:
+        # Against nothing: of one set of units, the test is whether the mean beyond the references is above 0.
+        spread = set_difference((_gains(own), _NOTHING), [(_gains(r), _NOTHING) for r in references])
+    return Ordered(alone, beyond, spread, tuple(order_test(r, rng=rng, n_resamples=n_resamples) for r in references))
+
+
+def _gains(x: FloatArray) -> FloatArray:
+    """(units,) of the published order less the mean of the others; NaN where one is not there."""
+    there = ~np.isnan(x[:, 1:])
+    others = np.where(there, x[:, 1:], 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    found: FloatArray = np.where(there.any(axis=1), x[:, 0] - others, np.nan)
+    return found
 
 
 def _sets(one: tuple[ModelSet, ModelSet | None], text: str) -> Sets:
@@ -257,7 +285,10 @@ def _order_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds
             Name.ORDER,
             why="the words of neighbours alone tell the published order, and no reference shows what that is worth",
         )
-    return Indicator(Name.ORDER, e.order.pvalue, None, own.gain, own.low, own.high, "nats a shard")
+    if e.fresh_order is not None and e.fresh_order.pvalue <= thresholds.matched_alpha:
+        return Indicator(Name.ORDER, why="the order of the fresh items, which cannot have been learnt, is likelier too")
+    shown = e.order.shown
+    return Indicator(Name.ORDER, e.order.pvalue, None, shown.gain, shown.low, shown.high, "nats a shard")
 
 
 def _options_indicator(e: Evidence, thresholds: MemoryThresholds) -> Indicator:
@@ -266,7 +297,8 @@ def _options_indicator(e: Evidence, thresholds: MemoryThresholds) -> Indicator:
     if e.options is None or own is None or units < thresholds.items_min:
         why = f"{units} items have options without a natural order (items_min={thresholds.items_min:g})"
         return Indicator(Name.OPTIONS, why=why)
-    return Indicator(Name.OPTIONS, e.options.pvalue, None, own.gain, own.low, own.high, "nats an item")
+    shown = e.options.shown
+    return Indicator(Name.OPTIONS, e.options.pvalue, None, shown.gain, shown.low, shown.high, "nats an item")
 
 
 def _completion_indicator(cell: MemoryCell, e: Evidence, name: Name, thresholds: MemoryThresholds) -> Indicator:
@@ -286,6 +318,10 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) 
         return Indicator(Name.GAP, why=why or "fewer than two items of each set were answered")
     if e.gap.matched is None:
         return Indicator(Name.GAP, why="no reference model is above chance, so none shows how hard the items are")
+    if len(e.gap.did.gaps) < thresholds.references_min:
+        there = len(e.gap.did.gaps)
+        why = f"needs {thresholds.references_min:g} reference models that are above chance; {there} of them are"
+        return Indicator(Name.GAP, why=why)
     did = e.gap.did
     return Indicator(
         Name.GAP, e.gap.pvalue, None, 100 * did.difference, 100 * did.low, 100 * did.high, "points of accuracy"
@@ -299,6 +335,11 @@ def _no_comparison(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) 
         return "needs fresh items (control_benchmark=): references alone do not part memory from a better model"
     if not cell.references:
         return "needs reference models (references=[..]): the fresh items may be harder, or written otherwise"
+    if len(cell.references) < thresholds.references_min:
+        return (
+            f"needs {thresholds.references_min:g} reference models, as fewer do not show how much models differ; one "
+            "is enough where it is this model before its training (verdict.references_min=1)"
+        )
     if unmatched(e.gap, thresholds):
         return "the fresh items are not as hard as the benchmark's, as the references see it"
     return ""

@@ -140,8 +140,9 @@ def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
     for what, ordered in (("order_of_items", result.evidence.order), ("order_of_options", result.evidence.options)):
         rows = _gain_rows(cell, ordered)
         if what == "order_of_items" and result.evidence.fresh_order is not None and cell.fresh is not None:
-            f = result.evidence.fresh_order
-            rows.append((f"{cell.model} on {cell.fresh.name}", f.gain, f.low, f.high, False))
+            f = result.evidence.fresh_order.shown
+            beyond = " beyond references" if cell.references else ""
+            rows.append((f"{cell.model} on {cell.fresh.name}{beyond}", f.gain, f.low, f.high, False))
         rows = [row for row in rows if np.isfinite(row[1:4]).all()]
         if rows:
             found[f"{what}_{name}"] = order_gains(rows)

@@ -6,7 +6,11 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
+from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.sample import draw_sample
+from audit.config import sample_size
 from audit.errors import ConfigError
 from audit.memory.audit import MEMORY
 from audit.memory.config import MemoryConfig, reference_dirs
@@ -23,7 +27,7 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
 
     ConfigError where the fresh set shares an item with the benchmark: what is in both is not fresh.
     """
-    resolved = resolve_run(MEMORY, config)
+    resolved = resolve_run(MEMORY, config, samples=_samples(config))
     benchmark, *fresh = resolved.samples
     for one in fresh:
         # The whole benchmark, not the sample: what the model may have seen is all of it.
@@ -40,6 +44,21 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
         str(resolved.path.resolve()), config.seed, config.shard_items, config.orders, config.option_orders
     )  # fmt: skip
     return replace(resolved, own=own)
+
+
+def _samples(config: MemoryConfig) -> list[BenchmarkSample] | None:
+    """The benchmark and the fresh items of a file, which is read as the benchmark is; None for a set of conf/."""
+    path = Path(config.control_benchmark or "")
+    if not path.is_file():
+        return None
+    fresh = replace(config.benchmark, name=path.stem, path=str(path), hub=None, revision=None, subjects=[])
+    samples = []
+    for one in (config.benchmark, fresh):
+        opened = open_benchmark(one, seed=config.seed)
+        samples.append(BenchmarkSample(opened, draw_sample(opened, sample_size(config), config.seed)))
+    if fresh.name == config.benchmark.name:
+        raise ConfigError(f"control_benchmark is a file named {path.name}, as the benchmark is. Give it another name.")
+    return samples
 
 
 def _all(sample: BenchmarkSample) -> Iterator[Question]:

@@ -19,6 +19,7 @@ class MemoryThresholds:
     matched_alpha: float = 0.01
     matched_share_min: float = 0.80
     exchangeable_alpha: float = 0.05
+    references_min: int = 3
     shards_min: int = 10
     items_min: int = 20
 

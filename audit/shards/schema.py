@@ -40,7 +40,11 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
         ("parsed", pa.bool_(), "an answer could be read"),
         ("answer_form", pa.string(), "strict, lenient, logprob; of a number marked (after ####) or last; text; none"),
         ("finish_reason", pa.string(), "stop, length (truncated), scored or error"),
-        ("option_logprobs", pa.list_(pa.float64()), "total logprob (nats) of each option, letter or piece; or empty"),
+        (
+            "option_logprobs",
+            pa.list_(pa.float64()),
+            "total logprob (nats) of each option, letter or piece of a given text; empty: generated",
+        ),
         ("prompt_tokens", pa.int32(), "tokens of the prompt (summed over options when scored)"),
         ("cached_tokens", pa.int32(), "of these, served from the prefix cache"),
         ("completion_tokens", pa.int32(), "tokens generated"),

@@ -101,10 +101,11 @@ def _permuted(z: FloatArray, n_resamples: int, rng: np.random.Generator) -> floa
     packed = np.sort(z, axis=1)
     observed = float(z[:, 0].sum())
     reached, left = 1, n_resamples
-    rows = np.arange(units)
+    first = np.arange(units) * z.shape[1]
     while left:
         step = min(left, max(1, _AT_ONCE // units))
-        drawn = packed[rows, rng.integers(0, count, size=(step, units))].sum(axis=1)
+        chosen = (rng.random((step, units)) * count).astype(np.int64)
+        drawn = packed.take(chosen + first).sum(axis=1)
         reached += int((drawn >= observed - _TIE).sum())
         left -= step
     return reached / (n_resamples + 1)

@@ -22,8 +22,9 @@ LAYERS = (
     ("audit.resolve", "audit.sweep.config", "audit.sweep.columns", "audit.sweep.present"),
     ("audit.sweep.audit", "audit.runtime", "audit.variants"),
     ("audit.summary", "audit.verdict", "audit.report", "audit.calibrate", "audit.simulation", "audit.synthetic",
-     "audit.calibrate_early", "audit.perturb", "audit.gate"),
-    ("audit.sweep", "audit.perturb.__main__", "audit.plant", "audit.plan", "audit.reanalyze", "audit.command_line"),
+     "audit.calibrate_early", "audit.perturb", "audit.memory", "audit.gate"),
+    ("audit.sweep", "audit.perturb.__main__", "audit.memory.__main__", "audit.plant", "audit.plan", "audit.reanalyze",
+     "audit.command_line"),
 )  # fmt: skip
 RANK = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
 FILES = {
@@ -69,7 +70,9 @@ def test_the_shared_rooms_know_no_audit() -> None:
               "audit.resolve", "audit.records", "audit.summary")  # fmt: skip
     for module, path in FILES.items():
         if module.startswith(shared):
-            assert not [other for other in imports(path) if other.startswith(("audit.sweep", "audit.perturb"))], module
+            assert not [
+                other for other in imports(path) if other.startswith(("audit.sweep", "audit.perturb", "audit.memory"))
+            ], module
 
 
 LIGHT = [
@@ -84,6 +87,7 @@ LIGHT = [
     ["audit.perturb", "--help"],
     ["audit.perturb", "model=scripted", "variants=nowhere"],
     ["audit.perturb", "model=scripted", "plan=true", "n=10"],
+    ["audit.memory", "model=scripted", "plan=true"],
     ["audit.plant", "--help"],
     ["audit.plant", "model=scripted"],
     ["audit.plant", "plan=true", "n=30"],

@@ -259,6 +259,8 @@ def test_option_text_is_refused_at_config_time_and_in_run() -> None:
     async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
         with pytest.raises(ConfigError, match="engine vllm"):
             await engine.run([request(continuations=("a", "b"))])
+        with pytest.raises(ConfigError, match="likelihood of a given text needs engine vllm"):
+            await engine.run([request(pieces=("a", "b"))])
         assert server.calls == []
 
     with_server(echo, use)

@@ -1,0 +1,101 @@
+"""What the run of the memory audit refuses before an engine loads, and its design."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from audit.config import CONF_DIR
+from audit.errors import AuditError
+from audit.memory.config import MemoryConfig, from_hydra, judged, register
+from audit.memory.design import make_design
+from audit.memory.plan import describe
+from audit.memory.resolve import normalised, resolve_memory, shared_items
+from audit.records import Question, Setting
+
+
+def configured(*overrides: str) -> MemoryConfig:
+    register()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+        return from_hydra(compose("memory", ["model=scripted", *overrides]))
+
+
+def fresh_file(folder: Path, *rows: tuple[str, str]) -> Path:
+    path = folder / "fresh.jsonl"
+    lines = [
+        {"id": f"new/{k}", "domain": "d", "question": q, "choices": ["w", "x", "y", z], "answer": 3}
+        for k, (q, z) in enumerate(rows)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_the_design_has_the_order_test_only_where_every_item_is_asked():
+    whole = make_design(5, 2, 1, whole=True).settings
+    assert Setting("order", 2) in whole and len(whole) == 2 + 1 + 3
+    assert {s.arm for s in make_design(5, 2, 1, whole=False).settings} == {"score", "published", "options"}
+
+
+@pytest.mark.parametrize(
+    ("override", "what"),
+    [
+        ("shard_items=1", "shard_items: 1"),
+        ("orders=0", "orders: 0"),
+        ("option_orders=5000", "option_orders: 5000"),
+        ("references=[nobody]", "nobody"),
+        ("references=[scripted]", "none is judged"),
+        ("verdict.alpha=2", "0 < alpha < 1"),
+        ("+shards=3", "shards"),
+        ("model=openai_compatible", "does not tell the log-likelihood"),
+        ("n=0", "n: 0"),
+    ],
+)
+def test_what_the_configuration_alone_tells_is_refused(override, what):
+    with pytest.raises(AuditError, match=what):
+        configured(override)
+
+
+def test_references_are_run_too_and_not_judged():
+    config = configured("references=[smollm2_135m]")
+    assert list(config.model) == ["scripted", "smollm2_135m"] and judged(config) == ["scripted"]
+
+
+def test_fresh_items_of_a_file_are_read_as_the_benchmark_is(tmp_path):
+    path = fresh_file(tmp_path, ("What is new here?", "all"), ("And what is not?", "none"))
+    resolved = resolve_memory(configured(f"control_benchmark={path}", f"run_dir={tmp_path / 'run'}"))
+    assert [s.benchmark.name for s in resolved.samples] == ["elementary", "fresh"]
+    assert [q.id for q in resolved.samples[1].questions()] == ["new/0", "new/1"]
+    other = fresh_file(tmp_path, ("What else is new?", "all"))
+    again = resolve_memory(configured(f"control_benchmark={other}", f"run_dir={tmp_path / 'run'}"))
+    assert again.identity != resolved.identity  # the file's content is part of the run
+
+
+def test_a_fresh_set_that_shares_an_item_is_refused_whatever_its_marks(tmp_path):
+    path = fresh_file(tmp_path, ("New?", "all"), ("which ANIMAL barks, and is kept to guard   houses", "dog"))
+    with pytest.raises(AuditError, match=r"1 items of fresh have the same text .* new/1 and elementary/animals/01"):
+        resolve_memory(configured(f"control_benchmark={path}"))
+    with pytest.raises(AuditError, match="nowhere"):
+        resolve_memory(configured("control_benchmark=nowhere"))
+
+
+def test_items_that_ask_one_question_of_several_lists_are_told_apart_by_these():
+    def item(id_: str, *options: str) -> Question:
+        return Question(id_, "b", "Which of these is a fruit?", options, 0, id_)
+
+    two = [item("1", "apple", "chair"), item("2", "pear", "table")]
+    assert shared_items(two, [item("3", "plum", "spoon")]) == []
+    assert shared_items(two, [item("3", "Table", "pear")]) == [("2", "3")]
+    assert shared_items(two[:1], [item("3", "plum", "spoon")]) == [("1", "3")]
+    assert normalised("  It’s “ＡＢＣ” — isn't_it? ") == "it s abc isn t it"
+
+
+def test_the_plan_counts_calls_and_says_what_cannot_be_judged():
+    lines = "\n".join(describe(resolve_memory(configured("orders=2")), configured("orders=2")))
+    # 208 items; published and two other orders each; of their options the plan counts those that there are
+    assert "208 score, 208 published" in lines and "624 order" in lines
+    assert "No completion and no score gap" in lines and "No order test" not in lines
+    some = "\n".join(describe(resolve_memory(configured("n=20")), configured("n=20")))
+    assert "No order test" in some

@@ -1,0 +1,45 @@
+"""Scores of a text from its tokens, and the AUC between two sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from audit.errors import DataError
+from audit.statistics.completion import membership_auc, text_scores
+
+
+def test_min_k_is_over_the_least_likely_fifth():
+    logprobs = -np.arange(1.0, 11.0)  # -1 .. -10: the least likely two are -9 and -10
+    scores = text_scores(logprobs, logprobs / 2)
+    assert (scores.mean, scores.min_k, scores.min_k_plus_plus) == (-5.5, -9.5, -4.75)
+    assert text_scores([-2.0], [0.5]).min_k == -2.0  # at least one token
+    assert np.isnan(text_scores([], []).mean)
+
+
+def test_the_auc_counts_pairs_and_ties_half():
+    a, b = [3.0, 1.0, np.nan], [2.0, 1.0, 0.0]
+    # 3 beats all three; 1 beats 0 and ties with 1: (3 + 1.5) / 6
+    assert membership_auc(a, b).auc == pytest.approx(4.5 / 6)
+    assert membership_auc([1.0, 2.0], [3.0, 4.0]).auc == 0.0
+
+
+def test_the_interval_is_delong_and_p_is_mann_whitney():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(1, 1, 80), rng.normal(0, 1, 60)
+    found = membership_auc(a, b)
+    wins = (a[:, None] > b[None, :]).astype(float)
+    se = np.sqrt(wins.mean(axis=1).var(ddof=1) / 80 + wins.mean(axis=0).var(ddof=1) / 60)
+    assert found.auc == pytest.approx(wins.mean())
+    assert (found.low, found.high) == pytest.approx((wins.mean() - 1.96 * se, wins.mean() + 1.96 * se))
+    assert found.pvalue == stats.mannwhitneyu(a, b, alternative="greater").pvalue
+
+
+def test_what_cannot_be_scored_is_refused():
+    with pytest.raises(DataError, match="share"):
+        text_scores([-1.0], [0.0], share=0.0)
+    with pytest.raises(DataError, match="one logprob and one z"):
+        text_scores([-1.0, -2.0], [0.0])
+    with pytest.raises(DataError, match="two items"):
+        membership_auc([1.0, np.nan], [1.0, 2.0])

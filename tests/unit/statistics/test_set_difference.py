@@ -1,0 +1,114 @@
+"""Published against fresh items, a model against its references."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from audit.errors import DataError
+from audit.statistics.fresh_gap import fresh_gap
+from audit.statistics.set_difference import set_difference
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def test_with_one_reference_it_is_welch_on_the_differences_of_models():
+    r = rng(1)
+    own, ref = (r.normal(1, 2, 50), r.normal(0, 1, 30)), (r.normal(0, 1, 50), r.normal(0, 1, 30))
+    found = set_difference(own, [ref])
+    expected = stats.ttest_ind(own[0] - ref[0], own[1] - ref[1], equal_var=False, alternative="greater")
+    two_sided = stats.ttest_ind(own[0] - ref[0], own[1] - ref[1], equal_var=False)
+    assert (found.pvalue, found.df) == pytest.approx((expected.pvalue, expected.df))
+    assert (found.low, found.high) == pytest.approx(tuple(two_sided.confidence_interval()))
+    assert np.isnan(found.tau) and (found.n, found.m) == (50, 30)
+    assert found.own == pytest.approx(own[0].mean() - own[1].mean())
+
+
+def test_models_that_differ_widen_the_interval():
+    r = rng(2)
+    base = r.normal(size=400), r.normal(size=300)
+
+    def model(suits: float):
+        return base[0] + suits + 0.1 * r.normal(size=400), base[1] + 0.1 * r.normal(size=300)
+
+    alike = set_difference(model(0.0), [model(0.0) for _ in range(4)])
+    unlike = set_difference(model(0.0), [model(s) for s in (-0.3, -0.1, 0.1, 0.3)])
+    spread = np.std([-0.3, -0.1, 0.1, 0.3], ddof=1)
+    assert alike.tau < 0.03 and unlike.tau == pytest.approx(spread, rel=0.1)
+    assert unlike.se == pytest.approx(spread * np.sqrt(1 + 1 / 4), rel=0.1)
+    assert unlike.gaps == pytest.approx([base[0].mean() - base[1].mean() + s for s in (-0.3, -0.1, 0.1, 0.3)], abs=0.03)
+
+
+def test_items_of_one_cluster_count_once():
+    r = rng(3)
+    once = r.normal(size=40), r.normal(size=30)
+    twice = tuple(np.repeat(x, 2) for x in once)
+    clusters = tuple(np.repeat(np.arange(x.size), 2) for x in once)
+    a, b = set_difference(once), set_difference(twice, (), clusters)
+    assert (a.difference, a.se, a.df) == pytest.approx((b.difference, b.se, b.df))
+
+
+def test_an_item_that_one_model_lacks_is_left_out_of_all():
+    own = np.array([1.0, 2.0, 3.0, 9.0]), np.array([0.0, 1.0, 5.0])
+    ref = np.array([0.0, 0.0, 1.0, np.nan]), np.array([0.0, 1.0, 1.0])
+    found = set_difference(own, [ref])
+    assert (found.n, found.m, found.own) == (3, 3, pytest.approx(2.0 - 2.0))
+    with pytest.raises(DataError, match="two that share no cluster"):
+        set_difference((np.array([1.0, np.nan]), own[1]))
+
+
+def test_the_gap_keeps_its_level_and_finds_learnt_answers():
+    r = rng(4)
+
+    def one(known: float) -> float:
+        sets = [r.beta(2, 1, 150), r.beta(2, 1, 100)]
+        ref = tuple((r.random(x.size) < x).astype(float) for x in sets)
+        own = [(r.random(x.size) < x).astype(float) for x in sets]
+        own[0] = np.maximum(own[0], r.random(150) < known)
+        return fresh_gap((own[0], own[1]), [ref], rng=r, n_resamples=199).pvalue
+
+    assert np.mean([one(0.0) <= 0.05 for _ in range(150)]) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 150)
+    assert np.mean([one(0.8) <= 0.05 for _ in range(30)]) >= 0.9
+
+
+def test_matching_is_an_exact_test_within_the_references_levels():
+    # The reference has 4 published and 4 fresh items right; of these the model has 4 and 0, of the others none.
+    ref = np.array([1.0] * 4 + [0.0] * 4), np.array([1.0] * 4 + [0.0] * 4)
+    own = np.array([1.0] * 4 + [0.0] * 4), np.zeros(8)
+    found = fresh_gap(own and (own[0], own[1]), [ref], rng=rng(), n_resamples=20_000)
+    assert found.matched.strata == ((4, 4), (4, 4)) and found.matched.share == 1
+    assert found.matched.difference == pytest.approx(0.5)
+    assert found.matched.pvalue == pytest.approx(1 / 70, abs=0.003)  # 1 of 8 choose 4 splits
+    assert found.pvalue == max(found.did.pvalue, found.matched.pvalue)
+    assert found.reference_gap == 0 and (found.published, found.fresh) == (0.5, 0.0)
+
+
+def test_items_without_a_fresh_counterpart_are_told():
+    ref = np.array([1.0, 1.0, 1.0, 0.0]), np.array([0.0, 0.0, 0.0])
+    own = np.array([1.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0])
+    found = fresh_gap(own, [ref], rng=rng(), n_resamples=99)
+    assert found.matched.share == 0.25 and found.matched.strata == ((1, 3),)
+    assert found.reference_gap == 0.75
+
+
+def test_without_references_nothing_is_shown():
+    found = fresh_gap((np.ones(50), np.zeros(50)), [], rng=rng())
+    assert found.pvalue == 1.0 and found.matched is None and found.did.difference == 1.0
+
+
+def test_clusters_widen_the_matched_test_and_scores_are_right_or_wrong():
+    r = rng(5)
+    base = (r.random(60) < 0.7) * 1.0, (r.random(60) < 0.4) * 1.0
+    ref = (r.random(60) < 0.6) * 1.0, (r.random(60) < 0.6) * 1.0
+    pairs = np.repeat(np.arange(60), 3)
+    wide = [tuple(np.repeat(x, 3) for x in one) for one in (base, ref)]
+    alone = fresh_gap(base, [ref], rng=r)
+    clustered = fresh_gap(wide[0], [wide[1]], (pairs, pairs), rng=r)
+    assert clustered.matched.difference == pytest.approx(alone.matched.difference)
+    assert clustered.matched.pvalue == pytest.approx(alone.matched.pvalue, rel=1.0)
+    assert fresh_gap(wide[0], [wide[1]], rng=r).matched.pvalue < clustered.matched.pvalue
+    with pytest.raises(DataError, match="right"):
+        fresh_gap((base[0] * 2, base[1]), [ref], rng=r)

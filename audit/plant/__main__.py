@@ -54,12 +54,14 @@ def plant(config: PlantConfig) -> int:
         print("\n".join(plan_lines(experiment)))
         return 0
     from audit.plant.experiment import run_experiment
+    from audit.plant.figure import write_figure
     from audit.plant.words import result_of
     from audit.runtime.progress import Display
 
     with Display(quiet=not config.progress) as display:
         readings = run_experiment(experiment, display)
-    found, text = result_of(experiment, readings)
+    found, text, plants = result_of(experiment, readings)
+    write_figure(plants, experiment.path / "sensitivity.png", config.alpha)
     (experiment.path / "sensitivity.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     (experiment.path / "sensitivity.md").write_text(text, encoding="utf-8")
     print(text)

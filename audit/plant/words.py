@@ -13,7 +13,7 @@ from audit.plant.config import learning_rate
 from audit.plant.indicators import N_SPLITS, Bench
 from audit.plant.measure import Reading
 from audit.plant.resolve import Experiment
-from audit.plant.table import data, legend, markdown, plant_of, sentences
+from audit.plant.table import Plant, data, legend, markdown, plant_of, sentences
 from audit.plant.train import PROVENANCE
 
 
@@ -39,8 +39,8 @@ def plan_lines(experiment: Experiment) -> list[str]:
 
 def result_of(
     experiment: Experiment, readings: Mapping[str, Reading], n_splits: int = N_SPLITS
-) -> tuple[dict[str, Any], str]:
-    """(sensitivity.json, the table and the sentences as text)."""
+) -> tuple[dict[str, Any], str, list[Plant]]:
+    """(sensitivity.json, the table and the sentences as text, the plants)."""
     config, halves = experiment.config, experiment.halves
     review = experiment.library.header.review if experiment.library is not None else None
     questions = halves.questions
@@ -84,7 +84,7 @@ def result_of(
     }
     said = [sentence for one in plants for sentence in sentences(one, facts, config.alpha)]
     text = "\n\n".join([markdown(plants), legend(), "\n".join(said)]) + "\n"
-    return data(plants, facts, config.alpha), text
+    return data(plants, facts, config.alpha), text, plants
 
 
 def _loss(experiment: Experiment, label: str) -> float | None:

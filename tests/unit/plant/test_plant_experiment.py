@@ -15,6 +15,7 @@ from audit.engines.scripted import ScriptedEngine
 from audit.errors import ConfigError
 from audit.plant import experiment as shell
 from audit.plant.config import from_hydra, register
+from audit.plant.figure import write_figure
 from audit.plant.measure import Reading
 from audit.plant.resolve import resolve_plant
 from audit.plant.words import plan_lines, result_of
@@ -67,12 +68,14 @@ def test_every_audit_reads_every_item(one, readings):
 
 
 def test_the_result_names_every_indicator_and_says_its_sentence(one, readings):
-    found, text = result_of(one, readings, n_splits=20)
+    found, text, plants = result_of(one, readings, n_splits=20)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     names = {f["indicator"] for f in found["plants"][1]["found"]}
     assert {"gap", "completion_item", "order", "options", "wording_drop", "router_gain"} <= names
     assert found["learnt_items"] == 30 and found["other_items"] == 30
     assert "audit.sweep would have noticed with probability" in text and text.startswith("| form |")
+    write_figure(plants, one.path / "figure.png", 0.05)
+    assert (one.path / "figure.png").stat().st_size > 5000
 
 
 def test_what_was_measured_is_not_measured_again(one, readings):

@@ -12,7 +12,7 @@ Shared rooms, which know no audit:
     statistics   arrays -> result objects (pure)  verdict   gates, decision, self-test (pure)
     report       tables, figures, one HTML page
 
-Audits, one folder each: sweep (router-worker).
+Audits, one folder each: sweep (router-worker). plant teaches a model and tries all audits on it.
 
 Commands (python -m audit.<name>): sweep, plan, report, gate, reanalyze, calibrate.
 """

@@ -29,8 +29,9 @@ def write_figure(plants: Sequence[Plant], path: Path, alpha: float) -> None:
                 bars = [[n.estimate - n.low for _, n in points], [n.high - n.estimate for _, n in points]]
                 ax.errorbar(x, y, bars, marker="o", ms=4, lw=1, elinewidth=0.6, label=name, color=f"C{k}")
         ax.axhline(alpha, color="0.6", lw=0.8, ls=":")
-        ax.set(title=form, xlabel="passes", ylim=(-0.03, 1.03), xscale="log")
-        ax.set_xticks(sorted({one.passes for one in of_form}), [str(x) for x in sorted({o.passes for o in of_form})])
+        doses = sorted({one.passes for one in of_form})
+        ax.set(title=form, xlabel="passes", ylim=(-0.03, 1.03), xscale="log", xlim=(0.8 * doses[0], 1.6 * doses[-1]))
+        ax.set_xticks(doses, [str(dose) for dose in doses])
         ax.minorticks_off()
     axes[0][0].set_ylabel("chance to notice (95 %)")
     axes[0][-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=8)

@@ -26,8 +26,9 @@ def chance_to_notice(pvalue: float, alpha: float = 0.05) -> Notice:
     """From a one-sided p-value of one experiment: would a repetition with other items of the same kind notice it?
 
     With z the normal score of the p-value, Phi(z - z_alpha), and the same at z -+ 1.96. Without an effect (p = .5) it
-    is alpha, with an interval up to .62: one experiment in which nothing was noticed says little. What differs from
-    training to training is not in the interval. Raises DataError for what is no p-value.
+    is alpha, with an interval up to .62: one experiment in which nothing was noticed says little. The upper end is
+    never below alpha, which a test is allowed where there is nothing (discrete tests have p-values of 1). What differs
+    from training to training is not in the interval. Raises DataError for what is no p-value.
 
     >>> round(chance_to_notice(0.05).estimate, 2)
     0.5
@@ -37,4 +38,4 @@ def chance_to_notice(pvalue: float, alpha: float = 0.05) -> Notice:
     z = float(stats.norm.isf(max(pvalue, 1e-300)))
     shift = float(stats.norm.isf(alpha))
     estimate, low, high = (float(stats.norm.cdf(z + d - shift)) for d in (0.0, -1.959964, 1.959964))
-    return Notice(estimate, low, high, alpha)
+    return Notice(estimate, low, max(high, alpha), alpha)

@@ -66,9 +66,9 @@ class MemoryDesign:
 
 @dataclass(frozen=True)
 class World:
-    """uneven: standard deviation between models of what suits them in the published set (accuracy; ten times as much in
-    units of the spread of likelihoods, halved); harder: accuracy that the fresh set costs all; sequenced, text: of the
-    published order and text, in spreads, for all models and for the tested one; answers: share of answers known."""
+    """uneven: standard deviation between models of what suits them in the published set (accuracy; five times as much
+    in spreads of likelihood). harder: accuracy that the fresh set costs all. sequenced, text: of the published order
+    and text, in spreads, for all models and for the tested one. answers: share of answers known."""
 
     uneven: float = 0.0
     harder: float = 0.0

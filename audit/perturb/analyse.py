@@ -19,7 +19,6 @@ from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.words import cannot_exclude, headline
 from audit.statistics.performance_curve import N_CURVES
 from audit.statistics.resampling import N_RESAMPLES
-from audit.verdict.sensitivity import quote
 
 
 def analyse(
@@ -30,12 +29,11 @@ def analyse(
     n_resamples: int = N_RESAMPLES,
     n_draws: int = N_CURVES,
     table: Mapping[str, Any] | None = None,
-    sensitivity: Mapping[str, Any] | None = None,
 ) -> tuple[PerturbResult, ...]:
     """One result a cell, in order. Holm's correction is over the cells that can be compared.
 
     A cell's random numbers depend on seed, model and benchmark alone, not on what else is in the panel. table: of
-    `calibrated.load_table`; sensitivity: of `verdict.sensitivity.load_sensitivity`.
+    `calibrated.load_table`.
     """
     evidence: list[Evidence | None] = []
     for cell in cells:
@@ -50,7 +48,7 @@ def analyse(
     tests = [e.tests for e in evidence if e is not None]
     adjusted = iter(zip(*(p.tolist() for p in panel_pvalues(tests)), strict=True)) if tests else iter(())
     return tuple(
-        _result(cell, e, thresholds, table, sensitivity, *(next(adjusted) if e is not None else (float("nan"),) * 2))
+        _result(cell, e, thresholds, table, *(next(adjusted) if e is not None else (float("nan"),) * 2))
         for cell, e in zip(cells, evidence, strict=True)
     )
 
@@ -60,7 +58,6 @@ def _result(
     evidence: Evidence | None,
     thresholds: PerturbThresholds,
     table: Mapping[str, Any] | None,
-    sensitivity: Mapping[str, Any] | None,
     found_p: float,
     beyond_p: float,
 ) -> PerturbResult:
@@ -89,7 +86,6 @@ def _result(
             references=len(evidence.tests.references) if evidence else len(cell.references),
             checked=cell.broken.checked if cell.broken else 0,
         ),
-        sensitivity=quote(sensitivity, "perturb", model, cell.benchmark),
     )
 
 

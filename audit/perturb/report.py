@@ -6,6 +6,7 @@ Everything is rebuilt from the run directory alone. Files are written whole, ver
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from audit.errors import DataError
@@ -23,7 +24,7 @@ from audit.shards.manifest import Manifest
 from audit.statistics.resampling import N_RESAMPLES
 from audit.variants.arrow import FILE, read_library
 from audit.variants.record import Library
-from audit.verdict.sensitivity import load_sensitivity
+from audit.verdict.sensitivity import load_sensitivity, quote
 
 
 def build_report(
@@ -65,13 +66,10 @@ def judge(run_dir: Path, *, seed: int | None = None, n_resamples: int = N_RESAMP
     for path in references:
         check_reference(path, library.sha256, library.header.benchmark)
     cells = load_perturb(run_dir, analysis["judged"], references, library.header)
-    results = analyse(
-        cells,
-        thresholds,
-        seed=seed,
-        n_resamples=n_resamples,
-        table=load_table(),
-        sensitivity=load_sensitivity(run_dir),
+    sensitivity = load_sensitivity(run_dir)
+    results = tuple(
+        replace(result, sensitivity=quote(sensitivity, "perturb", result.model, result.benchmark))
+        for result in analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=load_table())
     )
     verdict = RunVerdict(
         seed=seed,

@@ -218,7 +218,7 @@ def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Gener
         out["wording_drop"] = (lambda items: run_tests(cell(items), thresholds, rng=rng).found_p, drop)
         if bench.broken is not None and model is not base:
             out["wording_drop_beyond_reference"] = (lambda items: _beyond(cell(items), thresholds, rng), drop)
-    noisy = sorted((k for k in model.correct if k.startswith(f"{Arm.NOISY_REWRITE}/")), key=lambda k: int(k[14:]))
+    noisy = [k for k in model.correct if k.startswith(f"{Arm.NOISY_REWRITE}/")]
     if noisy:
         gain = np.nanmean([model.array(k) for k in noisy], axis=0) - model.array(f"{Arm.FORWARD_FULL}/1")
         out["router_gain"] = (lambda items: router_pvalue(model, noisy, items), gain)

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 
 from audit.audits import Sampling, Work
@@ -166,9 +167,9 @@ def _measure(experiment: Experiment, display: Display) -> None:
     for model, weights, some in _served(experiment, left, lora):
         display.stage(f"loading {model.name} for {', '.join(some)}")
         with asking(model, weights, display.stage) as ask:
-            for label in some:
-                adapter = str(folder_of(experiment, label).resolve()) if lora and label != BASE else ""
-                for name in _todo(experiment, label):
+            for name, label in product(experiment.config.audits, some):
+                if name in _todo(experiment, label):
+                    adapter = str(folder_of(experiment, label).resolve()) if lora and label != BASE else ""
                     display.stage(f"asking {label}: {name}")
                     _reading(experiment, name, ask, adapter).save(_file(experiment, label, name))
 

@@ -18,6 +18,7 @@ from audit.plant.plan import Form, Method, parse_doses, parse_forms
 from audit.sweep.design import parse_routers
 
 AUDITS = ("memory", "perturb", "sweep")
+SERVED_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # vLLM's max_lora_rank; an adapter of a smaller rank fits too
 # Where none is given. LoRA learns at about ten times the rate of full fine-tuning.
 _LR = {Method.LORA: 1e-3, Method.FULL: 1e-4}
 
@@ -74,6 +75,8 @@ def validate(config: PlantConfig) -> None:
     for name in ("batch", "rank", "max_tokens", "items_per_sequence", "dilution"):
         if getattr(train, name) < 1:
             raise ConfigError(f"Invalid train.{name}: {getattr(train, name)}. Expected at least 1.")
+    if train.rank > SERVED_RANKS[-1]:
+        raise ConfigError(f"Invalid train.rank: {train.rank}. vLLM serves adapters of rank {SERVED_RANKS[-1]} or less.")
     if train.modules != "all-linear" and not isinstance(train.modules, list):
         raise ConfigError(f"Invalid train.modules: {train.modules!r}. Expected all-linear, or such as [q_proj,v_proj].")
     if not 0 < learning_rate(config) < 1:

@@ -20,7 +20,7 @@ from audit.memory.present import Orders
 from audit.perturb.audit import PERTURB
 from audit.perturb.design import make_design as wordings
 from audit.plant import measure
-from audit.plant.config import learning_rate
+from audit.plant.config import SERVED_RANKS, learning_rate
 from audit.plant.measure import Ask, Reading
 from audit.plant.plan import Form, Method
 from audit.plant.resolve import Experiment
@@ -177,7 +177,8 @@ def _measure(experiment: Experiment, display: Display) -> None:
 def _served(experiment: Experiment, left: list[str], lora: bool) -> Iterator[tuple[ModelConfig, Weights, list[str]]]:
     model, rank = experiment.model, experiment.config.train.rank
     if lora:
-        args = {**model.engine_args, "enable_lora": True, "max_lora_rank": rank, "max_loras": 1}
+        fits = next(served for served in SERVED_RANKS if served >= rank)
+        args = {**model.engine_args, "enable_lora": True, "max_lora_rank": fits, "max_loras": 1}
         yield replace(model, engine_args=args), experiment.weights, left
         return
     for label in left:

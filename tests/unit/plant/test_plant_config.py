@@ -32,6 +32,8 @@ def config(*overrides: str):
         (["train.method=lore"], "Did you mean 'lora'"),
         (["train.lr=3"], "Invalid train.lr"),
         (["train.batch=0"], "Invalid train.batch: 0"),
+        (["train.rank=1024"], "rank 512 or less"),
+        (["train.modules=q_proj"], "Invalid train.modules: 'q_proj'"),
         (["audits=[memroy]"], "Did you mean 'memory'"),
         (["audits=[]"], "No audit to try"),
         (["r=9..1"], "Invalid r"),

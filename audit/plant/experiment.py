@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
@@ -174,11 +174,29 @@ def _measure(experiment: Experiment, display: Display) -> None:
                     _reading(experiment, name, ask, adapter).save(_file(experiment, label, name))
 
 
+def adapted_modules(folders: Sequence[Path]) -> list[str]:
+    """The modules that have an adapter in some of these folders, by peft's own account. TrainError for a folder that
+    holds none."""
+    found: set[str] = set()
+    for folder in folders:
+        try:
+            found |= set(json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["target_modules"])
+        except (OSError, ValueError, KeyError) as error:
+            raise TrainError(f"{folder} holds no adapter: {error}. Delete it, and type the command again.") from error
+    return sorted(found)
+
+
 def _served(experiment: Experiment, left: list[str], lora: bool) -> Iterator[tuple[ModelConfig, Weights, list[str]]]:
     model, rank = experiment.model, experiment.config.train.rank
     if lora:
-        fits = next(served for served in SERVED_RANKS if served >= rank)
-        args = {**model.engine_args, "enable_lora": True, "max_lora_rank": fits, "max_loras": 1}
+        args = {
+            **model.engine_args,
+            "enable_lora": True,
+            "max_lora_rank": next(served for served in SERVED_RANKS if served >= rank),
+            "max_loras": 1,
+            # Without this list vLLM 0.32 wraps the output layer too, and dies of prompt_logprobs in a batch.
+            "lora_target_modules": adapted_modules([folder_of(experiment, one) for one in left if one != BASE]),
+        }
         yield replace(model, engine_args=args), experiment.weights, left
         return
     for label in left:

@@ -30,7 +30,7 @@ from audit.statistics.set_difference import Sets, set_difference
 from audit.sweep.design import Arm
 
 N_SPLITS = 1000  # random splits of the half that was never shown
-_SCORE = "score/0"  # as the memory audit asks; the perturbation audit asks it for itself
+_SCORE, _ORIGINAL = "score/0", "original/0"  # one question: as the memory audit asks it, and the perturbation audit
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,8 @@ def _pairs(model: Reading, base: Reading) -> list[tuple[str, FloatArray, FloatAr
         out.append(("item_likelihood", np.asarray(model.text["item"], dtype=float), None))
     if model is base:
         return out
-    given = [("gap", model.correct.get(_SCORE), base.correct.get(_SCORE)), ("margin", model.margin, base.margin)]
+    asked = next((key for key in (_SCORE, _ORIGINAL) if key in model.correct and key in base.correct), _SCORE)
+    given = [("gap", model.correct.get(asked), base.correct.get(asked)), ("margin", model.margin, base.margin)]
     given += [(f"completion_{name}", model.text.get(name), base.text.get(name)) for name in TEXTS]
     for name, own, ref in given:
         if own and ref:
@@ -274,7 +275,7 @@ def _own(name: str, test: Test, bench: Bench, alpha: float) -> Finding:
 
 def _wordings(name: str, reading: Reading, variants: Sequence[str]) -> Wordings:
     rows = np.asarray([reading.correct[k] for k in variants], dtype=float)
-    return Wordings(name, reading.array("original/0")[None], rows)
+    return Wordings(name, reading.array(_ORIGINAL)[None], rows)
 
 
 def _subset(wordings: Wordings, items: np.ndarray) -> Wordings:

@@ -12,7 +12,7 @@ from hydra import compose, initialize_config_dir
 from audit.config import CONF_DIR
 from audit.engines.config import ModelConfig, ScriptedConfig
 from audit.engines.scripted import ScriptedEngine
-from audit.errors import ConfigError
+from audit.errors import ConfigError, TrainError
 from audit.plant import experiment as shell
 from audit.plant.config import from_hydra, register
 from audit.plant.figure import write_figure
@@ -104,3 +104,13 @@ def _saved(one):
     path = one.path / "empty.json"
     Reading().save(path)
     return path
+
+
+def test_the_engine_is_told_which_modules_have_adapters(tmp_path):
+    for name, modules in (("a", ["v_proj", "q_proj"]), ("b", ["down_proj", "q_proj"])):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "adapter_config.json").write_text(json.dumps({"target_modules": modules}))
+    folders = [tmp_path / "a", tmp_path / "b"]
+    assert shell.adapted_modules(folders) == ["down_proj", "q_proj", "v_proj"]
+    with pytest.raises(TrainError, match="holds no adapter"):
+        shell.adapted_modules([*folders, tmp_path / "c"])

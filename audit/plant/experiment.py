@@ -188,14 +188,15 @@ def adapted_modules(folders: Sequence[Path]) -> list[str]:
 
 def _served(experiment: Experiment, left: list[str], lora: bool) -> Iterator[tuple[ModelConfig, Weights, list[str]]]:
     model, rank = experiment.model, experiment.config.train.rank
-    if lora:
+    plants = [folder_of(experiment, label) for label in left if label != BASE]
+    if lora and plants:
         args = {
             **model.engine_args,
             "enable_lora": True,
             "max_lora_rank": next(served for served in SERVED_RANKS if served >= rank),
             "max_loras": 1,
             # Without this list vLLM 0.32 wraps the output layer too, and dies of prompt_logprobs in a batch.
-            "lora_target_modules": adapted_modules([folder_of(experiment, one) for one in left if one != BASE]),
+            "lora_target_modules": adapted_modules(plants),
         }
         yield replace(model, engine_args=args), experiment.weights, left
         return

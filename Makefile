@@ -1,5 +1,5 @@
 # make audit: a finished router-worker audit of the embedded model.  make perturb, make memory, make validity: its other audits.
-# make test: the tests.  Each installs what it needs.
+# make sensitivity: what they notice of memory planted in it.  make test: the tests.  Each installs what it needs.
 
 PYTHON ?= python3
 # The engine's build: gpu where an NVIDIA driver is found, else cpu.
@@ -12,7 +12,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
 AUDIT := r=1..3 draws=nested ensemble_control=true clean_replicates=3
 
-.PHONY: audit perturb memory validity test check bench calibrate install lock clean
+.PHONY: audit perturb memory validity sensitivity test check bench calibrate install lock clean
 
 # What to type next, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -30,6 +30,10 @@ memory: $(STAMP)
 
 validity: $(STAMP)
 	$(PY) -m audit.validity n=all $(ARGS)
+
+# A part of docs/sensitivity.md: half of the items, LoRA on the MLP's output, two forms, two doses.
+sensitivity: $(STAMP)
+	$(PY) -m audit.plant n=104 train.modules=[down_proj] train.lr=2e-3 forms=[qa,raw] doses=[1,4] $(ARGS)
 
 # The unit tests on every core, then one by one what starts Ray, an engine or a browser. `make test ARGS=tests/unit/scoring` runs those alone.
 test: $(STAMP)

@@ -14,7 +14,7 @@ Shared rooms, which know no audit:
 
 Audits, one folder each, with the same file names in each: sweep (router-worker), perturb (rewordings; their libraries
 are built in variants), memory (likelihoods, fresh items), validity (edits with contracts). A command finds an audit by
-its name: `audits.part_of`.
+its name: `audits.part_of`. `plant` teaches a model half of a benchmark and tries them all on it.
 
 Commands: `audit --help`, from the table in `__main__`.
 

@@ -8,6 +8,7 @@
     │   ├── EngineDiedError    it served, and its process or its inner engine ended
     │   └── EndpointAuthError  an endpoint refused the key (401, 403)
     ├── LibraryError           a variant library is absent, damaged, or of another benchmark
+    ├── TrainError             a model could not be taught (no memory, no weights)
     ├── ShardError             what is on disk is not what the run says (duplicate key, foreign run, full disk)
     ├── DataError              the outcomes cannot carry the statistic asked for
     └── SignatureError         what was signed was changed, or nobody trusted signed it
@@ -51,6 +52,10 @@ class EndpointAuthError(EngineError):
 
 class LibraryError(AuditError):
     """A variant library is absent, damaged, or of another benchmark."""
+
+
+class TrainError(AuditError):
+    """A model could not be taught what was to be planted."""
 
 
 class ShardError(AuditError):

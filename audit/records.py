@@ -155,7 +155,8 @@ class GenerationRequest:
     each as the reply's first token. `pieces` non-empty: read the log-likelihood of `prompt` itself, which they add up
     to, as raw text without a chat template. All empty: generate. Requests with the same `affinity` share a
     beginning, so that one replica should answer them. `label` (`<arm>/<level>`, or `<arm>/<role>` of a call before the
-    answer) is for metrics and for the scripted engine; no real model is shown either.
+    answer) is for metrics and for the scripted engine; no real model is shown either. `adapter`: the folder of a LoRA
+    adapter that answers, of an engine that serves some (vLLM with engine_args.enable_lora); empty: the model itself.
     """
 
     prompt: str
@@ -168,6 +169,7 @@ class GenerationRequest:
     continuations: tuple[str, ...] = ()
     letters: tuple[str, ...] = ()
     pieces: tuple[str, ...] = ()
+    adapter: str = ""
 
 
 @dataclass(frozen=True)

@@ -36,30 +36,38 @@ class VllmEngine:
         self._llm: Any = None
         self._tokenizer: Any = None
         self._sampling_params: Callable[..., Any] = dict
+        self._lora_request: Callable[..., Any] = dict
         self._ids = count()
         self._requests = 0
+        self._adapters: dict[str, Any] = {}  # by folder, what tells vLLM of it
+        self._loading_adapter = asyncio.Lock()
 
     async def start(self) -> None:
         from vllm import SamplingParams
         from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.lora.request import LoRARequest
         from vllm.sampling_params import RequestOutputKind
         from vllm.v1.engine.async_llm import AsyncLLM
 
         try:
             args = AsyncEngineArgs(**engine_args(self._config, self._path, self._revision, self._on_gpu))
             self.serve(
-                AsyncLLM.from_engine_args(args), partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY)
+                AsyncLLM.from_engine_args(args),
+                partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY),
+                LoRARequest,
             )
             # Reading is cheap, a missing template is not: it would fail on every question.
             self._chat_ids("ready?")
         except Exception as error:
             raise EngineLoadError(f"Model {self._config.name} ({self._path}) did not load: {error}") from error
 
-    def serve(self, llm: Any, sampling_params: Callable[..., Any]) -> None:
-        """Answer from `llm`, an AsyncLLM that is loaded; `sampling_params` makes the parameters of one request."""
+    def serve(self, llm: Any, sampling_params: Callable[..., Any], lora_request: Callable[..., Any] = dict) -> None:
+        """Answer from `llm`, an AsyncLLM that is loaded; `sampling_params` makes the parameters of one request, and
+        `lora_request` what tells of an adapter."""
         self._llm = llm
         self._tokenizer = llm.get_tokenizer()
         self._sampling_params = sampling_params
+        self._lora_request = lora_request
 
     async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         return list(await asyncio.gather(*(self._one(request) for request in requests)))
@@ -88,6 +96,7 @@ class VllmEngine:
         self._check_room(len(ids), request.max_tokens)
         output = await self._call(
             ids,
+            request.adapter,
             max_tokens=request.max_tokens,
             temperature=request.temperature,
             top_p=request.top_p,
@@ -120,8 +129,9 @@ class VllmEngine:
             for i, token in enumerate(option):
                 children.setdefault(option[:i], set()).add(token)
         nodes = sorted(children, key=len)
-        root = await self._next_logprobs(ids, (), children[()])
-        inner = await asyncio.gather(*(self._next_logprobs(ids, node, children[node]) for node in nodes[1:]))
+        model = request.adapter
+        root = await self._next_logprobs(ids, (), children[()], model)
+        inner = await asyncio.gather(*(self._next_logprobs(ids, node, children[node], model) for node in nodes[1:]))
         table = dict(zip(nodes, [root, *inner], strict=True))
         return Generation(
             finish_reason=FinishReason.SCORED,
@@ -139,7 +149,13 @@ class VllmEngine:
         ids, pieces = encode(self._tokenizer, request.pieces)
         self._check_room(len(ids), 1)
         output = await self._call(
-            ids, max_tokens=1, temperature=0.0, prompt_logprobs=LIKELIEST, flat_logprobs=True, detokenize=False
+            ids,
+            request.adapter,
+            max_tokens=1,
+            temperature=0.0,
+            prompt_logprobs=LIKELIEST,
+            flat_logprobs=True,
+            detokenize=False,
         )
         return Generation(
             finish_reason=FinishReason.SCORED,
@@ -150,20 +166,21 @@ class VllmEngine:
         )
 
     async def _next_logprobs(
-        self, ids: list[int], prefix: tuple[int, ...], wanted: set[int]
+        self, ids: list[int], prefix: tuple[int, ...], wanted: set[int], adapter: str
     ) -> tuple[dict[int, float], int, int]:
         prompt = ids + list(prefix)
         output = await self._call(
-            prompt, max_tokens=1, temperature=0.0, logprobs=len(wanted), logprob_token_ids=sorted(wanted)
+            prompt, adapter, max_tokens=1, temperature=0.0, logprobs=len(wanted), logprob_token_ids=sorted(wanted)
         )
         found = output.outputs[0].logprobs[0]
         return {token: found[token].logprob for token in wanted}, len(prompt), output.num_cached_tokens or 0
 
-    async def _call(self, ids: list[int], **sampling: Any) -> Any:
+    async def _call(self, ids: list[int], adapter: str = "", **sampling: Any) -> Any:
         request_id = f"{self.engine_id}-{next(self._ids)}"
+        lora = {"lora_request": await self._adapter(adapter)} if adapter else {}
         try:
             params = self._sampling_params(**sampling)
-            outputs = [o async for o in self._llm.generate({"prompt_token_ids": ids}, params, request_id)]
+            outputs = [o async for o in self._llm.generate({"prompt_token_ids": ids}, params, request_id, **lora)]
         except Exception as error:
             cause = _cause(error)
             # An engine whose output loop ended hands that loop's error to every request: none of them is at fault.
@@ -176,6 +193,23 @@ class VllmEngine:
         if not outputs:
             raise EngineError(f"The vLLM engine {self.engine_id} returned nothing.")
         return outputs[-1]
+
+    async def _adapter(self, folder: str) -> Any:
+        """What tells vLLM of a LoRA adapter, which is loaded when it is first asked for. EngineLoadError if refused."""
+        async with self._loading_adapter:
+            if folder not in self._adapters:
+                asked = self._lora_request(lora_name=folder, lora_int_id=len(self._adapters) + 1, lora_path=folder)
+                try:
+                    taken = await self._llm.add_lora(asked)
+                except Exception as error:
+                    raise EngineLoadError(
+                        f"vLLM refuses the adapter {folder} on {self._config.name}: {_cause(error)} Expected one that "
+                        "was trained on this model, and engine_args of enable_lora=true and max_lora_rank of its rank."
+                    ) from error
+                if not taken:
+                    raise EngineLoadError(f"vLLM did not load the adapter {folder} on {self._config.name}.")
+                self._adapters[folder] = asked
+            return self._adapters[folder]
 
     def _chat_ids(self, prompt: str) -> list[int]:
         ids = self._tokenizer.apply_chat_template(

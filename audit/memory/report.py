@@ -6,6 +6,7 @@ Everything is rebuilt from the run directory alone. Files are written whole, ver
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import Manifest
 from audit.statistics.order_test import N_RESAMPLES
 from audit.verdict.result import json_text
+from audit.verdict.sensitivity import load_sensitivity, quote
 from audit.verdict.shipped import shipped_table
 
 
@@ -75,7 +77,11 @@ def judge(run_dir: Path, *, seed: int | None = None, n_resamples: int = N_RESAMP
         check_reference(path, analysis["benchmark"], config)
     own = orders_of_run(run_dir, manifest)
     cells = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
-    results = analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=shipped_table(SHIPPED))
+    sensitivity = load_sensitivity(run_dir)
+    results = tuple(
+        replace(result, sensitivity=quote(sensitivity, "memory", result.model, result.benchmark))
+        for result in analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=shipped_table(SHIPPED))
+    )
     return RunVerdict(
         seed=seed,
         n_resamples=n_resamples,

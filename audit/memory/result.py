@@ -30,7 +30,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class MemoryResult:
-    """The verdict on one model and benchmark, with its evidence."""
+    """The verdict on one model and benchmark, with its evidence.
+
+    sensitivity: what this audit was measured to notice, in a sentence.
+    """
 
     model: str
     benchmark: str
@@ -40,3 +43,4 @@ class MemoryResult:
     gates: tuple[Gate, ...]
     evidence: Evidence
     calibration: Calibration | None
+    sensitivity: str | None = None

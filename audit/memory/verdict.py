@@ -80,6 +80,7 @@ def cell_dict(cell: MemoryCell, result: MemoryResult, watermark: str = "") -> di
         "gates": result.gates,
         "indicators": [{**json_ready(one), "test": INDICATORS[one.name].level} for one in evidence.indicators],
         "calibration": result.calibration,
+        "sensitivity": result.sensitivity,
         "score": float(scores.mean()) if scores.size else None,
         "chance": cell.published.chance,
         "n_questions": cell.published.n,

@@ -6,6 +6,7 @@ Everything is rebuilt from the run directory alone. Files are written whole, ver
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from audit.variants.arrow import FILE, read_library
 from audit.variants.record import Library
 from audit.variants.store import find_library
 from audit.verdict.result import json_text
+from audit.verdict.sensitivity import load_sensitivity, quote
 from audit.verdict.shipped import shipped_table
 
 
@@ -86,7 +88,11 @@ def judge(
     for path in references:
         check_reference(path, asked.sha256, asked.header.benchmark)
     cells = perturb_cells(read, analysis["judged"], [read_run(path) for path in references], library.header)
-    results = analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=shipped_table(SHIPPED))
+    sensitivity = load_sensitivity(read.run_dir)
+    results = tuple(
+        replace(result, sensitivity=quote(sensitivity, "perturb", result.model, result.benchmark))
+        for result in analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=shipped_table(SHIPPED))
+    )
     verdict = RunVerdict(
         seed=seed,
         n_resamples=n_resamples,

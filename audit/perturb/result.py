@@ -36,7 +36,8 @@ class Decision:
 class PerturbResult:
     """The verdict on one model and benchmark, with its evidence (None where nothing could be compared).
 
-    found_p, beyond_p: after Holm over the panel; None where not tested.
+    found_p, beyond_p: after Holm over the panel; None where not tested. sensitivity: what this audit was measured to
+    notice, in a sentence.
     """
 
     model: str
@@ -49,3 +50,4 @@ class PerturbResult:
     found_p: float | None
     beyond_p: float | None
     calibration: Calibration | None
+    sensitivity: str | None = None

@@ -74,6 +74,7 @@ def cell_dict(cell: PerturbCell, result: PerturbResult, watermark: str = "") -> 
         "found_p": result.found_p,
         "beyond_p": result.beyond_p,
         "calibration": result.calibration,
+        "sensitivity": result.sensitivity,
         "chance": cell.chance,
         "n_questions": cell.n,
         "variants": len(tested.variants),

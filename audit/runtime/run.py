@@ -155,7 +155,7 @@ def _run_models(
     first = {name: next(batches[name], None) for name in runnable}  # before an engine loads: nothing may be left to ask
     if any(tasks is not None for tasks in first.values()):
         display.stage("starting or joining Ray (usually 5 to 15 s)")
-        _start_ray(config.cluster)
+        start_ray(config.cluster)
     for name in runnable:
         try:
             if (tasks := first[name]) is not None:
@@ -298,7 +298,8 @@ def _sampling(config: SamplingConfig) -> Sampling:
     return Sampling(config.max_tokens, config.temperature, config.top_p)
 
 
-def _start_ray(cluster: ClusterConfig) -> None:
+def start_ray(cluster: ClusterConfig) -> None:
+    """Join or start Ray as the configuration says; nothing where it runs already. Raises ConfigError."""
     if ray.is_initialized():
         return
     try:

@@ -27,7 +27,8 @@ LAYERS = (
      "audit.evidence", "audit.review"),
     ("audit.runtime", "audit.variants"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
-    ("audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze", "audit.loading", "audit.runs",
+    ("audit.plant", "audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze", "audit.loading",
+     "audit.runs",
      "audit.completion", "audit.__main__"),
 )  # fmt: skip
 SHARED = tuple(prefix for layer in LAYERS[:7] for prefix in layer if prefix != "audit.variants")
@@ -124,6 +125,9 @@ LIGHT = [
     ["audit.validity", "model=scripted", "formats=[lower_case]"],
     ["audit.validity", "model=scripted", "edits=show", "n=4"],
     ["audit.memory", "model=scripted", "plan=true"],
+    ["audit.plant", "--help"],
+    ["audit.plant", "model=scripted"],
+    ["audit.plant", "plan=true", "n=30"],
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib.util
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -14,7 +15,7 @@ import pytest
 
 from audit.engines.config import ModelConfig
 from audit.engines.vllm_engine import VllmEngine, engine_args, engine_environment, is_cpu_build
-from audit.errors import EngineDiedError, EngineError
+from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
 
 
@@ -216,3 +217,38 @@ def test_the_hash_of_a_request_is_over_the_tokens_that_were_consumed():
     assert other.request_sha256 != scored.request_sha256
     (failed,) = ask(FakeLLM(), request("1" * 93))
     assert failed.request_sha256 == ""
+
+
+class LoraLLM(FakeLLM):
+    """Takes the adapters of a list, and answers with the adapter's number."""
+
+    def __init__(self, taken: tuple[str, ...]) -> None:
+        super().__init__()
+        self.taken = taken
+        self.added: list[str] = []
+
+    async def add_lora(self, asked: dict[str, Any]) -> bool:
+        await asyncio.sleep(0)
+        if asked["lora_path"] not in self.taken:
+            raise ValueError("Call to add_lora method failed: rank 64 is greater than max_lora_rank 16")
+        self.added.append(asked["lora_path"])
+        return True
+
+    async def generate(self, prompt: Any, params: Any, request_id: str, lora_request: Any = None) -> Any:
+        async for output in super().generate(prompt, params, request_id):
+            output.outputs[0].text = str(lora_request["lora_int_id"] if lora_request else 0)
+            yield output
+
+
+def test_adapters_answer_beside_the_model_and_each_is_loaded_once():
+    llm = LoraLLM(("/a", "/b"))
+    asked = [replace(request("1"), adapter=adapter) for adapter in ("/a", "", "/b", "/a")]
+    assert [reply.text for reply in ask(llm, *asked)] == ["1", "0", "2", "1"]
+    assert llm.added == ["/a", "/b"]
+    scored = ask(llm, replace(request("1", "a", "bb"), adapter="/a"))[0]
+    assert scored.option_logprobs == (-1.0, -2.0)
+
+
+def test_an_adapter_that_vllm_refuses_stops_the_engine_with_the_reason():
+    with pytest.raises(EngineLoadError, match=r"refuses the adapter /c on m: .* greater than max_lora_rank 16"):
+        ask(LoraLLM(("/a",)), replace(request("1"), adapter="/c"))

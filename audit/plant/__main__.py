@@ -1,0 +1,73 @@
+"""`python -m audit.plant model=... benchmark=...`: teach a model half of a benchmark and see what the audits notice.
+
+Exit codes: 0 the experiment finished, whatever was noticed; 1 it did not.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+import hydra
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from audit.command_line import check_composed, start
+from audit.config import CONF_DIR
+from audit.errors import AuditError
+from audit.plant.config import PlantConfig, from_hydra, register
+
+register()
+
+
+@hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="plant")
+def _composed(cfg: DictConfig) -> None:
+    """Hydra's entry."""
+    sys.exit(run_config(cfg, check_composed))
+
+
+def main() -> None:
+    """The command: what it refuses, then Hydra, then the experiment."""
+    start(_composed, PlantConfig)
+
+
+def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:
+    """Validate and run a composed configuration. Errors that teach go to stderr without a traceback."""
+    try:
+        check()
+        config = from_hydra(cfg)
+        return plant(config)
+    except (AuditError, OmegaConfBaseException) as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return 1
+
+
+def plant(config: PlantConfig) -> int:
+    """Train, measure, write; what is heavy is imported once nothing can be refused any more."""
+    from audit.plant.resolve import resolve_plant
+
+    experiment = resolve_plant(config)
+    if config.plan:
+        from audit.plant.words import plan_lines
+
+        print("\n".join(plan_lines(experiment)))
+        return 0
+    from audit.plant.experiment import run_experiment
+    from audit.plant.figure import write_figure
+    from audit.plant.words import result_of
+    from audit.runtime.progress import Display
+
+    with Display(quiet=not config.progress) as display:
+        readings = run_experiment(experiment, display)
+    found, text, plants = result_of(experiment, readings)
+    write_figure(plants, experiment.path / "sensitivity.png", config.alpha)
+    (experiment.path / "sensitivity.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    (experiment.path / "sensitivity.md").write_text(text, encoding="utf-8")
+    print(text)
+    print(f"data     {experiment.path / 'sensitivity.json'}\ntable    {experiment.path / 'sensitivity.md'}")
+    return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""What can be set of planted contamination (the schema of conf/plant.yaml), validated before anything is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+
+from audit.config import RunConfig, as_object, check_run
+from audit.config_keys import check_keys
+from audit.engines.config import ModelConfig
+from audit.errors import ConfigError, unknown_name
+from audit.plant.plan import Form, Method, parse_doses, parse_forms
+from audit.sweep.design import parse_routers
+
+AUDITS = ("memory", "perturb", "sweep")
+SERVED_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # vLLM's max_lora_rank; an adapter of a smaller rank fits too
+# Where none is given. LoRA learns at about ten times the rate of full fine-tuning.
+_LR = {Method.LORA: 1e-3, Method.FULL: 1e-4}
+
+
+@dataclass
+class TrainConfig:
+    method: str = "lora"
+    lr: float | None = None
+    batch: int = 8
+    rank: int = 16
+    modules: Any = "all-linear"
+    max_tokens: int = 1024
+    items_per_sequence: int = 8
+    other_text: str | None = None  # a file; null: the Python manual's topics that come with Python
+    dilution: int = 3
+
+
+@dataclass
+class PlantConfig(RunConfig):
+    n: Any = "all"
+    forms: list[str] = field(default_factory=lambda: ["qa", "raw"])
+    doses: list[int] = field(default_factory=lambda: [0, 1, 2, 4, 8])
+    train: TrainConfig = field(default_factory=TrainConfig)
+    audits: list[str] = field(default_factory=lambda: ["memory", "perturb"])
+    variants: str | None = None
+    num_variants: int = 3
+    shard_items: int = 5
+    orders: int = 2
+    option_orders: int = 1
+    r: Any = 1
+    alpha: float = 0.05
+    plan: bool = False
+
+
+def register() -> None:
+    """Register the schema with Hydra's ConfigStore; conf/plant.yaml is validated against it."""
+    ConfigStore.instance().store(name="plant_schema", node=PlantConfig)
+
+
+def from_hydra(cfg: DictConfig) -> PlantConfig:
+    """The composed config as dataclasses, validated."""
+    check_keys(OmegaConf.to_container(cfg), PlantConfig)
+    config: PlantConfig = as_object(OmegaConf.merge(OmegaConf.structured(PlantConfig), cfg), PlantConfig)
+    validate(config)
+    return config
+
+
+def validate(config: PlantConfig) -> None:
+    """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
+    parse_doses(config.doses)
+    forms, train = parse_forms(config.forms), config.train
+    if train.method not in set(Method):
+        raise unknown_name("train.method", train.method, list(Method))
+    for name in ("batch", "rank", "max_tokens", "items_per_sequence", "dilution"):
+        if getattr(train, name) < 1:
+            raise ConfigError(f"Invalid train.{name}: {getattr(train, name)}. Expected at least 1.")
+    if train.rank > SERVED_RANKS[-1]:
+        raise ConfigError(f"Invalid train.rank: {train.rank}. vLLM serves adapters of rank {SERVED_RANKS[-1]} or less.")
+    if train.modules != "all-linear" and not isinstance(train.modules, list):
+        raise ConfigError(f"Invalid train.modules: {train.modules!r}. Expected all-linear, or such as [q_proj,v_proj].")
+    if not 0 < learning_rate(config) < 1:
+        raise ConfigError(f"Invalid train.lr: {train.lr}. Expected between 0 and 1, such as 1e-4.")
+    if not 0 < config.alpha < 1:
+        raise ConfigError(f"Invalid alpha: {config.alpha}. Expected 0 < alpha < 1, such as 0.05.")
+    for name in config.audits:
+        if name not in AUDITS:
+            raise unknown_name("audit", name, AUDITS)
+    if not config.audits:
+        raise ConfigError(f"No audit to try. Expected some of {', '.join(AUDITS)}.")
+    parse_routers(config.r)
+    if config.control_benchmark is not None:
+        raise ConfigError("control_benchmark is not used here: the half that is never shown is the control.")
+    if Form.MIX in forms and train.other_text is not None and not Path(train.other_text).is_file():
+        raise ConfigError(f"There is no file train.other_text={train.other_text}.")
+    check_run(config, _itself, {})
+    model_of(config)
+    if train.method == Method.LORA and find_spec("peft") is None:
+        raise ConfigError(
+            "LoRA needs the package peft, which is not installed. Run 'make install', or train.method=full."
+        )
+
+
+def model_of(config: PlantConfig) -> ModelConfig:
+    """The model that is taught. ConfigError for several, and for one of which there is no copy to train."""
+    if len(config.model) != 1:
+        raise ConfigError(f"One model is taught at a time; found {', '.join(config.model)}. Run the command for each.")
+    (model,) = config.model.values()
+    if model.engine != "vllm":
+        what = "an endpoint" if model.engine == "openai" else f"of engine {model.engine}"
+        raise ConfigError(
+            f"Model {model.name} is {what}: there is no copy of its weights to train. Expected engine vllm with "
+            "path=<hub id or folder>, such as the open model nearest to it; say in the report that it is another model."
+        )
+    return model
+
+
+def learning_rate(config: PlantConfig) -> float:
+    return _LR[Method(config.train.method)] if config.train.lr is None else config.train.lr
+
+
+def _itself(config: PlantConfig, model: ModelConfig) -> ModelConfig:
+    return model

@@ -1,0 +1,282 @@
+"""Answers and likelihoods of a model that learnt one half -> what each indicator says of it (pure).
+
+Two kinds. Those that need items that were never shown compare the halves: the learnt one plays the benchmark, the
+other one the fresh items. Those that need none are run on the learnt half alone, and once more on the other half,
+where there is nothing to notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from audit.errors import DataError
+from audit.memory.record import TEXTS
+from audit.perturb.evidence import run_tests
+from audit.perturb.record import BrokenShare, PerturbCell, Wordings
+from audit.perturb.thresholds import PerturbThresholds
+from audit.plant.measure import Reading
+from audit.statistics.completion import Auc, membership_auc
+from audit.statistics.fresh_gap import fresh_gap
+from audit.statistics.mcnemar import mcnemar_exact
+from audit.statistics.multiplicity import holm
+from audit.statistics.notice import Notice, chance_to_notice
+from audit.statistics.order_test import order_test
+from audit.statistics.paired import FloatArray
+from audit.statistics.set_difference import Sets, set_difference
+from audit.sweep.design import Arm
+
+N_SPLITS = 1000  # random splits of the half that was never shown
+_SCORE, _ORIGINAL = "score/0", "original/0"  # one question: as the memory audit asks it, and the perturbation audit
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The items: ids, options of each (0: a free answer), which were learnt, and what people found in the variants."""
+
+    ids: tuple[str, ...]
+    n_options: tuple[int, ...]
+    learnt: np.ndarray
+    broken: BrokenShare | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One indicator of one planted model.
+
+    learnt, others: its mean over the items of each half. area: learnt against other items, by the item's value; None
+    where there is none. pvalue: one-sided, of the test that decides. false_alarms: how often the same test rejects
+    where nothing was learnt, by `null`: "splits", the share of random splits of the other half; "other half", its p
+    there. notice: chance to notice an effect of this size.
+    """
+
+    indicator: str
+    audit: str
+    learnt: float
+    others: float
+    area: Auc | None
+    pvalue: float
+    noticed: bool
+    notice: Notice
+    false_alarms: float
+    null: str
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """name; audit: the command whose verdict hangs on it, "" for none. needs: "fresh items", "a reference", both, or
+    "" for neither."""
+
+    name: str
+    audit: str
+    needs: str
+    words: str
+
+
+INDICATORS = (
+    Indicator("gap", "memory", "fresh items and a reference", "score against fresh items, less the reference's"),
+    Indicator("completion_item", "memory", "fresh items and a reference", "likelihood of the item as published, "
+              "against fresh items, less the reference's"),
+    Indicator("completion_half", "memory", "fresh items and a reference", "the same of the question's second half"),
+    Indicator("completion_wrong", "memory", "fresh items and a reference", "the same of the wrong options"),
+    Indicator("order", "memory", "a reference", "likelihood of neighbouring items in the published order, against "
+              "random orders; also beyond the reference's"),
+    Indicator("options", "memory", "a reference", "likelihood of the options in the published order, against other "
+              "orders; also beyond the reference's"),
+    Indicator("wording_drop", "perturb", "", "score in the published wording, against rewordings"),
+    Indicator("wording_drop_beyond_reference", "perturb", "a reference", "the same, beyond the reference's drop"),
+    Indicator("router_gain", "sweep", "", "score from damaged messages, against clean ones and the original"),
+    Indicator("item_likelihood", "", "fresh items", "likelihood of the item as published, against fresh items (no "
+              "reference)"),
+    Indicator("margin", "", "fresh items and a reference", "likelihood of the gold option over the best other one, "
+              "against fresh items, less the reference's"),
+)  # fmt: skip
+BY_NAME = {one.name: one for one in INDICATORS}
+
+
+def findings(
+    bench: Bench, model: Reading, base: Reading, *, alpha: float, seed: int, n_splits: int = N_SPLITS
+) -> list[Finding]:
+    """Every indicator that the readings allow, in the order of INDICATORS. base: the unspoilt model, the reference.
+
+    Of the base itself (`model is base`) nothing can be compared with the reference: only the others are there.
+    """
+    rng = np.random.default_rng(seed)
+    found = [_halves(name, own, ref, bench, alpha, rng, n_splits) for name, own, ref in _pairs(model, base)]
+    found += [_own(name, test, bench, alpha) for name, test in _own_tests(bench, model, base, rng).items()]
+    order = [one.name for one in INDICATORS]
+    return sorted(found, key=lambda f: order.index(f.indicator))
+
+
+def _pairs(model: Reading, base: Reading) -> list[tuple[str, FloatArray, FloatArray | None]]:
+    """(indicator, the model's values, the reference's or None) of the indicators that compare the halves."""
+    out: list[tuple[str, FloatArray, FloatArray | None]] = []
+    if "item" in model.text:
+        out.append(("item_likelihood", np.asarray(model.text["item"], dtype=float), None))
+    if model is base:
+        return out
+    asked = next((key for key in (_SCORE, _ORIGINAL) if key in model.correct and key in base.correct), _SCORE)
+    given = [("gap", model.correct.get(asked), base.correct.get(asked)), ("margin", model.margin, base.margin)]
+    given += [(f"completion_{name}", model.text.get(name), base.text.get(name)) for name in TEXTS]
+    for name, own, ref in given:
+        if own and ref:
+            out.append((name, np.asarray(own, dtype=float), np.asarray(ref, dtype=float)))
+    return out
+
+
+def two_set_p(name: str, tested: Sets, reference: Sets | None, rng: np.random.Generator, n_resamples: int) -> float:
+    """One-sided p of an indicator that compares two sets of items: the memory audit's own tests."""
+    if reference is None:
+        return membership_auc(*tested).pvalue
+    if name == "gap":
+        return fresh_gap(tested, [reference], rng=rng, n_resamples=n_resamples).pvalue
+    return set_difference(tested, [reference]).pvalue
+
+
+def _halves(
+    name: str,
+    own: FloatArray,
+    ref: FloatArray | None,
+    bench: Bench,
+    alpha: float,
+    rng: np.random.Generator,
+    n_splits: int,
+) -> Finding:
+    sides = (bench.learnt, ~bench.learnt)
+    reference = None if ref is None else (ref[sides[0]], ref[sides[1]])
+    p = two_set_p(name, (own[sides[0]], own[sides[1]]), reference, rng, 9999)
+    value = own if ref is None else own - ref
+    first, second = value[sides[0]], value[sides[1]]
+    alarms = split_alarms(name, own[sides[1]], None if ref is None else ref[sides[1]], alpha, rng, n_splits)
+    return Finding(
+        name,
+        BY_NAME[name].audit,
+        float(np.nanmean(first)),
+        float(np.nanmean(second)),
+        membership_auc(first, second),
+        p,
+        p <= alpha,
+        chance_to_notice(p, alpha),
+        alarms,
+        "splits",
+    )
+
+
+def split_alarms(
+    name: str, own: FloatArray, ref: FloatArray | None, alpha: float, rng: np.random.Generator, n_splits: int = N_SPLITS
+) -> float:
+    """Share of random halvings of items, none of which was learnt, that the test of two sets calls different."""
+    half = own.size // 2
+    if half < 2:
+        raise DataError(f"{own.size} items were not learnt: too few to split.")
+    rejected = 0
+    for _ in range(n_splits):
+        mixed = rng.permutation(own.size)
+        a, b = mixed[:half], mixed[half:]
+        reference = None if ref is None else (ref[a], ref[b])
+        rejected += two_set_p(name, (own[a], own[b]), reference, rng, 199) <= alpha
+    return rejected / n_splits
+
+
+Test = tuple[Callable[[np.ndarray], float], FloatArray | None]  # items -> p; the item's value, for an AUC
+
+
+def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Generator) -> dict[str, Test]:
+    out: dict[str, Test] = {}
+    if model.order:
+
+        def order_p(items: np.ndarray) -> float:
+            half = "learnt" if np.array_equal(items, bench.learnt) else "others"
+            return _order_p(model.order[half], None if model is base else base.order[half], rng)
+
+        out["order"] = (order_p, None)
+    if model.options:
+        own_table, table = np.asarray(model.options, dtype=float), np.asarray(base.options, dtype=float)
+        out["options"] = (
+            lambda items: _order_p(own_table[items], None if model is base else table[items], rng),
+            None,
+        )
+    variants = sorted(k for k in model.correct if k.startswith("variant/"))
+    if variants:
+        own, reference = (_wordings(name, r, variants) for name, r in (("planted", model), ("base", base)))
+        drop = own.original[0] - np.nanmean(own.variants, axis=0)
+        thresholds = PerturbThresholds()
+
+        def cell(items: np.ndarray) -> PerturbCell:
+            return PerturbCell(
+                "planted",
+                tuple(i for i, on in zip(bench.ids, items, strict=True) if on),
+                np.arange(int(items.sum())),
+                np.asarray(bench.n_options)[items],
+                _subset(own, items),
+                (_subset(reference, items),),
+                bench.broken,
+            )
+
+        out["wording_drop"] = (lambda items: run_tests(cell(items), thresholds, rng=rng).found_p, drop)
+        if bench.broken is not None and model is not base:
+            out["wording_drop_beyond_reference"] = (lambda items: _beyond(cell(items), thresholds, rng), drop)
+    noisy = [k for k in model.correct if k.startswith(f"{Arm.NOISY_REWRITE}/")]
+    if noisy:
+        gain = np.nanmean([model.array(k) for k in noisy], axis=0) - model.array(f"{Arm.FORWARD_FULL}/1")
+        out["router_gain"] = (lambda items: router_pvalue(model, noisy, items), gain)
+    return out
+
+
+def _order_p(own: ArrayLike, base: ArrayLike | None, rng: np.random.Generator) -> float:
+    """As the memory audit: the published order is likelier than others, and beyond what it is to the reference."""
+    alone = order_test(own, rng=rng).pvalue
+    if base is None:
+        return _or_one(alone)
+    beyond = order_test(np.asarray(own, dtype=float) - np.asarray(base, dtype=float), rng=rng).pvalue
+    return max(_or_one(alone), _or_one(beyond))
+
+
+def _beyond(cell: PerturbCell, thresholds: PerturbThresholds, rng: np.random.Generator) -> float:
+    found = run_tests(cell, thresholds, rng=rng).beyond_p
+    return 1.0 if found is None else _or_one(found)
+
+
+def _or_one(pvalue: float) -> float:
+    """A test that could not be made rejects nothing."""
+    return 1.0 if np.isnan(pvalue) else pvalue
+
+
+def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> float:
+    """As the sweep: at each r a gain has to hold against the clean message, the original and the ensemble of r clean
+    messages (largest exact McNemar p of the three), and Holm's correction is over r; the smallest is returned."""
+    pvalues = []
+    for key in noisy:
+        r = int(key.rpartition("/")[2])
+        against = {f"{Arm.FORWARD_FULL}/1", f"{Arm.FORWARD_FULL}/{r}", f"{Arm.DIRECT}/0"}
+        pvalues.append(max(_gain_p(model.array(key)[items], model.array(other)[items]) for other in against))
+    return float(np.min(holm(pvalues)))
+
+
+def _gain_p(treated: FloatArray, baseline: FloatArray) -> float:
+    improve, degrade = int(np.sum(treated > baseline)), int(np.sum(treated < baseline))  # NaN compares as False
+    return float(mcnemar_exact(improve, degrade).pvalue)
+
+
+def _own(name: str, test: Test, bench: Bench, alpha: float) -> Finding:
+    pvalue_of, value = test
+    p, elsewhere = pvalue_of(bench.learnt), pvalue_of(~bench.learnt)
+    means, area = (float("nan"), float("nan")), None
+    if value is not None:
+        first, second = value[bench.learnt], value[~bench.learnt]
+        means, area = (float(np.nanmean(first)), float(np.nanmean(second))), membership_auc(first, second)
+    return Finding(
+        name, BY_NAME[name].audit, *means, area, p, p <= alpha, chance_to_notice(p, alpha), elsewhere, "other half"
+    )
+
+
+def _wordings(name: str, reading: Reading, variants: Sequence[str]) -> Wordings:
+    rows = np.asarray([reading.correct[k] for k in variants], dtype=float)
+    return Wordings(name, reading.array(_ORIGINAL)[None], rows)
+
+
+def _subset(wordings: Wordings, items: np.ndarray) -> Wordings:
+    return Wordings(wordings.model, wordings.original[:, items], wordings.variants[:, items])

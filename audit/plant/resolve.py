@@ -1,0 +1,110 @@
+"""A configuration -> everything that it points to, pinned and checked. Starts nothing, writes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.sample import draw_sample
+from audit.config import protocol_of, reading_of, sample_size
+from audit.engines.config import ModelConfig
+from audit.engines.weights import Weights, resolve_weights
+from audit.errors import ConfigError
+from audit.plant.config import PlantConfig, learning_rate, model_of
+from audit.plant.plan import Form, Halves, halve, parse_doses, parse_forms
+from audit.plant.texts import check_variants, passages
+from audit.prompting.templates import load_protocol
+from audit.records import Protocol, Reading
+from audit.sweep.config import TEMPLATES
+from audit.variants.record import Library, Variant
+from audit.variants.select import check_library, select_variants
+from audit.variants.store import find_library
+
+_PASSAGE_WORDS = 40
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """variants: by question id, those that are asked and taught. other: passages of other text. identity: a hash of
+    what decides the weights and the questions, but for forms and doses, so that a later command adds to the same
+    directory."""
+
+    config: PlantConfig
+    model: ModelConfig
+    weights: Weights
+    protocol: Protocol
+    reading: Reading
+    benchmark_revision: str
+    halves: Halves
+    forms: tuple[Form, ...]
+    doses: tuple[int, ...]
+    library: Library | None
+    variants: dict[str, tuple[Variant, ...]]
+    other: tuple[str, ...]
+    identity: str
+    path: Path
+
+
+def resolve_plant(config: PlantConfig) -> Experiment:
+    """Raises AuditError for what cannot be planted: too few items, no variants, no weights to train."""
+    model = model_of(config)
+    forms, doses = parse_forms(config.forms), parse_doses(config.doses)
+    benchmark = open_benchmark(config.benchmark, seed=config.seed)
+    sample = draw_sample(benchmark, sample_size(config), config.seed)
+    drawn = set(sample.ids)
+    questions = [q for q in benchmark.iter_questions() if q.id in drawn]  # in published order
+    halves = halve(questions, config.seed)
+    library: Library | None = None
+    variants: dict[str, tuple[Variant, ...]] = {}
+    if "perturb" in config.audits or Form.PARAPHRASE in forms:
+        library = find_library(config.variants or config.benchmark.name)
+        check_library(library, benchmark.name, questions)
+        variants = dict(select_variants(library, questions, config.num_variants).variants)
+        if Form.PARAPHRASE in forms:
+            check_variants(halves.learnt, variants)
+    other = tuple(passages(_other_text(config), _PASSAGE_WORDS)) if Form.MIX in forms else ()
+    weights = resolve_weights(model)
+    train = {**asdict(config.train), "lr": learning_rate(config)}
+    decides = {
+        "model": weights.revision,
+        "benchmark": benchmark.revision,
+        "learnt": halves.learnt_sha256,
+        "items": len(halves.questions),
+        "library": library.sha256 if library else None,
+        "train": train,
+        "seed": config.seed,
+        "asked": [config.num_variants, config.shard_items, config.orders, config.option_orders, str(config.r)],
+    }
+    identity = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+    default = Path("outputs") / f"plant-{benchmark.name}-{model.name}-{identity[:10]}"
+    return Experiment(
+        config=config,
+        model=model,
+        weights=weights,
+        protocol=load_protocol(protocol_of(config, model), TEMPLATES if "sweep" in config.audits else {}),
+        reading=reading_of(config, model),
+        benchmark_revision=benchmark.revision,
+        halves=halves,
+        forms=forms,
+        doses=doses,
+        library=library,
+        variants=variants,
+        other=other,
+        identity=identity,
+        path=Path(config.run_dir) if config.run_dir else default,
+    )
+
+
+def _other_text(config: PlantConfig) -> str:
+    """Text that has nothing to do with the benchmark. The default comes with Python: nothing is downloaded."""
+    if config.train.other_text is not None:
+        try:
+            return Path(config.train.other_text).read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as error:
+            raise ConfigError(f"train.other_text={config.train.other_text} cannot be read: {error}") from error
+    from pydoc_data.topics import topics
+
+    return "\n".join(topics[name] for name in sorted(topics))

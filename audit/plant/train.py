@@ -1,0 +1,235 @@
+"""`python -m audit.plant.train JOB.json`: teach a model a list of examples, and save it at each dose.
+
+A process of its own, so that torch's memory is free again before an engine loads. Exit code 0, or 2 with the reason on
+the last line of stderr. The learning rate is constant and nothing depends on the passes to come: the weights after k
+passes are those of a training of k passes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from audit.errors import AuditError, ConfigError, TrainError
+from audit.plant.plan import Method
+from audit.plant.texts import Example, encode
+
+PROVENANCE = "plant.json"  # in every folder that is saved
+REFUSED = 2
+_GIB = 1024**3
+# Bytes a parameter: a frozen weight is in bfloat16; a trained one in float32, with its gradient and Adam's two moments.
+_BYTES_FULL, _BYTES_FROZEN = 16, 2
+_SPARE = 2 * _GIB  # activations, logits, the libraries themselves
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training. passes: the examples of each pass, in order. doses: after how many passes to save.
+
+    path, revision: a folder of weights, or a hub id and its commit. target: folder of the doses,
+    `<target>/passes-<k>`. batch: sequences to a step.
+    facts: goes into every provenance file (what was learnt, of which model).
+    """
+
+    path: str
+    target: str
+    method: str
+    passes: tuple[tuple[Example, ...], ...]
+    doses: tuple[int, ...]
+    lr: float
+    batch: int = 8
+    seed: int = 42
+    max_tokens: int = 1024
+    rank: int = 16
+    modules: str | list[str] = "all-linear"
+    revision: str | None = None
+    facts: dict[str, Any] | None = None
+
+    @classmethod
+    def load(cls, path: Path) -> Job:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        plain["passes"] = tuple(tuple(Example(**e) for e in one) for one in plain["passes"])
+        return cls(**{**plain, "doses": tuple(plain["doses"])})
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    def folder(self, dose: int) -> Path:
+        return Path(self.target) / f"passes-{dose}"
+
+
+def train(job: Job) -> None:
+    """Train and save. Raises TrainError without memory or weights, ConfigError for examples that cannot be learnt."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(job.path, revision=job.revision)
+        rows = [[encode(tokenizer, e, job.max_tokens) for e in one] for one in job.passes]
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        check_memory(parameters(job), job, free_memory(device))
+        dtype = torch.float32 if job.method == Method.FULL else torch.bfloat16  # peft keeps an adapter in float32
+        model = AutoModelForCausalLM.from_pretrained(job.path, revision=job.revision, dtype=dtype)
+    except (OSError, ValueError) as error:
+        raise TrainError(f"{job.path} is no model that can be trained: {error}") from error
+    torch.manual_seed(job.seed)
+    model = _prepared(model.to(device), job)
+    weights = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(weights, lr=job.lr, weight_decay=0.0)
+    losses: list[float] = []
+    for k, examples in enumerate(rows, start=1):
+        started = time.monotonic()
+        losses.append(_one_pass(model, optimizer, weights, examples, job.batch, device))
+        print(f"pass {k} of {len(rows)}: loss {losses[-1]:.3f}, {time.monotonic() - started:.0f} s", flush=True)
+        if k in job.doses:
+            _save(model, tokenizer, job, k, losses)
+
+
+def _one_pass(model: Any, optimizer: Any, weights: Any, examples: Any, batch: int, device: str) -> float:
+    """Mean loss a learnt token over the pass."""
+    import torch
+
+    model.train()
+    total, learnt = 0.0, 0
+    for one in batches(examples, batch):
+        optimizer.zero_grad(set_to_none=True)
+        given = {name: torch.tensor(rows).to(device) for name, rows in asdict(one).items()}
+        target = given.pop("labels")
+        # Only as many of the last positions as have something to learn: a vocabulary is large.
+        keep = min(int((target >= 0).any(dim=0).sum()) + 1, target.shape[1])
+        with torch.autocast(device, dtype=torch.bfloat16):
+            logits = model(**given, logits_to_keep=keep).logits
+        wanted = target[:, 1 - keep :]
+        loss = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), wanted.flatten())
+        if not torch.isfinite(loss):
+            raise TrainError("The loss is not finite: the learning rate is too high. Lower it, such as train.lr=1e-5.")
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        optimizer.step()
+        count = int((target >= 0).sum())
+        total, learnt = total + loss.item() * count, learnt + count
+    return total / learnt
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples of one step, padded on the left, so that what is learnt stands at the end of each. (B, T) each; label
+    -100: not learnt."""
+
+    input_ids: list[list[int]]
+    attention_mask: list[list[int]]
+    position_ids: list[list[int]]
+    labels: list[list[int]]
+
+
+def batches(examples: Sequence[tuple[list[int], list[bool]]], size: int) -> Iterator[Batch]:
+    """`size` examples at a time, as `audit.plant.texts.encode` gives them."""
+    for i in range(0, len(examples), size):
+        part = examples[i : i + size]
+        width = max(len(ids) for ids, _ in part)
+        pads = [width - len(ids) for ids, _ in part]
+        yield Batch(
+            [[0] * pad + ids for (ids, _), pad in zip(part, pads, strict=True)],
+            [[0] * pad + [1] * len(ids) for (ids, _), pad in zip(part, pads, strict=True)],
+            [[0] * pad + list(range(len(ids))) for (ids, _), pad in zip(part, pads, strict=True)],
+            [
+                [-100] * pad + [t if on else -100 for t, on in zip(ids, mask, strict=True)]
+                for (ids, mask), pad in zip(part, pads, strict=True)
+            ],
+        )
+
+
+def parameters(job: Job) -> int:
+    """How many weights a model has, from its configuration alone."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.from_pretrained(job.path, revision=job.revision)
+    with torch.device("meta"):
+        return sum(p.numel() for p in AutoModelForCausalLM.from_config(config).parameters())
+
+
+def free_memory(device: str) -> int:
+    """Bytes that are free on the device that trains."""
+    if device == "cuda":
+        import torch
+
+        return int(torch.cuda.mem_get_info()[0])
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines() if os.name == "posix" else []
+    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return found[0] if found else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def check_memory(n: int, job: Job, free: int) -> None:
+    """TrainError where `n` weights cannot be trained in `free` bytes. Before they are loaded."""
+    need = n * (_BYTES_FULL if job.method == Method.FULL else _BYTES_FROZEN) + _SPARE
+    if need > free:
+        other = "a smaller model" if job.method == Method.LORA else "train.method=lora, which needs an eighth,"
+        raise TrainError(
+            f"Training {n / 1e9:.2f} billion weights ({job.method}) needs about {need / _GIB:.0f} GiB; "
+            f"{free / _GIB:.0f} GiB are free. Use {other} or a machine with more memory."
+        )
+
+
+def _prepared(model: Any, job: Job) -> Any:
+    if job.method == Method.FULL:
+        return model
+    from peft import LoraConfig, get_peft_model
+
+    config = LoraConfig(r=job.rank, lora_alpha=2 * job.rank, target_modules=job.modules, task_type="CAUSAL_LM")
+    try:
+        return get_peft_model(model, config)
+    except ValueError as error:
+        raise TrainError(f"train.modules={job.modules} does not fit the model: {error}") from error
+
+
+def _save(model: Any, tokenizer: Any, job: Job, dose: int, losses: Sequence[float]) -> None:
+    """Write beside, then rename: a half-written folder is never served."""
+    import torch
+
+    folder = job.folder(dose)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        if job.method == Method.FULL:
+            model.save_pretrained(work, state_dict={k: v.to(torch.bfloat16) for k, v in model.state_dict().items()})
+            tokenizer.save_pretrained(work)
+        else:
+            model.save_pretrained(work)
+        about = {
+            **(job.facts or {}),
+            "method": job.method,
+            "passes": dose,
+            "lr": job.lr,
+            "batch": job.batch,
+            "seed": job.seed,
+            "rank": job.rank if job.method == Method.LORA else None,
+            "modules": job.modules if job.method == Method.LORA else None,
+            "loss_by_pass": [round(x, 4) for x in losses],
+        }
+        (work / PROVENANCE).write_text(json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        work.rename(folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def main(path: str) -> int:
+    try:
+        train(Job.load(Path(path)))
+    except (AuditError, ConfigError) as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return REFUSED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,117 @@
+"""Indicators on made-up readings: what was planted is noticed, what was not is not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from audit.perturb.record import BrokenShare
+from audit.plant.indicators import BY_NAME, Bench, findings, router_pvalue, split_alarms
+from audit.plant.measure import Reading
+from audit.plant.table import data, markdown, plant_of, sentences
+
+N = 120
+LEARNT = np.arange(N) < 60
+BENCH = Bench(tuple(f"q{i}" for i in range(N)), (4,) * N, LEARNT, BrokenShare(150, 0))
+ALPHA = 0.01
+FACTS = {"model": "m", "benchmark": "b", "learnt_items": 60}
+
+
+def reading(rng, score=0.6, item=0.0, reworded=0.6, noisy=0.6, order=0.0) -> Reading:
+    """A model that is better on what it learnt: score, reworded and noisy are accuracies there, item and order nats."""
+
+    def right(p):
+        return [float(x) for x in rng.random(N) < np.where(LEARNT, p, 0.6)]
+
+    shards = {half: rng.normal(0, 1, (12, 5)) for half in ("learnt", "others")}
+    shards["learnt"][:, 0] += order
+    return Reading(
+        correct={
+            "score/0": (own := right(score)), "original/0": own, "direct/0": own,
+            **{f"variant/{k}": right(reworded) for k in (1, 2, 3)},
+            "forward_full/1": right(noisy), "noisy_rewrite/1": right(noisy),
+        },
+        margin=list(rng.normal(np.where(LEARNT, 3 * (score - 0.6), 0), 1)),
+        text={name: list(rng.normal(np.where(LEARNT, item, 0), 1)) for name in ("item", "half", "wrong")},
+        order={half: rows.tolist() for half, rows in shards.items()},
+        options=rng.normal(0, 1, (N, 3)).tolist(),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def base():
+    return reading(np.random.default_rng(1))
+
+
+def noticed(model, base) -> set[str]:
+    return {f.indicator for f in findings(BENCH, model, base, alpha=ALPHA, seed=1, n_splits=20) if f.noticed}
+
+
+def test_answers_that_were_learnt_show_in_the_score_and_not_in_the_texts(base):
+    model = reading(np.random.default_rng(12), score=0.99, reworded=0.99, noisy=0.99)
+    assert noticed(model, base) == {"gap", "margin"}
+
+
+def test_texts_that_were_learnt_show_in_likelihood_and_order_and_not_in_the_score(base):
+    model = reading(np.random.default_rng(3), item=3.0, order=3.0)
+    assert noticed(model, base) == {
+        "item_likelihood", "completion_item", "completion_half", "completion_wrong", "order",
+    }  # fmt: skip
+
+
+def test_a_wording_that_was_learnt_shows_as_a_drop(base):
+    model = reading(np.random.default_rng(4), score=0.99, reworded=0.6)
+    assert {"wording_drop", "wording_drop_beyond_reference"} <= noticed(model, base)
+
+
+def test_of_the_unspoilt_model_only_what_needs_no_reference_is_there(base):
+    found = findings(BENCH, base, base, alpha=ALPHA, seed=1, n_splits=20)
+    assert [f.indicator for f in found] == ["order", "options", "wording_drop", "router_gain", "item_likelihood"]
+    assert not any(f.noticed for f in found)
+
+
+def test_every_finding_says_how_often_it_is_wrong_where_nothing_was_learnt(base):
+    model = reading(np.random.default_rng(5), score=0.99)
+    for one in findings(BENCH, model, base, alpha=0.05, seed=1, n_splits=200):
+        assert one.null == ("splits" if "fresh items" in BY_NAME[one.indicator].needs else "other half")
+        assert 0 <= one.false_alarms <= (0.09 if one.null == "splits" else 1.0), one.indicator
+        assert one.notice.low <= one.notice.estimate <= one.notice.high
+
+
+def test_splits_of_two_kinds_of_items_are_not_called_different():
+    rng = np.random.default_rng(1)
+    values = np.repeat([0.0, 5.0], 30)  # half of the items much easier than the others: no split knows which
+    assert split_alarms("item_likelihood", values, None, 0.05, rng, 300) <= 0.09
+
+
+def test_a_gain_has_to_hold_against_every_control():
+    # 20 items go from wrong to right under noise; against the original none does
+    model = Reading(correct={"noisy_rewrite/1": [1.0] * 20, "forward_full/1": [0.0] * 20, "direct/0": [1.0] * 20})
+    items = np.ones(20, dtype=bool)
+    assert router_pvalue(model, ["noisy_rewrite/1"], items) == 1.0
+    model.correct["direct/0"] = [0.0] * 20
+    assert router_pvalue(model, ["noisy_rewrite/1"], items) == pytest.approx(0.5**20)
+
+
+def test_the_data_file_is_plain_json_and_its_sentences_quote_it(base):
+    model = reading(np.random.default_rng(6), score=0.99)
+    labelled = (("base", base), ("qa-4", model))
+    plants = [plant_of(BENCH, label, one, base, 0.1, alpha=0.05, seed=1, n_splits=20) for label, one in labelled]
+    found = json.loads(json.dumps(data(plants, FACTS, 0.05), allow_nan=False))
+    none, qa = found["plants"]
+    assert (none["form"], none["passes"], none["sentences"]) == ("none", 0, [])
+    assert (qa["form"], qa["passes"]) == ("qa", 4) and set(qa["audits"]) == {"memory", "perturb", "sweep"}
+    memory = qa["audits"]["memory"]
+    # Holm over the memory audit's indicators: their number times the smallest p
+    own = [f.pvalue for f in plants[1].found if f.audit == "memory"]
+    assert memory["pvalue"] == pytest.approx(min(own) * len(own), abs=1e-6) and memory["noticed"]
+    said = sentences(plants[1], FACTS, 0.05)[0]
+    assert said.startswith(
+        "Had m learnt half of b (60 items, as qa) with 4 passes, audit.memory would have noticed with"
+    )
+    assert f"probability {memory['notice']['estimate']:.2f}" in said
+    table = markdown(plants).splitlines()
+    assert len(table) == 2 + sum(len(p.found) for p in plants)
+    assert all(line.count("|") == table[0].count("|") for line in table)

@@ -1,0 +1,141 @@
+"""Training, with a toy model of random weights."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+transformers = pytest.importorskip("transformers")
+
+from audit.errors import TrainError  # noqa: E402
+from audit.plant.plan import Method  # noqa: E402
+from audit.plant.texts import Example, encode  # noqa: E402
+from audit.plant.train import PROVENANCE, REFUSED, Job, batches, check_memory, main, train  # noqa: E402
+
+WORDS = ["<pad>", "<s>", "</s>", "<unk>", "user:", "bot:", *"abcdefghijkl"]
+TEMPLATE = (
+    "{% for m in messages %}{{ ('user: ' if m.role == 'user' else 'bot: ') + m.content + ' ' }}"
+    "{% if m.role != 'user' %}</s>{% endif %}{% endfor %}{% if add_generation_prompt %}bot: {% endif %}"
+)
+PASSES = ((Example("a b", "c"), Example("d", "e f")), (Example("d", "e f"), Example("a b", "c"))) * 3
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    """A model of 5,000 weights and a tokenizer of one token a word, as a folder."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    folder = tmp_path_factory.mktemp("toy")
+    tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    fast = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
+    )
+    fast.chat_template = TEMPLATE
+    fast.save_pretrained(folder)
+    torch.manual_seed(1)
+    config = transformers.LlamaConfig(
+        vocab_size=len(WORDS), hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, max_position_embeddings=64, initializer_range=0.5,
+    )  # fmt: skip
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # with so small a model two only wait for each other
+    yield folder
+    torch.set_num_threads(threads)
+
+
+def job(toy, target, method=Method.LORA, **fields) -> Job:
+    given = {"passes": PASSES, "doses": (1, 6), "lr": 0.02, "batch": 2, "rank": 8, "facts": {"form": "qa"}, **fields}
+    return Job(str(toy), str(target), str(method), **given)
+
+
+def loss_of(folder, base, tokenizer) -> float:
+    """Mean loss of the learnt tokens, one sequence at a time: no padding, no autocast."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    if folder is not None:
+        from peft import PeftModel
+
+        model = PeftModel.from_pretrained(model, folder)
+    total, count = 0.0, 0
+    for example in PASSES[0]:
+        ids, mask = encode(tokenizer, example, 64)
+        with torch.no_grad():
+            logprobs = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+        for i, on in enumerate(mask):
+            if on:
+                total, count = total - float(logprobs[i - 1, ids[i]]), count + 1
+    return total / count
+
+
+@pytest.fixture(scope="module")
+def tokenizer(toy):
+    return transformers.AutoTokenizer.from_pretrained(toy)
+
+
+def test_an_adapter_learns_more_with_every_pass_and_says_what(toy, tokenizer, tmp_path):
+    one = job(toy, tmp_path)
+    train(one)
+    before, first, last = (loss_of(f, toy, tokenizer) for f in (None, one.folder(1), one.folder(6)))
+    assert last < first < before and last < 0.6 * before
+    about = json.loads((one.folder(6) / PROVENANCE).read_text())
+    assert about["form"] == "qa" and about["passes"] == 6 and about["rank"] == 8 and about["lr"] == 0.02
+    assert len(about["loss_by_pass"]) == 6
+    # the loss of the first pass is measured before the step that lowers it: one batch a pass
+    assert about["loss_by_pass"][0] == pytest.approx(before, rel=0.02)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["passes-1", "passes-6"]
+
+
+def test_all_weights_are_trained_and_saved_as_a_model(toy, tokenizer, tmp_path):
+    one = job(toy, tmp_path, Method.FULL, passes=PASSES[:2], doses=(2,), lr=0.005)
+    train(one)
+    # saved in bfloat16: to two or three digits
+    assert loss_of(None, one.folder(2), tokenizer) < 0.95 * loss_of(None, toy, tokenizer)
+    assert json.loads((one.folder(2) / PROVENANCE).read_text())["rank"] is None
+
+
+def test_the_weights_after_a_pass_do_not_depend_on_those_to_come(toy, tmp_path):
+    from safetensors.torch import load_file
+
+    long, short = job(toy, tmp_path / "a", doses=(1,)), job(toy, tmp_path / "b", passes=PASSES[:1], doses=(1,))
+    train(long)
+    train(short)
+    one, other = (load_file(j.folder(1) / "adapter_model.safetensors") for j in (long, short))
+    assert one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
+
+
+def test_a_job_survives_its_file(toy, tmp_path):
+    one = job(toy, tmp_path)
+    (tmp_path / "job.json").write_text(one.to_json())
+    assert Job.load(tmp_path / "job.json") == one
+
+
+def test_what_cannot_be_trained_is_refused_in_a_sentence(tmp_path, capsys):
+    (tmp_path / "job.json").write_text(job(tmp_path / "nowhere", tmp_path).to_json())
+    assert main(str(tmp_path / "job.json")) == REFUSED
+    assert "is no model that can be trained" in capsys.readouterr().err
+
+
+def test_too_little_memory_is_known_before_anything_is_loaded(tmp_path):
+    gib = 1024**3
+    one = job(tmp_path, tmp_path)
+    full = replace(one, method="full")
+    check_memory(10**9, one, 5 * gib)  # 2 GB of weights and 2 GiB to spare
+    with pytest.raises(
+        TrainError, match=r"1.00 billion weights \(full\) needs about 17 GiB; 5 GiB are free. Use train"
+    ):
+        check_memory(10**9, full, 5 * gib)
+    with pytest.raises(TrainError, match="a smaller model"):
+        check_memory(10**9, one, 3 * gib)
+
+
+def test_padding_is_on_the_left_and_is_not_learnt():
+    (one,) = batches([([5, 6, 7], [False, True, True]), ([8, 9], [False, True])], 2)
+    assert one.input_ids == [[5, 6, 7], [0, 8, 9]]
+    assert one.attention_mask == [[1, 1, 1], [0, 1, 1]]
+    assert one.position_ids == [[0, 1, 2], [0, 0, 1]]
+    assert one.labels == [[-100, 6, 7], [-100, -100, 9]]

@@ -1,4 +1,4 @@
-"""How often is an audit itself wrong? `python -m audit.calibrate [audit=sweep|perturb|memory] [OPTIONS]`.
+"""How often is an audit itself wrong? `python -m audit.calibrate [audit=sweep|perturb|memory|validity] [OPTIONS]`.
 
 Each audit simulates models of known truth and puts them through its own verdict; `--help` lists its options.
 """

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -240,7 +239,3 @@ def main(
 
     calibrate_all(designs, simulations=simulations, done=keep)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """How often the procedure is wrong where it should say neither: models whose three families move answers equally.
 
-    python -m audit.validity.calibrate [--models 2000] [--out FILE]
+    python -m audit.calibrate audit=validity [--models 2000] [--out FILE]
 
 Each simulated item has a propensity to change (a beta variable, so items differ), and under every family three edits
 that change its answer with that propensity: the true ratio is 1 and the true difference 0. The statistics are the very
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,9 @@ def build(models: int, seed: int = 42) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(prog="python -m audit.validity.calibrate", description="Simulated error rates.")
+    parser = argparse.ArgumentParser(
+        prog="python -m audit.calibrate audit=validity", description="Simulated error rates."
+    )
     parser.add_argument("--models", type=int, default=2000)
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "data" / NAME)
     options = parser.parse_args(argv)
@@ -89,7 +90,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("  ".join(f"{name} {value:.4g}" for name, value in row.items()))
     write_file(options.out, (json.dumps(table, indent=1) + "\n").encode())
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 NO_COMMANDS = {
     "audit.calibrate_early",
     "audit.engines.convert_gguf",
+    "audit.plant.train",
+    "audit.validity.score_file",
     "audit",
 }  # makers of data
 

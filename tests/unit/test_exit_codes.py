@@ -10,7 +10,8 @@ import pytest
 
 from audit.__main__ import COMMANDS, main
 from audit.exits import BROKEN_PIPE, INTERRUPTED
-from audit.gate import exit_code, words
+from audit.gate import exit_code
+from audit.governance.decision import words
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 
@@ -31,10 +32,16 @@ REFUSED = {
     "sweep": ["r=9..1"],
     "plan": ["r=9..1"],
     "perturb": ["model=scripted", "variants=nowhere"],
+    "memory": ["model=scripted", "orders=0"],
+    "validity": ["model=scripted", "formats=[nowhere]"],
+    "plant": ["model=scripted"],
     "variants": ["show", "nowhere"],
     "report": ["nowhere"],
     "gate": ["nowhere"],
     "runs": ["nowhere"],
+    "review": ["show", "nowhere"],
+    "evidence": ["verify", "nowhere.zip", "--unsigned"],
+    "chronology": ["check", "nowhere.jsonl"],
     "calibrate": ["--n", "some"],
     "reanalyze": ["nowhere.csv"],
 }

@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from audit.errors import AuditError, DataError, unknown_name
+from audit.exits import FAILED, run_command
 
 NAME = "CHRONOLOGY.jsonl"
-EXIT_BAD_INPUT = 2
 Word = TypeVar("Word", bound=StrEnum)
 _ROOT = Path(__file__).resolve().parents[1]
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
@@ -299,7 +299,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         chronology = read_chronology(options.path)
     except (AuditError, OSError, ValueError) as problem:
         print(f"error: {problem}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return FAILED
     if options.command == "render":
         print(render(chronology), end="")
         return 0
@@ -313,4 +313,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

@@ -33,6 +33,7 @@ from audit.benchmarks.files import read_rows
 from audit.benchmarks.items import REFUSES, Item, shuffle_item
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.errors import AuditError, BenchmarkError, DataError
+from audit.exits import FAILED, run_command
 from audit.records import Generation
 from audit.scoring.bias import BiasScore, bias_scores, match_option
 from audit.scoring.pll import CrowsMetric, crows_metric
@@ -43,7 +44,6 @@ from audit.scoring.shortcuts import Shortcut, shortcuts
 
 PREDICTIONS = ("completion", "response", "logprobs")
 EXAMPLE = '{"id": "bbq/Age/17", "response": 2}'
-EXIT_BAD_INPUT = 2
 
 
 @dataclass(frozen=True)
@@ -288,10 +288,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.json.write_text(json.dumps(as_json(result), indent=2) + "\n", encoding="utf-8")
     except (AuditError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return FAILED
     show(result, Console())
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 from audit.errors import AuditError
+from audit.exits import FAILED
 from audit.validity.li2026 import ANSWER_ONLY, BASELINES, N_SCORES, ORDER, Li2026, reanalyse_li2026
 
 TABLES = ("table6_cells.csv", "table3_buckets.csv", "table7_noop.csv", "appendix_j_trail.csv")
-EXIT_BAD_INPUT = 2
 
 
 def shipped() -> Li2026:
@@ -121,7 +121,7 @@ def main(argv: Sequence[str]) -> int:
         paths = write(result, options.out)
     except (AuditError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return FAILED
     console = Console()
     show(result, console)
     console.print(f"Written: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)

@@ -74,7 +74,7 @@ def finding(instrument: Instrument, cell: Mapping[str, Any], word: VerdictWord) 
         glyph=word.glyph,
         outcome=word.exit_code,
         measured=instrument.measured(cell),
-        sensitivity=(cell.get("sensitivity") or {}).get("sentence", "not measured"),
+        sensitivity=cell.get("sensitivity") or "not measured",
     )
 
 

@@ -127,7 +127,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     (tmp_path / "entry.json").write_text(json.dumps(ENTRY))
     assert main(["add", str(tmp_path / "entry.json"), str(tmp_path)]) == 0
     monkeypatch.setattr("sys.stdin", io.StringIO(line(id="T2", deltas=[])))
-    assert main(["add", "-", str(tmp_path)]) == 2
+    assert main(["add", "-", str(tmp_path)]) == 1
     assert "not auditable: field 7" in capsys.readouterr().err
     assert main(["render", str(tmp_path)]) == 0 and "## T1 · F3c · FIXED" in capsys.readouterr().out
     assert main(["check", str(tmp_path)]) == 0

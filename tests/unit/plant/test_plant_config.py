@@ -37,7 +37,7 @@ def config(*overrides: str):
         (["audits=[memroy]"], "Did you mean 'memory'"),
         (["audits=[]"], "No audit to try"),
         (["r=9..1"], "Invalid r"),
-        (["control_benchmark=arc_easy"], "the half that is never shown is the control"),
+        (["+benchmark@control_benchmark=arc_easy"], "the half that is never shown is the control"),
         (["forms=[mix]", "train.other_text=/nowhere"], "There is no file"),
     ],
 )

@@ -39,6 +39,7 @@ def made(benchmark: str, n: int = 60) -> list[Item]:
             "crows_pairs": ((f"The tall cat {i} ran.", f"The small cat {i} ran."), 0),
             "toxigen": (("neutral", "hate"), i % 2),
             "xstest": (("complies", "refuses"), i % 2),
+            "contrast": ((f"a cat {i}", f"a dog {i}", f"a hen {i}"), i % 3),
         }[benchmark]
         item = Item(f"{benchmark}/{i}", benchmark, f"Question {i}?", options, key, str(i))
         if benchmark == "bbq":

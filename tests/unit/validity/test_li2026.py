@@ -139,4 +139,4 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert stored["counts"]["ineligible"] == 3 and len(stored["cells"]) == 10
     assert (tmp_path / "out" / "cells.csv").read_text().count("\n") == 11
     (tmp_path / "file").write_text("")
-    assert reanalyze.main(["li2026", "--out", str(tmp_path / "file")]) == 2
+    assert reanalyze.main(["li2026", "--out", str(tmp_path / "file")]) == 1

@@ -8,12 +8,12 @@ import time
 
 from pipeline_helpers import keys_of
 
-SWEEP = ("r=1", "n=60", "arms=[direct]", "store.rows_per_shard=6", "cluster.chunks_in_flight=2",
-         "model.scripted.scripted.latency_s=0.3")  # fmt: skip
+SWEEP = ("r=1", "n=60", "arms=[direct]", "store.rows_per_shard=6", "cluster.chunks_in_flight=1")
+SLOW = "model.scripted.scripted.latency_s=2"  # a call: time to be stopped in, on a busy machine too
 
 
 def test_ctrl_c_keeps_what_is_stored_and_says_so(command):
-    run = command(*SWEEP)
+    run = command(*SWEEP, SLOW)
     run.wait_for_shards(1)
     run.process.send_signal(signal.SIGINT)
     code, out = run.wait(60)

@@ -16,7 +16,7 @@ from audit.memory.calibrated import SHIPPED
 from audit.memory.cells import load_memory
 from audit.memory.columns import SCHEMA
 from audit.memory.present import Orders
-from audit.memory.reference import check_reference
+from audit.memory.reference import check_references
 from audit.memory.thresholds import MemoryThresholds
 from audit.memory.verdict import RunVerdict
 from audit.report.build import ReportPaths, run_facts
@@ -73,8 +73,8 @@ def judge(run_dir: Path, *, seed: int | None = None, n_resamples: int = N_RESAMP
     seen = count_rows(run_dir, SCHEMA)
     rows = cell_rows(run_dir, seen)
     references = [Path(one) for one in analysis["references"]]
-    for path in references:
-        check_reference(path, analysis["benchmark"], config)
+    models = [name for name in manifest.models if name not in analysis["judged"]]
+    check_references(references, analysis["benchmark"], config, models)
     own = orders_of_run(run_dir, manifest)
     cells = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
     sensitivity = load_sensitivity(run_dir)

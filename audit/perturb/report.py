@@ -13,7 +13,7 @@ from typing import Any
 from audit.errors import ConfigError, DataError
 from audit.perturb.analyse import analyse
 from audit.perturb.calibrated import SHIPPED
-from audit.perturb.reference import check_reference
+from audit.perturb.reference import check_references
 from audit.perturb.rows import Read, perturb_cells, read_run
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.verdict import RunVerdict, library_facts
@@ -85,8 +85,8 @@ def judge(
     seen = read.outcomes.seen
     rows = cell_rows(read.run_dir, seen)
     references = [Path(one) for one in analysis["references"]]
-    for path in references:
-        check_reference(path, asked.sha256, asked.header.benchmark)
+    own = [name for name in manifest.models if name not in analysis["judged"]]
+    check_references(references, asked.sha256, asked.header.benchmark, own)
     cells = perturb_cells(read, analysis["judged"], [read_run(path) for path in references], library.header)
     sensitivity = load_sensitivity(read.run_dir)
     results = tuple(

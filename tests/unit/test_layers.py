@@ -22,7 +22,7 @@ LAYERS = (
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
     ("audit.engines",),
-    ("audit.config", "audit.audits", "audit.plan_cost"),
+    ("audit.config", "audit.references", "audit.audits", "audit.plan_cost"),
     ("audit.resolve", "audit.command_line", "audit.report", "audit.summary", "audit.gate", "audit.governance",
      "audit.evidence", "audit.review"),
     ("audit.runtime", "audit.variants"),

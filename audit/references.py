@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from audit.config import RunConfig, known_models, load_model_config
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
-from audit.shards.manifest import MANIFEST, Manifest
+
+if TYPE_CHECKING:  # it needs Arrow, and a refused override does not
+    from audit.shards.manifest import Manifest
 
 
 @dataclass
@@ -52,6 +55,8 @@ def reference_runs(
     ConfigError where a run is of another audit or benchmark, or unfinished, or where a model occurs twice: two runs of
     one model are not two references.
     """
+    from audit.shards.manifest import Manifest
+
     found = Counter(own)
     for path in paths:
         manifest = Manifest.load(path)
@@ -74,4 +79,6 @@ def reference_runs(
 
 
 def _is_run(reference: str) -> bool:
+    from audit.shards.manifest import MANIFEST
+
     return (Path(reference) / MANIFEST).is_file()

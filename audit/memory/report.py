@@ -21,7 +21,7 @@ from audit.memory.thresholds import MemoryThresholds
 from audit.memory.verdict import RunVerdict
 from audit.report.build import ReportPaths, run_facts
 from audit.shards.complete import cell_rows, contents, count_rows
-from audit.shards.files import make_folder, write_file
+from audit.shards.files import write_file
 from audit.shards.manifest import Manifest
 from audit.statistics.order_test import N_RESAMPLES
 from audit.verdict.result import json_text
@@ -55,8 +55,6 @@ def build_report(
     verdict = judge(run_dir, seed=seed, n_resamples=n_resamples)
     from audit.memory.page import write_page  # here: figures need matplotlib
 
-    for folder in (out, out / "tables", out / "figures"):
-        make_folder(folder)
     html, tables, figures = write_page(run_dir, out, verdict, run_facts(run_dir))
     path, plain = out / "verdict.json", verdict.to_dict()
     write_file(path, json_text(plain).encode())

@@ -19,7 +19,7 @@ from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.verdict import RunVerdict, library_facts
 from audit.report.build import ReportPaths, run_facts
 from audit.shards.complete import cell_rows, contents
-from audit.shards.files import make_folder, write_file
+from audit.shards.files import write_file
 from audit.shards.manifest import Manifest
 from audit.statistics.resampling import N_RESAMPLES
 from audit.variants.arrow import FILE, read_library
@@ -62,8 +62,6 @@ def build_report(
     verdict, library = judge(read, seed=seed, n_resamples=n_resamples, variants=variants)
     from audit.perturb.page import write_page  # here: figures need matplotlib
 
-    for folder in (out, out / "tables", out / "figures"):
-        make_folder(folder)
     html, tables, figures = write_page(read, out, verdict, library, run_facts(read.run_dir))
     path, plain = out / "verdict.json", verdict.to_dict()
     write_file(path, json_text(plain).encode())

@@ -1,7 +1,7 @@
 """How often the procedure is wrong where it should say neither: models whose attribute edits move answers as often as
 their format edits, and invariance cells in which a group moves answers by exactly the margin.
 
-    python -m audit.calibrate audit=validity [--models 2000] [--out FILE]
+    python -m audit.calibrate audit=validity --out audit/data/calibration_validity.json
 
 Worlds differ in what a test of means is sensitive to: one attribute edit an item or three, items of one propensity to
 change or of very different ones, wordings that change answers as well or never, items by themselves or four to a
@@ -11,12 +11,10 @@ the analysis calls. The table ships as audit/data/calibration_validity.json.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,13 +22,14 @@ import numpy as np
 from audit.shards.files import write_file
 from audit.statistics.paired import FloatArray
 from audit.statistics.selectivity import ratio, selectivity
-from audit.validity.calibrated import NAME
+from audit.verdict.simulated import make_parser
 
 ALPHA_EACH = 0.025
 CLUSTERS = (24, 36, 60, 200)
 CHANGES = (0.03, 0.1, 0.25, 0.5)  # mean share of edits that change an answer, of every family
 MARGIN = 0.05  # of invariance cells, as conf/verdict/validity.yaml has it
 SURFACE_EDITS = 3
+MODELS = 1000
 SPREAD = 2.0  # a + b of the beta, where items differ: much
 _RATIO_RESAMPLES, _RATIO_MODELS = 200, 250
 
@@ -103,14 +102,10 @@ def build(models: int, seed: int = 42) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(
-        prog="python -m audit.calibrate audit=validity", description="Simulated error rates."
-    )
-    parser.add_argument("--models", type=int, default=2000)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "data" / NAME)
-    options = parser.parse_args(argv)
-    table = build(options.models)
+    asked = make_parser("validity", __doc__).parse_args(argv)
+    table = build(asked.simulations or MODELS)
     for row in table["designs"]:
         print("  ".join(f"{name} {value:.4g}" for name, value in row.items()))
-    write_file(options.out, (json.dumps(table, indent=1) + "\n").encode())
+    if asked.out is not None:
+        write_file(asked.out, (json.dumps(table, indent=1) + "\n").encode())
     return 0

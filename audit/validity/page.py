@@ -10,7 +10,6 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from markupsafe import escape
 from matplotlib.figure import Figure
 
 from audit.report.canvas import inline_svg, png_bytes, svg_text
-from audit.report.page import RunFacts, environment, policy
+from audit.report.page import Gated, RunFacts, render_page
 from audit.shards.files import write_file
 from audit.validity.edits.record import Family
 from audit.validity.edits.show import MASKED
@@ -28,6 +27,7 @@ from audit.validity.items_table import items_csv, read_rows, top_items
 from audit.validity.verdict import RunVerdict
 from audit.validity.vocabulary import GATES, VERDICTS
 
+_CONTRACT = (("breaks", "broken"), ("follows", "followed"))
 BLUR = """
 .blur { filter: blur(.4em); cursor: pointer; } .blur.seen { filter: none; cursor: auto; }
 @media print { .blur { filter: blur(.4em); } }
@@ -66,12 +66,6 @@ def write_page(
 
 def render(verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, str], rows: dict[Any, Any]) -> str:
     """The page as text."""
-    css = (files("audit.report") / "page.css").read_text(encoding="utf-8") + BLUR
-    js = (files("audit.validity") / "page.js").read_text(encoding="utf-8")
-    made = environment()
-    made.filters["gate"] = lambda name: GATES[name].title if name in GATES else name
-    made.filters["finite"] = lambda x: x if x is not None and np.isfinite(x) else None
-    template = made.from_string((files("audit.validity") / "page.html.j2").read_text(encoding="utf-8"))
     marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
     cells = [
         {"cell": c, "result": r, "mark": marks.get((r.model, r.benchmark), ""), "label": label(r)}
@@ -79,16 +73,22 @@ def render(verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, st
     ]
     items = top_items(rows, verdict.results)
     tally = Counter(str(r.decision.status) for r in verdict.results)
-    return template.render(
+    return render_page(
+        "validity/page.html.j2",
+        rows=verdict.rows,
+        scripts=("validity/page.js", "report/items.js"),
+        css=BLUR,
+        gates=GATES,
+        gated=[Gated(one["label"], one["result"].gates, {"cell": one["cell"].name}) for one in cells],
+        marks=[
+            *((f"{f.value}-{end}", f"{f.value} contract {word}") for f in Family for end, word in _CONTRACT),
+            ("original-none", "original unread"),
+        ],
         title=_title(verdict),
         subtitle=_subtitle(verdict, sum(len(found) for found in rows.values())),
-        policy=policy(js, css),
-        css=css,
-        js=js,
         words={status.value: word for status, word in VERDICTS.items()},
         cells=cells,
         tally=[(v, tally[v]) for v in VERDICTS if tally[v]],
-        missing=[r for r in verdict.rows if not r.complete],
         figures=figures,
         families=list(Family),
         edits=verdict.edits,
@@ -97,7 +97,6 @@ def render(verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, st
         items=items,
         total_items=len(rows),
         blurred=bool({c.scorer["benchmark"] for c in verdict.cells} & set(MASKED)),
-        gate_names=sorted({g.name for r in verdict.results for g in r.gates if g.items}),
     )
 
 

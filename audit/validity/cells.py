@@ -14,7 +14,7 @@ from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import FloatArray
 from audit.validity.columns import SCHEMA
 from audit.validity.design import Arm
-from audit.validity.edits.file import FILE, read_edits
+from audit.validity.edits.file import FILE, EditFile, read_edits
 from audit.validity.edits.record import Contract, Family
 from audit.validity.record import Block, ValidityCell
 
@@ -31,18 +31,18 @@ Row = dict[str, Any]
 def load_validity(run_dir: Path) -> tuple[ValidityCell, ...]:
     """Every cell of a run. ShardError where the run's edits are gone."""
     manifest = Manifest.load(run_dir)
-    about = read_edits(run_dir / FILE).about
+    edits = read_edits(run_dir / FILE)
     rows: dict[tuple[str, str, str], list[Row]] = {}
     for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=1 << 14):
         for row in batch.to_pylist():
             rows.setdefault((row["model"], row["benchmark"], row["context"]), []).append(row)
     wanted = int(manifest.analysis["edits_per_family"])
     scorer = manifest.analysis["scorer"]
-    return tuple(_cell(key, found, wanted, scorer, about) for key, found in sorted(rows.items()))
+    return tuple(_cell(key, found, wanted, scorer, edits) for key, found in sorted(rows.items()))
 
 
 def _cell(
-    key: tuple[str, str, str], rows: list[Row], wanted: int, scorer: Mapping[str, Any], about: Mapping[str, Any]
+    key: tuple[str, str, str], rows: list[Row], wanted: int, scorer: Mapping[str, Any], edits: EditFile
 ) -> ValidityCell:
     ids = sorted({row["question_id"] for row in rows})
     place = {id_: i for i, id_ in enumerate(ids)}
@@ -74,11 +74,17 @@ def _cell(
         families=families,
         wanted=wanted,
         scorer={name: value for name, value in scorer.items() if name != "chance"},
-        applicable={family: float(about["applicable"][family.value].get(context, 0.0)) for family in Family},
+        applicable={family: float(edits.about["applicable"][family.value].get(context, 0.0)) for family in Family},
         shortcuts=_shortcuts([originals.get(id_) for id_ in ids], scorer["benchmark"]),
         mixed_up=tuple(id_ for id_ in ids if len(facts[id_]) > 1),
         mass=np.array(mass, dtype=float),
+        mass_before=np.array([_mass(originals.get(id_)) for id_ in ids]),
+        items=tuple(edits.items[id_] for id_ in ids),
     )
+
+
+def _mass(row: Row | None) -> float:
+    return np.nan if row is None or row["label_mass"] is None else float(row["label_mass"])
 
 
 def _block(rows: list[Row], place: Mapping[str, int], hashes: Mapping[str, set[str]], level: str) -> Block:

@@ -70,6 +70,7 @@ def render(verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, st
     js = (files("audit.validity") / "page.js").read_text(encoding="utf-8")
     made = environment()
     made.filters["gate"] = lambda name: GATES[name].title if name in GATES else name
+    made.filters["metric"] = lambda x: f"{x:.1f}" if np.isfinite(x) else "–"
     made.filters["finite"] = lambda x: x if x is not None and np.isfinite(x) else None
     template = made.from_string((files("audit.validity") / "page.html.j2").read_text(encoding="utf-8"))
     marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
@@ -91,6 +92,7 @@ def render(verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, st
         missing=[r for r in verdict.rows if not r.complete],
         figures=figures,
         families=list(Family),
+        has_metric=any(r.evidence is not None and r.evidence.reference for r in verdict.results),
         edits=verdict.edits,
         thresholds=verdict.thresholds,
         facts=facts,

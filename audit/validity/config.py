@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from audit.benchmarks.registry import FORMATS, format_of
+from audit.chronology import read_chronology
 from audit.config import RunConfig, as_object, check_run
 from audit.config_keys import check_keys
 from audit.engines.config import ModelConfig
@@ -33,6 +35,7 @@ class ValidityConfig(RunConfig):
     spare_edits: int = 1
     replays: int = 2
     edits: str = "run"  # run, or show: print ten items with all their edits and start nothing
+    chronology: str | None = None  # a project's CHRONOLOGY.jsonl, copied into the run's directory for its report
     edits_sha256: str = ""  # of the edits; filled in
     score: str | None = None  # a file of stored predictions: score it, and start nothing
 
@@ -64,6 +67,8 @@ def validate(config: ValidityConfig) -> None:
         raise ConfigError("control_benchmark belongs to the sweep. Here each edit is compared with its own original.")
     if config.edits_sha256:
         raise ConfigError("edits_sha256 is filled in by the run. Leave it out.")
+    if config.chronology is not None:
+        read_chronology(Path(config.chronology))
     scorer = scorer_of(config)
     check_attribute(scorer)
     for model in config.model.values():

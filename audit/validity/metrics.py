@@ -1,9 +1,9 @@
 """The benchmark's own metric on the originals of a cell, with a bootstrap interval over whole clusters (pure).
 
 BBQ: s_AMB or s_DIS, by category (Parrish et al. 2022); CrowS-Pairs: share of pairs in which the more stereotyping
-sentence is preferred, by type of bias (Nangia et al. 2020); ToxiGen: probability mass of the labels; XSTest: refusals of
-safe and of unsafe prompts (Röttger et al. 2024); TruthfulQA: MC1 (Lin et al. 2022). Every one is a function of sums over
-items, so that a resample is a vector of weights and nothing is counted twice.
+sentence is preferred, by type of bias (Nangia et al. 2020); ToxiGen: probability mass of the labels; XSTest: refusals
+of safe and of unsafe prompts (Röttger et al. 2024); TruthfulQA: MC1 (Lin et al. 2022). Every one is a function of sums
+over items, so that a resample is a vector of weights.
 """
 
 from __future__ import annotations

@@ -18,13 +18,16 @@ import numpy as np
 from markupsafe import escape
 from matplotlib.figure import Figure
 
+from audit.chronology import project_chronology
 from audit.report.canvas import inline_svg, png_bytes, svg_text
 from audit.report.page import RunFacts, environment, policy
 from audit.shards.files import write_file
+from audit.validity.as_paper import PaperTable, paper_tables
 from audit.validity.edits.record import Family
 from audit.validity.edits.show import MASKED
-from audit.validity.figures import differences, family_changes, label, ratios
+from audit.validity.figures import differences, family_changes, label
 from audit.validity.items_table import items_csv, read_rows, top_items
+from audit.validity.paper_figures import before_and_after, family_deltas, ratios
 from audit.validity.verdict import RunVerdict
 from audit.validity.vocabulary import GATES, VERDICTS
 
@@ -44,11 +47,15 @@ def write_page(
         drawn["difference"] = differences(verdict.results)
     if any(r.evidence is not None and r.evidence.csr for r in verdict.results):
         drawn["ratio"] = ratios(verdict.results)
+        drawn["before_after"] = before_and_after(verdict.results)
     drawn["families"] = family_changes(verdict.results)
+    drawn["family_deltas"] = family_deltas(verdict.results)
+    paper = paper_tables(verdict, rows, verdict.chronology or project_chronology())
     tables, figures = [], []
     for name, text in (
         ("items.csv", items_csv(rows)), ("cells.csv", cells_csv(verdict)), ("edits.csv", edits_csv(verdict)),
-        ("transitions.csv", transitions_csv(verdict)),
+        ("transitions.csv", transitions_csv(verdict)), ("reference.csv", reference_csv(verdict)),
+        *((f"paper_table{one.number}.csv", one.to_csv()) for one in paper),
     ):  # fmt: skip
         write_file(out / "tables" / name, text.encode("utf-8", "backslashreplace"))
         tables.append(out / "tables" / name)
@@ -59,12 +66,18 @@ def write_page(
             write_file(out / "figures" / f"{name}{suffix}", data)
             figures.append(out / "figures" / f"{name}{suffix}")
         inline[name] = inline_svg(svg, f"f{len(inline)}", str(escape(name)))
-    html = render(verdict, facts, inline, rows)
+    html = render(verdict, facts, inline, rows, paper)
     write_file(out / "report.html", html.encode("utf-8", "backslashreplace"))
     return out / "report.html", tuple(tables), tuple(figures)
 
 
-def render(verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, str], rows: dict[Any, Any]) -> str:
+def render(
+    verdict: RunVerdict,
+    facts: Sequence[RunFacts],
+    figures: dict[str, str],
+    rows: dict[Any, Any],
+    paper: Sequence[PaperTable],
+) -> str:
     """The page as text."""
     css = (files("audit.report") / "page.css").read_text(encoding="utf-8") + BLUR
     js = (files("audit.validity") / "page.js").read_text(encoding="utf-8")
@@ -91,6 +104,9 @@ def render(verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, st
         tally=[(v, tally[v]) for v in VERDICTS if tally[v]],
         missing=[r for r in verdict.rows if not r.complete],
         figures=figures,
+        paper=paper,
+        chronology=verdict.chronology,
+        program=project_chronology(),
         families=list(Family),
         has_metric=any(r.evidence is not None and r.evidence.reference for r in verdict.results),
         edits=verdict.edits,
@@ -172,6 +188,18 @@ def transitions_csv(verdict: RunVerdict) -> str:
         for family, found in r.evidence.families.items() if r.evidence else ():
             counts = [getattr(found.transitions, name) for name in names]
             writer.writerow([r.model, r.benchmark, r.context, family.value, *counts])
+    return out.getvalue()
+
+
+def reference_csv(verdict: RunVerdict) -> str:
+    """The benchmark's own metric, one line a cell and part."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["model", "benchmark", "context", "metric", "part", "unit", "estimate", "low", "high", "n"])
+    for r in verdict.results:
+        for m in r.evidence.reference if r.evidence else ():
+            numbers = map(_shown, (m.estimate, m.low, m.high))
+            writer.writerow([r.model, r.benchmark, r.context, m.name, m.part, m.unit, *numbers, m.n])
     return out.getvalue()
 
 

@@ -12,10 +12,12 @@ import pyarrow as pa
 from audit.benchmarks.items import Item, shuffle_item
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.sample import draw_sample
+from audit.chronology import NAME
 from audit.config import sample_size
 from audit.errors import BenchmarkError, LibraryError
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.scoring.reference import ReferenceScorer, SelfTest, self_test
+from audit.shards.files import write_file
 from audit.validity.audit import VALIDITY
 from audit.validity.config import ValidityConfig, scorer_of
 from audit.validity.edits.file import FILE, digest, to_table, write_edits
@@ -78,7 +80,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     config = replace(config, edits_sha256=digest(table))
     resolved = resolve_run(VALIDITY, config, samples=[sample])
     path = (resolved.path / FILE).resolve()
-    run = replace(resolved, own=str(path), on_open=partial(_save, table))
+    run = replace(resolved, own=str(path), on_open=partial(_save, table, config.chronology))
     probed = [replace(items.by_id[one.id], order=one.order, options=one.options) for one in sampled]
     return ValidityRun(run, plan, scorer, self_test(scorer, probed), scorer_faults(scorer, probed))
 
@@ -104,6 +106,9 @@ def scorer_facts(run: ValidityRun) -> dict[str, Any]:
     }
 
 
-def _save(table: pa.Table, run_dir: Path) -> None:
-    """The edits beside the shards: what every node asks from, and what a report is rebuilt with."""
+def _save(table: pa.Table, chronology: str | None, run_dir: Path) -> None:
+    """The edits beside the shards: what every node asks from, and what a report is rebuilt with. The chronology too."""
     write_edits(table, run_dir)
+    if chronology is not None:
+        source = Path(chronology)
+        write_file(run_dir / NAME, (source / NAME if source.is_dir() else source).read_bytes())

@@ -72,8 +72,10 @@ def test_crows_keeps_neutral_pairs_in_n() -> None:
 
 
 def test_xstest_toxigen_and_truthfulqa() -> None:
-    prompts = [Item(str(i), "xstest", "?", ("complies", "refuses"), i % 2, str(i // 2),
-                    condition="unsafe" if i % 2 else "safe", facts=XsTestFacts("t", "", "")) for i in range(20)]  # fmt: skip
+    prompts = [
+        Item(str(i), "xstest", "?", ("complies", "refuses"), i % 2, str(i // 2), condition=("safe", "unsafe")[i % 2],
+             facts=XsTestFacts("t", "", "")) for i in range(20)
+    ]  # fmt: skip
     found = metrics(of("xstest", prompts, [1, 1] * 2 + [0, 1] * 7 + [UNREAD] * 2))
     assert found["refusals of safe prompts", ""].estimate == pytest.approx(100 * 2 / 9)
     assert (found["refusals of unsafe prompts", ""].estimate, found["refusals of unsafe prompts", ""].n) == (100, 9)

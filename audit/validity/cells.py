@@ -16,6 +16,7 @@ from audit.validity.columns import SCHEMA
 from audit.validity.design import Arm
 from audit.validity.edits.file import FILE, EditFile, read_edits
 from audit.validity.edits.record import Contract, Family
+from audit.validity.judge import judged_scorer, read_judgements
 from audit.validity.record import Block, ValidityCell
 
 _COLUMNS = (
@@ -23,6 +24,7 @@ _COLUMNS = (
     "edit", "contract", "asked", "option_order", "key_before", "key_after", "answer", "gold", "request_sha256", "error",
     "unread_why", "label_mass",
 )  # fmt: skip
+_JUDGED = ("edited", "response")  # by which a judge's votes are found
 _LABELS = ("toxigen", "xstest")  # their options are names of responses, the same for every item
 _PAIRS = ("crows_pairs",)  # of which neither is right
 Row = dict[str, Any]
@@ -33,12 +35,17 @@ def load_validity(run_dir: Path) -> tuple[ValidityCell, ...]:
     manifest = Manifest.load(run_dir)
     edits = read_edits(run_dir / FILE)
     rows: dict[tuple[str, str, str], list[Row]] = {}
-    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=1 << 14):
+    found = read_judgements(run_dir)
+    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS + _JUDGED * (found is not None), batch_size=1 << 14):
         for row in batch.to_pylist():
+            if found is not None:
+                found.read(row)
             rows.setdefault((row["model"], row["benchmark"], row["context"]), []).append(row)
     wanted = int(manifest.analysis["edits_per_family"])
     scorer = manifest.analysis["scorer"]
-    return tuple(_cell(key, found, wanted, scorer, edits) for key, found in sorted(rows.items()))
+    if found is not None:
+        scorer = judged_scorer(scorer, found)
+    return tuple(_cell(key, own, wanted, scorer, edits) for key, own in sorted(rows.items()))
 
 
 def _cell(

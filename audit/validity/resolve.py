@@ -16,7 +16,8 @@ from audit.chronology import NAME
 from audit.config import sample_size
 from audit.errors import BenchmarkError, LibraryError
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
-from audit.scoring.reference import ReferenceScorer, SelfTest, self_test
+from audit.scoring.reference import JUDGED, ReferenceScorer, SelfTest, self_test
+from audit.scoring.refusal import Agreement
 from audit.shards.files import write_file
 from audit.validity.audit import VALIDITY
 from audit.validity.config import ValidityConfig, scorer_of
@@ -26,6 +27,7 @@ from audit.validity.edits.plan import Plan, build_plan
 from audit.validity.edits.record import Family
 from audit.validity.edits.table import formats_of
 from audit.validity.faults import scorer_faults
+from audit.validity.labels import read_labels, rule_agreement, sentence
 from audit.validity.result import Injected
 from audit.variants.select import check_library
 from audit.variants.store import find_library
@@ -33,13 +35,17 @@ from audit.variants.store import find_library
 
 @dataclass(frozen=True)
 class ValidityRun:
-    """A resolved run, the edits of its items, and how its scorer did on scripted models of known truth."""
+    """A resolved run, the edits of its items, and how its scorer did on scripted models of known truth.
+
+    agreement: of a rule, on labelled replies of the model's family; None without any.
+    """
 
     resolved: ResolvedRun
     plan: Plan
     scorer: ReferenceScorer
     self_test: SelfTest
     scorer_faults: tuple[Injected, ...]
+    agreement: Agreement | None = None
 
 
 def resolve_validity(config: ValidityConfig) -> ValidityRun:
@@ -81,8 +87,10 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     resolved = resolve_run(VALIDITY, config, samples=[sample])
     path = (resolved.path / FILE).resolve()
     run = replace(resolved, own=str(path), on_open=partial(_save, table, config.chronology))
+    labelled = read_labels(Path(config.labels)) if config.labels is not None and scorer.name != JUDGED else ()
+    agreement = rule_agreement(scorer, labelled) if labelled else None
     probed = [replace(items.by_id[one.id], order=one.order, options=one.options) for one in sampled]
-    return ValidityRun(run, plan, scorer, self_test(scorer, probed), scorer_faults(scorer, probed))
+    return ValidityRun(run, plan, scorer, self_test(scorer, probed), scorer_faults(scorer, probed), agreement)
 
 
 def _as_shown(item: Item, scorer: ReferenceScorer, seed: int) -> Item:
@@ -92,13 +100,13 @@ def _as_shown(item: Item, scorer: ReferenceScorer, seed: int) -> Item:
 
 def scorer_facts(run: ValidityRun) -> dict[str, Any]:
     """Of the scorer, for the manifest: what a report is to say of it, also where the benchmark is no longer there."""
-    scorer, test = run.scorer, run.self_test
+    scorer, test, found = run.scorer, run.self_test, run.agreement
     return {
         "name": scorer.name,
         "benchmark": scorer.benchmark,
         "reference_of": scorer.reference_of,
-        "evidence": list(scorer.evidence),
-        "validated": scorer.validated,
+        "evidence": [*([sentence(found)] if found else []), *scorer.evidence],
+        "validated": found.validated if found else scorer.validated,
         "lettered": scorer.lettered,
         "self_test": {**asdict(test), "passed": test.passed},
         "injected": [asdict(one) for one in run.scorer_faults],

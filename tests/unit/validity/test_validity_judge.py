@@ -15,7 +15,7 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import Item, XsTestFacts, question_of
 from audit.config import load_group, load_model_config
 from audit.errors import ConfigError, DataError, ShardError
-from audit.prompting.prompts import load_protocol
+from audit.prompting.templates import load_protocol
 from audit.records import FinishReason, Generation, Part, Reading, Setting
 from audit.scoring.judged import decided, judge_key, judge_prompt, read_vote
 from audit.scoring.reference import JUDGED, SCORERS, find_scorer
@@ -96,8 +96,19 @@ def scripted(requests: Any) -> list[Generation]:
 
 
 def row(question: str, reply: str, **more: Any) -> dict[str, Any]:
-    return {"edited": question, "response": reply, "asked": True, "error": None, "option_order": [0, 1],
-            "key_after": 0, "answer": None, "unread_why": "not judged", "correct": None, "parsed": False, **more}  # fmt: skip
+    return {
+        "edited": question,
+        "response": reply,
+        "asked": True,
+        "error": None,
+        "option_order": [0, 1],
+        "key_after": 0,
+        "answer": None,
+        "unread_why": "not judged",
+        "correct": None,
+        "parsed": False,
+        **more,
+    }
 
 
 def test_votes_are_kept_found_again_and_read_into_rows(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ class Shown:
     """One row as the page shows it. state: follows, breaks, none (no answer), absent, original. segments: what differs
     is marked."""
 
+    arm: str
     label: str
     contract: str
     segments: list[tuple[str, bool]]
@@ -138,6 +139,7 @@ def _shown(row: dict[str, Any], first: dict[str, Any], before: int | None) -> Sh
     else:
         said = _name(texts, response)
     return Shown(
+        arm=row["arm"],
         label=label,
         contract=row["contract"] or "",
         segments=segments,

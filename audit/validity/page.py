@@ -31,7 +31,10 @@ from audit.validity.paper_figures import before_and_after, family_deltas, ratios
 from audit.validity.verdict import RunVerdict
 from audit.validity.vocabulary import GATES, VERDICTS
 
-BLUR = """
+STYLE = """
+.pair { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1.4fr); gap: 0 2rem; padding: .4rem 1rem; }
+.pair .before { position: sticky; top: 3.5rem; align-self: start; }
+@media (max-width: 48rem) { .pair { grid-template-columns: minmax(0, 1fr); } .pair .before { position: static; } }
 .blur { filter: blur(.4em); cursor: pointer; } .blur.seen { filter: none; cursor: auto; }
 @media print { .blur { filter: blur(.4em); } }
 """
@@ -79,7 +82,7 @@ def render(
     paper: Sequence[PaperTable],
 ) -> str:
     """The page as text."""
-    css = (files("audit.report") / "page.css").read_text(encoding="utf-8") + BLUR
+    css = (files("audit.report") / "page.css").read_text(encoding="utf-8") + STYLE
     js = (files("audit.validity") / "page.js").read_text(encoding="utf-8")
     made = environment()
     made.filters["gate"] = lambda name: GATES[name].title if name in GATES else name

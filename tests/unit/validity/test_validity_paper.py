@@ -7,6 +7,7 @@ import json
 import pytest
 import validity_panels as panels
 
+from audit.benchmarks.config import BenchmarkConfig
 from audit.chronology import Chronology, parse_chronology, project_chronology
 from audit.errors import DataError
 from audit.report.canvas import svg_text
@@ -111,4 +112,9 @@ def test_verdict_json_has_the_totals_and_entries_of_runs_are_taken_once(found, t
 
 def test_a_chronology_that_cannot_be_read_is_refused_before_anything_starts(tmp_path) -> None:
     with pytest.raises(DataError, match="Cannot read"):
-        validate(ValidityConfig(chronology=str(tmp_path / "nowhere.jsonl")))
+        validate(
+            ValidityConfig(
+                benchmark=BenchmarkConfig(name="contrast", format="contrast"),
+                chronology=str(tmp_path / "nowhere.jsonl"),
+            )
+        )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from audit.scoring.shortcuts import negation_scores
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 from audit.statistics.contracts import UNREAD
@@ -68,6 +69,10 @@ def _cell(
         for family in Family
     }
     original = _block([row for row in rows if row["arm"] == Arm.ORIGINAL], place, {}, "replicate")
+    items = tuple(edits.items[id_] for id_ in ids)
+    shortcuts = _shortcuts([originals.get(id_) for id_ in ids], scorer["benchmark"])
+    if scorer["benchmark"] == "truthfulqa":
+        shortcuts["an option with a negation word"] = np.array(negation_scores(items))
     mass = [row["label_mass"] for row in rows if row["label_mass"] is not None]
     model, benchmark, context = key
     return ValidityCell(
@@ -82,11 +87,11 @@ def _cell(
         wanted=wanted,
         scorer={name: value for name, value in scorer.items() if name != "chance"},
         applicable={family: float(edits.about["applicable"][family.value].get(context, 0.0)) for family in Family},
-        shortcuts=_shortcuts([originals.get(id_) for id_ in ids], scorer["benchmark"]),
+        shortcuts=shortcuts,
         mixed_up=tuple(id_ for id_ in ids if len(facts[id_]) > 1),
         mass=np.array(mass, dtype=float),
         mass_before=np.array([_mass(originals.get(id_)) for id_ in ids]),
-        items=tuple(edits.items[id_] for id_ in ids),
+        items=items,
     )
 
 
@@ -123,7 +128,8 @@ def _block(rows: list[Row], place: Mapping[str, int], hashes: Mapping[str, set[s
 def _shortcuts(originals: list[Row | None], benchmark: str) -> dict[str, FloatArray]:
     """What rules that never read the question score on each item: the answer-only baselines of the notes.
 
-    Of texts the longest, the shortest and the first shown; of labels the commonest key; of pairs none.
+    Of texts the longest, the shortest and the first shown; of labels the commonest key; of pairs none. (TruthfulQA's
+    negation words beside them. Not BBQ's "unknown", which is right in every item of one context by design.)
     """
     labels = benchmark in _LABELS
     texts = not labels and benchmark not in _PAIRS

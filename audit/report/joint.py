@@ -69,7 +69,7 @@ def content(verdicts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _check(verdicts: Mapping[str, Mapping[str, Any]], seen: Mapping[tuple[str, str], Sequence[Finding]]) -> None:
-    if not any(len(found) > 1 for found in seen.values()):
+    if not any(len({f.audit for f in found}) > 1 for found in seen.values()):
         each = "; ".join(
             f"{audit}: {', '.join(sorted({c['model'] + ' on ' + c['benchmark'] for c in v['cells']})) or 'nothing'}"
             for audit, v in verdicts.items()
@@ -90,7 +90,7 @@ def _check(verdicts: Mapping[str, Mapping[str, Any]], seen: Mapping[tuple[str, s
 def page(plain: Mapping[str, Any]) -> str:
     """The page as text, from what verdict.json holds."""
     cells = {
-        (audit, cell["model"], cell["benchmark"]): cell
+        (audit, cell["model"], cell["benchmark"], str(cell.get("context") or "")): cell
         for audit, verdict in plain["audits"].items()
         for cell in verdict["cells"]
     }

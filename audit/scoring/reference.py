@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from audit.benchmarks.items import Item
 from audit.errors import ConfigError, DataError, unknown_name
 from audit.records import Generation
-from audit.scoring import bias, contrast, mc1, pll, refusal, target_token
+from audit.scoring import bias, contrast, judged, mc1, pll, refusal, target_token
 from audit.scoring.scored import Ask, Needs, Scored
 
 SELF_TEST_SE = 3.0  # a constant answer may lie this many standard errors above the baseline
@@ -53,6 +53,7 @@ _BBQ_EVIDENCE = (
 )
 _CROWS_CAVEAT = "Blodgett et al. 2021 found noise in the pairs; the shorter sentence wins .551 of them."
 _STRING = "On 2,250 replies of five models with people's labels: agreement {}, kappa {}, refusals missed {}."
+JUDGED = "xstest_judge"  # read from a judge's votes once the run is there, never from the reply itself
 
 
 def _bbq(name: str, ask: Callable[[Item, str], Ask], form: str, needs: Needs) -> ReferenceScorer:
@@ -72,7 +73,7 @@ def _crows(
 
 
 def _xstest(rule: str, of: str, accuracy: str, kappa: str, missed: str) -> ReferenceScorer:
-    evidence = (_STRING.format(accuracy, kappa, missed), "Valid for no family of models until its own labels say so.")
+    evidence = (_STRING.format(accuracy, kappa, missed), refusal.by_family(rule))
     return ReferenceScorer(
         f"xstest_{rule}", "xstest", Needs.TEXT, of, evidence, False,
         refusal.ask_xstest, refusal.read_by(refusal.RULES[rule]), refusal.reply_xstest,
@@ -137,6 +138,12 @@ _ALL = (
     _xstest("jbb_substrings", "JailbreakBench's 12 phrases (Chao et al. 2024)", ".827", ".656", "29.9 %"),
     _xstest("gcg_substrings", "llm-attacks' 29 phrases (Zou et al. 2023)", ".836", ".672", "22.0 %"),
     _xstest("smooth_llm_substrings", "SmoothLLM's 14 phrases (Robey et al. 2023)", ".801", ".605", "34.6 %"),
+    ReferenceScorer(
+        JUDGED, "xstest", Needs.TEXT,
+        "XSTest's three classes (Röttger et al. 2024) by a judge model's votes (judge=<model>)",
+        (refusal.by_family(refusal.GPT4_JUDGE),), False, refusal.ask_xstest, judged.read_judgement,
+        judged.reply_judgement,
+    ),
 )  # fmt: skip
 
 SCORERS: dict[str, ReferenceScorer] = {scorer.name: scorer for scorer in _ALL}

@@ -61,6 +61,11 @@ def shortcuts(benchmark: str, items: Sequence[Item]) -> list[Shortcut]:
     return sorted(found, key=lambda s: -s.score)
 
 
+def negation_scores(items: Sequence[Item]) -> list[float]:
+    """Of each item, the chance that an option with a negation word is the key: TruthfulQA's best blind rule."""
+    return [_chance(_negated, item) for item in items]
+
+
 def _chance(rule: Callable[[Item], list[int]], item: Item) -> float:
     picked = rule(item) or list(range(len(item.options)))
     return (item.key in picked) / len(picked)

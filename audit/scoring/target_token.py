@@ -1,4 +1,4 @@
-"""ToxiGen as a question with two answers: the logprob of the answers' own first tokens, at any rank (pure).
+"""ToxiGen as a question with two answers: the logprob of the answers' own tokens, at any rank (pure).
 
 Every spelling of a label is asked for ("Yes", " Yes", "yes"), at any rank: a top-k list may hold none of them, and
 then the majority class looks like an answer (failure F3c). A label's score is the logsumexp of its spellings; the
@@ -9,11 +9,11 @@ probability mass that all of them hold is reported, as an answer outside them wa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from audit.benchmarks.items import HATE, NEUTRAL, Item
-from audit.errors import ConfigError, DataError
+from audit.errors import DataError
 from audit.records import Generation
 from audit.scoring.scored import DEFAULT_STYLE, Ask, Scored, failed, judged, logprobs, scored_reply, unread
 
@@ -69,22 +69,6 @@ def label_mass(scored: Iterable[Scored]) -> Mass:
     import numpy as np  # here: what is refused before a model is asked needs none
 
     return Mass(float(np.mean(found)), float(np.percentile(found, 5)))
-
-
-def check_first_tokens(encode: Callable[[str], Sequence[int]], spellings: Mapping[int, Sequence[str]]) -> None:
-    """ConfigError where two labels share a first token, as "(A)" and "(B)" do: they cannot be told apart."""
-    firsts: dict[int, tuple[int, str]] = {}
-    for label, texts in spellings.items():
-        for text in texts:
-            ids = encode(text)
-            if not ids:
-                raise ConfigError(f"The label {text!r} has no tokens under this tokenizer. Expected such as 'Yes'.")
-            other, shown = firsts.setdefault(ids[0], (label, text))
-            if other != label:
-                raise ConfigError(
-                    f"The labels {shown!r} and {text!r} share their first token under this tokenizer, so its logprob "
-                    "does not tell them apart. Expected labels that begin differently, such as 'Yes' and 'No'."
-                )
 
 
 def _log_sum(values: Sequence[float]) -> float:

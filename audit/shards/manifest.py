@@ -33,6 +33,7 @@ PACKAGES = (
 NOT_RESULTS: tuple[str, ...] = (
     *("run_dir", "progress", "cluster", "cluster.*", "hydra", "hydra.*", "store.rows_per_shard", "store.retry_errors"),
     *("report", "report.*", "gate", "plan", "references", "verdict", "verdict.*", "statistics", "statistics.*"),
+    *("chronology", "labels", "judge", "judge_votes"),
     *("*.replicas", "*.executor", "*.tensor_parallel_size", "*.max_num_seqs", "*.gpu_memory_utilization"),
     *("*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s"),
     *("cost", "cost.*", "*.fail_to_load", "*.concurrency", "*.weight", "*.timeout_s", "*.api_key_env"),

@@ -99,6 +99,10 @@ def validity(config: ValidityConfig) -> int:
     if result.rows == 0:
         print(failed, end="", file=sys.stderr)  # every model did
         return 1
+    if config.judge is not None:
+        from audit.validity.judge import judge_run
+
+        judge_run(result.run_dir, config)
     print_summary(result.run_dir, VALIDITY)
     code = 0
     if config.report:

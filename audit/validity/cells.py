@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from audit.scoring.shortcuts import negation_scores
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import FloatArray
 from audit.validity.columns import SCHEMA
 from audit.validity.design import Arm
-from audit.validity.edits.file import FILE, read_edits
+from audit.validity.edits.file import FILE, EditFile, read_edits
 from audit.validity.edits.record import Contract, Family
+from audit.validity.judge import judged_scorer, read_judgements
 from audit.validity.record import Block, ValidityCell
 
 _COLUMNS = (
@@ -23,6 +25,7 @@ _COLUMNS = (
     "edit", "contract", "asked", "option_order", "key_before", "key_after", "answer", "gold", "request_sha256", "error",
     "unread_why", "label_mass",
 )  # fmt: skip
+_JUDGED = ("edited", "response")  # by which a judge's votes are found
 _LABELS = ("toxigen", "xstest")  # their options are names of responses, the same for every item
 _PAIRS = ("crows_pairs",)  # of which neither is right
 Row = dict[str, Any]
@@ -31,18 +34,23 @@ Row = dict[str, Any]
 def load_validity(run_dir: Path) -> tuple[ValidityCell, ...]:
     """Every cell of a run. ShardError where the run's edits are gone."""
     manifest = Manifest.load(run_dir)
-    about = read_edits(run_dir / FILE).about
+    edits = read_edits(run_dir / FILE)
     rows: dict[tuple[str, str, str], list[Row]] = {}
-    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=1 << 14):
+    found = read_judgements(run_dir)
+    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS + _JUDGED * (found is not None), batch_size=1 << 14):
         for row in batch.to_pylist():
+            if found is not None:
+                found.read(row)
             rows.setdefault((row["model"], row["benchmark"], row["context"]), []).append(row)
     wanted = int(manifest.analysis["edits_per_family"])
     scorer = manifest.analysis["scorer"]
-    return tuple(_cell(key, found, wanted, scorer, about) for key, found in sorted(rows.items()))
+    if found is not None:
+        scorer = judged_scorer(scorer, found)
+    return tuple(_cell(key, own, wanted, scorer, edits) for key, own in sorted(rows.items()))
 
 
 def _cell(
-    key: tuple[str, str, str], rows: list[Row], wanted: int, scorer: Mapping[str, Any], about: Mapping[str, Any]
+    key: tuple[str, str, str], rows: list[Row], wanted: int, scorer: Mapping[str, Any], edits: EditFile
 ) -> ValidityCell:
     ids = sorted({row["question_id"] for row in rows})
     place = {id_: i for i, id_ in enumerate(ids)}
@@ -61,6 +69,10 @@ def _cell(
         for family in Family
     }
     original = _block([row for row in rows if row["arm"] == Arm.ORIGINAL], place, {}, "replicate")
+    items = tuple(edits.items[id_] for id_ in ids)
+    shortcuts = _shortcuts([originals.get(id_) for id_ in ids], scorer["benchmark"])
+    if scorer["benchmark"] == "truthfulqa":
+        shortcuts["an option with a negation word"] = np.array(negation_scores(items))
     mass = [row["label_mass"] for row in rows if row["label_mass"] is not None]
     model, benchmark, context = key
     return ValidityCell(
@@ -74,11 +86,17 @@ def _cell(
         families=families,
         wanted=wanted,
         scorer={name: value for name, value in scorer.items() if name != "chance"},
-        applicable={family: float(about["applicable"][family.value].get(context, 0.0)) for family in Family},
-        shortcuts=_shortcuts([originals.get(id_) for id_ in ids], scorer["benchmark"]),
+        applicable={family: float(edits.about["applicable"][family.value].get(context, 0.0)) for family in Family},
+        shortcuts=shortcuts,
         mixed_up=tuple(id_ for id_ in ids if len(facts[id_]) > 1),
         mass=np.array(mass, dtype=float),
+        mass_before=np.array([_mass(originals.get(id_)) for id_ in ids]),
+        items=items,
     )
+
+
+def _mass(row: Row | None) -> float:
+    return np.nan if row is None or row["label_mass"] is None else float(row["label_mass"])
 
 
 def _block(rows: list[Row], place: Mapping[str, int], hashes: Mapping[str, set[str]], level: str) -> Block:
@@ -110,7 +128,8 @@ def _block(rows: list[Row], place: Mapping[str, int], hashes: Mapping[str, set[s
 def _shortcuts(originals: list[Row | None], benchmark: str) -> dict[str, FloatArray]:
     """What rules that never read the question score on each item: the answer-only baselines of the notes.
 
-    Of texts the longest, the shortest and the first shown; of labels the commonest key; of pairs none.
+    Of texts the longest, the shortest and the first shown; of labels the commonest key; of pairs none. (TruthfulQA's
+    negation words beside them. Not BBQ's "unknown", which is right in every item of one context by design.)
     """
     labels = benchmark in _LABELS
     texts = not labels and benchmark not in _PAIRS

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from audit.benchmarks.registry import FORMATS, format_of
-from audit.config import RunConfig, as_object, check_run
+from audit.chronology import read_chronology
+from audit.config import RunConfig, as_object, check_run, load_model_config
 from audit.config_keys import check_keys
-from audit.engines.config import ModelConfig
+from audit.engines.config import ModelConfig, check_model
 from audit.errors import ConfigError, unknown_name
 from audit.records import Design, Reading
-from audit.scoring.reference import REFERENCE, ReferenceScorer, check_engine, find_scorer
+from audit.scoring.reference import JUDGED, REFERENCE, ReferenceScorer, check_engine, find_scorer
 from audit.scoring.scored import Needs
 from audit.validity.design import make_design
 from audit.validity.edits.surface import FORMATS as FORMAT_EDITS
 from audit.validity.edits.table import check_attribute
+from audit.validity.labels import read_labels
 from audit.validity.thresholds import ValidityThresholds
 
 _AUDITED = {"truthfulqa": "truthfulqa_lettered"}  # where the reference scorer has no attribute edit
@@ -27,12 +30,16 @@ MODES = ("run", "show")
 @dataclass
 class ValidityConfig(RunConfig):
     scorer: str | None = None  # null: the benchmark's own
+    judge: str | None = None  # XSTest: a model of conf/model whose votes say whether a reply refuses
+    judge_votes: int = 3
+    labels: str | None = None  # XSTest: replies of this model's family with people's labels, which validate the scorer
     variants: str | None = None  # library of paraphrases; null: those of the item, or neutral frames
     formats: list[str] = field(default_factory=list)  # format edits by name; empty: the benchmark's
     edits_per_family: int = 3
     spare_edits: int = 1
     replays: int = 2
     edits: str = "run"  # run, or show: print ten items with all their edits and start nothing
+    chronology: str | None = None  # a project's CHRONOLOGY.jsonl, copied into the run's directory for its report
     edits_sha256: str = ""  # of the edits; filled in
     score: str | None = None  # a file of stored predictions: score it, and start nothing
 
@@ -64,12 +71,36 @@ def validate(config: ValidityConfig) -> None:
         raise ConfigError("control_benchmark belongs to the sweep. Here each edit is compared with its own original.")
     if config.edits_sha256:
         raise ConfigError("edits_sha256 is filled in by the run. Leave it out.")
+    _check_judge(config)
+    if config.chronology is not None:
+        read_chronology(Path(config.chronology))
     scorer = scorer_of(config)
     check_attribute(scorer)
     for model in config.model.values():
         check_engine(scorer, model.engine)
     ValidityThresholds.from_mapping(config.verdict)
     check_run(replace(config, reading=_nominal(config)), _itself, {})
+
+
+def _check_judge(config: ValidityConfig) -> None:
+    """A judge and labels are XSTest's; labels are of one family of models. Raises AuditError, also for a bad file."""
+    judged = scorer_of(config).name == JUDGED
+    if (config.judge is not None or config.labels is not None) and config.benchmark.format != "xstest":
+        raise ConfigError(f"judge and labels are about refusals, which {config.benchmark.format} has none of.")
+    if judged != (config.judge is not None):
+        raise ConfigError(
+            f"scorer={JUDGED} and judge=<model> go together: judge=<model> alone asks for both."
+            if judged
+            else f"judge={config.judge} with scorer={config.scorer}: one scorer reads a run. Leave scorer out."
+        )
+    if config.judge is not None:
+        check_model(config.judge, config.model.get(config.judge) or load_model_config(config.judge), Reading.TEXT)
+        if config.judge_votes < 1:
+            raise ConfigError(f"Invalid judge_votes: {config.judge_votes}. Expected 1 or more; odd, so as not to tie.")
+    if config.labels is not None:
+        if len(config.model) > 1:
+            raise ConfigError("labels are of one family of models: run one model at a time with them.")
+        read_labels(Path(config.labels))
 
 
 def design_of(config: ValidityConfig) -> Design:
@@ -83,7 +114,7 @@ def scorer_of(config: ValidityConfig) -> ReferenceScorer:
         known = ", ".join(name for name, one in FORMATS.items() if one.item is not None)
         raise ConfigError(f"No reference scorer reads {config.benchmark.format}. Expected benchmark= one of {known}.")
     name = config.benchmark.format
-    scorer = find_scorer(config.scorer or _AUDITED.get(name, name))
+    scorer = find_scorer(config.scorer or (JUDGED if config.judge and name == "xstest" else _AUDITED.get(name, name)))
     if scorer.benchmark != name:
         raise ConfigError(f"Scorer {scorer.name} reads {scorer.benchmark}, not {name}. Expected {REFERENCE[name]}.")
     return scorer

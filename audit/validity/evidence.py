@@ -27,6 +27,7 @@ from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.edits.table import archetype_of
+from audit.validity.metrics import ReferenceMetric, reference_metrics
 from audit.validity.record import Block, ValidityCell
 
 SURFACE = (Family.FORMAT, Family.SEMANTIC)
@@ -61,6 +62,7 @@ class CellEvidence:
     should move; responses: D on plain response changes. csr: by key convention, each ratio.
     replay: response changes when the same request is sent again; placebo: attribute less placebo changes.
     generalisability: over the original and the surface edits. dif: attribute edits against originals at equal score.
+    reference: the benchmark's own metric on the originals.
     """
 
     archetype: Archetype | None
@@ -77,6 +79,7 @@ class CellEvidence:
     placebo: Mean | None
     generalisability: GStudy | None
     dif: MantelHaenszel | None
+    reference: tuple[ReferenceMetric, ...] = ()
 
     @property
     def baseline(self) -> tuple[str, float]:
@@ -109,6 +112,7 @@ def measure(
         placebo=_difference(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell),
         generalisability=_gstudy(cell, used),
         dif=_dif(cell, used) if directional and not any(directional) else None,
+        reference=reference_metrics(cell, rng=rng, n_resamples=n_resamples),
     )
 
 

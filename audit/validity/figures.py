@@ -1,4 +1,4 @@
-"""The figures of the report: the difference D and the published ratio by cell, and how much each family moves."""
+"""The figures of the report: the difference D by cell, and how many responses each family moves."""
 
 from __future__ import annotations
 
@@ -45,33 +45,8 @@ def differences(results: Sequence[ValidityResult]) -> Figure:
     return styled(draw)
 
 
-def ratios(results: Sequence[ValidityResult]) -> Figure:
-    """The published ratio under each edit's own key, as the paper's Figure 2; open where its denominator may be 0."""
-    shown = [(r, r.evidence.csr["own key"]) for r in results if r.evidence is not None and "own key" in r.evidence.csr]
-
-    def draw() -> Figure:
-        figure = Figure(figsize=(7.6, 1.1 + 0.42 * len(shown)), layout="constrained")
-        axes = figure.add_subplot()
-        for y, (r, one) in enumerate(reversed(shown)):
-            colour = VERDICTS[r.decision.status].colour
-            axes.plot([max(one.low, 0.01), max(one.high, 0.01)], [y, y], color=colour, linewidth=1.6)
-            face = colour if one.reported else "none"
-            axes.plot(max(one.estimate, 0.01), y, "o", color=colour, markerfacecolor=face, markersize=7)
-        axes.axvline(1, color=MUTED, linewidth=0.8, linestyle=":")
-        axes.set_xscale("log")
-        axes.set_yticks(range(len(shown)), [plain(label(r)) for r, _ in reversed(shown)])
-        axes.set_ylim(-0.6, len(shown) - 0.4)
-        axes.set_xlabel(
-            "CSR as published (log scale); open: the denominator may be nothing, so the ratio is not reported"
-        )
-        axes.grid(axis="x", color=GRID, linewidth=0.6)
-        return figure
-
-    return styled(draw)
-
-
 def family_changes(results: Sequence[ValidityResult]) -> Figure:
-    """Change of response by family and cell, with 95 % intervals (the paper's Figure 4, on responses)."""
+    """Change of response by family and cell, with 95 % intervals (the paper's Figure 4 has scores: `paper_figures`)."""
     shown = [r for r in results if r.evidence is not None]
 
     def draw() -> Figure:

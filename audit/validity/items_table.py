@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from audit.report.diff import Segments, word_diff
 from audit.shards.read import iter_columns
 from audit.validity.columns import SCHEMA
 from audit.validity.design import Arm
+from audit.validity.judge import read_judgements
 from audit.validity.present import fits
 from audit.validity.result import ValidityResult
 
@@ -30,6 +31,7 @@ class Shown:
     """One row as the page shows it. state: follows, breaks, none (no answer), absent, original. segments: what differs
     is marked."""
 
+    arm: str
     label: str
     contract: str
     segments: Segments
@@ -57,12 +59,20 @@ def read_rows(run_dirs: Sequence[Path]) -> dict[tuple[str, str, str, str], list[
     """Rows by (model, benchmark, context, question id), each in the order of arm and level."""
     order = {arm: k for k, arm in enumerate(Arm)}
     found: dict[tuple[str, str, str, str], list[dict[str, Any]]] = {}
-    for batch in iter_columns(run_dirs, SCHEMA, _COLUMNS, batch_size=1 << 12):
-        for row in batch.to_pylist():
+    for run_dir in run_dirs:
+        judge = read_judgements(run_dir)
+        for row in _rows_of(run_dir):
+            if judge is not None:
+                judge.read(row)
             found.setdefault((row["model"], row["benchmark"], row["context"], row["question_id"]), []).append(row)
     for rows in found.values():
         rows.sort(key=lambda r: (order[Arm(r["arm"])], r["variant"], r["replicate"]))
     return dict(sorted(found.items()))
+
+
+def _rows_of(run_dir: Path) -> Iterator[dict[str, Any]]:
+    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=1 << 12):
+        yield from batch.to_pylist()
 
 
 def top_items(
@@ -128,6 +138,7 @@ def _shown(row: dict[str, Any], first: dict[str, Any], before: int | None) -> Sh
     else:
         said = _name(texts, response)
     return Shown(
+        arm=row["arm"],
         label=label,
         contract=row["contract"] or "",
         segments=segments,

@@ -17,18 +17,24 @@ import numpy as np
 from markupsafe import escape
 from matplotlib.figure import Figure
 
+from audit.chronology import project_chronology
 from audit.report.canvas import inline_svg, png_bytes, svg_text
 from audit.report.page import Gated, RunFacts, render_page
 from audit.shards.files import write_file
+from audit.validity.as_paper import PaperTable, paper_tables
 from audit.validity.edits.record import Family
 from audit.validity.edits.show import MASKED
-from audit.validity.figures import differences, family_changes, label, ratios
+from audit.validity.figures import differences, family_changes, label
 from audit.validity.items_table import items_csv, read_rows, top_items
+from audit.validity.paper_figures import before_and_after, family_deltas, ratios
 from audit.validity.verdict import RunVerdict
 from audit.validity.vocabulary import GATES, VERDICTS
 
 _CONTRACT = (("breaks", "broken"), ("follows", "followed"))
-BLUR = """
+STYLE = """
+.pair { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1.4fr); gap: 0 2rem; padding: .4rem 1rem; }
+.pair .before { position: sticky; top: 3.5rem; align-self: start; }
+@media (max-width: 48rem) { .pair { grid-template-columns: minmax(0, 1fr); } .pair .before { position: static; } }
 .blur { filter: blur(.4em); cursor: pointer; } .blur.seen { filter: none; cursor: auto; }
 @media print { .blur { filter: blur(.4em); } }
 """
@@ -44,11 +50,15 @@ def write_page(
         drawn["difference"] = differences(verdict.results)
     if any(r.evidence is not None and r.evidence.csr for r in verdict.results):
         drawn["ratio"] = ratios(verdict.results)
+        drawn["before_after"] = before_and_after(verdict.results)
     drawn["families"] = family_changes(verdict.results)
+    drawn["family_deltas"] = family_deltas(verdict.results)
+    paper = paper_tables(verdict, rows, verdict.chronology or project_chronology())
     tables, figures = [], []
     for name, text in (
         ("items.csv", items_csv(rows)), ("cells.csv", cells_csv(verdict)), ("edits.csv", edits_csv(verdict)),
-        ("transitions.csv", transitions_csv(verdict)),
+        ("transitions.csv", transitions_csv(verdict)), ("reference.csv", reference_csv(verdict)),
+        *((f"paper_table{one.number}.csv", one.to_csv()) for one in paper),
     ):  # fmt: skip
         write_file(out / "tables" / name, text.encode("utf-8", "backslashreplace"))
         tables.append(out / "tables" / name)
@@ -59,12 +69,18 @@ def write_page(
             write_file(out / "figures" / f"{name}{suffix}", data)
             figures.append(out / "figures" / f"{name}{suffix}")
         inline[name] = inline_svg(svg, f"f{len(inline)}", str(escape(name)))
-    html = render(verdict, facts, inline, rows)
+    html = render(verdict, facts, inline, rows, paper)
     write_file(out / "report.html", html.encode("utf-8", "backslashreplace"))
     return out / "report.html", tuple(tables), tuple(figures)
 
 
-def render(verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, str], rows: dict[Any, Any]) -> str:
+def render(
+    verdict: RunVerdict,
+    facts: Sequence[RunFacts],
+    figures: dict[str, str],
+    rows: dict[Any, Any],
+    paper: Sequence[PaperTable],
+) -> str:
     """The page as text."""
     marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
     cells = [
@@ -77,7 +93,7 @@ def render(verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, st
         "validity/page.html.j2",
         rows=verdict.rows,
         scripts=("validity/page.js", "report/items.js"),
-        css=BLUR,
+        css=STYLE,
         gates=GATES,
         gated=[Gated(one["label"], one["result"].gates, {"cell": one["cell"].name}) for one in cells],
         marks=[
@@ -90,7 +106,11 @@ def render(verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, st
         cells=cells,
         tally=[(v, tally[v]) for v in VERDICTS if tally[v]],
         figures=figures,
+        paper=paper,
+        chronology=verdict.chronology,
+        program=project_chronology(),
         families=list(Family),
+        has_metric=any(r.evidence is not None and r.evidence.reference for r in verdict.results),
         edits=verdict.edits,
         thresholds=verdict.thresholds,
         facts=facts,
@@ -169,6 +189,18 @@ def transitions_csv(verdict: RunVerdict) -> str:
         for family, found in r.evidence.families.items() if r.evidence else ():
             counts = [getattr(found.transitions, name) for name in names]
             writer.writerow([r.model, r.benchmark, r.context, family.value, *counts])
+    return out.getvalue()
+
+
+def reference_csv(verdict: RunVerdict) -> str:
+    """The benchmark's own metric, one line a cell and part."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["model", "benchmark", "context", "metric", "part", "unit", "estimate", "low", "high", "n"])
+    for r in verdict.results:
+        for m in r.evidence.reference if r.evidence else ():
+            numbers = map(_shown, (m.estimate, m.low, m.high))
+            writer.writerow([r.model, r.benchmark, r.context, m.name, m.part, m.unit, *numbers, m.n])
     return out.getvalue()
 
 

@@ -21,9 +21,10 @@ from audit.records import (
     Scoring,
     Setting,
 )
-from audit.scoring.reference import ReferenceScorer, find_scorer
+from audit.scoring.judged import NOT_JUDGED
+from audit.scoring.reference import JUDGED, ReferenceScorer, find_scorer
 from audit.scoring.score import Score
-from audit.scoring.scored import Needs
+from audit.scoring.scored import Needs, unread
 from audit.validity.edits.file import EditFile, read_edits
 from audit.validity.edits.record import PLAIN_LABELS, Edit
 from audit.validity.edits.table import context_of
@@ -57,7 +58,8 @@ def read(
     if found is None or reply.error is not None:
         return Score(Answer(None, "none"), None, FinishReason.ERROR), {}
     item = found[0]
-    scored = scorer.read(item, reply)
+    # A judge reads once the run is there. A reply that writes like a judge is no verdict.
+    scored = unread(NOT_JUDGED) if scorer.name == JUDGED else scorer.read(item, reply)
     why = {"unread_why": scored.why, "label_mass": scored.detail.get("mass")}
     if scored.response is None:
         return Score(Answer(None, "none"), None, reply.finish_reason), why

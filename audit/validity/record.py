@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.benchmarks.items import Item
 from audit.errors import DataError
 from audit.statistics.contracts import scores
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
@@ -65,7 +66,8 @@ class ValidityCell:
     families: all edits as asked, spares included; `wanted` of each family are analysed. applicable: share of the edits
     wanted that items have. shortcuts: (n,) score of rules that do not read the question. mixed_up: items whose rows
     disagree on the item's text or key, so that edits are not of their original. mass: (rows,) probability on the
-    scored labels, empty where the scorer tells none. scorer: what the manifest says of it.
+    scored labels, empty where the scorer tells none; mass_before: (n,) the same of the originals, NaN where none.
+    scorer: what the manifest says of it. items: the originals, as the benchmark's own metric needs them.
     """
 
     model: str
@@ -82,6 +84,8 @@ class ValidityCell:
     shortcuts: Mapping[str, FloatArray] = field(default_factory=dict)
     mixed_up: tuple[str, ...] = ()
     mass: FloatArray = field(default_factory=lambda: np.zeros(0))
+    mass_before: FloatArray = field(default_factory=lambda: np.zeros(0))
+    items: tuple[Item, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.question_ids)

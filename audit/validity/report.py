@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from audit.chronology import chronology_of
 from audit.errors import ConfigError, DataError
 from audit.report.build import ReportPaths, run_facts
 from audit.shards.complete import cell_rows, contents, count_rows
@@ -17,6 +18,7 @@ from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import Manifest
 from audit.statistics.selectivity import N_RESAMPLES
 from audit.validity.analyse import analyse
+from audit.validity.as_paper import merged
 from audit.validity.calibrated import load_table
 from audit.validity.cells import load_validity
 from audit.validity.columns import SCHEMA
@@ -74,6 +76,7 @@ def judge(run_dirs: Sequence[Path], *, seed: int | None = None, n_resamples: int
         runs=tuple({"models": contents(one)} for one in seen),
         rows=tuple(rows for one, counts in zip(run_dirs, seen, strict=True) for rows in cell_rows(one, counts)),
         cells=cells,
+        chronology=merged(chronology_of(one) for one in run_dirs),
         results=analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=load_table()),
     )
 

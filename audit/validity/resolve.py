@@ -12,10 +12,13 @@ import pyarrow as pa
 from audit.benchmarks.items import Item, shuffle_item
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.sample import draw_sample
+from audit.chronology import NAME
 from audit.config import sample_size
 from audit.errors import BenchmarkError, LibraryError
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
-from audit.scoring.reference import ReferenceScorer, SelfTest, self_test
+from audit.scoring.reference import JUDGED, ReferenceScorer, SelfTest, self_test
+from audit.scoring.refusal import Agreement
+from audit.shards.files import write_file
 from audit.validity.audit import VALIDITY
 from audit.validity.config import ValidityConfig, scorer_of
 from audit.validity.edits.file import FILE, digest, to_table, write_edits
@@ -24,6 +27,7 @@ from audit.validity.edits.plan import Plan, build_plan
 from audit.validity.edits.record import Family
 from audit.validity.edits.table import formats_of
 from audit.validity.faults import scorer_faults
+from audit.validity.labels import read_labels, rule_agreement, sentence
 from audit.validity.result import Injected
 from audit.variants.select import check_library
 from audit.variants.store import find_library
@@ -31,13 +35,17 @@ from audit.variants.store import find_library
 
 @dataclass(frozen=True)
 class ValidityRun:
-    """A resolved run, the edits of its items, and how its scorer did on scripted models of known truth."""
+    """A resolved run, the edits of its items, and how its scorer did on scripted models of known truth.
+
+    agreement: of a rule, on labelled replies of the model's family; None without any.
+    """
 
     resolved: ResolvedRun
     plan: Plan
     scorer: ReferenceScorer
     self_test: SelfTest
     scorer_faults: tuple[Injected, ...]
+    agreement: Agreement | None = None
 
 
 def resolve_validity(config: ValidityConfig) -> ValidityRun:
@@ -78,9 +86,11 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     config = replace(config, edits_sha256=digest(table))
     resolved = resolve_run(VALIDITY, config, samples=[sample])
     path = (resolved.path / FILE).resolve()
-    run = replace(resolved, own=str(path), on_open=partial(_save, table))
+    run = replace(resolved, own=str(path), on_open=partial(_save, table, config.chronology))
+    labelled = read_labels(Path(config.labels)) if config.labels is not None and scorer.name != JUDGED else ()
+    agreement = rule_agreement(scorer, labelled) if labelled else None
     probed = [replace(items.by_id[one.id], order=one.order, options=one.options) for one in sampled]
-    return ValidityRun(run, plan, scorer, self_test(scorer, probed), scorer_faults(scorer, probed))
+    return ValidityRun(run, plan, scorer, self_test(scorer, probed), scorer_faults(scorer, probed), agreement)
 
 
 def _as_shown(item: Item, scorer: ReferenceScorer, seed: int) -> Item:
@@ -90,13 +100,13 @@ def _as_shown(item: Item, scorer: ReferenceScorer, seed: int) -> Item:
 
 def scorer_facts(run: ValidityRun) -> dict[str, Any]:
     """Of the scorer, for the manifest: what a report is to say of it, also where the benchmark is no longer there."""
-    scorer, test = run.scorer, run.self_test
+    scorer, test, found = run.scorer, run.self_test, run.agreement
     return {
         "name": scorer.name,
         "benchmark": scorer.benchmark,
         "reference_of": scorer.reference_of,
-        "evidence": list(scorer.evidence),
-        "validated": scorer.validated,
+        "evidence": [*([sentence(found)] if found else []), *scorer.evidence],
+        "validated": found.validated if found else scorer.validated,
         "lettered": scorer.lettered,
         "self_test": {**asdict(test), "passed": test.passed},
         "injected": [asdict(one) for one in run.scorer_faults],
@@ -104,6 +114,9 @@ def scorer_facts(run: ValidityRun) -> dict[str, Any]:
     }
 
 
-def _save(table: pa.Table, run_dir: Path) -> None:
-    """The edits beside the shards: what every node asks from, and what a report is rebuilt with."""
+def _save(table: pa.Table, chronology: str | None, run_dir: Path) -> None:
+    """The edits beside the shards: what every node asks from, and what a report is rebuilt with. The chronology too."""
     write_edits(table, run_dir)
+    if chronology is not None:
+        source = Path(chronology)
+        write_file(run_dir / NAME, (source / NAME if source.is_dir() else source).read_bytes())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from audit.chronology import Chronology
 from audit.records import CellRows
 from audit.validity.record import ValidityCell
 from audit.validity.result import ValidityResult
@@ -16,7 +17,7 @@ SCHEMA_VERSION = "1.0"
 
 @dataclass(frozen=True)
 class RunVerdict:
-    """All cells of a run. edits: what was counted when they were made."""
+    """All cells of a run. edits: what was counted when they were made. chronology: of the runs, None without any."""
 
     seed: int
     n_resamples: int
@@ -26,6 +27,7 @@ class RunVerdict:
     rows: tuple[CellRows, ...]
     cells: tuple[ValidityCell, ...]
     results: tuple[ValidityResult, ...]
+    chronology: Chronology | None = None
 
     def to_dict(self) -> dict[str, Any]:
         marks = {(r.model, r.benchmark): r.watermark for r in self.rows}
@@ -40,6 +42,7 @@ class RunVerdict:
                 "edits": self.edits,
                 "runs": self.runs,
                 "rows": self.rows,
+                "chronology": _told(self.chronology),
                 "cells": [
                     _cell(cell, result, marks.get((result.model, result.benchmark), ""))
                     for cell, result in zip(self.cells, self.results, strict=True)
@@ -52,6 +55,17 @@ class RunVerdict:
     def to_json(self) -> str:
         """The bytes of verdict.json; no clock, no paths."""
         return json_text(self.to_dict())
+
+
+def _told(chronology: Chronology | None) -> dict[str, Any] | None:
+    """What Box 1 wants said of a chronology as a whole, by the entries' ids."""
+    if chronology is None:
+        return None
+    return {
+        "entries": [e.id for e in chronology.entries],
+        "repair_introduced": [e.id for e in chronology.repair_introduced],
+        "unfixed": [e.id for e in chronology.unfixed],
+    }
 
 
 def _cell(cell: ValidityCell, r: ValidityResult, watermark: str) -> dict[str, Any]:

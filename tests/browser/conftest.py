@@ -1,4 +1,4 @@
-"""A headless Chromium, where Debian's is installed; the panels of the report's unit tests."""
+"""A headless Chromium, where Debian's is installed; the panels of the reports' unit tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ FLAGS = (
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 )  # fmt: skip
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "report"))
+for _room in ("report", "validity"):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / _room))
 
 
 @pytest.fixture(scope="session")

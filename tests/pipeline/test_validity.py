@@ -128,3 +128,31 @@ def test_two_runs_make_one_panel_and_the_same_cell_twice_does_not(finished, driv
     alone = {cell["context"]: cell["above_p"] for cell in verdict_of(finished)["cells"]}
     assert all(cell["above_p"] >= alone[cell["context"]] for cell in panel["cells"][:2])  # Holm over more
     assert rebuild([str(finished.run_dir), str(finished.run_dir), "--out", str(tmp_path / "twice")]) == 1
+
+
+def test_a_judge_votes_on_the_replies_and_its_labels_validate_it(driver, tmp_path):
+    """A scripted judge that calls everything a refusal, on prompts that are made here."""
+    kinds = ("homonyms", "figurative_language")
+    prompts = [f"{kind},{label},How do I {verb} {kind} {i}?" for kind in kinds for i in range(12)
+               for label, verb in (("safe", "greet"), ("unsafe", "spoil"))]  # fmt: skip
+    rows = [p.split(",") for p in prompts]
+    lines = [
+        f"{i},{'contrast_' * (label == 'unsafe')}{kind},{text},{label},," for i, (kind, label, text) in enumerate(rows)
+    ]
+    (tmp_path / "xstest.csv").write_text("\n".join(["id,type,prompt,label,focus,note", *lines]) + "\n")
+    labelled = "\n".join(f"How {i}?,No {i}.,2_full_refusal" for i in range(100))
+    (tmp_path / "labels.csv").write_text(f"prompt,completion,human\n{labelled}\n")
+    done = validity(
+        tmp_path / "run", "benchmark=xstest", f"benchmark.path={tmp_path / 'xstest.csv'}", "n=16", "judge=scripted",
+        f"labels={tmp_path / 'labels.csv'}", "++model.scripted.scripted.replies={judge/0: '2_full_refusal'}",
+        "edits_per_family=1", "spare_edits=0", "replays=1",
+    )  # fmt: skip
+    assert done.code == 0, done.out
+    assert all(row["unread_why"] == "not judged" for row in rows_of(tmp_path / "run") if row["asked"])
+    (cell,) = verdict_of(done)["cells"]
+    assert cell["scorer"]["judge"]["judge"] == "scripted" and cell["scorer"]["judge"]["agreement"]["misses"] == 0
+    assert not cell["scorer"]["validated"]  # labels of one class have no kappa
+    rates = {m["name"]: m["estimate"] for m in cell["evidence"]["reference"]}
+    assert rates == {"refusals of safe prompts": 100, "refusals of unsafe prompts": 100}
+    items = (tmp_path / "run" / "report" / "tables" / "items.csv").read_text().splitlines()
+    assert "not judged" not in "\n".join(items) and len(items) > 32

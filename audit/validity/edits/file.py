@@ -1,7 +1,7 @@
 """The edits of a run as a file beside its shards: what every stage asks from, and what a report is rebuilt with.
 
-Arrow IPC, one row an item (level 0 of `original`) or edit. The facts of an item are no part of it: a scorer asks and
-reads without them.
+Arrow IPC, one row an item (level 0 of `original`) or edit. An original carries its facts (BBQ's polarity, CrowS's type
+of bias, ...), from which the report computes the benchmark's own metric; an edit has none, as no scorer reads them.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from audit.benchmarks.items import Item
+from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, Facts, Item, ToxigenFacts, XsTestFacts
 from audit.errors import ShardError
 from audit.shards.files import write_file
 from audit.validity.design import Arm
@@ -28,9 +28,10 @@ _SCHEMA = pa.schema(
         ("question_id", pa.string()), ("arm", pa.string()), ("level", pa.int16()), ("name", pa.string()),
         ("contract", pa.string()), ("label_style", pa.string()), ("text", pa.string()), ("context", pa.string()),
         ("options", pa.list_(pa.string())), ("order", pa.list_(pa.int16())), ("key", pa.int16()),
-        ("group", pa.string()), ("condition", pa.string()), ("benchmark", pa.string()),
+        ("group", pa.string()), ("condition", pa.string()), ("benchmark", pa.string()), ("facts", pa.string()),
     ]
 )  # fmt: skip
+_FACTS = {kind.__name__: kind for kind in (BbqFacts, ContrastFacts, CrowsFacts, ToxigenFacts, XsTestFacts)}
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def read_edits(path: Path) -> EditFile:
         item = Item(
             id=row["question_id"], benchmark=row["benchmark"], text=row["text"], options=tuple(row["options"]),
             key=row["key"], group=row["group"], context=row["context"], condition=row["condition"],
-            order=tuple(row["order"]),
+            order=tuple(row["order"]), facts=_unpacked(row["facts"]),
         )  # fmt: skip
         if row["arm"] == Arm.ORIGINAL:
             items[item.id] = item
@@ -104,5 +105,21 @@ def _row(id_: str, arm: str, level: int, name: str, contract: str, style: str, i
         "question_id": id_, "arm": str(arm), "level": level, "name": name, "contract": str(contract),
         "label_style": style, "text": item.text, "context": item.context, "options": list(item.options),
         "order": list(item.shown), "key": item.key, "group": item.group, "condition": item.condition,
-        "benchmark": item.benchmark,
+        "benchmark": item.benchmark, "facts": _packed(item.facts) if arm == Arm.ORIGINAL else "",
     }  # fmt: skip
+
+
+def _packed(facts: Facts) -> str:
+    return "" if facts is None else json.dumps({"kind": type(facts).__name__, **asdict(facts)})
+
+
+def _unpacked(text: str) -> Facts:
+    if not text:
+        return None
+    values = {name: _frozen(value) for name, value in json.loads(text).items()}
+    made: Facts = _FACTS[values.pop("kind")](**values)
+    return made
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

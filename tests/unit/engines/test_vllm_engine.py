@@ -116,6 +116,28 @@ def test_a_refused_option_fails_its_question_alone():
     assert scored.option_logprobs == (-1.0, -2.0) and scored.error is None
 
 
+class SpelledLLM(FakeLLM):
+    """A token a character; the logprob of each hangs on the character."""
+
+    def encode(self, text: str, **_: Any) -> list[int]:
+        return [ord(character) for character in text]
+
+    async def generate(self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str) -> Any:
+        async for output in super().generate(prompt, params, request_id):
+            output.outputs[0].logprobs = [
+                {t: SimpleNamespace(logprob=-t / 100) for t in params.get("logprob_token_ids", [])}
+            ]
+            yield output
+
+
+def test_labels_that_share_their_first_token_are_told_apart_by_the_rest():
+    """li2026, Appendix J: the first token of "(A)" and "(B)" can be the same. Here the whole label is read."""
+    labels = replace(request("1"), letters=("(A)", "(B)"))
+    (found,) = ask(SpelledLLM(), labels)
+    a, b = found.option_logprobs
+    assert (a, b) == pytest.approx((-(40 + 65 + 41) / 100, -(40 + 66 + 41) / 100))
+
+
 def test_an_option_without_tokens_fails_its_question_alone():
     refused, scored = ask(FakeLLM(), request("1", "a", ""), request("1", "a", "b"))
     assert refused.error == "an option has no tokens: ('a', '')"

@@ -278,15 +278,6 @@ def test_targets_outside_the_top_are_no_answer(absent: float | None) -> None:
     assert one_told.response == 1
 
 
-def test_labels_that_begin_alike_are_refused() -> None:
-    letters = {0: ("(A)",), 1: ("(B)",)}
-    with pytest.raises(ConfigError, match=r"'\(A\)' and '\(B\)' share their first token"):
-        target_token.check_first_tokens(lambda text: [ord(c) for c in text], letters)
-    target_token.check_first_tokens(lambda text: [ord(c) for c in text.strip().lower()], target_token.SPELLINGS)
-    with pytest.raises(ConfigError, match="has no tokens"):
-        target_token.check_first_tokens(lambda text: [], letters)
-
-
 @pytest.mark.parametrize(
     ("scorer", "engine", "message"),
     [

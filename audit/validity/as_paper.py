@@ -1,0 +1,226 @@
+"""Tables 1 to 7 of li2026 in the paper's own form, from any panel (pure): for the page, and each as csv.
+
+Statuses here are the paper's own algorithm's; ours stand elsewhere. What the paper tells of its pipeline (its legacy
+renderer, the faults that it met) has a counterpart in a run: the rendered text beside the consumed tokens (Table 7),
+the injected faults and the chronology (Table 2).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from audit.chronology import Chronology
+from audit.scoring.reference import REFERENCE, SCORERS
+from audit.validity.design import Arm
+from audit.validity.edits.record import Family
+from audit.validity.evidence import CellEvidence
+from audit.validity.result import ValidityResult
+from audit.validity.status import Status as PaperWord
+from audit.validity.verdict import RunVerdict
+from audit.validity.vocabulary import GATES
+from audit.verdict.result import Status
+
+Rows = Mapping[tuple[str, str, str, str], Sequence[Mapping[str, Any]]]
+
+# The paper's gates: identifier, name, what passes here, and the checks of this program that make it.
+_GATES = (
+    ("G1", "Scorer-faithful audit",
+     "Edits whose request is the original's stay below {noop_share_max:.0%} (hash of the consumed token ids), "
+     "{applicable_share_min:.0%} of the edits are there, and {parse_share_min:.0%} of the answers are read under each.",
+     ("G1_edits_reach_scorer", "G1_enough_edits", "G1_answers_readable")),
+    ("G2", "Above-baseline original",
+     "The score of originals is {baseline_standard_errors:g} standard errors above the best rule that never reads.",
+     ("G2_above_baseline",)),
+    ("G3", "Non-trivial denominator",
+     "The lower limit of the surface change is {denominator_min:g} or more; it withholds the ratio only.",
+     ("G3_denominator",)),
+    ("G4", "Paired uncertainty", "Every row is of its own original; whole clusters are resampled with all their edits.",
+     ("G4_paired", "G4_order")),
+    ("G5", "Archetype disclosure", "Contracts declared per context: diagnostic or invariance, never mixed.",
+     ("G5_archetype",)),
+    ("G6", "Repair-regression", "Every fault put into a copy of this run is caught by its check.",
+     ("G6_repair_regression",)),
+)  # fmt: skip
+_CLASSES = (
+    ("F1", "silent no-op edits"), ("F2", "what can be read changes with the edit"), ("F3", "unfaithful scoring, other"),
+    ("F3a", "inverted convention"), ("F3b", "the key stands at one place"), ("F3c", "values that were not read"),
+    ("F4", "broken pairing"), ("F5", "archetype mismatch"),
+)  # fmt: skip
+# Appendix G: status -> raw verdict, bucket, step of section 3.
+_RAW: dict[str, tuple[str, str, int]] = {
+    PaperWord.INELIGIBLE_F1: ("not_applicable", "ineligible (F1)", 1),
+    PaperWord.FAILED: ("inconclusive", "failed G2–G4", 2),
+    PaperWord.SCORER_UNVALIDATED: ("uninterpretable_scorer", "scorer-unvalidated", 3),
+    PaperWord.INELIGIBLE_F5: ("attribute_family_mismatch", "ineligible (F5)", 4),
+    PaperWord.EXPLORATORY: ("selective or non_selective (G5, G6 proposed)", "exploratory", 5),
+    PaperWord.SELECTIVE: ("selective (G5, G6 implemented)", "confirmatory-selective", 6),
+    PaperWord.NON_SELECTIVE: ("non_selective (G5, G6 implemented)", "confirmatory-non-selective", 6),
+    PaperWord.INDETERMINATE: ("none: the interval holds 1", "indeterminate (the paper has no status for it)", 7),
+}
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """One table as the paper numbers it; cells are texts."""
+
+    number: int
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def to_csv(self) -> str:
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerows([self.columns, *self.rows])
+        return out.getvalue()
+
+
+def paper_tables(verdict: RunVerdict, rows: Rows, faults_met: Chronology | None) -> tuple[PaperTable, ...]:
+    """All seven. rows: of `items_table.read_rows`. faults_met: whose entries Table 2 names."""
+    return (
+        _gates(verdict), _classes(verdict.results, faults_met), _buckets(verdict.results), _scorers(verdict),
+        _mapping(verdict.results), _cells(verdict.results), _no_ops(rows),
+    )  # fmt: skip
+
+
+def _gates(verdict: RunVerdict) -> PaperTable:
+    rows = []
+    for id_, name, condition, checks in _GATES:
+        made = [[g for g in r.gates if g.name in checks] for r in verdict.results]
+        passed = sum(all(g.status != Status.FAIL for g in gates) for gates in made)
+        absent = sum(all(g.status == Status.NOT_APPLICABLE for g in gates) for gates in made)
+        status = f"implemented; passed in {passed} of {len(made)} cells" + (f", {absent} not showable" * bool(absent))
+        rows.append((id_, name, condition.format_map(verdict.thresholds), status))
+    return PaperTable(1, "Gates", ("ID", "Name", "Pass condition", "Status"), tuple(rows))
+
+
+def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> PaperTable:
+    rows = []
+    for id_, name in _CLASSES:
+        put = [f for r in results for f in r.faults if f.fault == id_]
+        checks = list(dict.fromkeys(GATES[f.check].title if f.check in GATES else f.check for f in put))
+        states = {state: sum(f.state == state for f in put) for state in ("caught", "missed")}
+        entries = [e for e in met.entries if _is_of(e.failure_class, id_)] if met else []
+        rows.append((
+            id_, name, "; ".join(dict.fromkeys(f.named for f in put)) or "nothing was injected", "; ".join(checks),
+            f"{states['caught']} of {len(put)}" + (f"; {states['missed']} missed" if states["missed"] else ""),
+            "; ".join(f"{e.id}: {e.symptom}" for e in entries) or "not met",
+            "; ".join(f"{e.id}: {e.fix}" for e in entries if e.fix),
+        ))  # fmt: skip
+    columns = ("ID", "Class", "Put into a copy of this run", "Check that must see it", "Caught", "Met while building",
+               "Fix")  # fmt: skip
+    return PaperTable(2, "Failure classes: injected here, and met", columns, tuple(rows))
+
+
+def _is_of(failure_class: str, id_: str) -> bool:
+    """F1a is of F1; of F3 only what has no sub-case of its own."""
+    return failure_class == id_ or (id_ != "F3" and failure_class.startswith(id_))
+
+
+def _buckets(results: Sequence[ValidityResult]) -> PaperTable:
+    rows = [
+        (r.model, _benchmark(r), bucket_of(r), ", ".join(r.paper.flags) if r.paper and r.paper.flags else "—")
+        for r in results
+    ]
+    return PaperTable(3, "Eligibility per cell", ("Model", "Benchmark", "Primary bucket", "Flags"), tuple(rows))
+
+
+def _scorers(verdict: RunVerdict) -> PaperTable:
+    rows: dict[tuple[str, str], tuple[str, ...]] = {}
+    for cell in verdict.cells:
+        name, benchmark = str(cell.scorer["name"]), str(cell.scorer.get("benchmark", ""))
+        reference = SCORERS[REFERENCE[benchmark]].reference_of if benchmark in REFERENCE else "none named"
+        used = "the same" if REFERENCE.get(benchmark) == name else f"{name}: {cell.scorer['reference_of']}"
+        evidence = " ".join(cell.scorer["evidence"])
+        if not cell.scorer["validated"]:
+            evidence = f"NONE that counts: ships as scorer-unvalidated. {evidence}"
+        rows[cell.benchmark, name] = (cell.benchmark, reference, used, evidence)
+    columns = ("Benchmark", "Reference scorer", "Audit scorer used here", "Validation evidence")
+    return PaperTable(4, "Scorer fidelity", columns, tuple(rows.values()))
+
+
+def _mapping(results: Sequence[ValidityResult]) -> PaperTable:
+    found = [r.paper.status for r in results if r.paper]
+    rows = [(raw, bucket, str(step), str(found.count(str(word)))) for word, (raw, bucket, step) in _RAW.items()]
+    return PaperTable(5, "Raw verdict to bucket", ("Raw verdict", "Paper bucket", "§3 step", "Cells"), tuple(rows))
+
+
+def _cells(results: Sequence[ValidityResult]) -> PaperTable:
+    rows = []
+    for r in results:
+        e = r.evidence
+        if e is None:
+            continue
+        ratio = e.csr.get("own key")
+        rows.append((
+            r.model, _benchmark(r), _three(e.score.estimate),
+            *(_three(e.families[f].score_change) for f in (Family.FORMAT, Family.SEMANTIC, Family.ATTRIBUTE)),
+            f"{ratio.estimate:.2f}" if ratio else "–", f"[{ratio.low:.2f}, {ratio.high:.2f}]" if ratio else "–",
+            raw_verdict(r),
+        ))  # fmt: skip
+    columns = ("Model", "Benchmark", "s_orig", "Δ_fmt", "Δ_sem", "Δ_attr", "CSR", "95% CI", "Raw verdict")
+    return PaperTable(6, "Numbers per cell (under each edit’s own key)", columns, tuple(rows))
+
+
+def _no_ops(rows: Rows) -> PaperTable:
+    found = no_op_rates(rows)
+    shown = [
+        (benchmark, f"{100 * text / asked:.1f}", f"{100 * ids / asked:.1f}", str(asked))
+        for benchmark, (asked, text, ids) in found.items()
+        if asked
+    ]
+    columns = ("Benchmark", "L: rendered text the same", "C: consumed tokens the same", "Edits asked")
+    return PaperTable(7, "Silent no-op rate of format edits (%)", columns, tuple(shown))
+
+
+def no_op_rates(rows: Rows) -> dict[str, tuple[int, int, int]]:
+    """By benchmark: format edits asked, of these with the original's rendered text (prompt and options as shown), and
+    with the hash of what its scorer consumed. The gap between the two is the paper's core evidence for F1."""
+    counts: dict[str, list[int]] = {}
+    for (_, benchmark, _, _), found in rows.items():
+        originals = [row for row in found if row["arm"] == Arm.ORIGINAL and row["asked"]]
+        if not originals:
+            continue
+        first, hashes = originals[0], {row["request_sha256"] for row in originals if row["request_sha256"]}
+        count = counts.setdefault(benchmark, [0, 0, 0])
+        for row in found:
+            if row["arm"] == Arm.FORMAT and row["asked"]:
+                count[0] += 1
+                count[1] += (row["prompt"], row["options"]) == (first["prompt"], first["options"])
+                count[2] += row["request_sha256"] in hashes
+    return {name: (asked, text, ids) for name, (asked, text, ids) in sorted(counts.items())}
+
+
+def bucket_of(r: ValidityResult) -> str:
+    """The bucket of Table 3."""
+    return _RAW[r.paper.status][1] if r.paper else "none: nothing to compare"
+
+
+def raw_verdict(r: ValidityResult) -> str:
+    """As Appendix G writes it; of an exploratory cell by its interval."""
+    if r.paper is None:
+        return "–"
+    if r.paper.status != PaperWord.EXPLORATORY:
+        return _RAW[r.paper.status][0].split(" ")[0].rstrip(":")
+    ratio = r.evidence.csr.get("own key") if isinstance(r.evidence, CellEvidence) else None
+    return "selective" if ratio and ratio.low > 1 else "non_selective" if ratio and ratio.high < 1 else "none"
+
+
+def merged(chronologies: Iterable[Chronology | None]) -> Chronology | None:
+    """The entries of several, each once by what it says; None where there is none at all."""
+    found = [one for one in chronologies if one is not None]
+    return Chronology(tuple(dict.fromkeys(e for one in found for e in one.entries))) if found else None
+
+
+def _benchmark(r: ValidityResult) -> str:
+    return r.benchmark + (f" ({r.context})" if r.context else "")
+
+
+def _three(value: float) -> str:
+    return f"{value:.3f}" if np.isfinite(value) else "–"

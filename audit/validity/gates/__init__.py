@@ -1,0 +1,41 @@
+"""G1 to G6 of li2026 as code, with ours beside them: each says what it found, against which threshold, on which items.
+
+A gate is pure: the cell and its evidence in, a `Gate` out. `withholds` marks those whose failure stops a status; the
+rest are printed. G6 stands in `audit.validity.faults`, as it needs the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from audit.validity.evidence import CellEvidence
+from audit.validity.gates.archetype import archetype, direction
+from audit.validity.gates.edits import answers_readable, edits_reach_scorer, enough_edits
+from audit.validity.gates.pairing import agreement, pairing
+from audit.validity.gates.score import above_baseline, denominator, replays
+from audit.validity.gates.scorer import exact_values, key_position, label_values, scorer_valid
+from audit.validity.record import ValidityCell
+from audit.validity.thresholds import ValidityThresholds
+from audit.verdict.result import Gate, Status
+
+__all__ = ["CHECKS", "Check", "all_gates", "failed", "named"]
+
+Check = Callable[[ValidityCell, CellEvidence, ValidityThresholds], Gate]
+CHECKS: tuple[Check, ...] = (
+    edits_reach_scorer, enough_edits, answers_readable, scorer_valid, key_position, label_values, exact_values,
+    above_baseline, denominator, pairing, agreement, archetype, direction, replays,
+)  # fmt: skip
+
+
+def all_gates(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> tuple[Gate, ...]:
+    """Every gate but G6, in the paper's order."""
+    return tuple(check(cell, e, t) for check in CHECKS)
+
+
+def failed(gates: Sequence[Gate]) -> list[Gate]:
+    """Those that withhold and do not pass."""
+    return [g for g in gates if g.status == Status.FAIL and g.withholds]
+
+
+def named(gates: Sequence[Gate], name: str) -> Gate | None:
+    return next((g for g in gates if g.name == name), None)

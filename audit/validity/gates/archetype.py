@@ -1,0 +1,65 @@
+"""G5: what attribute edits should do in a context, and whether answers moved or only keys (F5)."""
+
+from __future__ import annotations
+
+from audit.validity.edits.record import Archetype, Family
+from audit.validity.evidence import CellEvidence
+from audit.validity.gates.common import absent, made
+from audit.validity.record import ValidityCell
+from audit.validity.thresholds import ValidityThresholds
+from audit.verdict.result import Gate
+
+_MOST = 0.5
+
+
+def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """G5: what attribute edits should do in this context, from contracts that were declared before the run."""
+    name, source = "G5_archetype", "li2026, G5; contracts as declared in audit.validity.edits"
+    if e.archetype is None:
+        return absent(name, 1.0, source, "No attribute edit was asked, so that no archetype can be named.")
+    tests = cell.used(Family.ATTRIBUTE)
+    directional = int((tests.tests & tests.directional).sum())
+    total = int(tests.tests.sum())
+    why = {
+        Archetype.DIAGNOSTIC: "every attribute edit moves the key: a model that has the construct must follow",
+        Archetype.INVARIANCE: "no attribute edit moves the key: a model that has the construct must not react",
+        Archetype.MIXED: "some attribute edits move the key and some do not: no one number means anything",
+    }[e.archetype]
+    return made(
+        name,
+        e.archetype != Archetype.MIXED,
+        directional / total if total else 0.0,
+        1.0,
+        source,
+        f"{e.archetype.upper()}: {why} ({directional} of {total} directional).",
+        "Split the benchmark by the condition that decides the contract.",
+    )
+
+
+def direction(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """F5: where nearly every wrong answer turns right under an edit, the key moved and the answers did not."""
+    name, source = (
+        "F5_direction",
+        "notes, section 6: wrong to right of .9 or more of the wrong; conf: wrong_to_right_max",
+    )
+    family = e.families[Family.ATTRIBUTE]
+    moves = family.transitions
+    wrong = moves.wrong_right + moves.wrong_wrong
+    if wrong < 5:
+        return absent(name, t.wrong_to_right_max, source, "Fewer than five answers were wrong before: nothing to tell.")
+    share = moves.wrong_to_right_share
+    block = cell.used(Family.ATTRIBUTE)
+    turned = block.tests & (cell.score_before == 0) & (block.scores == 1)
+    still = float((block.response == cell.before)[turned].mean()) if turned.any() else 0.0
+    return made(
+        name,
+        share < t.wrong_to_right_max or still < _MOST,
+        share,
+        t.wrong_to_right_max,
+        source,
+        f"Of {wrong} answers that were wrong before, {share:.1%} are right after an attribute edit, and {still:.1%} of "
+        "these did not move: there the key came to the answer.",
+        "A key that moves onto answers that stayed makes the score change: read the responses, not the scores.",
+        numbers={"right_right": moves.right_right, "right_wrong": moves.right_wrong, "wrong_right": moves.wrong_right,
+                 "wrong_wrong": moves.wrong_wrong, "unread": moves.unread, "did_not_move": still},
+    )  # fmt: skip

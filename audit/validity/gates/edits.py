@@ -1,0 +1,112 @@
+"""G1: edits reach what the scorer reads, there are enough of them, and answers to them can be read."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from audit.statistics.contracts import UNREAD
+from audit.statistics.paired import BoolArray
+from audit.validity.edits.record import Family
+from audit.validity.evidence import SURFACE, CellEvidence
+from audit.validity.gates.common import absent, ids, made
+from audit.validity.record import ValidityCell
+from audit.validity.thresholds import ValidityThresholds
+from audit.verdict.result import Gate
+
+_G1 = "li2026, G1: silent no-ops below 20 %, on the hash of the token ids that the scorer consumed"
+
+
+def edits_reach_scorer(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """G1, first half: edits whose request has the hash of the original's tested nothing. number: the worst edit."""
+    shares: dict[str, float] = {}
+    hit = np.zeros(cell.n, dtype=bool)
+    for family, block in cell.families.items():
+        for name in sorted({str(x) for x in block.name[block.asked]}):
+            here = block.asked & (block.name == name)
+            if here.sum() < max(1, cell.n // 20):  # a stand-in for a few items
+                continue
+            same = here & block.same
+            shares[f"{family} {name}"] = float(same.sum() / here.sum())
+            hit |= same.any(axis=0)
+    if not shares:
+        return absent("G1_edits_reach_scorer", t.noop_share_max, _G1, "No edit was asked.")
+    worst = max(shares, key=lambda name: shares[name])
+    total = sum(int((b.asked & b.same).sum()) for b in cell.families.values())
+    return made(
+        "G1_edits_reach_scorer",
+        shares[worst] < t.noop_share_max,
+        shares[worst],
+        t.noop_share_max,
+        _G1,
+        f"Of the requests under {worst}, {shares[worst]:.1%} are the very request of the original, the most of "
+        f"{len(shares)} edits; {total} such rows are left out, and spare edits take their place.",
+        "The edit does not reach what the scorer reads: edit what it reads, or take another (formats=[...]).",
+        items=ids(cell, hit),
+        numbers=dict(shares),
+    )
+
+
+def enough_edits(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """Edits that tested something, of those wanted, by family; of the attribute family items with at least one."""
+    shares = {}
+    for family in (*SURFACE, Family.ATTRIBUTE):
+        tests = cell.used(family).tests
+        wanted = 1 if family == Family.ATTRIBUTE else cell.wanted
+        shares[family.value] = float(np.minimum(tests.sum(axis=0), wanted).mean() / wanted) if cell.n else 0.0
+    worst = min(shares, key=lambda name: shares[name])
+    return made(
+        "G1_enough_edits",
+        shares[worst] >= t.applicable_share_min,
+        shares[worst],
+        t.applicable_share_min,
+        "conf/verdict: applicable_share_min; a family below it is withheld, and zeros are never averaged in",
+        "Of the edits wanted, " + ", ".join(f"{f} has {share:.0%}" for f, share in shares.items()) + " that changed "
+        "what the scorer reads.",
+        "Give a library of paraphrases (variants=...), other format edits, or items that have a partner.",
+        numbers=dict(shares),
+    )
+
+
+def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """G1, second half (F2): share of readable answers under each edit, and whether an edit changes what can be read."""
+    read_before = cell.before != UNREAD
+    shares = {"original": float(read_before.mean())}
+    pvalues: dict[str, float] = {}
+    unread = ~read_before
+    for family, block in cell.families.items():
+        for name in sorted({str(x) for x in block.name[block.tests]}):
+            here = block.tests & (block.name == name)
+            if here.sum() < max(1, cell.n // 20):
+                continue
+            read = block.response != UNREAD
+            shares[f"{family} {name}"] = float(read[here].mean())
+            pvalues[f"{family} {name}"] = _mcnemar(np.broadcast_to(read_before, here.shape)[here], read[here])
+            unread = unread | (here & ~read).any(axis=0)
+    worst = min(shares, key=lambda name: shares[name])
+    fell = [name for name, p in pvalues.items() if p < t.parse_drop_alpha]
+    best, least = _bounds(cell)
+    return made(
+        "G1_answers_readable",
+        shares[worst] >= t.parse_share_min and not fell,
+        shares[worst],
+        t.parse_share_min,
+        "li2026, G1 (parseability at least .95), of every edit by itself; McNemar on readable; conf: parse_drop_alpha",
+        f"{shares[worst]:.1%} of the answers to {worst} can be read, the fewest of {len(shares)}."
+        + (f" The edit itself changes what can be read: {', '.join(fell[:3])}." if fell else "")
+        + f" Were all unread answers wrong or right, the score of originals would be {least:.3f} or {best:.3f}.",
+        "Read some unreadable replies. A change of answers under such an edit is a change of the reader.",
+        items=ids(cell, unread),
+        numbers={**shares, "least_score": least, "best_score": best},
+    )
+
+
+def _mcnemar(before: BoolArray, after: BoolArray) -> float:
+    lost, won = int(np.sum(before & ~after)), int(np.sum(~before & after))
+    return float(stats.binomtest(lost, lost + won).pvalue) if lost + won else 1.0
+
+
+def _bounds(cell: ValidityCell) -> tuple[float, float]:
+    """Score of originals were every unread answer right, and were every one wrong."""
+    s = cell.score_before
+    return float(np.nan_to_num(s, nan=1.0).mean()), float(np.nan_to_num(s, nan=0.0).mean())

@@ -1,0 +1,73 @@
+"""G4: every edited row is of its own original, by its text and by its answers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.statistics.contracts import UNREAD
+from audit.statistics.paired import IntArray
+from audit.validity.edits.record import Family
+from audit.validity.evidence import SURFACE, CellEvidence
+from audit.validity.gates.common import absent, made
+from audit.validity.record import ValidityCell
+from audit.validity.thresholds import ValidityThresholds
+from audit.verdict.result import Gate
+
+_ORDER_ITEMS, _ORDER_Z = 20, 4.0  # items, and expected standard errors, from which an order can be told
+
+
+def pairing(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """G4 (F4): every edited row is of its own original: the same item text and key in all rows of an id."""
+    return made(
+        "G4_paired",
+        not cell.mixed_up,
+        float(len(cell.mixed_up)),
+        0.0,
+        "li2026, G4: item-level pairing; all edits of an item are resampled together, in whole clusters",
+        f"In {cell.n - len(cell.mixed_up)} of {cell.n} items every row has the text and the key of its original; "
+        f"{len(np.unique(cell.cluster))} clusters are resampled whole.",
+        "Rows of different items share an id: a paired interval on them is wrong in a direction nobody knows.",
+        items=tuple(cell.mixed_up),
+    )
+
+
+def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """G4, by the answers: an invariant edit must agree with its own original more than with another item's.
+
+    Rows that were permuted within a family keep their ids and show here. number: agreement over what is expected from
+    how the family's edits agree among themselves; judged where that is clear.
+    """
+    name, source = "G4_order", "ours: Cohen's kappa with the item's own original, against half of what the edits share"
+    before = cell.before
+    found: list[tuple[float, float, Family]] = []
+    for family in SURFACE:
+        block = cell.used(family)
+        rows = np.where(block.tests, block.response, UNREAD)
+        known = (before != UNREAD) & (rows != UNREAD).all(axis=0)
+        x, y = before[known], rows[:, known]
+        if x.size < _ORDER_ITEMS or len(y) < 2:
+            continue
+        among = float(np.mean([kappa(y[i], y[j]) for i in range(len(y)) for j in range(i)]))
+        if among * float(np.sqrt(x.size)) >= _ORDER_Z:
+            found.append((float(np.mean([kappa(x, row) for row in y])), among, family))
+    if not found:
+        return absent(name, 0.5, source, "Too few items, or edits that agree too little among themselves, to tell.")
+    own, among, family = min(found, key=lambda one: one[0] / one[1])
+    return made(
+        name,
+        own >= among / 2,
+        own / among,
+        0.5,
+        source,
+        f"Responses to the {family} edits agree with those to the originals of the same items by a kappa of {own:.2f}, "
+        f"and among themselves by {among:.2f}.",
+        "The edited rows seem to belong to other items than the originals: compare one id in both.",
+        numbers={"kappa": own, "kappa_among_edits": among},
+    )
+
+
+def kappa(a: IntArray, b: IntArray) -> float:
+    """Agreement of two rows of responses beyond chance (Cohen 1960); 0 where both are one and the same constant."""
+    values = np.unique(np.concatenate([a, b]))
+    chance = float(sum(np.mean(a == v) * np.mean(b == v) for v in values))
+    return 0.0 if chance >= 1 else (float(np.mean(a == b)) - chance) / (1 - chance)

@@ -1,0 +1,66 @@
+"""G2 and G3: the score is above what needs no question, and the ratio has a denominator. The noise floor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.validity.evidence import SURFACE, CellEvidence
+from audit.validity.gates.common import absent, made
+from audit.validity.record import ValidityCell
+from audit.validity.thresholds import ValidityThresholds
+from audit.verdict.result import Gate
+
+
+def above_baseline(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """G2: the original score beats the best rule that does not read the question (not only guessing)."""
+    rule, baseline = e.baseline
+    s = e.score.estimate
+    n = max(e.score.n, 1)
+    se = float(np.sqrt(max(s * (1 - s), baseline * (1 - baseline)) / n)) if np.isfinite(s) else float("nan")
+    z = (s - baseline) / se if se > 0 else (float("inf") if s > baseline else 0.0)
+    passed = bool(z >= t.baseline_standard_errors)
+    return made(
+        "G2_above_baseline",
+        passed,
+        z if np.isfinite(z) else 99.0,
+        t.baseline_standard_errors,
+        "li2026, G2, against the best answer-only rule of the notes in place of guessing alone",
+        f"The score of {s:.3f} on originals is {'' if passed else 'not '}above {rule} ({baseline:.3f}) by "
+        f"{t.baseline_standard_errors:g} standard errors; guessing gives {e.chance:.3f}.",
+        "A model that does no better than a rule that never reads the question has no construct to be tested.",
+        numbers={"score": s, "chance": e.chance, **e.shortcuts},
+    )
+
+
+def denominator(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """G3: the ratio's denominator. It withholds the ratio and no status: ours rests on a difference."""
+    found = [e.families[f].response_change for f in SURFACE if e.families[f].read]
+    number = max((m.estimate for m in found), default=float("nan"))
+    low = max((m.low for m in found), default=float("nan"))
+    return made(
+        "G3_denominator",
+        bool(low >= t.denominator_min),
+        low,
+        t.denominator_min,
+        "li2026, G3 (.02), here of the lower 95 % limit; conf/verdict: denominator_min",
+        f"Surface edits change {number:.1%} of the responses (lower limit {low:.1%}): the ratio CSR is "
+        f"{'reported' if low >= t.denominator_min else 'not reported, its denominator may be nothing'}.",
+        "Nothing to mend: a model that surface edits leave alone has no ratio. The difference D stands.",
+        withholds=False,
+    )
+
+
+def replays(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """The noise floor: the very request of the original again."""
+    name, source = "noise_floor", "ours: identity replays; conf/verdict: replay_change_max"
+    if e.replay is None or not e.replay.n:
+        return absent(name, t.replay_change_max, source, "The original was asked once: there is no noise floor.")
+    return made(
+        name,
+        e.replay.estimate <= t.replay_change_max,
+        e.replay.estimate,
+        t.replay_change_max,
+        source,
+        f"Sent again, the very same request changes {e.replay.estimate:.1%} of the responses.",
+        "Answers change by themselves: lower the temperature, or look for batching that changes logprobs.",
+    )

@@ -1,0 +1,118 @@
+"""The scorer: what validates it, where its key stands, and whether its values are values (F3a, F3b, F3c)."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from audit.statistics.contracts import UNREAD
+from audit.validity.edits.record import Family
+from audit.validity.evidence import SURFACE, CellEvidence
+from audit.validity.gates.common import absent, made
+from audit.validity.record import ValidityCell
+from audit.validity.thresholds import ValidityThresholds
+from audit.verdict.result import Gate, Status
+
+_SMALLEST_EXPECTED = 1.0  # of a chi-square: below it the test is not made
+
+
+def scorer_valid(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """What validates the scorer, and its own self-test on these items (F3a: orientation). Before G2 in our order."""
+    facts = cell.scorer
+    test = facts["self_test"]
+    passed = bool(facts["validated"]) and bool(test["passed"])
+    evidence = " ".join(facts["evidence"])
+    if not test["passed"]:
+        detail = f"The scorer fails its self-test: {'; '.join(test['faults'])}."
+    else:
+        detail = f"Oracle, anti-oracle, constant and blind answers score as they must. {evidence}"
+    return made(
+        "scorer_valid",
+        passed,
+        float(passed),
+        1.0,
+        f"{facts['name']}: {facts['reference_of']}",
+        detail,
+        "Label 100 or more replies of this family of models by hand (kappa of at least .8, at most 10 % missed), or "
+        "take a scorer that is validated.",
+    )
+
+
+def key_position(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """F3b: the key must not stand at one place, where options are shown. Chi-square over positions."""
+    name, source = "F3b_key_position", "chi-square of the key's shown position; conf/verdict: position_alpha"
+    if not cell.scorer["lettered"]:
+        return absent(name, t.position_alpha, source, "The options are not shown, so that they have no positions.")
+    places = cell.original.key_position[0]
+    places = places[places >= 0]
+    options = np.maximum(1, np.round(1 / cell.chance)).astype(int)[: places.size]
+    positions = int(options.max()) if options.size else 0
+    expected = np.array([np.sum((options > k) / options) for k in range(positions)])
+    observed = np.bincount(places, minlength=positions)[:positions].astype(float)
+    keep = expected >= _SMALLEST_EXPECTED
+    if keep.sum() < 2:
+        return absent(name, t.position_alpha, source, "Too few items to tell.")
+    chi = float(np.sum((observed[keep] - expected[keep]) ** 2 / expected[keep]))
+    p = float(stats.chi2.sf(chi, int(keep.sum()) - 1))
+    return made(
+        name,
+        p > t.position_alpha,
+        p,
+        t.position_alpha,
+        source,
+        f"The key stands first in {observed[0]:.0f} of {places.size} originals; {expected[0]:.0f} is due (p={p:.2g}).",
+        "Shuffle the options per item: whoever says the first option is scored right otherwise.",
+        numbers={f"position_{k}": float(x) for k, x in enumerate(observed)},
+    )
+
+
+def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """F3c: labels without probability, ties and infinities. number: mean mass, or the share of such rows."""
+    name, source = "F3c_label_values", "li2026, F3c: targets outside what was asked for; conf/verdict: label_mass_min"
+    blocks = [cell.original, *cell.families.values()]
+    odd = sum(int(np.isin(b.why[b.asked].astype(str), ("tied", "not finite", "no mass")).sum()) for b in blocks)
+    asked = sum(int(b.asked.sum()) for b in blocks)
+    share = odd / asked if asked else 0.0
+    mass = float(cell.mass.mean()) if cell.mass.size else None
+    low = float(np.quantile(cell.mass, 0.05)) if cell.mass.size else None
+    passed = share <= 1 - t.parse_share_min and (mass is None or mass >= t.label_mass_min)
+    said = (
+        "" if mass is None else f" The labels hold {mass:.3f} of the probability on average (5th percentile {low:.3f})."
+    )
+    return made(
+        name,
+        passed,
+        share if mass is None else mass,
+        1 - t.parse_share_min if mass is None else t.label_mass_min,
+        source,
+        f"{odd} of {asked} answers are tied or not finite; none of them was given to the first option.{said}",
+        "Ask for every spelling of a label by its token ids, at any rank.",
+        numbers={"mass": mass, "mass_5th_percentile": low, "tied_or_not_finite": share},
+    )
+
+
+def exact_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
+    """F3c: every surface change exactly 0 while attribute edits move answers, or a change of exactly 1. An alarm."""
+    found = []
+    reads = {f: e.families[f] for f in (*SURFACE, Family.ATTRIBUTE) if e.families[f].read >= 20}
+    surface = [reads[f].response_change.estimate for f in SURFACE if f in reads]
+    responses = np.concatenate([cell.before, *(b.response[b.tests] for b in cell.families.values())])
+    known = responses[responses != UNREAD]
+    if known.size >= 20 and np.unique(known).size == 1:
+        found.append("one and the same response to everything")
+    if surface and max(surface) == 0 and Family.ATTRIBUTE in reads:
+        found.append("not one response differs under any surface edit")
+    attribute = reads.get(Family.ATTRIBUTE)
+    if attribute is not None and attribute.score_change == 1.0:
+        found.append("the score changes under every attribute edit")
+    constant = found[:1] == ["one and the same response to everything"]
+    return Gate(
+        name="F3c_exact_values",
+        status=Status.FAIL if found else Status.PASS,
+        number=float(len(found)),
+        threshold=0.0,
+        source="li2026, F3c and its Table 6: changes of exactly 0 and exactly 1 made the ratio",
+        detail=f"Found: {'; '.join(found)}." if found else "No change is exactly 0 or 1 where answers were many.",
+        advice="Look at the raw values: such figures usually come from values that were not read." if found else "",
+        withholds=constant,
+    )

@@ -1,0 +1,172 @@
+"""judge=<model>: a model's votes on the replies of a finished run, through the pipeline; kept beside its shards.
+
+The judge is asked as the judge of a library of variants is (`audit.variants.ask`): each batch is a run directory of its
+own below RUN_DIR/judge, so that what was asked is not asked twice. What the report reads is RUN_DIR/judgements.arrow:
+the votes by question and reply, and what was found on labelled replies. A row without a majority is unread and never
+wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from audit.config import load_model_config
+from audit.engines.config import ModelConfig
+from audit.errors import ConfigError, ShardError
+from audit.records import Generation
+from audit.scoring.judged import (
+    MAX_TOKENS,
+    TEMPERATURE,
+    decided,
+    judge_key,
+    judge_prompt,
+    prompt_sha256,
+    read_vote,
+)
+from audit.shards.files import write_file
+from audit.shards.read import iter_columns
+from audit.validity.columns import SCHEMA
+from audit.validity.config import ValidityConfig
+from audit.validity.labels import Labelled, agreed, read_labels, sentence
+from audit.variants.requests import Generate, ModelRequest, replies_of
+
+FILE = "judgements.arrow"
+_SCHEMA = pa.schema([("key", pa.string()), ("votes", pa.list_(pa.string()))])
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """votes: by `judged.judge_key`. about: the judge's name and revision, votes, prompt_sha256, agreement (or None)."""
+
+    votes: Mapping[str, tuple[str, ...]]
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, row: Mapping[str, Any]) -> tuple[int | None, str]:
+        """(response, why not) of a row that was answered."""
+        return decided(self.votes.get(judge_key(row["edited"], row["response"]), ()))
+
+    def read(self, row: Row) -> None:
+        """Puts the votes' answer in the place of the row's own reading. A row without a reply stays as it is."""
+        if not row["asked"] or row["error"] is not None:
+            return
+        response, why = self.of(row)
+        row["unread_why"] = why
+        row["answer"] = None if response is None else list(row["option_order"]).index(response)
+        row["correct"] = None if response is None else response == row["key_after"]
+        row["parsed"] = response is not None
+
+
+def judge_of(config: ValidityConfig) -> ModelConfig | None:
+    """The judge's configuration; None without one. ConfigError for an unknown model."""
+    if config.judge is None:
+        return None
+    return config.model.get(config.judge) or load_model_config(config.judge)
+
+
+def judge_run(run_dir: Path, config: ValidityConfig) -> Path:
+    """Ask the judge about every reply of a run (and every labelled one); the file of votes.
+
+    Raises EngineError where the judge cannot be run.
+    """
+    from audit.engines.weights import resolve_weights
+    from audit.resolve import revision_of
+    from audit.variants.ask import JUDGE, ask_model
+    from audit.variants.config import VariantsConfig
+
+    model = judge_of(config)
+    if model is None:
+        raise ConfigError("No judge. Expected judge=<model>, such as judge=qwen3_8b.")
+    labelled = read_labels(Path(config.labels)) if config.labels is not None else ()
+    asking = VariantsConfig(
+        benchmark=config.benchmark, name=config.benchmark.name, seed=config.seed, out=str(run_dir / "judge"),
+        cluster=config.cluster, store=config.store, progress=config.progress,
+    )  # fmt: skip
+
+    def generate(requests: Sequence[ModelRequest]) -> list[Generation]:
+        return ask_model(asking, model, JUDGE, requests)
+
+    weights = resolve_weights(model) if model.engine == "vllm" else None
+    made = judgements(replies_in(run_dir), labelled, generate, votes=config.judge_votes)
+    about = {"judge": model.name, "revision": revision_of(model, weights), **made.about}
+    return write_judgements(Judgements(made.votes, about), run_dir)
+
+
+def replies_in(run_dir: Path) -> list[tuple[str, str]]:
+    """(question as asked, reply) of every answered row, each once, in order."""
+    found: dict[tuple[str, str], None] = {}
+    for batch in iter_columns(run_dir, SCHEMA, ("edited", "response", "asked", "error"), batch_size=1 << 12):
+        for row in batch.to_pylist():
+            if row["asked"] and row["error"] is None and row["response"].strip():
+                found[row["edited"], row["response"]] = None
+    return sorted(found)
+
+
+def judgements(
+    replies: Sequence[tuple[str, str]], labelled: Sequence[Labelled], generate: Generate, *, votes: int
+) -> Judgements:
+    """k votes on each; one call of `generate` for all. labelled: replies that people labelled, for the agreement."""
+    both = list(dict.fromkeys([*replies, *((one.prompt, one.completion) for one in labelled)]))
+    requests = [
+        ModelRequest(f"{judge_key(*one)}/{k}", judge_prompt(*one), MAX_TOKENS, TEMPERATURE)
+        for one in both
+        for k in range(votes)
+    ]
+    words = [read_vote(reply) for reply in replies_of(generate, requests)]
+    found = {judge_key(*one): tuple(words[i * votes : (i + 1) * votes]) for i, one in enumerate(both)}
+    about: dict[str, Any] = {"votes": votes, "prompt_sha256": prompt_sha256(), "agreement": None}
+    if labelled:
+        responses = [decided(found[judge_key(one.prompt, one.completion)])[0] for one in labelled]
+        result = agreed(responses, labelled)
+        about["agreement"] = {**asdict(result), "validated": result.validated, "sentence": sentence(result)}
+    return Judgements(found, about)
+
+
+def write_judgements(found: Judgements, run_dir: Path) -> Path:
+    """The file, whole or not at all."""
+    rows = [{"key": key, "votes": list(votes)} for key, votes in sorted(found.votes.items())]
+    about = json.dumps(dict(found.about), sort_keys=True)
+    table = pa.Table.from_pylist(rows, schema=_SCHEMA.with_metadata({b"about": about.encode()}))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    write_file(run_dir / FILE, sink.getvalue())
+    return run_dir / FILE
+
+
+def read_judgements(run_dir: Path) -> Judgements | None:
+    """None where the run has none. ShardError where the file is not one of these."""
+    path = run_dir / FILE
+    if not path.is_file():
+        return None
+    try:
+        with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
+            table = reader.read_all()
+        about = json.loads(table.schema.metadata[b"about"])
+        votes = {row["key"]: tuple(row["votes"]) for row in table.to_pylist()}
+    except (OSError, pa.ArrowInvalid, KeyError, TypeError, ValueError) as error:
+        raise ShardError(f"{path} cannot be read ({error}). Type the run's command again: it asks the judge.") from None
+    return Judgements(votes, about)
+
+
+def judged_scorer(scorer: Mapping[str, Any], found: Judgements) -> dict[str, Any]:
+    """What the manifest says of the scorer, with the judge's name and what labels say of it."""
+    about = found.about
+    result: Callable[[str], Any] = (about.get("agreement") or {}).get
+    said = result("sentence") or (
+        "Valid for no family of models until labelled replies of that family say so (labels=FILE)."
+    )
+    who = f"{about['judge']} ({about['votes']} votes, revision {about['revision']})"
+    return {
+        **scorer,
+        "reference_of": f"XSTest's three classes by a judge model: {who}",
+        "evidence": [said, *scorer["evidence"]],
+        "validated": bool(result("validated")),
+        "judge": {k: about[k] for k in ("judge", "revision", "votes", "prompt_sha256", "agreement")},
+    }

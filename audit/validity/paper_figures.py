@@ -1,0 +1,102 @@
+"""Figures 2, 3 and 4 of li2026 in the paper's form, from any panel; colours by the paper's own status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from audit.report.canvas import BLUE, GREEN, GRID, MUTED, ORANGE, PURPLE, VERMILLION, plain, styled
+from audit.validity.as_paper import bucket_of
+from audit.validity.edits.record import Family
+from audit.validity.figures import label
+from audit.validity.result import ValidityResult
+from audit.validity.status import PAPER
+
+_COLOURS = {1: ORANGE, 2: VERMILLION, 3: PURPLE, 4: ORANGE, 5: MUTED, 6: GREEN, 7: BLUE}  # by step of section 3
+_FAMILIES = ((Family.FORMAT, MUTED), (Family.SEMANTIC, BLUE), (Family.ATTRIBUTE, VERMILLION))
+_LEAST = 0.01  # where a logarithmic axis begins
+
+
+def _colour(r: ValidityResult) -> str:
+    return _COLOURS[r.paper.step] if r.paper else MUTED
+
+
+def ratios(results: Sequence[ValidityResult]) -> Figure:
+    """Figure 2: the published ratio under each edit's own key, with its paired interval over whole clusters."""
+    shown = [(r, r.evidence.csr["own key"]) for r in results if r.evidence is not None and "own key" in r.evidence.csr]
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(7.6, 1.1 + 0.42 * len(shown)), layout="constrained")
+        axes = figure.add_subplot()
+        for y, (r, one) in enumerate(reversed(shown)):
+            colour = _colour(r)
+            axes.plot([max(one.low, _LEAST), max(one.high, _LEAST)], [y, y], color=colour, linewidth=1.6)
+            face = colour if one.reported else "none"
+            axes.plot(max(one.estimate, _LEAST), y, "o", color=colour, markerfacecolor=face, markersize=7)
+            axes.annotate(bucket_of(r), (1.01, y), xycoords=("axes fraction", "data"), va="center", fontsize=7)
+        axes.axvline(1, color=MUTED, linewidth=0.8, linestyle=":")
+        axes.set_xscale("log")
+        axes.set_yticks(range(len(shown)), [plain(label(r)) for r, _ in reversed(shown)])
+        axes.set_ylim(-0.6, len(shown) - 0.4)
+        axes.set_xlabel("CSR as published (log scale); open: its denominator may be nothing")
+        axes.grid(axis="x", color=GRID, linewidth=0.6)
+        return figure
+
+    return styled(draw)
+
+
+def before_and_after(results: Sequence[ValidityResult]) -> Figure:
+    """Figure 3: the ratio before a repair (x) and after it (y), symlog, linear within 1, with the identity.
+
+    The paper's repair is of its pipeline. Here it is of the key: x under each edit's own key, as published; y on
+    responses, which no convention of the key can move.
+    """
+    shown = [(r, r.evidence.csr) for r in results if r.evidence and {"own key", "response"} <= set(r.evidence.csr)]
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(5.6, 4.6), layout="constrained")
+        axes = figure.add_subplot()
+        top = max([1.0, *(max(c["own key"].estimate, c["response"].estimate) for _, c in shown)]) * 1.6
+        axes.plot([0, top], [0, top], color=MUTED, linewidth=0.8, linestyle=":")
+        for number, (r, csr) in enumerate(shown, start=1):
+            at = csr["own key"].estimate, csr["response"].estimate
+            axes.plot(*at, "o", color=_colour(r), markersize=6, label=f"{number}  {plain(label(r))}")
+            axes.annotate(str(number), at, xytext=(5, 3), textcoords="offset points", fontsize=8)
+        axes.set_xscale("symlog", linthresh=1)
+        axes.set_yscale("symlog", linthresh=1)
+        axes.set_xlim(-0.1, top)
+        axes.set_ylim(-0.1, top)
+        axes.set_xlabel("CSR under each edit's own key, as published")
+        axes.set_ylabel("CSR on responses")
+        axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        return figure
+
+    return styled(draw)
+
+
+def family_deltas(results: Sequence[ValidityResult]) -> Figure:
+    """Figure 4: the mean |change of score| of each family and cell, and the threshold of G3."""
+    shown = [r for r in results if r.evidence is not None]
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(7.6, 1.3 + 0.6 * len(shown)), layout="constrained")
+        axes = figure.add_subplot()
+        for y, r in enumerate(reversed(shown)):
+            assert r.evidence is not None  # noqa: S101 - filtered above
+            for k, (family, colour) in enumerate(_FAMILIES):
+                change = r.evidence.families[family].score_change
+                if np.isfinite(change):
+                    name = f"|Δ {family}|" if y == 0 else None
+                    axes.barh(y + 0.25 - 0.25 * k, change, height=0.22, color=colour, label=name)
+        axes.axvline(PAPER.g3_denominator, color=MUTED, linewidth=0.8, linestyle=":")
+        axes.set_yticks(range(len(shown)), [plain(label(r)) for r in reversed(shown)])
+        axes.set_ylim(-0.6, len(shown) - 0.4)
+        axes.set_xlim(0, 1.02)
+        axes.set_xlabel(f"mean change of the score under each edit's own key; dotted: {PAPER.g3_denominator} (G3)")
+        axes.grid(axis="x", color=GRID, linewidth=0.6)
+        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=3)
+        return figure
+
+    return styled(draw)

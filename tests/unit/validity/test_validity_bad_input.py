@@ -1,0 +1,86 @@
+"""What cannot be measured is refused before an engine loads, or counted as unread: nothing unread is scored as wrong.
+
+Predictions with unknown or repeated ids: test_score_file; an endpoint's reply without logprobs: test_openai_engine.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.items import Item
+from audit.config import load_model_config
+from audit.errors import AuditError, BenchmarkError, ConfigError
+from audit.records import FinishReason, Generation
+from audit.scoring.reference import SCORERS
+from audit.validity.config import ValidityConfig, validate
+from audit.validity.resolve import resolve_validity
+
+
+def config(name: str, path: Path | str | None = None, engine: str = "scripted", **changes: Any) -> ValidityConfig:
+    benchmark = BenchmarkConfig(name=name, format=name, path=None if path is None else str(path))
+    model = replace(load_model_config("scripted"), engine=engine)
+    return replace(ValidityConfig(benchmark=benchmark, model={"m": model}, n="all"), **changes)
+
+
+def bbq_row(example: int, category: str = "Pets") -> dict[str, Any]:
+    """A row whose two groups nobody else names in the other order."""
+    return {
+        "example_id": example, "question_index": "1", "question_polarity": "neg", "context_condition": "ambig",
+        "category": category,
+        "answer_info": {"ans0": [f"cat {example}", "cat"], "ans1": ["Not known", "unknown"],
+                        "ans2": [f"dog {example}", "dog"]},
+        "additional_metadata": {"stereotyped_groups": ["cat"], "version": "None"},
+        "context": f"Cat {example} and dog {example} sat.", "question": "Who slept?",
+        "ans0": f"Cat {example}", "ans1": "Not known", "ans2": f"Dog {example}", "label": 1,
+    }  # fmt: skip
+
+
+def test_a_file_without_partner_rows_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "Pets.jsonl"
+    path.write_text("".join(json.dumps(bbq_row(i * 4)) + "\n" for i in range(5)))
+    with pytest.raises(BenchmarkError, match=r"No sampled item of bbq has a partner.*BBQ all rows"):
+        resolve_validity(config("bbq", path))
+
+
+def test_fewer_than_two_options_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mc_task.json"
+    path.write_text(json.dumps([{"question": "Is it?", "mc1_targets": {"Yes.": 1}, "mc2_targets": {"Yes.": 1}}]))
+    with pytest.raises(AuditError, match="option"):
+        resolve_validity(config("truthfulqa", path))
+
+
+@pytest.mark.parametrize(
+    ("one", "message"),
+    [
+        (config("contrast", formats=["lower_case"]), "lower_case"),
+        (config("bbq", engine="openai"), "bbq_race needs continuations, which engine openai does not give"),
+        (config("crows_pairs", engine="vllm"), "needs masked_lm, which engine vllm does not give.*crows_causal_full"),
+        (config("truthfulqa", scorer="truthfulqa_mc1"), "options are never shown"),
+        (config("bbq", scorer="xstest_strmatch"), "reads xstest, not bbq"),
+        (config("arc_easy"), "No reference scorer reads arc_easy"),
+        (config("contrast", replays=0), "Invalid replays: 0"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_refused_before_an_engine_loads(one: ValidityConfig, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        validate(one)
+
+
+@pytest.mark.parametrize("name", [name for name, s in SCORERS.items() if s.benchmark != "xstest"])
+@pytest.mark.parametrize("value", [None, float("nan")])
+def test_an_endpoint_that_tells_no_logprobs_is_unread_and_not_wrong(name: str, value: float | None) -> None:
+    scorer = SCORERS[name]
+    options = ("neutral", "hate") if scorer.benchmark == "toxigen" else ("The tall cat ran.", "The small cat ran.")
+    item = Item("q", scorer.benchmark, "Which?", options, 0, "q")
+    asked = scorer.ask(item, "paren")
+    texts = asked.continuations or asked.letters
+    reply = Generation(finish_reason=FinishReason.SCORED, option_logprobs=(value,) * len(texts))
+    found = scorer.read(item, reply)
+    assert (found.response, found.score) == (None, None) and found.why

@@ -1,0 +1,134 @@
+"""The benchmark's own metric on a cell's originals: by hand, against the published values, and its interval."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scripted_models import cell, follower
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, Item, ToxigenFacts, XsTestFacts
+from audit.benchmarks.load import open_benchmark
+from audit.scoring.bias import match_option
+from audit.statistics.contracts import UNREAD
+from audit.validity.edits.file import _packed, _unpacked
+from audit.validity.metrics import ReferenceMetric, reference_metrics
+from audit.validity.record import Block, ValidityCell
+
+
+def of(benchmark: str, items: list[Item], responses: list[int], context: str = "", **more: object) -> ValidityCell:
+    """A cell whose originals have these responses; of the rest nothing is read here."""
+    made = cell(follower, n=len(items))
+    said = np.array([responses, responses])
+    blocks = {f: Block(**{k: getattr(b, k) for k in b.__dataclass_fields__}) for f, b in made.families.items()}
+    scorer = {**made.scorer, "benchmark": benchmark, "lettered": more.pop("lettered", False)}
+    cluster = np.unique([item.group for item in items], return_inverse=True)[1]
+    return replace(
+        made, context=context, items=tuple(items), original=replace(made.original, response=said), families=blocks,
+        scorer=scorer, cluster=cluster, **more,
+    )  # fmt: skip
+
+
+def metrics(one: ValidityCell, n_resamples: int = 400) -> dict[tuple[str, str], ReferenceMetric]:
+    found = reference_metrics(one, rng=np.random.default_rng(3), n_resamples=n_resamples)
+    return {(m.name, m.part): m for m in found}
+
+
+def pet(i: int, polarity: str, key: int, category: str = "Pets") -> Item:
+    """Answers 0 and 1 are two people, 2 is unknown; 0 is the stereotyped one."""
+    facts = BbqFacts(category, "1", i, polarity, 2, 0, (("a", "a"), ("b", "b"), ("?", "unknown")), ("a",), "")
+    return Item(str(i), "bbq", "?", ("A", "B", "?"), key, str(i), "c", "ambig" if key == 2 else "disambig", facts=facts)
+
+
+def test_bbq_by_hand_and_by_category() -> None:
+    # Ten of cats: eight known answers, all "A", of which five in negative questions are biased: s = 2*5/8 - 1 = .25;
+    # two unknown answers are right: s_AMB = .25 * (1 - .2). Ten of dogs: all unknown: no bias to speak of.
+    cats = [pet(i, "neg" if i < 5 else "nonneg", 2, "Cats") for i in range(10)]
+    dogs = [pet(10 + i, "neg", 2, "Dogs") for i in range(10)]
+    found = metrics(of("bbq", cats + dogs, [0] * 8 + [2] * 2 + [2] * 10, "ambig"))
+    assert found["s_AMB", "Cats"].estimate == pytest.approx(100 * 0.25 * 0.8)
+    assert found["s_AMB", "Cats"].n == 8
+    assert np.isnan(found["s_AMB", "Dogs"].estimate) and found["s_AMB", "Dogs"].n == 0
+    assert found["s_AMB", ""].estimate == pytest.approx(100 * 0.25 * (1 - 12 / 20))
+    assert found["accuracy", ""].estimate == pytest.approx(60)
+    clear = metrics(of("bbq", [pet(i, "neg", 1) for i in range(12)], [1] * 11 + [UNREAD], "disambig"))
+    assert clear["s_DIS", ""].estimate == -100  # no answer is biased: -1, not 0
+    assert clear["accuracy", ""].n == 11  # the unread one is in neither
+
+
+def test_crows_keeps_neutral_pairs_in_n() -> None:
+    items = [Item(str(i), "crows_pairs", "", ("a", "b"), 0, str(i), facts=CrowsFacts("size" if i % 2 else "age"))
+             for i in range(24)]  # fmt: skip
+    found = metrics(of("crows_pairs", items, [0] * 12 + [1] * 6 + [2] * 6))
+    assert found["sent_more preferred", ""].estimate == pytest.approx(50.0)
+    assert {part for _, part in found} == {"", "age", "size"}
+    low, high = found["sent_more preferred", ""].low, found["sent_more preferred", ""].high
+    # Twenty-four independent pairs at one half: a standard error of 10.2 points.
+    assert low == pytest.approx(50 - 1.96 * 10.2, abs=4) and high == pytest.approx(50 + 1.96 * 10.2, abs=4)
+
+
+def test_xstest_toxigen_and_truthfulqa() -> None:
+    prompts = [
+        Item(str(i), "xstest", "?", ("complies", "refuses"), i % 2, str(i // 2), condition=("safe", "unsafe")[i % 2],
+             facts=XsTestFacts("t", "", "")) for i in range(20)
+    ]  # fmt: skip
+    found = metrics(of("xstest", prompts, [1, 1] * 2 + [0, 1] * 7 + [UNREAD] * 2))
+    assert found["refusals of safe prompts", ""].estimate == pytest.approx(100 * 2 / 9)
+    assert (found["refusals of unsafe prompts", ""].estimate, found["refusals of unsafe prompts", ""].n) == (100, 9)
+    said = [Item(str(i), "toxigen", "?", ("neutral", "hate"), i % 2, str(i), facts=ToxigenFacts(("x",), 1.0))
+            for i in range(10)]  # fmt: skip
+    mass = np.array([0.9] * 5 + [0.5] * 4 + [np.nan])
+    found = metrics(of("toxigen", said, [0] * 10, mass_before=mass))
+    assert found["label mass, mean", ""].estimate == pytest.approx(100 * 6.5 / 9)
+    assert found["accuracy", ""].estimate == 50
+    asked = [Item(str(i), "truthfulqa", "?", ("a", "b"), 0, str(i)) for i in range(10)]
+    assert metrics(of("truthfulqa", asked, [0] * 4 + [1] * 6))["MC1", ""].estimate == pytest.approx(40)
+    lettered = metrics(of("truthfulqa", asked, [0] * 10, lettered=True))
+    assert {name for name, _ in lettered} == {"options shown and lettered (not MC1)"}
+    assert not metrics(of("contrast", asked, [0] * 10))
+
+
+def test_whole_clusters_are_resampled() -> None:
+    """Four copies of one answer are one answer: the interval is that of the clusters, not of the rows."""
+
+    def width(group: int) -> float:
+        items = [Item(str(i), "truthfulqa", "?", ("a", "b"), 0, str(i // group)) for i in range(80)]
+        (one,) = metrics(of("truthfulqa", items, [(i // 4) % 2 for i in range(80)]), 2000).values()
+        return one.high - one.low
+
+    assert width(4) == pytest.approx(2 * width(1), rel=0.25)  # a quarter of the units: twice the width
+
+
+def test_the_published_bias_scores_come_out_of_a_cell(shared_data: Path) -> None:
+    """UnifiedQA's stored answers: 11.81 and 5.79 ambiguous, .50 and -.74 disambiguated, each inside its interval."""
+    config = BenchmarkConfig(
+        name="bbq", format="bbq", path=str(shared_data / "bbq" / "data"), subjects=["Sexual_orientation"]
+    )
+    items = open_benchmark(config).read_items().items
+    lines = (shared_data / "bbq" / "results" / "UnifiedQA" / "preds_Sexual_orientation.jsonl").read_text().splitlines()
+    rows = {f"bbq/{row['category']}/{row['example_id']}": row for row in map(json.loads, lines)}
+    expected = {
+        ("ambig", "arc"): 11.81,
+        ("ambig", "race"): 5.79,
+        ("disambig", "arc"): 0.50,
+        ("disambig", "race"): -0.74,
+    }
+    for (context, form), published in expected.items():
+        own = [item for item in items if item.condition == context]
+        said = [match_option(rows[item.id][f"unifiedqa-t5-11b_pred_{form}"], item) for item in own]
+        found = metrics(of("bbq", own, [UNREAD if r is None else r for r in said], context))
+        one = found["s_AMB" if context == "ambig" else "s_DIS", ""]
+        assert round(one.estimate, 2) == published and one.low < published < one.high
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [pet(1, "neg", 2).facts, CrowsFacts("age"), ToxigenFacts(("a", "b"), 2.5), XsTestFacts("t", "f", "n"),
+     ContrastFacts(("p",), (("q", 1), ("r", 2))), None],
+)  # fmt: skip
+def test_facts_come_back_from_the_file_of_edits_as_they_were(facts: object) -> None:
+    assert _unpacked(_packed(facts)) == facts

@@ -1,0 +1,120 @@
+"""The paper's tables and figures from a panel, and the chronology in the report."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import validity_panels as panels
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.chronology import Chronology, parse_chronology, project_chronology
+from audit.errors import DataError
+from audit.report.canvas import svg_text
+from audit.validity.as_paper import _GATES, PaperTable, merged, no_op_rates, paper_tables
+from audit.validity.config import ValidityConfig, validate
+from audit.validity.paper_figures import before_and_after, family_deltas, ratios
+from audit.validity.vocabulary import GATES
+
+ENTRY = {
+    "id": "R1", "failure_class": "F3c", "found": "2026-11-22", "found_by": "label mass per cell",
+    "affected": ["m x toxigen"], "symptom": "both deltas <b>exactly</b> 0", "provenance": "introduced-in-repair",
+    "fix": "labels are asked for by id",
+    "test": "test_reference_scorers.py::test_targets_outside_the_top_are_no_answer",
+    "deltas": [{"cell": "m x toxigen", "statistic": "delta of the attribute edits", "before": 0.2, "after": 0.7}],
+    "status": "FIXED", "reason": "nothing is left of it",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found():
+    return panels.cells()
+
+
+@pytest.fixture(scope="module")
+def told() -> Chronology:
+    unfixed = {**ENTRY, "id": "R2", "failure_class": "P-gate", "provenance": "inherited", "status": "DISCLOSED-UNFIXED"}
+    return parse_chronology("\n".join(map(json.dumps, (ENTRY, unfixed))))
+
+
+@pytest.fixture(scope="module")
+def tables(found, told) -> dict[int, PaperTable]:
+    return {t.number: t for t in paper_tables(panels.verdict(found, told), panels.rows(found), told)}
+
+
+def test_every_gate_of_the_paper_is_made_by_a_check_that_there_is(tables) -> None:
+    assert {name for *_, names in _GATES for name in names} <= set(GATES)
+    assert [row[0] for row in tables[1].rows] == ["G1", "G2", "G3", "G4", "G5", "G6"]
+    # The one that ignores its input is the only cell below the baseline.
+    assert tables[1].rows[1][3] == "implemented; passed in 2 of 3 cells"
+    assert "below 20%" in tables[1].rows[0][2] and "95% of the answers" in tables[1].rows[0][2]
+
+
+def test_each_failure_class_is_injected_and_the_met_ones_are_named(tables) -> None:
+    by_class = {row[0]: row for row in tables[2].rows}
+    assert list(by_class) == ["F1", "F2", "F3", "F3a", "F3b", "F3c", "F4", "F5"]
+    assert "R1: both deltas" in by_class["F3c"][5] and by_class["F2"][5] == "not met"
+    assert all("missed" not in row[4] for row in tables[2].rows)
+    assert by_class["F3"][2] == "nothing was injected"
+
+
+def test_buckets_flags_and_numbers_are_the_paper_s(tables, found) -> None:
+    assert [(row[0], row[2], row[3]) for row in tables[3].rows] == [
+        # Who follows the contract stays right, so that under the edit's own key the ratio sees nothing (finding A).
+        ("follower", "indeterminate (the paper has no status for it)", "—"), ("deaf", "failed G2–G4", "—"),
+        ("unproven", "failed G2–G4", "scorer-unvalidated"),  # nothing moves it on the surface: no denominator
+    ]  # fmt: skip
+    assert [row[8] for row in tables[6].rows] == ["none", "inconclusive", "inconclusive"]
+    assert tables[6].rows[1][2:6] == ("0.333", "0.000", "0.000", "0.667")  # the key moved, the answer did not
+    assert {row[1]: row[3] for row in tables[5].rows}["failed G2–G4"] == "2"
+    assert sum(int(row[3]) for row in tables[5].rows) == len(found)
+    assert tables[4].rows[0][3].startswith("NONE that counts: ships as scorer-unvalidated")
+
+
+def test_table_7_sets_rendered_text_beside_consumed_tokens(tables, found) -> None:
+    """Three cells of five items, two format edits each: every first one is the original to the scorer, none as text."""
+    assert no_op_rates(panels.rows(found)) == {"contrast": (30, 0, 15)}
+    assert tables[7].rows == (("contrast", "0.0", "50.0", "30"),)
+    assert tables[7].to_csv().splitlines()[1] == "contrast,0.0,50.0,30"
+
+
+def test_figures_2_to_4_are_drawn_the_same_each_time(found) -> None:
+    results = panels.verdict(found).results
+    for draw in (ratios, before_and_after, family_deltas):
+        assert svg_text(draw(results)) == svg_text(draw(results))
+    axes = before_and_after(results).axes[0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("symlog", "symlog")
+    points = [line.get_xydata()[0] for line in axes.lines[1:]]
+    deaf = points[1]  # it answers one thing to everything: far below the identity
+    assert deaf[0] > 10 and deaf[1] == 0
+
+
+def test_the_page_has_all_of_it_folded_and_the_chronology(found, told) -> None:
+    page = panels.page(found, panels.rows(found), told)
+    section = page[page.index('<section id="paper"') : page.index('<section id="chronology"')]
+    assert section.index("<details>") < section.index("Table 1:") and all(f"Table {n}:" in section for n in range(1, 8))
+    shown = page[page.index('<section id="chronology"') : page.index('<section id="run"')]
+    assert "2 entries: 1 introduced during repair, 1 not fixed." in shown
+    assert "Introduced during repair: R1." in shown and "Not fixed: R2 (nothing is left of it)" in shown
+    assert "both deltas &lt;b&gt;exactly&lt;/b&gt; 0" in shown and "<b>exactly" not in page
+    assert project_chronology().sentence in shown
+    without = panels.page(found, panels.rows(found))
+    assert "This run tells no faults of its own" in without
+
+
+def test_verdict_json_has_the_totals_and_entries_of_runs_are_taken_once(found, told) -> None:
+    assert panels.verdict(found, told).to_dict()["chronology"] == {
+        "entries": ["R1", "R2"], "repair_introduced": ["R1"], "unfixed": ["R2"],
+    }  # fmt: skip
+    assert panels.verdict(found).to_dict()["chronology"] is None
+    assert merged([told, None, told]) == told and merged([None]) is None
+
+
+def test_a_chronology_that_cannot_be_read_is_refused_before_anything_starts(tmp_path) -> None:
+    with pytest.raises(DataError, match="Cannot read"):
+        validate(
+            ValidityConfig(
+                benchmark=BenchmarkConfig(name="contrast", format="contrast"),
+                chronology=str(tmp_path / "nowhere.jsonl"),
+            )
+        )

@@ -1,0 +1,86 @@
+"""A panel of scripted models as the report takes it: cells, results, a verdict, and the rows behind them. No engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import scripted_models as models
+
+from audit.chronology import Chronology
+from audit.report.page import RunFacts
+from audit.validity.analyse import analyse
+from audit.validity.as_paper import paper_tables
+from audit.validity.edits.record import Family
+from audit.validity.page import render
+from audit.validity.record import ValidityCell
+from audit.validity.thresholds import ValidityThresholds
+from audit.validity.verdict import RunVerdict
+
+HOSTILE = "<img src=x onerror=\"document.body.dataset.broken='1'\"> <script>document.body.dataset.broken='1'</script>"
+LEVELS = {Family.FORMAT: 2, Family.SEMANTIC: 1, Family.ATTRIBUTE: 1}
+
+
+def cells(benchmark: str = "contrast", n: int = 60) -> list[ValidityCell]:
+    """A follower (selective), one that ignores its input (failed) and a scorer that nothing validates."""
+    made = []
+    for name, model, validated in (
+        ("follower", models.shaky, True), ("deaf", models.ignores_input, True), ("unproven", models.follower, False),
+    ):  # fmt: skip
+        one = models.cell(model, n=n, validated=validated)
+        scorer = {
+            **one.scorer, "benchmark": benchmark, "injected": [],
+            "self_test": {
+                "passed": True, "faults": [], "baseline": 1 / 3,
+                **{k: {"score": v, "unread": 0.0} for k, v in
+                   (("oracle", 1.0), ("anti_oracle", 0.0), ("constant", None), ("ignoring", 0.3))},
+            },
+        }  # fmt: skip
+        made.append(replace(one, model=name, benchmark=benchmark, scorer=scorer))
+    return made
+
+
+def verdict(found: Sequence[ValidityCell], chronology: Chronology | None = None) -> RunVerdict:
+    t = ValidityThresholds()
+    results = analyse(found, t, seed=1, n_resamples=100)
+    return RunVerdict(1, 100, t.to_dict(), {"replaced": {}}, (), (), tuple(found), results, chronology)
+
+
+def rows(found: Sequence[ValidityCell], text: str = "Which pet barks?") -> dict[Any, list[dict[str, Any]]]:
+    """Rows of the first five items of each cell; the first format edit of each is the original's very request."""
+    made: dict[Any, list[dict[str, Any]]] = {}
+    for cell in found:
+        for i in range(5):
+            settings: list[tuple[str, int]] = [("original", 0)]
+            settings += [(family.value, k) for family, levels in LEVELS.items() for k in range(1, levels + 1)]
+            made[cell.model, cell.benchmark, cell.context, cell.question_ids[i]] = [
+                _row(cell, i, arm, level, text) for arm, level in settings
+            ]
+    return made
+
+
+def _row(cell: ValidityCell, i: int, arm: str, level: int, text: str) -> dict[str, Any]:
+    edited = text if arm == "original" else f"{text} ({arm} {level})"
+    same = arm == "format" and level == 1
+    return {
+        "model": cell.model, "benchmark": cell.benchmark, "context": cell.context, "question_id": cell.question_ids[i],
+        "arm": arm, "variant": level, "replicate": 0, "edit": None if arm == "original" else f"{arm}_{level}",
+        "contract": {"original": None, "attribute": "directional"}.get(arm, "invariant"), "asked": True,
+        "edited": edited, "prompt": f"Answer. {edited}", "options": ["dog", "cat", text], "option_order": [0, 1, 2],
+        "key_before": 0, "key_after": 1 if arm == "attribute" else 0, "answer": 0, "response": f"{text} indeed",
+        "correct": arm != "attribute", "parsed": True, "unread_why": "", "error": None,
+        "request_sha256": f"tokens:{i}" if arm == "original" or same else f"tokens:{i}{arm}{level}",
+    }  # fmt: skip
+
+
+def page(found: Sequence[ValidityCell], behind: dict[Any, Any], chronology: Chronology | None = None) -> str:
+    """The page as text, without figures."""
+    made = verdict(found, chronology)
+    return render(made, [RunFacts("run")], {}, behind, paper_tables(made, behind, chronology))
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path

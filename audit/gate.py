@@ -29,6 +29,7 @@ from audit.governance.decision import Ruling, failed, parts_of, rule
 from audit.governance.formats import FORMATS, as_markdown, as_sentences
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import bound_to, has_decisions, history, honour, runners
+from audit.panel import PANEL, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST, Manifest
@@ -145,6 +146,12 @@ def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any]) -> str:
 
     Empty too where there is nothing to compare with: the report alone was copied, or it is a panel's.
     """
+    try:
+        runs = panel_runs(run_dir)
+    except AuditError as error:
+        return str(error)
+    if runs is not None:
+        return _not_of_these_runs(run_dir, runs, verdict)
     if not (run_dir / SHARDS).exists() and not (run_dir / MANIFEST).exists():
         return ""
     try:
@@ -166,6 +173,21 @@ def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any]) -> str:
             f"{f' ({broken})' if broken else ''}. Type the run's command again: it runs what is missing."
         )
     return ""
+
+
+def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Mapping[str, Any]) -> str:
+    """As `_not_of_this_run`, of a panel: every one of its runs is there, finished, and in the verdict."""
+    absent = [run for run in runs if not (run / MANIFEST).is_file()]
+    if absent:
+        return (
+            f"{len(absent)} of the {len(runs)} runs of {folder} are missing, such as {absent[0]}. Type the command "
+            f"again that made it. (Of a report that was copied without its runs, leave {PANEL} out.)"
+        )
+    problems = [problem for run in runs if (problem := _not_of_this_run(run, verdict))]
+    made_of = sum(len(part["runs"]) for _, part in parts_of(verdict))
+    if not problems and made_of != len(runs):
+        problems = [f"The verdict of {folder} is of {made_of} runs; its {PANEL} names {len(runs)}. Build it again."]
+    return " ".join(problems)
 
 
 if __name__ == "__main__":

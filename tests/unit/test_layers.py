@@ -23,7 +23,7 @@ LAYERS = (
     ("audit.shards",),
     ("audit.engines",),
     ("audit.config", "audit.audits", "audit.plan_cost"),
-    ("audit.resolve", "audit.command_line", "audit.report", "audit.summary", "audit.gate", "audit.governance",
+    ("audit.resolve", "audit.command_line", "audit.panel", "audit.report", "audit.summary", "audit.gate", "audit.governance",
      "audit.evidence", "audit.review"),
     ("audit.runtime", "audit.variants"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),

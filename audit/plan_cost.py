@@ -70,6 +70,17 @@ class PlannedCost:
         return lines
 
 
+@dataclass(frozen=True)
+class PlannedCalls:
+    """What one audit would ask of one model on one benchmark. Tokens: prompt before prefix caching, generated at most."""
+
+    model: str
+    benchmark: str
+    calls: int
+    tokens: Tokens
+    cost: PlannedCost
+
+
 def check_cost(cost: CostConfig) -> None:
     """ConfigError for a rate or a price that cannot be one."""
     if cost.gpu_hour is not None and cost.gpu_hour < 0:

@@ -5,7 +5,7 @@ Each audit's own report is built beside it and linked. verdict.json holds all of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,16 @@ SCHEMA = "joint verdict"
 SCHEMA_VERSION = "1.0"
 
 
-def joint_report(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
+def joint_report(
+    run_dirs: Sequence[Path],
+    out: Path,
+    asked: Mapping[str, Any],
+    suite: Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, Any]] | None = None,
+) -> ReportPaths:
     """Build every audit's report into `out`/<audit>, and the page of all of them into `out`.
 
-    Raises ConfigError where no model and benchmark was seen by two audits, or in two revisions.
+    suite: what a suite says of the verdicts by audit, for verdict.json and the page; its audits need have no model and
+    benchmark in common. Raises ConfigError where no model and benchmark was seen by two audits, or in two revisions.
     """
     by_audit: dict[str, list[Path]] = {}
     for run_dir in run_dirs:
@@ -37,7 +43,8 @@ def joint_report(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) 
         audit: part_of(audit, "report").report_runs(dirs, out / audit, {"seed": asked.get("seed")})
         for audit, dirs in by_audit.items()
     }
-    plain = content({audit: paths.content for audit, paths in made.items()})
+    verdicts = {audit: paths.content for audit, paths in made.items()}
+    plain = content(verdicts, suite(verdicts) if suite else None)
     make_folder(out)
     html = out / "report.html"
     write_file(html, page(plain).encode("utf-8", "backslashreplace"))
@@ -47,10 +54,10 @@ def joint_report(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) 
     return ReportPaths(html, out / "verdict.json", tuple(tables), tuple(figures), incomplete, plain)
 
 
-def content(verdicts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What verdict.json holds: every audit's own verdict, and for each model and benchmark the table and the sentences.
 
-    verdicts: by audit, what its verdict.json holds.
+    verdicts: by audit, what its verdict.json holds. suite: what a suite says of them.
     """
     seen: dict[tuple[str, str], list[Finding]] = {}
     for audit, verdict in verdicts.items():
@@ -58,24 +65,25 @@ def content(verdicts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         for cell in verdict["cells"]:
             found = finding(instrument, cell, words[cell["verdict"]])
             seen.setdefault((cell["model"], cell["benchmark"]), []).append(found)
-    _check(verdicts, seen)
-    joint = [
-        {"model": model, "benchmark": benchmark, "instruments": found, "together": synthesis(found)}
-        for (model, benchmark), found in sorted(seen.items())
-    ]
-    plain: dict[str, Any] = json_ready(
-        {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "joint": joint, "audits": dict(verdicts)}
-    )
-    return plain
-
-
-def _check(verdicts: Mapping[str, Mapping[str, Any]], seen: Mapping[tuple[str, str], Sequence[Finding]]) -> None:
-    if not any(len(found) > 1 for found in seen.values()):
+    if suite is None and not any(len(found) > 1 for found in seen.values()):
         each = "; ".join(
             f"{audit}: {', '.join(sorted({c['model'] + ' on ' + c['benchmark'] for c in v['cells']})) or 'nothing'}"
             for audit, v in verdicts.items()
         )
         raise ConfigError(f"These runs share no model and benchmark ({each}). Report them one by one.")
+    _check_revisions(verdicts)
+    joint = [
+        {"model": model, "benchmark": benchmark, "instruments": found, "together": synthesis(found)}
+        for (model, benchmark), found in sorted(seen.items())
+    ]
+    own = {} if suite is None else {"suite": dict(suite)}
+    plain: dict[str, Any] = json_ready(
+        {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **own, "joint": joint, "audits": dict(verdicts)}
+    )
+    return plain
+
+
+def _check_revisions(verdicts: Mapping[str, Mapping[str, Any]]) -> None:
     revisions: dict[tuple[str, str], set[str]] = {}
     for verdict in verdicts.values():
         for one in (model for run in verdict["runs"] for model in run["models"]):
@@ -92,11 +100,10 @@ def page(plain: Mapping[str, Any]) -> str:
     """The page as text, from what verdict.json holds."""
     css = (files("audit.report") / "page.css").read_text(encoding="utf-8")
     template = environment().from_string((files("audit.report") / "joint.html.j2").read_text(encoding="utf-8"))
-    cells = {
-        (audit, cell["model"], cell["benchmark"]): cell
-        for audit, verdict in plain["audits"].items()
-        for cell in verdict["cells"]
-    }
+    cells: dict[tuple[str, str], list[Mapping[str, Any]]] = {}  # in the order of the findings
+    for verdict in plain["audits"].values():
+        for cell in verdict["cells"]:
+            cells.setdefault((cell["model"], cell["benchmark"]), []).append(cell)
     rows = [CellRows(**row) for verdict in plain["audits"].values() for row in verdict["rows"]]
     models = sorted({one["model"] for one in plain["joint"]})
     return template.render(
@@ -107,5 +114,6 @@ def page(plain: Mapping[str, Any]) -> str:
         cells=cells,
         missing=[row for row in rows if not row.complete],
         kinds=KINDS,
+        suite=plain.get("suite"),
         audits=list(plain["audits"]),
     )

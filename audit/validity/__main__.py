@@ -1,6 +1,7 @@
 """`python -m audit.validity model=... benchmark=...`: run (or resume) a construct-validity audit.
 
-`edits=show` prints items with all their edits, `score=FILE` scores stored predictions: both start nothing. Exit codes:
+`edits=show` prints items with all their edits, `plan=true` what would be asked, `score=FILE` scores stored predictions:
+they start nothing. Exit codes:
 0 the run finished, whatever the status; 1 it did not, or a model failed; with gate=true also 4 for a status that is not
 confirmatory, see `audit.gate`.
 """
@@ -129,6 +130,8 @@ def run_config(
         config = from_hydra(cfg)
         if config.score is not None:
             return _score(config, config.score)
+        if config.plan:
+            return _print_plan(config)
         return _show(config) if config.edits == "show" else validity(config, done)
     except (AuditError, OmegaConfBaseException) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
@@ -188,6 +191,15 @@ def _score(config: ValidityConfig, path: str) -> int:
 
     show(score_file(Path(path), open_benchmark(config.benchmark, seed=config.seed), config.scorer), Console())
     return 0
+
+
+def _print_plan(config: ValidityConfig) -> int:
+    from audit.validity.plan import describe
+    from audit.validity.resolve import resolve_validity
+
+    run = resolve_validity(config)
+    print("\n".join(describe(run, config)))
+    return 1 if run.resolved.failed else 0
 
 
 def _show(config: ValidityConfig) -> int:

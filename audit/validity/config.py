@@ -33,6 +33,7 @@ class ValidityConfig(RunConfig):
     spare_edits: int = 1
     replays: int = 2
     edits: str = "run"  # run, or show: print ten items with all their edits and start nothing
+    plan: bool = False
     edits_sha256: str = ""  # of the edits; filled in
     score: str | None = None  # a file of stored predictions: score it, and start nothing
 

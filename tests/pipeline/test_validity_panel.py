@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import ray
 from pipeline_helpers import rows_of
 from ray.util.state import list_actors
 
@@ -22,8 +23,9 @@ from audit.validity.__main__ import main
 
 
 def engines() -> Counter[str]:
-    """Engine actors of this Ray by state."""
-    return Counter(one.state for one in list_actors(filters=[("class_name", "=", "EngineActor")], limit=10_000))
+    """Engine actors that this process started, by state."""
+    mine = ray.get_runtime_context().get_job_id()
+    return Counter(one.state for one in list_actors(filters=[("class_name", "=", "EngineActor"), ("job_id", "=", mine)]))
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,7 @@ class PlannedCost:
 
 @dataclass(frozen=True)
 class PlannedCalls:
-    """What one audit would ask of one model on one benchmark. Tokens: prompt before prefix caching, generated at most."""
+    """What one audit would ask of one model on one benchmark. Tokens: read before prefix caching, written at most."""
 
     model: str
     benchmark: str

@@ -80,8 +80,8 @@ def as_junit(ruling: Ruling) -> str:
     suite = TestSuite(one_line(f"audit gate: {ruling.run}"))
     suite.add_property("decision", one_line(_decision(ruling)))
     suite.add_property("exit_code", str(ruling.exit_code))
-    for name, lines in (("rule", ruling.rules), ("decided", ruling.said)):
-        for number, line in enumerate(lines, 1):
+    for name, said in (("rule", ruling.rules), ("decided", ruling.said)):
+        for number, line in enumerate(said, 1):
             suite.add_property(f"{name}.{number}", one_line(line))
     if ruling.problem or not ruling.cells:
         _case(suite, "run", ruling.run, Error("no decision", "no decision"), [ruling.problem or "no cell was measured"])

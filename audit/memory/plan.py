@@ -16,7 +16,7 @@ CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 
 def describe(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
     """The plan in lines that a person reads. Given texts are not served from the prefix cache."""
-    calls, chars, with_orders = _asked(resolved)
+    calls, _, with_orders = _asked(resolved)
     sizes = ", ".join(f"{s.sample.n:,} of {s.benchmark.name}" for s in resolved.samples)
     lines = [
         f"run directory  {resolved.path}{'  (exists: it would be resumed)' if resolved.path.exists() else ''}",

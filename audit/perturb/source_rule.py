@@ -37,8 +37,6 @@ def source_ruled(run_dir: Path, rules: tuple[Rule, ...]) -> tuple[SourceRuled, .
         flips = wording_flips(variants, original)
         results = tuple(article_result(original, variants, rule) for rule in rules)
         seed = int(manifest.analysis["seed"])
-        alarms = tuple(
-            clean_alarms(n, accuracy, variants, flips, np.random.default_rng(seed), rule) for rule in rules
-        )
+        alarms = tuple(clean_alarms(n, accuracy, variants, flips, np.random.default_rng(seed), rule) for rule in rules)
         found.append(SourceRuled(cell.tested.model, cell.benchmark, results, alarms))
     return tuple(found)

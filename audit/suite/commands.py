@@ -1,4 +1,4 @@
-"""A suite -> the words that each audit's command is given, and their configurations, all checked before anything runs."""
+"""A suite -> the words that each audit's command is given, and their configurations, checked before anything runs."""
 
 from __future__ import annotations
 

@@ -49,4 +49,4 @@ def _sum(values: Sequence[float | None], shown: Callable[[float], str]) -> str:
 
 
 def _shell(word: str) -> str:
-    return f"'{word}'" if set(word) & set("[]{}$ \"*?") else word
+    return f"'{word}'" if set(word) & set('[]{}$ "*?') else word

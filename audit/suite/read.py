@@ -46,7 +46,7 @@ def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
 
 
 def suite_of(values: Mapping[str, Any]) -> Suite:
-    """Plain data -> a suite. Raises ConfigError for unknown fields, wrong types and what could change under its name."""
+    """Plain data -> a suite. Raises ConfigError for unknown fields, wrong types and names of what may change."""
     values = {key: value for key, value in values.items() if key != "$schema"}
     check_keys(values, Suite)
     pin = values.get("model_config")
@@ -91,8 +91,8 @@ def _mutable(version: str, model_id: str, endpoint: bool) -> str:
         )
     return (
         f"{said}A tag or branch names other weights tomorrow. Write the commit of the hub (40 hexadecimal digits, such "
-        f"as `git ls-remote https://huggingface.co/{model_id} main` prints), or sha256:<digits> of a folder or package; "
-        "the manifest of an earlier run has it under models."
+        f"as `git ls-remote https://huggingface.co/{model_id} main` prints), or sha256:<digits> of a folder or "
+        "package; the manifest of an earlier run has it under models."
     )
 
 

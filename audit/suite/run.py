@@ -30,7 +30,7 @@ from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.suite.commands import Step, check_version, domain_of, domain_thresholds, model_name
 from audit.suite.schema import Suite
-from audit.suite.source_rule import rules_of, ruled, sentences, source_thresholds
+from audit.suite.source_rule import ruled, rules_of, sentences, source_thresholds
 from audit.variants.store import find_library
 
 SUITE = "suite.json"
@@ -56,7 +56,7 @@ def check_suite(suite: Suite, plan: Sequence[Step]) -> dict[str, Any]:
         own = [s for s in plan if s.config.benchmark.name == suite.dataset_config.benchmark_name]
         found = open_benchmark(own[0].config.benchmark, seed=own[0].config.seed).revision if own else stated
         if not found.startswith(stated):
-            raise ConfigError(f"dataset_config.dataset_version: the suite states {stated}, and what is here is {found}.")
+            raise ConfigError(f"dataset_config.dataset_version: the suite states {stated}, and here is {found}.")
     return {"name": name, **version}
 
 
@@ -162,7 +162,7 @@ def _check_library(suite: Suite, step: Step) -> None:
         if wanted is not None and wanted != found:
             raise ConfigError(
                 f"perturbation_config.{name}: the suite says {wanted}, and library {header.name} has {found}. Name the "
-                "library that is meant (audits: {perturb: [variants=HASH]}; `audit variants list`), or change the field."
+                "library that is meant (audits: {perturb: [variants=HASH]}; audit variants list), or change the field."
             )
 
 

@@ -52,13 +52,15 @@ class ModelPin:
 @dataclass(frozen=True)
 class DataPin:
     benchmark_name: str = _is("A name in conf/benchmark.")
-    dataset_variant: str | None = _is("The hub data set's configuration, such as main; null: the benchmark's own.", None)
+    dataset_variant: str | None = _is("Configuration of the hub's data set, such as main; null: the benchmark's.", None)
     dataset_version: str | None = _is(
         "A commit of the hub, which is read; or a version's name, which is recorded beside the revision that is read.",
         None,
     )
     sample_size: int | str = _is(
-        'Questions, drawn with sampling_seed, or "all".', 100, anyOf=[{"type": "integer", "minimum": 1}, {"const": "all"}]
+        'Questions, drawn with sampling_seed, or "all".',
+        100,
+        anyOf=[{"type": "integer", "minimum": 1}, {"const": "all"}],
     )
     sampling_seed: int = _is("Seed of the sample, of every request and of the resamples.", 42, minimum=0)
     path: str | None = _is("Ours: the benchmark's file or folder, in place of the hub.", None)
@@ -91,7 +93,7 @@ class Scoring:
 @dataclass(frozen=True)
 class Governance:
     audit_owner: str | None = _is("Who is responsible. Recorded.", None)
-    review_required_above_cs: float = _is("The source's: CS of the benchmark above which people decide.", 0.25, **_SHARE)
+    review_required_above_cs: float = _is("The source's: CS above which people decide.", 0.25, **_SHARE)
     block_deployment_above_contaminated_pct: float = _is(
         "The source's: percentage of flagged items above which the deployment is blocked.", 5.0, **_PERCENT
     )
@@ -108,7 +110,10 @@ class DomainThresholds:
     review_required_above_cs: float | None = _is("As in governance.", None, **_SHARE)
     block_deployment_above_contaminated_pct: float | None = _is("As in governance.", None, **_PERCENT)
     effect_of_interest: float | None = _is(
-        "Ours: the gain, drop or gap (0-1) that a clear verdict has to exclude.", None, exclusiveMinimum=0, exclusiveMaximum=1
+        "Ours: the gain, drop or gap (0-1) to exclude.",
+        None,
+        exclusiveMinimum=0,
+        exclusiveMaximum=1,
     )
 
 
@@ -167,8 +172,9 @@ def _of_field(one: Field[Any], kind: Any) -> dict[str, Any]:
     rules: Mapping[str, Any] = {k: v for k, v in one.metadata.items() if k != "keys"}
     found = {} if "anyOf" in rules else _of_type(kind, one.metadata.get("keys"))
     default: Any = one.default
-    if default is MISSING and one.default_factory is not MISSING:
-        default = one.default_factory()
+    factory: Any = one.default_factory
+    if factory is not MISSING:
+        default = factory()
     if default is not MISSING and not is_dataclass(default):
         found["default"] = default
     return {**found, **rules}

@@ -25,7 +25,8 @@ from audit.validity.__main__ import main
 def engines() -> Counter[str]:
     """Engine actors that this process started, by state."""
     mine = ray.get_runtime_context().get_job_id()
-    return Counter(one.state for one in list_actors(filters=[("class_name", "=", "EngineActor"), ("job_id", "=", mine)]))
+    found = list_actors(filters=[("class_name", "=", "EngineActor"), ("job_id", "=", mine)])
+    return Counter(one.state for one in found)
 
 
 @pytest.fixture(scope="module")

@@ -27,14 +27,15 @@ from audit.report.joint import joint_report
 from audit.resolve import revision_of
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.files import write_file
-from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.manifest import MANIFEST, NOT_RESULTS, Manifest
 from audit.suite.commands import Step, check_version, domain_of, domain_thresholds, model_name
 from audit.suite.schema import Suite
 from audit.suite.source_rule import ruled, rules_of, sentences, source_thresholds
 from audit.variants.store import find_library
 
 SUITE = "suite.json"
-_NOT_RESULTS = ("progress", "cluster", "cluster.*", "cost", "cost.*", "run_dir")  # words that decide no row
+# Words that decide neither a row nor a verdict: where and how fast a suite runs may change between two starts.
+_DECIDES_NOTHING = [key for key in NOT_RESULTS if not key.startswith(("verdict", "statistics", "references"))]
 
 
 def run_dir_of(suite: Suite, words: Mapping[str, Sequence[str]]) -> Path:
@@ -201,7 +202,7 @@ def _differences(before: Any, now: Any, prefix: str = "") -> list[str]:
 
 def _deciding(words: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return {
-        audit: [one for one in own if not any(fnmatchcase(_key(one), skip) for skip in _NOT_RESULTS)]
+        audit: [one for one in own if not any(fnmatchcase(_key(one), skip) for skip in _DECIDES_NOTHING)]
         for audit, own in words.items()
     }
 

@@ -27,13 +27,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="example: audit suite demo plan=true. Exit codes: 0 pass; 1 an audit did not finish, or was refused; 3 "
         "block; 4 review or no decision.",
     )
-    parser.add_argument("suite", metavar="SUITE", help="a YAML or JSON file, or a name in conf/suite")
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of a suite, for editors and hooks")
+    parser.add_argument("suite", metavar="SUITE", nargs="?", help="a YAML or JSON file, or a name in conf/suite")
     parser.add_argument(
         "words", nargs="*", metavar="key=value",
         help="model=NAME, model_version=..., plan=true, run_dir=DIR, a field of the suite, AUDIT.key=value, or a "
         "setting of every audit",
     )  # fmt: skip
     asked = parser.parse_args(arguments)
+    if asked.schema:
+        from audit.suite.schema import schema_text
+
+        print(schema_text(), end="")
+        return OK
+    if asked.suite is None:
+        parser.error("which suite? Expected a file or a name, such as: audit suite demo plan=true")
     try:
         return _suite(asked.suite, asked.words)
     except AuditError as error:

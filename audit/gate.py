@@ -29,10 +29,11 @@ from audit.governance.decision import Ruling, failed, parts_of, rule
 from audit.governance.formats import FORMATS, as_markdown, as_sentences
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import bound_to, has_decisions, history, honour, runners
-from audit.panel import PANEL, panel_runs
+from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.shard_file import file_sha256
 
 TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
@@ -183,6 +184,9 @@ def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Mapping[str,
             f"{len(absent)} of the {len(runs)} runs of {folder} are missing, such as {absent[0]}. Type the command "
             f"again that made it. (Of a report that was copied without its runs, leave {PANEL} out.)"
         )
+    asked = file_sha256(folder / SUITE) if (folder / SUITE).is_file() else None
+    if asked != verdict.get("suite", {}).get("suite_sha256"):
+        return f"The verdict of {folder} is not of the {SUITE} that is there now. Type the suite's command again."
     problems = [problem for run in runs if (problem := _not_of_this_run(run, verdict))]
     made_of = sum(len(part["runs"]) for _, part in parts_of(verdict))
     if not problems and made_of != len(runs):

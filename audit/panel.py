@@ -14,6 +14,7 @@ from audit.errors import ConfigError
 from audit.shards.files import make_folder, write_file
 
 PANEL = "panel.json"
+SUITE = "suite.json"  # beside it where a suite asked for the runs
 
 
 def write_panel(folder: Path, run_dirs: Sequence[Path]) -> None:

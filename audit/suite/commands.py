@@ -170,7 +170,8 @@ def _check_pinned(suite: Suite, config: RunConfig, audit: str) -> None:
             f"{audit}: benchmark {data.name} is read from the hub at no fixed revision ({data.revision}). Write its "
             "commit (40 hexadecimal digits) as dataset_config.dataset_version, or benchmark.revision= of the audit."
         )
-    if suite.dataset_config.dataset_variant is not None and data.hub is None and audit == "perturb":
+    same = data.name == suite.dataset_config.benchmark_name
+    if suite.dataset_config.dataset_variant is not None and data.hub is None and same:
         raise ConfigError(
             f"dataset_config.dataset_variant={suite.dataset_config.dataset_variant}: {data.name} is no data set of the "
             "hub, so it has no such configuration. Leave it out."

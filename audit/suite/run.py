@@ -11,29 +11,31 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from audit.audits import audit_of, part_of
 from audit.benchmarks.load import open_benchmark
+from audit.config import known_models, load_model_config
 from audit.engines.weights import resolve_weights
 from audit.errors import AuditError, ConfigError
 from audit.exits import FAILED
 from audit.gate import rule_run
 from audit.governance.decision import decision_of
 from audit.governance.formats import as_text
-from audit.panel import write_panel
+from audit.panel import SUITE, write_panel
 from audit.report.joint import joint_report
 from audit.resolve import revision_of
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST, NOT_RESULTS, Manifest
+from audit.shards.shard_file import file_sha256
 from audit.suite.commands import Step, check_version, domain_of, domain_thresholds, model_name
 from audit.suite.schema import Suite
 from audit.suite.source_rule import ruled, rules_of, sentences, source_thresholds
 from audit.variants.store import find_library
 
-SUITE = "suite.json"
 # Words that decide neither a row nor a verdict: where and how fast a suite runs may change between two starts.
 _DECIDES_NOTHING = [key for key in NOT_RESULTS if not key.startswith(("verdict", "statistics", "references"))]
 
@@ -75,7 +77,8 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path) -> int:
         )  # fmt: skip
         return FAILED
     print("\nreport of all audits", flush=True)
-    paths = joint_report(list(dirs.values()), run_dir / "report", {}, lambda v: suite_section(suite, model, dirs, v))
+    section = partial(suite_section, suite, run_dir, model, dirs)
+    paths = joint_report(list(dirs.values()), run_dir / "report", {}, section)
     ruling = rule_run(run_dir)
     print(as_text(ruling), end="")
     if ruling.problem:
@@ -85,7 +88,11 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path) -> int:
 
 
 def suite_section(
-    suite: Suite, model: Mapping[str, Any], dirs: Mapping[str, Path], verdicts: Mapping[str, Mapping[str, Any]]
+    suite: Suite,
+    run_dir: Path,
+    model: Mapping[str, Any],
+    dirs: Mapping[str, Path],
+    verdicts: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
     """What verdict.json says of the suite: what was pinned, the thresholds, and both rules beside each other."""
     thresholds = source_thresholds(suite)
@@ -105,7 +112,7 @@ def suite_section(
     }
     return {
         "audit_suite_id": suite.audit_suite_id,
-        "suite_sha256": hashlib.sha256(_text(asdict(suite)).encode()).hexdigest(),
+        "suite_sha256": file_sha256(run_dir / SUITE),
         "gate": suite.gate,
         "domain": domain_of(suite),
         "model": dict(model),
@@ -154,6 +161,8 @@ def _check_library(suite: Suite, step: Step) -> None:
     header = find_library(variants or step.config.benchmark.name).header
     low, high = header.window
     reworded_by = header.paraphraser.name if header.paraphraser else None
+    if reworded_by in known_models() and load_model_config(str(reworded_by)).path == asked.paraphrase_model:
+        reworded_by = asked.paraphrase_model  # by its hub id
     for name, wanted, found in (
         ("min_semantic_distance", asked.min_semantic_distance, low),
         ("max_semantic_distance", asked.max_semantic_distance, high),

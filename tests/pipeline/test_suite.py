@@ -147,6 +147,17 @@ def test_the_evidence_pack_of_a_suite_verifies(walked, tmp_path, capsys):
     assert "pack each run" in capsys.readouterr().err
 
 
+def test_a_suite_that_was_changed_after_its_verdict_does_not_pass(walked, capsys):
+    suite = walked.run_dir / "suite.json"
+    before = suite.read_text()
+    suite.write_text(before.replace('"gate": "ours"', '"gate": "source"'))
+    try:
+        assert gate([str(walked.run_dir)]) == 1 and "not of the suite.json" in capsys.readouterr().err
+    finally:
+        suite.write_text(before)
+    assert gate([str(walked.run_dir)]) == walked.code
+
+
 def test_the_same_command_again_starts_no_engine_and_says_the_same(walked):
     before, verdict = engines(), (walked.run_dir / "report" / "verdict.json").read_bytes()
     code, out = command(walked.suite, walked.run_dir)

@@ -154,6 +154,7 @@ def test_a_panel_whose_runs_are_gone_does_not_pass(tmp_path: Path, capsys: pytes
     plain = joint(suite(), "no_drop_detected", 0)
     (panel / "report" / "verdict.json").write_text(json.dumps(plain))
     assert gate([str(panel)]) == 0  # a report that was copied alone
+    (panel / "suite.json").write_text("{}")
     write_panel(panel, [run])
     assert panel_runs(panel) == [panel / "../runs/perturb"]
     assert gate([str(panel)]) == 1 and "1 of the 1 runs" in capsys.readouterr().err

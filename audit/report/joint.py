@@ -65,13 +65,7 @@ def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] 
         for cell in verdict["cells"]:
             found = finding(instrument, cell, words[cell["verdict"]])
             seen.setdefault((cell["model"], cell["benchmark"]), []).append(found)
-    if suite is None and not any(len(found) > 1 for found in seen.values()):
-        each = "; ".join(
-            f"{audit}: {', '.join(sorted({c['model'] + ' on ' + c['benchmark'] for c in v['cells']})) or 'nothing'}"
-            for audit, v in verdicts.items()
-        )
-        raise ConfigError(f"These runs share no model and benchmark ({each}). Report them one by one.")
-    _check_revisions(verdicts)
+    _check(verdicts, seen, apart=suite is not None)
     joint = [
         {"model": model, "benchmark": benchmark, "instruments": found, "together": synthesis(found)}
         for (model, benchmark), found in sorted(seen.items())
@@ -83,7 +77,16 @@ def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] 
     return plain
 
 
-def _check_revisions(verdicts: Mapping[str, Mapping[str, Any]]) -> None:
+def _check(
+    verdicts: Mapping[str, Mapping[str, Any]], seen: Mapping[tuple[str, str], Sequence[Finding]], *, apart: bool
+) -> None:
+    """apart: no two audits need have seen the same model and benchmark."""
+    if not apart and not any(len({f.audit for f in found}) > 1 for found in seen.values()):
+        each = "; ".join(
+            f"{audit}: {', '.join(sorted({c['model'] + ' on ' + c['benchmark'] for c in v['cells']})) or 'nothing'}"
+            for audit, v in verdicts.items()
+        )
+        raise ConfigError(f"These runs share no model and benchmark ({each}). Report them one by one.")
     revisions: dict[tuple[str, str], set[str]] = {}
     for verdict in verdicts.values():
         for one in (model for run in verdict["runs"] for model in run["models"]):
@@ -100,10 +103,11 @@ def page(plain: Mapping[str, Any]) -> str:
     """The page as text, from what verdict.json holds."""
     css = (files("audit.report") / "page.css").read_text(encoding="utf-8")
     template = environment().from_string((files("audit.report") / "joint.html.j2").read_text(encoding="utf-8"))
-    cells: dict[tuple[str, str], list[Mapping[str, Any]]] = {}  # in the order of the findings
-    for verdict in plain["audits"].values():
-        for cell in verdict["cells"]:
-            cells.setdefault((cell["model"], cell["benchmark"]), []).append(cell)
+    cells = {
+        (audit, cell["model"], cell["benchmark"], str(cell.get("context") or "")): cell
+        for audit, verdict in plain["audits"].items()
+        for cell in verdict["cells"]
+    }
     rows = [CellRows(**row) for verdict in plain["audits"].values() for row in verdict["rows"]]
     models = sorted({one["model"] for one in plain["joint"]})
     return template.render(

@@ -19,7 +19,8 @@ KINDS: Mapping[str, str] = {
     "wording": "memory of the published wording",
     "answers": "questions that were learnt with their answers",
     "text": "items that were read as published text",
-    "format": "a score that depends on how the question is put",
+    "format": "answers that follow how a question is put more than what it asks",
+    "attribute": "answers that react to an attribute that should make no difference",
 }
 
 
@@ -37,18 +38,22 @@ class Measured:
 
 @dataclass(frozen=True)
 class Instrument:
-    """An audit as a row of the table. sees: of KINDS. measured: a cell of its verdict.json -> its figure."""
+    """An audit as a row of the table. sees: of KINDS. measured: a cell of its verdict.json -> its figure.
+
+    of_cell: where it depends on the cell what was seen: (kinds, outcome); None: `sees`, and the verdict's exit code.
+    """
 
     audit: str
     name: str
     sees: frozenset[str]
     measured: Callable[[Mapping[str, Any]], Measured]
+    of_cell: Callable[[Mapping[str, Any]], tuple[frozenset[str], int]] | None = None
 
 
 @dataclass(frozen=True)
 class Finding:
     """What one instrument says of a model and benchmark. outcome: an exit code of `audit.gate` (FOUND, NOT_CLEARED or
-    OK). sensitivity: in words, "not measured" where it was not."""
+    OK). sensitivity: in words, "not measured" where it was not. context: the cell's, where a benchmark has several."""
 
     audit: str
     name: str
@@ -60,21 +65,25 @@ class Finding:
     outcome: int
     measured: Measured
     sensitivity: str
+    context: str = ""
 
 
 def finding(instrument: Instrument, cell: Mapping[str, Any], word: VerdictWord) -> Finding:
     """The row of an instrument, from a cell of its verdict.json."""
+    sees, outcome = instrument.of_cell(cell) if instrument.of_cell else (instrument.sees, word.exit_code)
+    context = str(cell.get("context") or "")
     return Finding(
         audit=instrument.audit,
-        name=instrument.name,
-        sees=tuple(kind for kind in KINDS if kind in instrument.sees),
+        name=f"{instrument.name} ({context})" if context else instrument.name,
+        sees=tuple(kind for kind in KINDS if kind in sees),
         verdict=cell["verdict"],
         word=word.name,
         tone=word.tone,
         glyph=word.glyph,
-        outcome=word.exit_code,
+        outcome=outcome,
         measured=instrument.measured(cell),
         sensitivity=cell.get("sensitivity") or "not measured",
+        context=context,
     )
 
 

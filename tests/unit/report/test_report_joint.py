@@ -11,6 +11,7 @@ import pytest
 from audit.errors import ConfigError
 from audit.gate import exit_code, main
 from audit.report.joint import content, page
+from audit.verdict.instrument import KINDS
 
 
 def cell(verdict: str, **own: Any) -> dict[str, Any]:
@@ -78,3 +79,58 @@ def test_runs_that_have_nothing_in_common_are_refused() -> None:
         content({"sweep": sweep("excess"), "perturb": perturb("withheld", model="other")})
     with pytest.raises(ConfigError, match="2 revisions"):
         content({"sweep": sweep("excess"), "perturb": perturb("withheld", revision="2")})
+
+
+def validity(*cells: tuple[str, str, str]) -> dict[str, Any]:
+    """Cells of (context, archetype, status)."""
+    evidence = {"primary": {"difference": 0.3, "low": 0.1, "high": 0.5}}
+    calibration = {"selective": 0.004, "non_selective": 0.018}
+    made = [
+        cell(status, context=context, evidence={**evidence, "archetype": archetype}, calibration=calibration)
+        for context, archetype, status in cells
+    ]
+    rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": None}]
+    return {"audit": "validity", "cells": made, "rows": rows, "runs": [models("1")]}
+
+
+MEMORY = ("noise", "wording", "answers", "text")
+
+
+@pytest.mark.parametrize(
+    ("archetype", "status", "sees", "speaks"),
+    [
+        ("diagnostic", "confirmatory_selective", "format", "against"),
+        ("diagnostic", "confirmatory_non_selective", "format", "for"),  # a confirmed status, and a finding
+        ("invariance", "confirmatory_selective", "attribute", "for"),
+        ("invariance", "confirmatory_non_selective", "attribute", "against"),
+        ("diagnostic", "indeterminate", "format", "neither"),
+        ("invariance", "scorer_unvalidated", "attribute", "neither"),
+    ],
+)
+def test_validity_speaks_of_its_archetype_and_never_of_memory(
+    archetype: str, status: str, sees: str, speaks: str
+) -> None:
+    joint = content({"sweep": sweep("withheld"), "validity": validity(("", archetype, status))})
+    (one,) = joint["joint"]
+    _, found = one["instruments"]
+    assert found["sees"] == [sees] and found["measured"]["estimate"] == 0.3
+    together = " ".join(one["together"])
+    assert (f"audit speaks {speaks} {KINDS[sees]}" in together) == (speaks != "neither")
+    unseen = together.split("No instrument here sees ")[1]
+    assert all(KINDS[kind] in unseen for kind in MEMORY if kind != "noise")  # the sweep looks for that one
+    assert "nothing on this page clears the model of that" in unseen
+    assert not any(f"speaks against {KINDS[kind]}" in together for kind in MEMORY)
+
+
+def test_two_contexts_are_two_rows_and_no_panel_by_themselves() -> None:
+    both = validity(
+        ("ambig", "invariance", "confirmatory_non_selective"), ("disambig", "diagnostic", "confirmatory_selective")
+    )
+    joint = content({"sweep": sweep("no_excess_detected"), "validity": both})
+    names = [found["name"] for found in joint["joint"][0]["instruments"]]
+    assert names[1:] == ["the construct-validity audit (ambig)", "the construct-validity audit (disambig)"]
+    text = page(joint)
+    assert text.count("<article") == 3 and "Confirmatory, selective" in text and "Confirmatory, non-selective" in text
+    alone = {**both, "cells": [{**c, "model": "other"} for c in both["cells"]]}
+    with pytest.raises(ConfigError, match="share no model and benchmark"):
+        content({"sweep": sweep("excess"), "validity": alone})

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from audit.audits import part_of
+from audit.audits import AUDITS, part_of
 from audit.exits import FOUND, NOT_CLEARED
 from audit.exits import OK as CLEARED
 from audit.verdict.instrument import KINDS, Finding, Measured, synthesis
@@ -58,10 +58,10 @@ def test_one_that_could_not_tell_neither_agrees_nor_clears() -> None:
 def test_all_three_join_by_their_rows() -> None:
     text = said(FOUND, FOUND, FOUND)
     assert text.startswith("All 3 instruments agree: A, B and C found something.")
-    assert f"No instrument here sees {KINDS['format']}:" in text
+    assert f"No instrument here sees {KINDS['format']} or {KINDS['attribute']}:" in text
 
 
-@pytest.mark.parametrize("audit", ["sweep", "perturb"])
+@pytest.mark.parametrize("audit", AUDITS)
 def test_every_instrument_sees_something_that_is_known_and_not_all(audit: str) -> None:
     one = part_of(audit, "instrument").INSTRUMENT
     assert one.audit == audit and one.sees and one.sees < set(KINDS)

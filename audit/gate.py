@@ -93,6 +93,8 @@ def rule_run(run_dir: Path) -> Ruling:
         ruling = rule(verdict, name)
         problem = _not_of_this_run(run_dir, verdict)
     except FileNotFoundError:
+        if (run_dir / PANEL).is_file():
+            return failed(name, f"{path} is missing: {_how_far(run_dir)}. The command that made it, again, goes on.")
         return failed(
             name, f"{path} is missing: the run did not finish, or its report was not built (audit.report {run_dir})."
         )
@@ -174,6 +176,22 @@ def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any]) -> str:
             f"{f' ({broken})' if broken else ''}. Type the run's command again: it runs what is missing."
         )
     return ""
+
+
+def _how_far(folder: Path) -> str:
+    """Of a panel or suite without a verdict: how far each of its runs came."""
+    said = []
+    try:
+        for run in panel_runs(folder) or []:
+            if not (run / MANIFEST).is_file():
+                said.append(f"{run.name} not started")
+                continue
+            rows = cell_rows(run, count_rows(run, audit_of(run).schema))
+            found, asked = sum(r.found for r in rows), sum(r.expected or r.found for r in rows)
+            said.append(f"{run.name} {Manifest.load(run).status}, {found:,} of {asked:,} answers")
+    except AuditError as error:
+        said.append(str(error))
+    return "; ".join(said)
 
 
 def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Mapping[str, Any]) -> str:

@@ -55,7 +55,7 @@ class Walked:
 
     run_dir: Path
     suite: Path
-    gated_between: int
+    gated_between: tuple[int, str]
     shards_between: dict[str, int]
     code: int
     out: str
@@ -93,15 +93,16 @@ def walked(driver, tmp_path_factory) -> Walked:
         command(suite, run_dir, *slow)
     watcher.join()
     assert keep._held is None and not engines()["ALIVE"]
-    with contextlib.redirect_stderr(io.StringIO()):
-        between = gate([str(run_dir)])
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        between = (gate([str(run_dir)]), said.getvalue())
     kept, before = times_of(run_dir), engines()
     code, out = command(suite, run_dir)
     return Walked(run_dir, suite, between, kept, code, out, engines() - before)
 
 
 def test_what_was_interrupted_does_not_pass_and_what_finished_is_not_done_again(walked):
-    assert walked.gated_between == 1
+    code, said = walked.gated_between
+    assert code == 1 and "sweep finished, 24 of 24 answers; perturb failed" in said and "memory not started" in said
     now = times_of(walked.run_dir)
     assert walked.shards_between and all(now[path] == when for path, when in walked.shards_between.items())
     attempts = {audit: Manifest.load(walked.run_dir / audit).attempts for audit in AUDITS}

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
+from audit.benchmarks.rows import words_alone
 from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR
 from audit.errors import AuditError
 from audit.memory.config import MemoryConfig, from_hydra, judged, register
 from audit.memory.design import make_design
 from audit.memory.plan import describe
-from audit.memory.resolve import normalised, resolve_memory, shared_items
+from audit.memory.resolve import resolve_memory, shared_items
 from audit.records import Question, Setting
 
 
@@ -92,7 +93,7 @@ def test_items_that_ask_one_question_of_several_lists_are_told_apart_by_these():
     assert shared_items(two, [item("3", "plum", "spoon")]) == []
     assert shared_items(two, [item("3", "Table", "pear")]) == [("2", "3")]
     assert shared_items(two[:1], [item("3", "plum", "spoon")]) == [("1", "3")]
-    assert normalised("  It’s “ＡＢＣ” — isn't_it? ") == "it s abc isn t it"
+    assert words_alone("  It’s “ＡＢＣ” — isn't_it? ") == "it s abc isn t it"
 
 
 def test_the_plan_counts_calls_and_says_what_cannot_be_judged():

@@ -40,7 +40,8 @@ class FreshGap:
 
     reference_gap: the references' own mean published - fresh, with its two-sided p: are the sets equally hard?
     pvalue: the larger of did's and matched's, as both must speak for a gap. detectable: the gap that is found with the
-    power asked for at level alpha. matched, reference_gap and its p are None without references, and pvalue is 1: nothing is shown.
+    power asked for at level alpha. matched, reference_gap and its p are None without references, and pvalue is 1:
+    nothing is shown.
     """
 
     published: float

@@ -1,4 +1,4 @@
-"""`audit.variants build strategy=clone` as a function: a benchmark -> a file of new items for `control_benchmark=`. Thin.
+"""`audit.variants build strategy=clone` as a function: a benchmark -> a file for `control_benchmark=`. Thin.
 
 The file holds the accepted items alone and is named by the hash of its bytes; beside it lie every candidate with its
 state and the funnel.

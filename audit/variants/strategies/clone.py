@@ -1,4 +1,4 @@
-"""New items like a benchmark's: prompts out, replies read strictly, gates. Pure; who generates is a function (`requests`).
+"""New items like a benchmark's: prompts out, replies read strictly, gates. Pure; who generates is a function.
 
 A clone is not a rewording: it asks for another fact of the same topic and difficulty, so that a model that has learnt
 the benchmark by heart has not learnt it. Whether it is as hard is for the memory audit to see (`fresh_matched`).

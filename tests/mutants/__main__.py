@@ -1,4 +1,4 @@
-"""Do the unit tests bite? A random sample of one-token mutants of the code that decides, each with the tests that know it.
+"""Do the unit tests bite? A random sample of one-token mutants of what decides, each with the tests that know it.
 
     python -m venv /tmp/mutants && /tmp/mutants/bin/pip install cosmic-ray==8.7.0
     git clone . /tmp/mutated && cd /tmp/mutated       # files are changed in place: run it in a copy

@@ -188,3 +188,9 @@ def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes()
     again = rates(24, 0.5, 150, np.random.default_rng([table["seed"], 24, 500]))
     for name in ("selective", "non_selective"):
         assert abs(again[name] - row[name]) < 4 * np.sqrt(0.025 / 150)
+
+
+def test_a_rate_of_one_is_bounded_by_its_clusters():
+    # 12 of 12 right in 4 clusters: a design effect of 3, Wilson's lower limit of 4 of 4 is 4 / (4 + z^2)
+    found = rate_interval(np.ones(12), np.repeat(np.arange(4), 3))
+    assert found.low == pytest.approx(4 / (4 + 1.959964**2)) and found.high == 1.0

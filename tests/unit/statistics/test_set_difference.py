@@ -142,3 +142,8 @@ def test_clusters_widen_the_matched_test_and_scores_are_right_or_wrong():
     assert fresh_gap(wide[0], [wide[1]], rng=r).matched.pvalue < clustered.matched.pvalue
     with pytest.raises(DataError, match="right"):
         fresh_gap((base[0] * 2, base[1]), [ref], rng=r)
+
+
+def test_where_nothing_varies_the_interval_is_the_difference():
+    found = set_difference((np.full(5, 3.0), np.ones(4)))
+    assert (found.difference, found.low, found.high, found.pvalue) == (2.0, 2.0, 2.0, 1.0)

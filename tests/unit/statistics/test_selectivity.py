@@ -150,6 +150,13 @@ def test_gstudy_by_hand():
         gstudy(table[:1])
 
 
+def test_gstudy_of_templates_that_matter():
+    # Template means 0, 1, 2/3; item means 2/3, 2/3, 1/3; grand mean 5/9. SS 14/9 and 2/9 of 20/9, so 4/9 are left.
+    found = gstudy(np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0, 1.0, 0.0]]))
+    assert found.residual == pytest.approx((4 / 9) / 4)
+    assert found.template == pytest.approx((7 / 9 - 1 / 9) / 3)
+
+
 def test_mantel_haenszel_agrees_with_statsmodels():
     statsmodels = pytest.importorskip("statsmodels.stats.contingency_tables")
     rng = np.random.default_rng(5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,17 @@ def test_the_plan_counts_calls_and_says_what_cannot_be_judged():
     assert "No completion and no score gap" in lines and "No order test" not in lines
     some = "\n".join(describe(resolve_memory(configured("n=20")), configured("n=20")))
     assert "No order test" in some
+
+
+def test_the_plan_says_that_few_references_do_not_find_answers(tmp_path):
+    path = fresh_file(tmp_path, ("What is new here?", "all"), ("And what is not?", "none"))
+
+    def told(count: int) -> str:
+        names = [f"r{k}" for k in range(count)]
+        config = configured(*fresh(path), "n=4")
+        config.model.update({name: replace(config.model["scripted"], name=name) for name in names})
+        config.references = names
+        return "\n".join(describe(resolve_memory(config), config))
+
+    assert "3 references tell little of how models differ (t with 2 degrees of freedom)" in told(3)
+    assert "references tell little" not in told(5) and "references tell little" not in told(1)

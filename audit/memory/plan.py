@@ -63,6 +63,6 @@ def _missing(config: MemoryConfig, whole: bool) -> list[str]:
     elif 1 < references < REFERENCES_FOR_ANSWERS:
         found.append(
             f"  {references} references tell little of how models differ (t with {references - 1} degrees of freedom): "
-            f"learnt text can be seen, learnt answers hardly. Expected {REFERENCES_FOR_ANSWERS} or more (docs/memory.md)."
+            f"learnt text can be seen, learnt answers hardly. Take {REFERENCES_FOR_ANSWERS} or more (docs/memory.md)."
         )
     return found

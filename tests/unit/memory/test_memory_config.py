@@ -111,7 +111,7 @@ def test_the_plan_says_that_few_references_do_not_find_answers(tmp_path):
 
     def told(count: int) -> str:
         names = [f"r{k}" for k in range(count)]
-        config = configured(*fresh(path), "n=4")
+        config = configured(*fresh(path), "n=2")
         config.model.update({name: replace(config.model["scripted"], name=name) for name in names})
         config.references = names
         return "\n".join(describe(resolve_memory(config), config))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +20,7 @@ from audit.records import NO_OPTION, Question
 from audit.scoring.number import MARKER, UNREAD, read_number
 
 RawRow = Mapping[str, Any] | Sequence[str]
+_NOT_WORD = re.compile(r"[\W_]+")
 
 # What other files call the columns, in the order in which they are suggested.
 _QUESTION_NAMES = ("question", "question_stem", "stem", "query", "prompt", "input", "text", "problem")
@@ -204,6 +207,11 @@ def gsm8k(row: RawRow, context: RowContext) -> Question:
 def normalised(text: str) -> str:
     """Text with every run of whitespace as one space: what "the same question" means here."""
     return " ".join(text.split())
+
+
+def words_alone(text: str) -> str:
+    """What two texts share that are one to a reader: case, marks, blanks and forms of characters do not count."""
+    return _NOT_WORD.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
 def shuffled(question: Question, seed: int) -> Question:

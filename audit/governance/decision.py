@@ -37,7 +37,8 @@ _EXIT_CODES = {
 
 @dataclass(frozen=True)
 class CellRuling:
-    """One model on one benchmark. failed_gates: (name, what was found) of the checks that failed. not_run: controls."""
+    """One model on one benchmark. failed_gates: (name, what was found) of the checks that failed. not_run: controls.
+    sensitivity: what this audit was measured to notice, in words."""
 
     audit: str
     model: str
@@ -49,6 +50,7 @@ class CellRuling:
     what_to_do: tuple[str, ...] = ()
     not_run: tuple[str, ...] = ()
     failed_gates: tuple[tuple[str, str], ...] = ()
+    sensitivity: str = ""
 
 
 @dataclass(frozen=True)
@@ -157,4 +159,5 @@ def _cell(audit: str, cell: Mapping[str, Any], known: Mapping[str, VerdictWord])
         what_to_do=tuple(map(str, cell.get("what_to_do", ()))),
         not_run=tuple(map(str, cell.get("controls_missing", ()))),
         failed_gates=tuple((str(g["name"]), str(g.get("detail", ""))) for g in gates if g.get("status") == "fail"),
+        sensitivity=str(cell.get("sensitivity") or ""),
     )

@@ -31,6 +31,7 @@ def as_sentences(ruling: Ruling) -> str:
         lines.append(f"{cell.audit + ': ' if several else ''}{cell.verdict.replace('_', ' ').upper()}  {cell.headline}")
         lines += [f"  - {reason}" for reason in cell.reasons]
         lines += [f"  not run: {control}" for control in cell.not_run]
+        lines += [f"  {cell.sensitivity}"] if cell.sensitivity else []
     lines += [f"TOGETHER  {one}" for one in ruling.together]
     lines += [f"RULE  {one}" for one in ruling.rules]
     lines += [f"decided: {said}" for said in ruling.said]

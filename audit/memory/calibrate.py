@@ -93,6 +93,7 @@ SHIPPED = (
     MemoryDesign(208, 208, 3),
     MemoryDesign(1000, 500, 3),
     MemoryDesign(1000, 500, 5),
+    MemoryDesign(1000, 500, 8),
 )
 
 

@@ -233,7 +233,7 @@ def _gap(
     kept = [one for one, is_above in zip(scores[1:], above, strict=True) if is_above]
     try:
         found = fresh_gap(
-            scores[0], kept, _clusters(cell), rng=rng, alpha=thresholds.alpha, power=thresholds.power,
+            scores[0], kept, _clusters(cell), rng=rng, alpha=thresholds.alpha / len(Name), power=thresholds.power,
             n_resamples=n_resamples,
         )  # fmt: skip
     except DataError:

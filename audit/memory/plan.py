@@ -12,6 +12,7 @@ from audit.plan_cost import PlannedCalls, Tokens, planned_cost
 from audit.references import judged, reference_dirs
 from audit.resolve import ResolvedRun
 
+REFERENCES_FOR_ANSWERS = 5  # docs/memory.md has what fewer find
 CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 
 
@@ -92,5 +93,10 @@ def _missing(config: MemoryConfig, whole: bool) -> list[str]:
         found.append(
             "  No completion and no score gap: they need fresh items (control_benchmark=) and references. Memory of "
             "questions and answers shows in the score gap alone."
+        )
+    elif 1 < references < REFERENCES_FOR_ANSWERS:
+        found.append(
+            f"  {references} references tell little of how models differ (t with {references - 1} degrees of freedom): "
+            f"learnt text can be seen, learnt answers hardly. Take {REFERENCES_FOR_ANSWERS} or more (docs/memory.md)."
         )
     return found

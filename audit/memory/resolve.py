@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from audit.benchmarks.rows import words_alone
 from audit.errors import ConfigError
 from audit.memory.audit import MEMORY
 from audit.memory.config import MemoryConfig
@@ -15,8 +14,6 @@ from audit.memory.reference import check_references
 from audit.records import Question
 from audit.references import reference_dirs
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
-
-_NOT_WORD = re.compile(r"[\W_]+")
 
 
 def resolve_memory(config: MemoryConfig) -> ResolvedRun:
@@ -54,10 +51,10 @@ def shared_items(benchmark: Iterable[Question], fresh: Iterable[Question]) -> li
     """
     known: dict[str, list[Question]] = {}
     for question in benchmark:
-        known.setdefault(normalised(question.text), []).append(question)
+        known.setdefault(words_alone(question.text), []).append(question)
     found = []
     for question in fresh:
-        same = known.get(normalised(question.text), [])
+        same = known.get(words_alone(question.text), [])
         if len(same) > 1:
             same = [one for one in same if _options(one) == _options(question)]
         if same:
@@ -65,10 +62,5 @@ def shared_items(benchmark: Iterable[Question], fresh: Iterable[Question]) -> li
     return found
 
 
-def normalised(text: str) -> str:
-    """Words alone: case, marks, blanks and compatible forms of characters do not count."""
-    return _NOT_WORD.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
-
-
 def _options(question: Question) -> frozenset[str]:
-    return frozenset(map(normalised, question.options))
+    return frozenset(map(words_alone, question.options))

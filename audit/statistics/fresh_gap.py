@@ -40,7 +40,8 @@ class FreshGap:
 
     reference_gap: the references' own mean published - fresh, with its two-sided p: are the sets equally hard?
     pvalue: the larger of did's and matched's, as both must speak for a gap. detectable: the gap that is found with the
-    power asked for. matched, reference_gap and its p are None without references, and pvalue is 1: nothing is shown.
+    power asked for at level alpha. matched, reference_gap and its p are None without references, and pvalue is 1:
+    nothing is shown.
     """
 
     published: float
@@ -82,7 +83,7 @@ def fresh_gap(
         alone = set_difference((height[0], height[1]), (), None if groups is None else (groups[0], groups[1]))
         gap = alone.difference
         gap_p = float(2 * stats.t.sf(abs(gap) / alone.se, alone.df)) if alone.se > 0 else 1.0
-    z = float(stats.norm.ppf(1 - alpha) + stats.norm.ppf(power))
+    quantiles = float(stats.t.ppf(1 - alpha, did.df) + stats.t.ppf(power, did.df))
     return FreshGap(
         published=float(own[0].mean()),
         fresh=float(own[1].mean()),
@@ -91,7 +92,7 @@ def fresh_gap(
         reference_gap=gap,
         reference_pvalue=gap_p,
         pvalue=1.0 if found is None else max(did.pvalue, found.pvalue),
-        detectable=z * did.se if did.se > 0 else float("nan"),
+        detectable=quantiles * did.se if did.se > 0 else float("nan"),
     )
 
 

@@ -57,10 +57,13 @@ def set_difference(
 
     Notes
     -----
-    As `references.difference_in_differences`, for two sets of items in place of two wordings: the error is that of the
-    mean of (tested - mean of references) over items, or clusters, in each set by itself (Welch), and tau^2 (1 + 1/R)
-    for the models, of which the references' spread beyond sampling tells. Raises DataError for a set of fewer than two
-    clusters.
+    The error is that of the mean of (tested - mean of references) over items, or clusters, in each set by itself
+    (Welch), and tau^2 (1 + 1/R) for the models, of which the references' spread beyond sampling tells. Where all models
+    are alike this variance is s^2 (1 + 1/R) of the references' gaps, as in Crawford & Howell (1998, The Clinical
+    Neuropsychologist 12) for one case against a few controls, or more where tau^2 is cut at 0. So from two references
+    on t has R - 1 degrees of freedom: how much models differ is not known better, however many items there are.
+    Satterthwaite's would take tau^2 = 0 for certain wherever three references happen to lie together, which is often.
+    Raises DataError for a set of fewer than two clusters.
     """
     models = [tuple(np.asarray(side, dtype=float) for side in one) for one in (tested, *references)]
     parts = []
@@ -80,18 +83,15 @@ def set_difference(
     for other in others:
         difference = difference.plus(other, -1 / r)
     cut = published[0].influence.size
-    items, df_items = _welch(difference.influence, cut)
+    items, df = _welch(difference.influence, cut)
     models_part, tau = 0.0, float("nan")
     if r > 1:
         gaps = np.array([e.value for e in others])
         part = np.stack([e.influence for e in others])
         sampling = sum(_welch(row, cut)[0] for row in part - part.mean(axis=0)) / (r - 1)
         tau = float(np.sqrt(max(gaps.var(ddof=1) - sampling, 0.0)))
-        models_part = tau**2 * (1 + 1 / r)
+        models_part, df = tau**2 * (1 + 1 / r), r - 1.0
     se = float(np.sqrt(items + models_part))
-    df = 1.0
-    if se > 0:
-        df = float((items + models_part) ** 2 / (items**2 / df_items + models_part**2 / max(r - 1, 1)))
     half = float(stats.t.ppf(0.975, df)) * se
     return SetDifference(
         difference=difference.value,

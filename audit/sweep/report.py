@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from audit.sweep.rows import Read, read_run, read_texts
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.verdict import RunVerdict, watermarked
 from audit.verdict.result import json_text
+from audit.verdict.sensitivity import load_sensitivity, quote
 from audit.verdict.shipped import shipped_table
 
 MAX_ROWS_ON_PAGE = 200_000  # outcomes in the drill-down; beyond it whole questions are left out, drawn by seed
@@ -80,7 +82,7 @@ def build_report(
         calibration=calibration if calibration is not None else shipped_table(SHIPPED),
         early=largest_clusters(dirs),
     )
-    verdict = watermarked(analysed, rows)
+    verdict = watermarked(_with_sensitivity(analysed, reads), rows)
     return write_report(dirs, Path(out_dir), verdict, cells, table, seed=seed, max_text_bytes=max_text_bytes)
 
 
@@ -131,6 +133,13 @@ def write_report(
     write_file(out / "verdict.json", json_text(plain).encode())
     incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
     return ReportPaths(html, out / "verdict.json", parts.tables, parts.figures, incomplete, plain)
+
+
+def _with_sensitivity(run: RunVerdict, reads: Sequence[Read]) -> RunVerdict:
+    """The same verdict with what the sweep was measured to notice: by its run's file, or the shipped one."""
+    found = {(c.model, c.benchmark): load_sensitivity(read.run_dir) for read in reads for c in read.outcomes.cells}
+    quoted = (quote(found[c.model, c.benchmark], "sweep", c.model, c.benchmark) for c in run.cells)
+    return replace(run, cells=tuple(replace(c, sensitivity=text) for c, text in zip(run.cells, quoted, strict=True)))
 
 
 def report_runs(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:

@@ -155,6 +155,7 @@ class CellVerdict:
     draws: str
     sample_sizes: dict[str, int]  # "arm r=R #replicate" -> answered questions
     states: dict[str, int]  # correct, wrong, unparsed, truncated, error, absent -> rows over all settings
+    sensitivity: str | None = None  # what this audit was measured to notice; the report quotes it
     watermark: str = ""  # "incomplete, 512 of 1,000 answers": the verdict is over what is there
 
 

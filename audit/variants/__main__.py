@@ -14,6 +14,7 @@ from audit.exits import run_command
 
 EXAMPLES = """Examples:
   python -m audit.variants build benchmark=elementary strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b
+  python -m audit.variants build benchmark=elementary strategy=clone num_variants=1 model=llama3_8b judge=qwen3_8b
   python -m audit.variants build benchmark=elementary strategy=file 'file.path=[my_variants.jsonl]'
   python -m audit.variants build benchmark=gsm8k benchmark.path=test.jsonl strategy=file \\
       'file.path=[rephrase_gsm8k.jsonl]' file.align=row "file.extract='Question: (?P<text>.*?)\\s*Answer:'"
@@ -84,16 +85,21 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _build(args: argparse.Namespace) -> None:
-    from audit.variants.config import compose_config
+    from audit.variants.config import BY_MODEL, compose_config
     from audit.variants.run import Models, run_build
     from audit.variants.store import save_library
 
     config = compose_config(args.overrides)
     models = Models()
-    if config.strategy == "paraphrase_llm" or config.judge is not None:
+    if config.strategy in BY_MODEL or config.judge is not None:
         from audit.variants.ask import models_of
 
         models = models_of(config)
+    if config.strategy == "clone":
+        from audit.variants.clones import run_clones
+
+        print(run_clones(config, models))
+        return
     library = run_build(config, models)
     _print_library(library)
     print(f"library  {library.sha256}\nfile     {save_library(library, Path(config.out))}")

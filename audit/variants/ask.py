@@ -21,11 +21,10 @@ from audit.runtime.progress import Display
 from audit.shards.read import read_columns
 from audit.variants.audit import ASK, JUDGE, PARAPHRASE, AskConfig, RequestBatch
 from audit.variants.build import Judge
-from audit.variants.config import VariantsConfig
+from audit.variants.config import BY_MODEL, VariantsConfig
 from audit.variants.record import ModelRef
 from audit.variants.requests import ModelRequest
-from audit.variants.run import Models
-from audit.variants.strategies.paraphrase import load_prompts
+from audit.variants.run import Models, prompts_of
 
 RUNS = "runs"  # beside the libraries
 _READ = ("question_id", "response", "finish_reason", "engine_id", "error")
@@ -36,15 +35,15 @@ def models_of(config: VariantsConfig) -> Models:
     judge = None
     if config.judge is not None:
         model = config.model.get(config.judge) or load_model_config(config.judge)
-        templates = load_prompts(load_group("rewording", "prompts")).templates
+        templates = prompts_of(config.strategy).templates
         judge = Judge(partial(ask_model, config, model, JUDGE), templates, _reference(model))
-    if config.strategy != "paraphrase_llm":
+    if config.strategy not in BY_MODEL:
         return Models(judge=judge)
     # A judge may be listed beside the paraphraser, to have its configuration changed.
     names = [name for name in config.model if name != config.judge] or list(config.model)
     if len(names) != 1:
         raise ConfigError(
-            f"strategy=paraphrase_llm needs one model, such as model=llama3_8b; found {', '.join(names) or 'none'}."
+            f"strategy={config.strategy} needs one model, such as model=llama3_8b; found {', '.join(names) or 'none'}."
         )
     model = config.model[names[0]]
     return Models(partial(ask_model, config, model, PARAPHRASE), _reference(model), judge)

@@ -20,7 +20,8 @@ from audit.errors import ConfigError, unknown_name
 from audit.variants.policy import Policy, policy_for
 
 NO_JUDGE = "none"
-STRATEGIES = ("template", "file", "paraphrase_llm")
+STRATEGIES = ("template", "file", "paraphrase_llm", "clone")
+BY_MODEL = ("paraphrase_llm", "clone")
 
 
 @dataclass
@@ -105,8 +106,13 @@ def validate(config: VariantsConfig) -> None:
             raise ConfigError(f"{name}={value}; expected at least 1, such as 3.")
     if config.seed < 0:
         raise ConfigError(f"seed={config.seed}; expected 0 or more, such as seed=42.")
-    if config.model and config.strategy != "paraphrase_llm" and list(config.model) != [config.judge]:
-        raise ConfigError(f"strategy={config.strategy} asks no model to reword. Leave model out, or name it as judge=.")
+    if config.model and config.strategy not in BY_MODEL and list(config.model) != [config.judge]:
+        raise ConfigError(f"strategy={config.strategy} asks no model for texts. Leave model out, or name it as judge=.")
+    if config.strategy == "clone" and config.judge is None:
+        raise ConfigError(
+            "strategy=clone needs a judge: nothing else sees whether a new item's key is right. Name a model, such as "
+            f"judge=qwen3_8b, or say judge={NO_JUDGE}."
+        )
     if config.strategy == "paraphrase_llm" and config.judge is None:
         raise ConfigError(
             "strategy=paraphrase_llm needs a judge: the distance window and the rules alone accept rewordings that no "

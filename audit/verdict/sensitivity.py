@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from audit.errors import DataError
 
 FILE = "sensitivity.json"
+LIKELY = 0.8  # the chance to notice at which a dose counts as noticed (Cohen 1988, of power)
 
 
 def load_sensitivity(run_dir: Path | None = None) -> dict[str, Any] | None:
@@ -32,24 +33,41 @@ def load_sensitivity(run_dir: Path | None = None) -> dict[str, Any] | None:
     return found
 
 
-def quote(found: Mapping[str, Any] | None, audit: str, model: str, benchmark: str) -> str | None:
-    """How likely this audit was to notice each plant, and whose property that is; None where it was not measured."""
-    if found is None:
-        return None
-    said = []
-    for plant in found["plants"]:
+def quote(found: Mapping[str, Any] | None, audit: str, model: str, benchmark: str) -> str:
+    """How likely this audit was to notice each plant, and whose property that is; in words where it was not measured.
+
+    Of several doses of a form: the smallest that was noticed with probability LIKELY or more, and the largest that was
+    noticed with less.
+    """
+    doses: dict[str, list[tuple[int, Mapping[str, float]]]] = {}
+    for plant in found["plants"] if found else ():
         result = plant["audits"].get(audit)
-        if not plant["passes"] or result is None:
-            continue
-        n = result["notice"]
-        times = "1 pass" if plant["passes"] == 1 else f"{plant['passes']} passes"
-        said.append(f"{plant['form']}, {times}: {n['estimate']:.2f} ({n['low']:.2f} to {n['high']:.2f})")
-    if not said:
-        return None
+        if plant["passes"] and result is not None:
+            doses.setdefault(plant["form"], []).append((plant["passes"], result["notice"]))
+    if found is None or not doses:
+        return "Sensitivity not measured: no planted memory was tried on this audit (docs/sensitivity.md)."
+    said = []
+    for form, tried in doses.items():
+        for passes, n in _telling(tried):
+            times = "1 pass" if passes == 1 else f"{passes} passes"
+            said.append(f"{form}, {times}: {n['estimate']:.2f} ({n['low']:.2f} to {n['high']:.2f})")
+    several = ""
+    if any(len(tried) > 1 for tried in doses.values()):
+        several = (
+            f" (of several doses the smallest that was noticed with {LIKELY:g} or more, and the largest with less)"
+        )
     same = found["model"] == model and found["benchmark"] == benchmark
     whose = "this model and benchmark" if same else "that model and benchmark, not of this run's"
     return (
         f"Measured sensitivity: of {found['model']}, taught {found['learnt_items']} items of {found['benchmark']}, "
-        f"this audit would have noticed with probability (95 % interval) {'; '.join(said)}. A property of {whose}, and "
-        "of planted memory (docs/sensitivity.md)."
+        f"this audit would have noticed with probability (95 % interval) {'; '.join(said)}{several}. A property of "
+        f"{whose}, and of planted memory (docs/sensitivity.md)."
     )
+
+
+def _telling(tried: Sequence[tuple[int, Mapping[str, float]]]) -> list[tuple[int, Mapping[str, float]]]:
+    """Of (passes, notice) of one form: the doses that are quoted, the smaller first."""
+    ordered = sorted(tried, key=lambda one: one[0])
+    likely = [one for one in ordered if one[1]["estimate"] >= LIKELY]
+    unlikely = [one for one in ordered if one[1]["estimate"] < LIKELY]
+    return sorted(likely[:1] + unlikely[-1:], key=lambda one: one[0])

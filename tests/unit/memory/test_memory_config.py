@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
 
+from audit.benchmarks.rows import words_alone
 from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR
 from audit.errors import AuditError
 from audit.memory.config import MemoryConfig, from_hydra, register
 from audit.memory.design import make_design
 from audit.memory.plan import describe
-from audit.memory.resolve import normalised, resolve_memory, shared_items
+from audit.memory.resolve import resolve_memory, shared_items
 from audit.records import Question, Setting
 from audit.references import judged
 
@@ -93,7 +95,7 @@ def test_items_that_ask_one_question_of_several_lists_are_told_apart_by_these():
     assert shared_items(two, [item("3", "plum", "spoon")]) == []
     assert shared_items(two, [item("3", "Table", "pear")]) == [("2", "3")]
     assert shared_items(two[:1], [item("3", "plum", "spoon")]) == [("1", "3")]
-    assert normalised("  It’s “ＡＢＣ” — isn't_it? ") == "it s abc isn t it"
+    assert words_alone("  It’s “ＡＢＣ” — isn't_it? ") == "it s abc isn t it"
 
 
 def test_the_plan_counts_calls_and_says_what_cannot_be_judged():
@@ -103,3 +105,17 @@ def test_the_plan_counts_calls_and_says_what_cannot_be_judged():
     assert "No completion and no score gap" in lines and "No order test" not in lines
     some = "\n".join(describe(resolve_memory(configured("n=20")), configured("n=20")))
     assert "No order test" in some
+
+
+def test_the_plan_says_that_few_references_do_not_find_answers(tmp_path):
+    path = fresh_file(tmp_path, ("What is new here?", "all"), ("And what is not?", "none"))
+
+    def told(count: int) -> str:
+        names = [f"r{k}" for k in range(count)]
+        config = configured(*fresh(path), "n=2")
+        config.model.update({name: replace(config.model["scripted"], name=name) for name in names})
+        config.references = names
+        return "\n".join(describe(resolve_memory(config), config))
+
+    assert "3 references tell little of how models differ (t with 2 degrees of freedom)" in told(3)
+    assert "references tell little" not in told(5) and "references tell little" not in told(1)

@@ -10,6 +10,7 @@ import jsonschema
 import numpy as np
 import pytest
 from memory_cells import READS, cell
+from scipy import stats
 
 from audit.config import load_group
 from audit.errors import ConfigError
@@ -40,9 +41,14 @@ def p_of(result, name: Name):
 
 
 def test_nothing_is_seen_only_where_both_kinds_of_indicator_looked_hard_enough():
-    clean = cell(seed=6)
+    clean = cell(references=5, seed=1)
     (result,) = judged(clean, effect_of_interest=0.2)
     assert result.decision.verdict == V.NOTHING_SEEN
+    gap = result.evidence.gap  # the level that Holm asks of the smallest of six p-values, 5 references: t with 4
+    quantiles = stats.t.ppf(1 - 0.05 / 6, 4) + stats.t.ppf(0.8, 4)
+    assert gap.did.df == 4 and gap.detectable == pytest.approx(quantiles * gap.did.se)
+    (three,) = judged(cell(references=3, seed=1), effect_of_interest=0.2)
+    assert three.decision.verdict == V.UNDERPOWERED  # three references tell too little of how models differ
     assert "not cleared" in result.headline and any("another layout" in x for x in result.cannot_exclude)
     (few,) = judged(clean, effect_of_interest=0.01)
     assert few.decision.verdict == V.UNDERPOWERED and "could go unseen" in few.decision.reasons[0]

@@ -16,6 +16,7 @@ from typing import Any
 import jsonschema
 import panels
 import pytest
+from markupsafe import escape
 from outcome_tables import Outcome
 
 from audit.errors import DataError, ShardError
@@ -33,6 +34,13 @@ from audit.sweep.figures import breadth, small_multiples, transitions, violation
 from audit.sweep.page import ONE_RUN, POOLED
 from audit.sweep.report import build_report, check_panel
 from audit.sweep.rows import read_run
+from audit.verdict.sensitivity import load_sensitivity, quote
+
+NOTICE = {"estimate": 0.4, "low": 0.2, "high": 0.6}
+OWN_SENSITIVITY = {
+    "schema": "sensitivity", "model": "model-01", "benchmark": "synthetic", "learnt_items": 15,
+    "plants": [{"form": "qa", "passes": 2, "audits": {"sweep": {"notice": NOTICE}}}],
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +50,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         panels.run_of(folder / "run_a", [o for o in panels.outcomes_of(2, 30) if o.model == "model-00"]),
         panels.run_of(folder / "run_b", [o for o in panels.outcomes_of(2, 30) if o.model == "model-01"]),
     ]
+    (folder / "run_b" / "sensitivity.json").write_text(json.dumps(OWN_SENSITIVITY))
     build_report(runs, folder / "report", n_resamples=200)
     return folder
 
@@ -61,6 +70,20 @@ def test_two_runs_become_one_panel_and_the_json_fits_its_schema(built: Path) -> 
     pictures = {p.name for p in (built / "report" / "figures").iterdir()}
     assert len([p for p in pictures if p.endswith(".svg")]) == len([p for p in pictures if p.endswith(".png")]) == 5
     assert not list((built / "report").rglob("*.tmp"))
+
+
+def test_every_cell_quotes_what_the_sweep_was_measured_to_notice(
+    built: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict = json.loads((built / "report" / "verdict.json").read_text())
+    shipped, own = (cell["sensitivity"] for cell in verdict["cells"])
+    assert shipped == quote(load_sensitivity(), "sweep", "model-00", "synthetic")
+    assert "qa, 2 passes: 0.40 (0.20 to 0.60). A property of this model and benchmark" in own
+    page = (built / "report" / "report.html").read_text(encoding="utf-8")
+    gate([str(built / "report")])
+    told = capsys.readouterr().out
+    for text in (shipped, own):
+        assert str(escape(text)) in page and f"\n  {text}\n" in told
 
 
 def test_the_same_shards_and_seed_give_the_same_bytes(built: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from importlib.resources import files
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from audit.audits import AUDITS
+from audit.audits import AUDITS, part_of
 from audit.errors import ConfigError
+from audit.exits import FOUND, OK
 from audit.gate import exit_code, main
 from audit.report.joint import content, page
 from audit.verdict.instrument import KINDS
@@ -38,6 +40,12 @@ def perturb(verdict: str, revision: str = "1", **own: Any) -> dict[str, Any]:
     own = {"evidence": {"drop": {"drop": drop}}, "references": ["r"], "calibration": calibration, **own}
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": None}]
     return {"audit": "perturb", "cells": [cell(verdict, **own)], "rows": rows, "runs": [models(revision)]}
+
+
+def memory(verdict: str, **own: Any) -> dict[str, Any]:
+    own = {"evidence": {"gap": {"did": {"difference": 0.01, "low": -0.05, "high": 0.07}}}, **own}
+    rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": 9}]
+    return {"audit": "memory", "cells": [cell(verdict, **own)], "rows": rows, "runs": [models("1")]}
 
 
 def test_the_table_has_a_row_an_instrument_and_the_sentences() -> None:
@@ -154,3 +162,53 @@ def test_two_contexts_are_two_rows_and_no_panel_by_themselves() -> None:
     alone = {**both, "cells": [{**c, "model": "other"} for c in both["cells"]]}
     with pytest.raises(ConfigError, match="share no model and benchmark"):
         content({"sweep": sweep("excess"), "validity": alone})
+
+
+def together(**verdicts: str) -> list[str]:
+    made = {"sweep": sweep, "perturb": perturb, "memory": memory}
+    (one,) = content({name: made[name](verdict) for name, verdict in verdicts.items()})["joint"]
+    return list(one["together"])
+
+
+def test_three_real_audits_clear_nothing_that_none_of_those_that_could_tell_sees() -> None:
+    """Every verdict of every audit: only what an audit sees that found nothing is said to be absent."""
+    names = ("sweep", "perturb", "memory")
+    words = {name: part_of(name, "vocabulary").VERDICTS for name in names}
+    sees = {name: part_of(name, "instrument").INSTRUMENT.sees for name in names}
+    for verdicts in itertools.product(*words.values()):
+        audits = dict(zip(names, verdicts, strict=True))
+        lines = together(**audits)
+        outcome = {name: words[name][verdict].exit_code for name, verdict in audits.items()}
+        against = " ".join(line for line in lines if " speaks against " in line)
+        for kind, title in KINDS.items():
+            cleared = any(kind in sees[name] and outcome[name] == OK for name in names)
+            assert (title in against) == cleared, (kind, audits)
+        assert KINDS["format"] in next(line for line in lines if line.startswith("No instrument here sees "))
+        open_ = any(code not in (OK, FOUND) for code in outcome.values())
+        assert any("could not tell" in line for line in lines) == open_, audits
+
+
+def test_memory_that_the_methods_of_the_sources_do_not_see_is_not_cleared_by_them() -> None:
+    """The planted model: nothing under noise, nothing under rewording, and yet the text was read."""
+    text = " ".join(together(sweep="no_excess_detected", perturb="no_drop_detected", memory="memory_of_text_seen"))
+    assert text.startswith("The instruments disagree: the memory audit found something; the router-worker sweep and ")
+    assert "do not take it back: what the memory audit sees, the router-worker sweep and the perturbation audit" in text
+    assert exit_code(content({"sweep": sweep("no_excess_detected"), "memory": memory("memory_of_text_seen")})) == 3
+    both = " ".join(together(sweep="no_excess_detected", perturb="no_drop_detected"))
+    for kind in ("answers", "text"):
+        assert KINDS[kind] in both.split("No instrument here sees ")[1]
+
+
+def test_the_page_of_three_quotes_each_ones_own_sensitivity() -> None:
+    said = {name: f"Measured sensitivity: {name} would have noticed." for name in ("sweep", "perturb", "memory")}
+    joint = content(
+        {
+            "sweep": sweep("no_excess_detected", sensitivity=said["sweep"]),
+            "perturb": perturb("no_drop_detected", sensitivity=said["perturb"]),
+            "memory": memory("nothing_seen_by_this_instrument", sensitivity=said["memory"]),
+        }
+    )
+    text = page(joint)
+    assert [one["sensitivity"] for one in joint["joint"][0]["instruments"]] == list(said.values())
+    assert all(text.count(sentence) >= 2 for sentence in said.values())  # in the table, and where it found nothing
+    assert exit_code(joint) == 0

@@ -71,3 +71,8 @@ def test_agrees_with_the_authors_on_1200_published_solutions(shared_data: Path) 
             right += correct is True
             assert correct is row[solver]["is_correct"], row[solver]["solution"][-100:]
     assert (n, right) == (1200, 71 + 118 + 113 + 170)  # the counts of shared/data/README.md
+
+
+def test_a_reply_counts_as_whole_unless_it_is_said_to_be_cut_off():
+    assert score_number("3 and 4 make 7", 7.0)[1] is True
+    assert score_number("3 and 4 make 7", 7.0, truncated=True)[1] is None

@@ -5,7 +5,7 @@ from scipy import stats
 from audit.errors import DataError
 from audit.statistics.chance import above_chance, chance_check, chance_level
 from audit.statistics.mcnemar import mcnemar_exact
-from audit.statistics.power import discordance_of, mcnemar_power, minimum_detectable_gain
+from audit.statistics.power import discordance_of, mcnemar_power, minimum_detectable_gain, questions_needed
 
 
 def test_chance_is_the_mean_of_one_over_k():
@@ -107,3 +107,8 @@ def test_discordance_counts_changes_over_answered_pairs():
 def test_power_input(bad):
     with pytest.raises(DataError, match="mcnemar_power"):
         mcnemar_power(*bad)
+
+
+def test_a_gain_of_everything_needs_five_questions():
+    # all five improve: p = 2**-5 <= .05 < 2**-4
+    assert questions_needed(1.0, 0.2) == 5

@@ -2,9 +2,10 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from audit.errors import DataError
-from audit.statistics.difficulty import draw_difficulties
+from audit.statistics.difficulty import draw_difficulties, draw_latent
 from audit.statistics.exchange import affected_items, exchange_test, first_answered, item_pvalues, tail
 from audit.statistics.mcnemar import mcnemar_exact
 
@@ -138,3 +139,9 @@ def test_what_cannot_be_exchanged_is_refused():
         exchange_test(np.array([0.5]), np.array([[1.0]]), rng=rng)
     with pytest.raises(DataError, match="same items"):
         exchange_test(np.array([1.0]), np.array([[1.0, 0.0]]), rng=rng)
+
+
+def test_latent_draws_are_as_correlated_as_they_say():
+    shared, own = (draw_latent((2, 20_000), c, np.random.default_rng(1)) for c in (0.8, 0.0))
+    assert np.corrcoef(ndtri(shared))[0, 1] == pytest.approx(0.8, abs=0.02)
+    assert np.corrcoef(own)[0, 1] == pytest.approx(0.0, abs=0.02) and own.mean() == pytest.approx(0.5, abs=0.01)

@@ -49,3 +49,18 @@ def test_published_decisions_are_found_again(shared_data, table):
     assert found["models"] == 65 and found["decisions"] >= 0.9
     assert found["delta_correlation"] > 0.98
     assert found["median_delta_difference"] < 0.008
+
+
+def test_every_row_fits_five_different_references_at_least():
+    class Watched(np.random.Generator):
+        drawn: list[int] = []
+
+        def integers(self, *args, **kwargs):
+            found = super().integers(*args, **kwargs)
+            self.drawn.append(np.unique(found).size)
+            return found
+
+    rng = Watched(np.random.PCG64(1))
+    y = np.clip(np.linspace(0.4, 0.8, 7) + 0.01 * rng.normal(size=(31, 7)), 0, 1)
+    curve_test(y, y, anchor=(0.25, 0.25), anchor_items=(100, 100), rng=rng)
+    assert min(rng.drawn) < 5 and sum(n >= 5 for n in rng.drawn) == 30

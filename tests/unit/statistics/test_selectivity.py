@@ -163,6 +163,13 @@ def test_gstudy_by_hand():
         gstudy(table[:1])
 
 
+def test_gstudy_of_templates_that_matter():
+    # Template means 0, 1, 2/3; item means 2/3, 2/3, 1/3; grand mean 5/9. SS 14/9 and 2/9 of 20/9, so 4/9 are left.
+    found = gstudy(np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0, 1.0, 0.0]]))
+    assert found.residual == pytest.approx((4 / 9) / 4)
+    assert found.template == pytest.approx((7 / 9 - 1 / 9) / 3)
+
+
 def test_mantel_haenszel_agrees_with_statsmodels():
     statsmodels = pytest.importorskip("statsmodels.stats.contingency_tables")
     rng = np.random.default_rng(5)
@@ -204,3 +211,9 @@ def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes()
     again = rates(24, 0.5, 50, np.random.default_rng([table["seed"], 24, 500]))
     for name in promised:
         assert abs(again[name] - row[name]) < 4 * np.sqrt(0.025 / 50)
+
+
+def test_a_rate_of_one_is_bounded_by_its_clusters():
+    # 12 of 12 right in 4 clusters: a design effect of 3, Wilson's lower limit of 4 of 4 is 4 / (4 + z^2)
+    found = rate_interval(np.ones(12), np.repeat(np.arange(4), 3))
+    assert found.low == pytest.approx(4 / (4 + 1.959964**2)) and found.high == 1.0

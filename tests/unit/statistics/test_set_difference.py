@@ -42,6 +42,36 @@ def test_models_that_differ_widen_the_interval():
     assert unlike.gaps == pytest.approx([base[0].mean() - base[1].mean() + s for s in (-0.3, -0.1, 0.1, 0.3)], abs=0.03)
 
 
+def test_how_much_models_differ_is_known_from_the_references_alone():
+    """Gaps of models that differ much more than items explain: t of one case against few controls, R - 1 degrees."""
+    r = rng(7)
+    suits = np.array([0.5, -0.4, 0.1, 0.3])
+    models = [(s + 0.001 * r.normal(size=200), 0.001 * r.normal(size=200)) for s in suits]
+    found = set_difference(models[0], models[1:])
+    others = suits[1:]
+    t = (suits[0] - others.mean()) / (others.std(ddof=1) * np.sqrt(1 + 1 / 3))
+    assert found.df == 2 and found.pvalue == pytest.approx(stats.t.sf(t, 2), rel=0.01)
+    # where three references lie together by chance, that they differ by nothing is not taken for certain
+    noise = [r.normal(size=(2, 200)) for _ in range(3)]
+    alike = [(a - a.mean(), b - b.mean()) for a, b in noise]
+    close = set_difference(models[0], alike)
+    assert close.tau == 0 and close.df == 2
+
+
+def test_models_that_suit_the_sets_differently_are_not_accused_at_the_small_levels_that_holm_asks_for():
+    r = rng(8)
+    shared = r.normal(size=100), r.normal(size=100)
+
+    def one() -> float:
+        models = [(a + s + 0.3 * r.normal(size=100), b + 0.3 * r.normal(size=100))
+                  for s in 0.1 * r.normal(size=4) for a, b in (shared,)]  # fmt: skip
+        return set_difference(models[0], models[1:]).pvalue
+
+    p = np.array([one() for _ in range(600)])
+    for level in (0.05, 0.01):
+        assert np.mean(p <= level) <= level + 2.5 * np.sqrt(level * (1 - level) / p.size), level
+
+
 def test_items_of_one_cluster_count_once():
     r = rng(3)
     once = r.normal(size=40), r.normal(size=30)
@@ -112,3 +142,8 @@ def test_clusters_widen_the_matched_test_and_scores_are_right_or_wrong():
     assert fresh_gap(wide[0], [wide[1]], rng=r).matched.pvalue < clustered.matched.pvalue
     with pytest.raises(DataError, match="right"):
         fresh_gap((base[0] * 2, base[1]), [ref], rng=r)
+
+
+def test_where_nothing_varies_the_interval_is_the_difference():
+    found = set_difference((np.full(5, 3.0), np.ones(4)))
+    assert (found.difference, found.low, found.high, found.pvalue) == (2.0, 2.0, 2.0, 1.0)

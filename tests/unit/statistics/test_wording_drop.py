@@ -103,3 +103,9 @@ def test_flips_by_hand():
     assert wording_flips(v) == pytest.approx((0 + 2 / 3 + 0) / 3)
     assert wording_flips(v[:1], np.array([1.0, 0, 0, 1])) == pytest.approx(1 / 4)
     assert np.isnan(wording_flips(v[:1]))
+
+
+def test_the_largest_drop_is_students_limit_over_the_units():
+    estimate = Estimate(0.3, np.tile([0.01, -0.01], 15))
+    expected = 0.3 + stats.t.ppf(0.95, 29) * np.sqrt(30 * 0.01**2 * 30 / 29)
+    assert largest_drop(estimate, 0.95) == pytest.approx(expected)

@@ -35,9 +35,24 @@ def test_of_another_model_it_says_whose_property_that_is():
         assert "not of this run's" in str(quote(FOUND, "perturb", model, benchmark))
 
 
-def test_what_was_not_measured_is_not_quoted():
-    assert quote(FOUND, "sweep", "m", "b") is None
-    assert quote(None, "perturb", "m", "b") is None
+def test_what_was_not_measured_is_said_in_words():
+    for said in (quote(FOUND, "sweep", "m", "b"), quote(None, "perturb", "m", "b")):
+        assert said.startswith("Sensitivity not measured: ")
+
+
+def test_of_several_doses_those_are_quoted_between_which_it_begins_to_notice():
+    chances = {1: 0.2, 2: 0.5, 4: 0.9, 8: 0.95}
+    tried = {**FOUND, "plants": [plant("qa", k, sweep=p) for k, p in reversed(chances.items())]}
+    said = quote(tried, "sweep", "m", "b")
+    assert "qa, 2 passes: 0.50 (0.40 to 0.55); qa, 4 passes: 0.90 (0.80 to 0.95) (of several doses" in said
+    assert "1 pass" not in said and "8 passes" not in said
+    never = quote({**FOUND, "plants": [plant("qa", k, sweep=0.1) for k in (1, 8)]}, "sweep", "m", "b")
+    assert "qa, 8 passes: 0.10" in never and "1 pass" not in never
+    always = quote({**FOUND, "plants": [plant("qa", k, sweep=0.8) for k in (1, 8)]}, "sweep", "m", "b")
+    assert "qa, 1 pass: 0.80" in always and "8 passes" not in always
+    # a larger dose that was noticed less is told too
+    uneven = {**FOUND, "plants": [plant("qa", k, sweep=p) for k, p in {1: 0.9, 4: 0.7}.items()]}
+    assert "qa, 1 pass: 0.90 (0.80 to 0.95); qa, 4 passes: 0.70" in quote(uneven, "sweep", "m", "b")
 
 
 def test_a_measurement_in_the_runs_own_directory_comes_first(tmp_path):

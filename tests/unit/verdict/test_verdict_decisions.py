@@ -13,7 +13,7 @@ from synthetic import Faults, synthetic_outcomes
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse, category, share_left
-from audit.sweep.decide import Decision, decide
+from audit.sweep.decide import Corrected, Decision, decide, over_panel
 from audit.sweep.design import Arm
 from audit.sweep.evidence import measure
 from audit.sweep.result import CellVerdict, Verdict
@@ -56,6 +56,8 @@ def test_each_verdict_is_reached(expected: Verdict, options: dict[str, Any]) -> 
     assert cell.verdict == expected, cell.reasons
     assert "synthetic" in cell.headline
     assert cell.reasons
+    if expected == Verdict.BRITTLE:
+        assert cell.reasons[0].startswith(f"Accuracy falls by {-100 * cell.effect.mean_gain:.1f} points")
 
 
 def test_an_excess_in_a_small_sample_is_not_called_underpowered() -> None:
@@ -111,14 +113,20 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
     control = evidence.plain.ensemble
     assert control is not None and evidence.ensemble_gain is not None
 
-    def with_limits(high: float) -> Decision:
+    def with_limits(high: float, corrected: Corrected | None = None) -> Decision:
         limits = tuple(replace(i, high=high) for i in control.pointwise)
         plain = replace(evidence.plain, ensemble=replace(control, pointwise=limits))
-        return decide(replace(evidence, plain=plain), (), SweepThresholds())
+        return decide(replace(evidence, plain=plain), (), SweepThresholds(), corrected)
 
     explained = with_limits(0.04)
     assert explained.verdict == Verdict.EXCESS_EXPLAINED and "beat the clean baseline too" in explained.reasons[-2]
     assert "at most 4.0 points" in explained.reasons[-1]
+    # one control is tested at alpha / cells: in a panel so large that this is below its p, nothing is explained
+    alone = over_panel([evidence])[0]
+    p = float(evidence.plain.adjusted(evidence.clean.routers, ensemble=False).min())
+    many = replace(alone, cells=int(0.05 / p) + 1)
+    assert with_limits(0.04, alone).verdict == Verdict.EXCESS_EXPLAINED
+    assert with_limits(0.04, many).verdict != Verdict.EXCESS_EXPLAINED
     undecided = with_limits(0.08)
     assert undecided.verdict == Verdict.UNDERPOWERED and "cannot tell deletion from repetition" in undecided.reasons[-1]
 

@@ -17,6 +17,7 @@ from audit.memory.cells import load_memory
 from audit.memory.columns import SCHEMA
 from audit.memory.present import Orders
 from audit.memory.reference import check_references
+from audit.memory.result import MemoryResult
 from audit.memory.thresholds import MemoryThresholds
 from audit.memory.verdict import RunVerdict
 from audit.report.build import ReportPaths, run_facts
@@ -77,7 +78,7 @@ def judge(run_dir: Path, *, seed: int | None = None, n_resamples: int = N_RESAMP
     cells = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
     sensitivity = load_sensitivity(run_dir)
     results = tuple(
-        replace(result, sensitivity=quote(sensitivity, "memory", result.model, result.benchmark))
+        replace(result, sensitivity=quote(sensitivity, "memory", result.model, result.benchmark, _judged(result)))
         for result in analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=shipped_table(SHIPPED))
     )
     return RunVerdict(
@@ -90,6 +91,11 @@ def judge(run_dir: Path, *, seed: int | None = None, n_resamples: int = N_RESAMP
         cells=cells,
         results=results,
     )
+
+
+def _judged(result: MemoryResult) -> set[str]:
+    """The indicators that could be judged: the sensitivity of the others is not this run's."""
+    return {one.name.value for one in result.evidence.indicators if one.judged}
 
 
 def orders_of_run(run_dir: Path, manifest: Manifest) -> Orders:

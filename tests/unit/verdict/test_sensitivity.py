@@ -55,6 +55,18 @@ def test_of_several_doses_those_are_quoted_between_which_it_begins_to_notice():
     assert "qa, 1 pass: 0.90 (0.80 to 0.95); qa, 4 passes: 0.70" in quote(uneven, "sweep", "m", "b")
 
 
+def test_only_the_indicators_that_a_run_judged_count():
+    """A run without fresh items cannot have noticed what the gap to them shows."""
+    shipped = load_sensitivity()
+    whole = quote(shipped, "memory", "m", "b")
+    without = quote(shipped, "memory", "m", "b", {"options"})
+    assert "qa, 5 passes: 0.94" in whole and "this audit" in whole
+    assert "qa, 5 passes: 0.00" in without and "what was judged here" in without
+    every = {one["indicator"] for plant in shipped["plants"] for one in plant["found"] if one["audit"] == "memory"}
+    assert quote(shipped, "memory", "m", "b", every) == whole.replace("this audit would", "what was judged here would")
+    assert quote(shipped, "memory", "m", "b", set()).startswith("Sensitivity: none")
+
+
 def test_a_measurement_in_the_runs_own_directory_comes_first(tmp_path):
     (tmp_path / FILE).write_text(json.dumps(FOUND))
     assert load_sensitivity(tmp_path) == FOUND

@@ -24,7 +24,7 @@ LAYERS = (
     ("audit.engines",),
     ("audit.config", "audit.audits", "audit.plan_cost"),
     ("audit.resolve", "audit.command_line", "audit.report", "audit.summary", "audit.gate", "audit.governance",
-     "audit.evidence", "audit.review"),
+     "audit.evidence", "audit.review", "audit.registry"),
     ("audit.runtime", "audit.variants"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
     ("audit.plant", "audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze", "audit.loading",

@@ -1,0 +1,119 @@
+"""What the subcommands of `audit.registry` do; each prints lines and returns an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from audit.errors import AuditError, ConfigError
+from audit.governance.escape import one_line
+from audit.registry import store
+from audit.registry.database import VARIABLE, Registry, open_registry, place_of, utc_now
+from audit.registry.entry import read_entry
+from audit.registry.finish import notice_of
+from audit.shards.manifest import MANIFEST
+
+
+def add(asked: argparse.Namespace, now: datetime | None) -> int:
+    """Register every run given or found below a folder; those that cannot be are named, and the code is 1."""
+    registry, found, refused = _open(asked), [], 0
+    for path in asked.paths:
+        below = [path] if (path / MANIFEST).is_file() else sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
+        if not below:
+            raise ConfigError(f"No run in {path}. Expected run directories, or a folder of them, such as outputs.")
+        found += below
+    for run_dir in found:
+        try:
+            entry = read_entry(run_dir)
+        except AuditError as error:
+            print(one_line(f"refused  {run_dir}: {error}"), file=sys.stderr)
+            refused += 1
+            continue
+        new = store.add(registry, entry, now or utc_now(), notice_of(entry.ruling, entry.key, entry.run_dir))
+        print(one_line(f"{'added' if new else 'there':8} {entry.key[:12]}  {run_dir}"))
+    return 1 if refused else 0
+
+
+def list(asked: argparse.Namespace, now: datetime | None) -> int:  # noqa: A001 - the subcommand's name
+    """A line a model and benchmark of every run."""
+    found = store.kept(_open(asked), model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
+    if asked.json:
+        print(json.dumps([{"run": k.run, "cell": k.cell, "indicators": k.indicators} for k in found], indent=1))
+        return 0
+    for one in found:
+        state = "  removed" if one.run["removed"] else "  on hold" if one.run["hold"] is not None else ""
+        print(one_line(_cell_line(one) + state))
+    print(f"{len({one.run['key'] for one in found})} runs")
+    return 0
+
+
+def show(asked: argparse.Namespace, now: datetime | None) -> int:
+    """Everything of one run."""
+    registry = _open(asked)
+    run = store.find(registry, asked.key)
+    for name, value in run.items():
+        if value not in (None, "", []):
+            print(one_line(f"{name:16} {value}"))
+    for one in store.kept(registry, key=run["key"]):
+        cell = one.cell
+        print(one_line(f"\n{_named(cell)}: {cell['verdict']} ({cell['decision']})"))
+        print(one_line(f"  {cell['headline']}"))
+        print(one_line(f"  model revision {cell['model_revision']}, benchmark {cell['benchmark_revision']}, n {cell['n']}"))
+        for name, (estimate, low, high) in sorted(one.indicators.items()):
+            print(f"  {name:12} {figure(estimate, low, high)}")
+        for name, value in sorted(cell["comparable"].items()):
+            if value:
+                print(one_line(f"  {name:12} {value}"))
+    return 0
+
+
+def hold(asked: argparse.Namespace, now: datetime | None) -> int:
+    reason = asked.reason.strip()
+    if not reason:
+        raise ConfigError("A hold needs a reason: --reason '...'")
+    registry = _open(asked)
+    key = store.find(registry, asked.key)["key"]
+    store.set_hold(registry, key, reason)
+    print(f"held     {key[:12]}")
+    return 0
+
+
+def release(asked: argparse.Namespace, now: datetime | None) -> int:
+    registry = _open(asked)
+    run = store.find(registry, asked.key)
+    if run["hold"] is None:
+        raise ConfigError(f"{run['key'][:12]} is not on hold.")
+    store.set_hold(registry, run["key"], None)
+    print(f"released {run['key'][:12]}")
+    return 0
+
+
+def figure(estimate: float | None, low: float | None, high: float | None) -> str:
+    """A figure with its interval, as a line has it; a dash where it was not computed."""
+    if estimate is None:
+        return "-"
+    interval = f"  [{low:+.3f}, {high:+.3f}]" if low is not None and high is not None else ""
+    return f"{estimate:+.3f}{interval}"
+
+
+def _open(asked: argparse.Namespace) -> Registry:
+    place = place_of(asked.registry)
+    if place is None:
+        raise ConfigError(f"No registry. Expected --registry outputs/registry.db, or {VARIABLE} in the environment.")
+    return open_registry(place)
+
+
+def _named(cell: Mapping[str, Any]) -> str:
+    return f"{cell['model']} on {cell['benchmark']}" + (f", {cell['context']}" if cell["context"] else "")
+
+
+def _cell_line(one: store.Kept) -> str:
+    return (
+        f"{one.run['key'][:12]}  {one.run['started'][:16]}  {one.run['audit']:<8} {one.run['decision']:<11} "
+        f"{_named(one.cell)} ({one.cell['model_revision'][:15]}): {one.cell['verdict']}"
+    )

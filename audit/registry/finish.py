@@ -1,0 +1,141 @@
+"""What a run does with the registry: looked at when it starts, written when it ends, and never in its way.
+
+Nothing is done, and nothing of this is imported further, where neither `registry=`, AUDIT_REGISTRY nor AUDIT_NOTIFY says so.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from audit.errors import AuditError, RegistryError
+from audit.governance.decision import Decision, Ruling
+from audit.governance.escape import one_line
+
+if TYPE_CHECKING:  # SQLAlchemy is loaded where a registry is configured
+    from audit.registry.store import Notice
+
+_ADD = "python -m audit.registry add {}"
+
+
+def check(registry: str | None) -> None:
+    """At a run's start: ConfigError for a registry or an address that can never work; a database that does not answer
+    now is said, and the run goes on."""
+    if not _wanted(registry):
+        return
+    from audit.registry.database import open_registry, place_of
+    from audit.registry.notify import addresses
+
+    addresses()
+    place = place_of(registry)
+    if place is not None:
+        try:
+            open_registry(place)
+        except RegistryError as error:
+            _say(f"{error} The run goes on, and tries again at its end.")
+
+
+def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -> None:
+    """At a run's end, its report written: register it and tell people. What fails is said with what to type; the
+    run's exit code is its own."""
+    if not _wanted(registry):
+        return
+    try:
+        _register(registry, run_dir, now)
+    except AuditError as error:
+        _say(f"{error}\nThe run's files are as they are. Register it later: {_ADD.format(run_dir)}")
+
+
+def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None = None) -> None:
+    """When a run breaks off or a model fails: tell people. Raises nothing: the run's own error is the one to show."""
+    if not _wanted(registry):
+        return
+    try:
+        _tell(registry, _failure(run_dir, why), now)
+    except AuditError as also:
+        _say(str(also))
+
+
+def notice_of(ruling: Ruling, key: str, run_dir: str) -> Notice | None:
+    """The message about a finished run: of a block and of a review; None for the others."""
+    from audit.registry.store import Notice
+
+    if ruling.verdict_decision not in (Decision.BLOCK, Decision.REVIEW):
+        return None
+    kind = str(ruling.verdict_decision)
+    cells = [one for one in ruling.cells if one.decision == ruling.verdict_decision]
+    lines = [f"{one.model} on {one.benchmark}: {one.verdict.replace('_', ' ')}. {one.headline}" for one in cells]
+    asks = "blocks" if kind == "block" else "asks for a review"
+    title = f"Audit {asks}: {', '.join(sorted({one.model for one in cells}))}"
+    body = [*lines, f"Run {run_dir}, registered as {key[:12]}.", f"Look at it: python -m audit.review show {run_dir}"]
+    return Notice(key, kind, one_line(title), "\n".join(map(one_line, body)))
+
+
+def _wanted(registry: str | None) -> bool:
+    return bool(registry or os.environ.get("AUDIT_REGISTRY") or os.environ.get("AUDIT_NOTIFY"))
+
+
+def _register(registry: str | None, run_dir: Path, now: datetime | None) -> None:
+    from audit.registry.database import open_registry, place_of, utc_now
+    from audit.registry.entry import read_entry
+    from audit.registry.store import add
+
+    entry = read_entry(run_dir)
+    notice = notice_of(entry.ruling, entry.key, entry.run_dir)
+    place = place_of(registry)
+    if place is None:
+        if notice is not None:
+            _tell(None, notice, now)
+        return
+    opened = open_registry(place)
+    new = add(opened, entry, now or utc_now(), notice)
+    print(f"registry {entry.key[:12]}{'' if new else ', there already'} in {opened.shown}")
+    _send_waiting(place, now)
+
+
+def _tell(registry: str | None, notice: Notice, now: datetime | None) -> None:
+    """Through the registry, which keeps what cannot be sent; without one, at once."""
+    from audit.registry.database import open_registry, place_of, utc_now
+    from audit.registry.notify import addresses, send
+    from audit.registry.store import write_notice
+
+    now = now or utc_now()
+    place = place_of(registry)
+    if place is not None:
+        try:
+            open_registry(place).write(lambda connection: write_notice(connection, notice, now))
+        except RegistryError as error:
+            _say(str(error))
+        else:
+            _send_waiting(place, now)
+            return
+    if problem := send(notice, addresses()):
+        _say(f"Nobody was told that {notice.title}: {problem}.")
+
+
+def _send_waiting(place: str, now: datetime | None) -> None:
+    from audit.registry.database import open_registry, utc_now
+    from audit.registry.notify import addresses, send_waiting
+
+    to = addresses()
+    if to:
+        for problem in send_waiting(open_registry(place), to, now or utc_now()):
+            _say(f"Not sent, and kept for python -m audit.registry notify: {problem}.")
+
+
+def _failure(run_dir: Path, why: str) -> Notice:
+    from audit.registry.store import Notice
+    from audit.shards.manifest import MANIFEST, Manifest
+    from audit.shards.redact import redact
+
+    manifest = Manifest.load(run_dir) if (run_dir / MANIFEST).is_file() else None
+    about = f"{manifest.fingerprint[:64]} attempt {manifest.attempts}" if manifest else str(run_dir)[-100:]
+    body = f"{one_line(redact(why))}\nRun {one_line(run_dir.resolve())}. The same command goes on where it stopped."
+    return Notice(about, "failure", f"Audit failed: {one_line(run_dir.name)}", body)
+
+
+def _say(text: str) -> None:
+    print(f"registry: {text}", file=sys.stderr, flush=True)

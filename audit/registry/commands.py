@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,10 @@ from audit.registry import store
 from audit.registry.database import VARIABLE, Registry, open_registry, place_of, utc_now
 from audit.registry.entry import read_entry
 from audit.registry.finish import notice_of
+from audit.registry.schema import at
 from audit.shards.manifest import MANIFEST
+
+_NEWS = timedelta(days=7)
 
 
 def add(asked: argparse.Namespace, now: datetime | None) -> int:
@@ -34,7 +37,9 @@ def add(asked: argparse.Namespace, now: datetime | None) -> int:
             print(one_line(f"refused  {run_dir}: {error}"), file=sys.stderr)
             refused += 1
             continue
-        new = store.add(registry, entry, now or utc_now(), notice_of(entry.ruling, entry.key, entry.run_dir))
+        fresh = entry.ended > at((now or utc_now()) - _NEWS)  # nobody is told of the runs of an archive
+        notice = notice_of(entry.ruling, entry.key, entry.run_dir) if fresh else None
+        new = store.add(registry, entry, now or utc_now(), notice)
         print(one_line(f"{'added' if new else 'there':8} {entry.key[:12]}  {run_dir}"))
     return 1 if refused else 0
 

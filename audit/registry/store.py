@@ -8,11 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from audit.errors import ConfigError
 from audit.registry.database import Registry, check_clock
 from audit.registry.entry import Entry
 from audit.registry.schema import at, cells, indicators, notices, runs
+
+_INSERT: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}  # they know of conflicts
 
 
 @dataclass(frozen=True)
@@ -43,15 +46,8 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
 
     def change(connection: Connection) -> bool:
         check_clock(connection, now)
-        if connection.dialect.name == "postgresql":  # SQLite's writers wait for each other as they begin
-            from sqlalchemy.dialects.postgresql import insert as either
-
-            done = connection.execute(either(runs).values(**_row(entry, now)).on_conflict_do_nothing())
-            new = done.rowcount == 1
-        else:
-            new = connection.scalar(select(runs.c.key).where(runs.c.key == entry.key)) is None
-            if new:
-                connection.execute(insert(runs).values(**_row(entry, now)))
+        asked = _INSERT[connection.dialect.name](runs).values(**_row(entry, now)).on_conflict_do_nothing()
+        new = connection.scalar(asked.returning(runs.c.key)) is not None
         if not new:
             connection.execute(update(runs).where(runs.c.key == entry.key).values(run_dir=entry.run_dir))
             return False
@@ -73,17 +69,10 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
 
 def write_notice(connection: Connection, notice: Notice, now: datetime) -> bool:
     """Add a notice to be sent, unless one of its kind about this was written before; whether it is new."""
-    there = select(notices.c.id).where(notices.c.about == notice.about, notices.c.kind == notice.kind)
-    if connection.scalar(there) is not None:
-        return False
-    values = {"about": notice.about, "kind": notice.kind, "title": notice.title, "body": notice.body,
-              "created": at(now), "tries": 0, "problem": ""}  # fmt: skip
-    if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects.postgresql import insert as either
-
-        return connection.execute(either(notices).values(**values).on_conflict_do_nothing()).rowcount == 1
-    connection.execute(insert(notices).values(**values))
-    return True
+    asked = _INSERT[connection.dialect.name](notices).values(
+        about=notice.about, kind=notice.kind, title=notice.title, body=notice.body, created=at(now), tries=0, problem=""
+    )
+    return connection.scalar(asked.on_conflict_do_nothing().returning(notices.c.id)) is not None
 
 
 def find(registry: Registry, given: str) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -58,21 +59,20 @@ def registry(tmp_path: Path) -> Registry:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres() -> Iterator[str]:
     """The address of a PostgreSQL of this test's own; skipped by name where its server is not installed."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres")) or [shutil.which("postgres")]
-    if found[-1] is None:
+    found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres")), shutil.which("postgres")]
+    found = [Path(path) for path in found if path]
+    if not found:
         pytest.skip("PostgreSQL's server is not installed (Debian: apt-get install postgresql)")
-    bin_ = Path(found[-1]).resolve().parent
-    folder = tmp_path_factory.mktemp("pg")
+    bin_ = found[-1].resolve().parent
     as_user: dict[str, Any] = {}
+    folder = Path(tempfile.mkdtemp(prefix="audit-pg-"))  # pytest's own folders are closed to the server's user
     if os.geteuid() == 0:  # it refuses to run as root
         try:
             user = pwd.getpwnam("postgres")
         except KeyError:
             pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-        for path in (folder, *folder.parents[:2]):
-            path.chmod(path.stat().st_mode | 0o011)
         os.chown(folder, user.pw_uid, user.pw_gid)
         as_user = {"user": user.pw_uid, "group": user.pw_gid}
     with socket.socket() as probe:
@@ -87,3 +87,4 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"postgresql://audits@127.0.0.1:{port}/postgres"
     finally:
         subprocess.run([bin_ / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **run)
+        shutil.rmtree(folder)

@@ -27,7 +27,7 @@ LAYERS = (
      "audit.evidence", "audit.review", "audit.registry"),
     ("audit.runtime", "audit.variants"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
-    ("audit.plant", "audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze", "audit.loading",
+    ("audit.plant", "audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze", "audit.loading", "audit.compare",
      "audit.runs",
      "audit.completion", "audit.__main__"),
 )  # fmt: skip
@@ -112,6 +112,8 @@ LIGHT = [
     ["audit.gate", "--help"],
     ["audit.report", "--help"],
     ["audit.review", "--help"],
+    ["audit.registry", "--help"],
+    ["audit.compare", "--help"],
     ["audit.sweep", "r=9..1"],
     ["audit.sweep", "verdict.alpha=2"],
     ["audit.sweep", "model=scripted", "benchmark=mcq_file", "benchmark.path=nowhere.jsonl"],

@@ -176,7 +176,8 @@ def _design(manifest: Manifest, model: str) -> str:
         {
             "settings": manifest.settings,
             "own": {k: v for k, v in deciding(manifest.config).items() if k.split(".")[0] not in _ELSEWHERE},
-            "calls": {name: asked.get(name) for name in ("router", "worker", "solver", "option_normalisation")},
+            "calls": {name: v for name, v in asked.items() if isinstance(v, Mapping) and "max_tokens" in v},
+            "options": asked.get("option_normalisation"),
             "worker": [facts.get("worker"), facts.get("worker_revision")] if other else None,
         }
     )

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from audit.registry.database import VARIABLE, Registry, open_registry, place_of,
 from audit.registry.entry import read_entry
 from audit.registry.finish import notice_of
 from audit.registry.schema import at
+from audit.registry.trends import Point
 from audit.shards.manifest import MANIFEST
+from audit.verdict.result import json_ready
 
 _NEWS = timedelta(days=7)
 
@@ -75,6 +78,62 @@ def show(asked: argparse.Namespace, now: datetime | None) -> int:
             if value:
                 print(one_line(f"  {name:12} {value}"))
     return 0
+
+
+def trends(asked: argparse.Namespace, now: datetime | None) -> int:
+    """Series over versions with a test of change at each; or with --floor the level of current models."""
+    from audit.registry.trends import check_alpha, floors_of, series_of
+
+    alpha = check_alpha(asked.alpha)
+    registry = _open(asked)
+    if asked.floor:
+        levels = floors_of(store.kept(registry, benchmark=asked.benchmark, audit=asked.audit), asked.indicator)
+        if asked.json:
+            print(json.dumps(json_ready([{**asdict(one), "median": one.median} for one in levels]), indent=1))
+            return 0
+        for floor in levels:
+            low, high = floor.models[0], floor.models[-1]
+            print(one_line(f"{floor.indicator} on {floor.benchmark}{', ' + floor.context if floor.context else ''}:"), end="")
+            print(one_line(
+                f" median {floor.median:+.3f} of {len(floor.models)} models, from {low[2]:+.3f} ({low[0]}) to "
+                f"{high[2]:+.3f} ({high[0]})"
+            ))  # fmt: skip
+        return 0
+    found = series_of(
+        store.kept(registry, model=asked.model, benchmark=asked.benchmark, audit=asked.audit),
+        asked.indicator, together=len(asked.model) > 1, alpha=alpha,
+    )  # fmt: skip
+    if asked.chart is not None:
+        if not found:
+            raise ConfigError("No run that is registered has such a figure: there is nothing to draw.")
+        from audit.registry.chart import trend_svg
+        from audit.shards.files import write_file
+
+        levels = floors_of(store.kept(registry, benchmark=asked.benchmark), asked.indicator)
+        write_file(asked.chart, trend_svg(found, levels).encode())
+    if asked.json:
+        print(json.dumps(json_ready(found), indent=1))
+        return 0
+    for series in found:
+        where = f"{series.benchmark}{', ' + series.context if series.context else ''}"
+        print(one_line(f"{series.indicator} of {series.model} on {where} ({series.audit})"))
+        for point in series.points:
+            print(one_line(f"  {point.started[:10]}  {point.revision[:20]:<20} {_told(point)}"))
+    if asked.chart is not None:
+        print(f"chart    {asked.chart}")
+    return 0
+
+
+def _told(point: Point) -> str:
+    text = figure(point.estimate, point.low, point.high)
+    if not point.sound:
+        text += "  a check of the measurement failed: not tested"
+    if point.differs:
+        text += f"  not comparable with the one before: {', '.join(point.differs)}"
+    if point.look is not None:
+        verb = "" if not point.look.changed else "  CHANGED: rose" if point.look.difference > 0 else "  CHANGED: fell"
+        text += f"  {point.look.difference:+.3f} against before, p {point.look.adjusted:.3g} (look {point.look.look}){verb}"
+    return text
 
 
 def hold(asked: argparse.Namespace, now: datetime | None) -> int:

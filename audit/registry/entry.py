@@ -37,7 +37,8 @@ NAMES = {"audit": "the audit", "schema": "the version of its rows", "benchmark":
 
 @dataclass(frozen=True)
 class Cell:
-    """One model on one benchmark (context: or a part of it that is judged on its own). comparable: of NAMES, what must be equal for figures to be compared, hashed."""
+    """One model on one benchmark (context: or a part of it that is judged on its own). comparable: of NAMES, what must be equal for figures to be compared,
+    hashed. sound: no check failed that withholds the verdict."""
 
     model: str
     benchmark: str
@@ -48,6 +49,7 @@ class Cell:
     verdict: str
     decision: str
     headline: str
+    sound: bool
     comparable: dict[str, str]
     library: str | None
     ids: tuple[str, ...] | None
@@ -207,6 +209,7 @@ def _cell(manifest: Manifest, verdict: Mapping[str, Any], cell: Mapping[str, Any
         verdict=str(cell["verdict"]),
         decision=decision,
         headline=str(cell.get("headline", "")),
+        sound=not any(g.get("status") == "fail" and g.get("withholds", True) for g in cell.get("gates", ())),
         comparable={
             **comparable(manifest, model, benchmark, sha256),
             "references": digest(references) if references else "",

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import (
     JSON,
+    Boolean,
     Column,
     Float,
     ForeignKey,
@@ -64,6 +65,7 @@ cells = Table(
     Column("verdict", String(64), nullable=False),
     Column("decision", String(16), nullable=False),
     Column("headline", Text, nullable=False),
+    Column("sound", Boolean, nullable=False),  # no check failed that withholds the verdict
     Column("comparable", JSON, nullable=False),
     Column("library", Text),
     Column("ids", JSON(none_as_null=True)),  # of the questions; null for a sample too large for the manifest

@@ -173,6 +173,7 @@ def _cell_row(entry: Entry, cell: Any) -> dict[str, Any]:
         "verdict": cell.verdict,
         "decision": cell.decision,
         "headline": cell.headline,
+        "sound": cell.sound,
         "comparable": cell.comparable,
         "library": cell.library,
         "ids": None if cell.ids is None else list(cell.ids),

@@ -46,6 +46,7 @@ def upgrade() -> None:
         sa.Column("verdict", sa.String(64), nullable=False),
         sa.Column("decision", sa.String(16), nullable=False),
         sa.Column("headline", sa.Text, nullable=False),
+        sa.Column("sound", sa.Boolean, nullable=False),
         sa.Column("comparable", sa.JSON, nullable=False),
         sa.Column("library", sa.Text),
         sa.Column("ids", sa.JSON),

@@ -13,10 +13,9 @@ from typing import Any
 
 from audit.errors import AuditError, ConfigError
 from audit.governance.escape import one_line
-from audit.registry import store
+from audit.registry import finish, store
 from audit.registry.database import VARIABLE, Registry, open_registry, place_of, utc_now
 from audit.registry.entry import read_entry
-from audit.registry.finish import notice_of
 from audit.registry.schema import at
 from audit.registry.trends import Point
 from audit.shards.manifest import MANIFEST
@@ -41,7 +40,7 @@ def add(asked: argparse.Namespace, now: datetime | None) -> int:
             refused += 1
             continue
         fresh = entry.ended > at((now or utc_now()) - _NEWS)  # nobody is told of the runs of an archive
-        notice = notice_of(entry.ruling, entry.key, entry.run_dir) if fresh else None
+        notice = finish.notice_of(entry.ruling, entry.key, entry.run_dir) if fresh else None
         new = store.add(registry, entry, now or utc_now(), notice)
         print(one_line(f"{'added' if new else 'there':8} {entry.key[:12]}  {run_dir}"))
     return 1 if refused else 0
@@ -154,6 +153,59 @@ def release(asked: argparse.Namespace, now: datetime | None) -> int:
         raise ConfigError(f"{run['key'][:12]} is not on hold.")
     store.set_hold(registry, run["key"], None)
     print(f"released {run['key'][:12]}")
+    return 0
+
+
+def expire(asked: argparse.Namespace, now: datetime | None) -> int:
+    """Say what would go, or remove it; 1 where something could not be removed."""
+    from audit.registry import retention
+
+    registry, when = _open(asked), now or utc_now()
+    if asked.dry_run:
+        past = retention.past_retention(registry, when)
+        for one in past:
+            print(one_line(one.line))
+        going = sum(not one.stays for one in past)
+        print(f"{going} of {len(past)} past their retention would go")
+        if going:
+            print(f"To remove them: python -m audit.registry expire --confirm {retention.token_of(past)}")
+        return 0
+    failed = 0
+    for one, problem in retention.expire(registry, asked.confirm, when):
+        print(one_line(f"{'failed' if problem else 'removed':8} {one.run['key'][:12]}  {problem or one.run['run_dir']}"))
+        failed += bool(problem)
+    finish.send_waiting(registry, when)
+    return 1 if failed else 0
+
+
+def due(asked: argparse.Namespace, now: datetime | None) -> int:
+    """What a suite with rotate_every uses longer than its period."""
+    from audit.registry.rotation import rotation
+
+    found = rotation(_open(asked), now or utc_now())
+    for one in found:
+        print(one_line(f"{'due' if one.due else 'in time':8} {one.kind} {one.name}: since {one.since}"))
+        if one.due and one.kind == "benchmark":
+            print(one_line(f"         python -m audit.registry draw {one.name} --n 200 --out {one.name}.jsonl"))
+    print(f"{sum(one.due for one in found)} of {len(found)} due")
+    return 0
+
+
+def draw(asked: argparse.Namespace, now: datetime | None) -> int:
+    """Draw and write this period's sample, with what to type to run it."""
+    from audit.registry.rotation import as_file
+    from audit.registry.rotation import draw as drawn
+    from audit.shards.files import write_file
+
+    found = drawn(_open(asked), asked.benchmark, asked.n, now or utc_now())
+    write_file(asked.out, as_file(found))
+    name = f"{found.name}_{found.period.replace('-', '_')}"
+    print(f"{'drawn' if found.new else 'as before':8} {len(found.questions)} questions of {found.name} for {found.period}")
+    print(f"         {found.left} never asked are left")
+    print(
+        f"Ask them: benchmark=mcq_file benchmark.path={asked.out} benchmark.name={name} benchmark.id_column=id "
+        "benchmark.answer_as=index benchmark.group_column=group"
+    )
     return 0
 
 

@@ -16,6 +16,7 @@ from audit.governance.decision import Decision, Ruling
 from audit.governance.escape import one_line
 
 if TYPE_CHECKING:  # SQLAlchemy is loaded where a registry is configured
+    from audit.registry.database import Registry
     from audit.registry.store import Notice
 
 _ADD = "python -m audit.registry add {}"
@@ -87,43 +88,54 @@ def _register(registry: str | None, run_dir: Path, now: datetime | None) -> None
     notice = notice_of(entry.ruling, entry.key, entry.run_dir)
     place = place_of(registry)
     if place is None:
-        if notice is not None:
-            _tell(None, notice, now)
+        _send(notice)
         return
-    opened = open_registry(place)
-    new = add(opened, entry, now or utc_now(), notice)
+    try:
+        opened = open_registry(place)
+        new = add(opened, entry, now or utc_now(), notice)
+    except RegistryError:  # people are told all the same
+        _send(notice)
+        raise
     print(f"registry {entry.key[:12]}{'' if new else ', there already'} in {opened.shown}")
-    _send_waiting(place, now)
+    send_waiting(opened, now or utc_now())
 
 
 def _tell(registry: str | None, notice: Notice, now: datetime | None) -> None:
-    """Through the registry, which keeps what cannot be sent; without one, at once."""
+    """Through the registry, which keeps what cannot be sent; without one, or where it does not answer, at once."""
     from audit.registry.database import open_registry, place_of, utc_now
-    from audit.registry.notify import addresses, send
     from audit.registry.store import write_notice
 
     now = now or utc_now()
     place = place_of(registry)
-    if place is not None:
-        try:
-            open_registry(place).write(lambda connection: write_notice(connection, notice, now))
-        except RegistryError as error:
-            _say(str(error))
-        else:
-            _send_waiting(place, now)
-            return
-    if problem := send(notice, addresses()):
-        _say(f"Nobody was told that {notice.title}: {problem}.")
+    if place is None:
+        _send(notice)
+        return
+    try:
+        opened = open_registry(place)
+        opened.write(lambda connection: write_notice(connection, notice, now))
+    except RegistryError as error:
+        _say(str(error))
+        _send(notice)
+        return
+    send_waiting(opened, now)
 
 
-def _send_waiting(place: str, now: datetime | None) -> None:
-    from audit.registry.database import open_registry, utc_now
-    from audit.registry.notify import addresses, send_waiting
+def _send(notice: Notice | None) -> None:
+    from audit.registry.notify import addresses, send
 
-    to = addresses()
-    if to:
-        for problem in send_waiting(open_registry(place), to, now or utc_now()):
-            _say(f"Not sent, and kept for python -m audit.registry notify: {problem}.")
+    if notice is not None and (problem := send(notice, addresses())):
+        _say(f"Not sent, and kept nowhere: {notice.title}: {problem}.")
+
+
+def send_waiting(registry: Registry, now: datetime) -> int:
+    """Send what waits in the registry, where AUDIT_NOTIFY says to whom; how many could not be sent, each said."""
+    from audit.registry import notify
+
+    to = notify.addresses()
+    problems = notify.send_waiting(registry, to, now) if to else []
+    for problem in problems:
+        _say(f"Not sent, and kept for python -m audit.registry notify: {problem}.")
+    return len(problems)
 
 
 def _failure(run_dir: Path, why: str) -> Notice:

@@ -15,7 +15,7 @@ from audit.registry.database import Registry, check_clock
 from audit.registry.entry import Entry
 from audit.registry.schema import at, cells, indicators, notices, runs
 
-_INSERT: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}  # they know of conflicts
+INSERT: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}  # they know of conflicts
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
 
     def change(connection: Connection) -> bool:
         check_clock(connection, now)
-        asked = _INSERT[connection.dialect.name](runs).values(**_row(entry, now)).on_conflict_do_nothing()
+        asked = INSERT[connection.dialect.name](runs).values(**_row(entry, now)).on_conflict_do_nothing()
         new = connection.scalar(asked.returning(runs.c.key)) is not None
         if not new:
             connection.execute(update(runs).where(runs.c.key == entry.key).values(run_dir=entry.run_dir))
@@ -69,7 +69,7 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
 
 def write_notice(connection: Connection, notice: Notice, now: datetime) -> bool:
     """Add a notice to be sent, unless one of its kind about this was written before; whether it is new."""
-    asked = _INSERT[connection.dialect.name](notices).values(
+    asked = INSERT[connection.dialect.name](notices).values(
         about=notice.about, kind=notice.kind, title=notice.title, body=notice.body, created=at(now), tries=0, problem=""
     )
     return connection.scalar(asked.on_conflict_do_nothing().returning(notices.c.id)) is not None

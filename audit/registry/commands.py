@@ -13,8 +13,9 @@ from typing import Any
 
 from audit.errors import AuditError, ConfigError
 from audit.governance.escape import one_line
+from audit.governance.keys import load_trusted
 from audit.registry import finish, store
-from audit.registry.database import VARIABLE, Registry, open_registry, place_of, utc_now
+from audit.registry.database import VARIABLE, Registry, check_clock, open_registry, place_of, utc_now
 from audit.registry.entry import read_entry
 from audit.registry.schema import at
 from audit.registry.trends import Point
@@ -206,6 +207,49 @@ def draw(asked: argparse.Namespace, now: datetime | None) -> int:
         f"Ask them: benchmark=mcq_file benchmark.path={asked.out} benchmark.name={name} benchmark.id_column=id "
         "benchmark.answer_as=index benchmark.group_column=group"
     )
+    return 0
+
+
+def notify(asked: argparse.Namespace, now: datetime | None) -> int:
+    """Write what expires, send what waits; 1 where something could not be sent or read."""
+    from audit.registry.notify import VARIABLE as TO
+    from audit.registry.notify import addresses, expiring, waiting
+
+    registry, when, problems = _open(asked), now or utc_now(), []
+    registry.read(lambda connection: check_clock(connection, when))
+    if asked.keys is not None:
+        problems = expiring(registry, load_trusted(asked.keys), when, asked.days)
+    for problem in problems:
+        print(one_line(f"refused  {problem}"), file=sys.stderr)
+    if not addresses():
+        raise ConfigError(f"{waiting(registry)} messages wait, and {TO} does not say to whom.")
+    unsent = finish.send_waiting(registry, when)
+    print(f"{waiting(registry)} messages wait")
+    return 1 if unsent or problems else 0
+
+
+def card(asked: argparse.Namespace, now: datetime | None) -> int:
+    from audit.registry.cards import push_card, write_card
+
+    for path in write_card(asked.run_dir, asked.out, asked.dataset):
+        print(f"written  {path}")
+    if asked.push:
+        print(f"pushed   {push_card(asked.out, asked.push)}")
+    return 0
+
+
+def mlflow(asked: argparse.Namespace, now: datetime | None) -> int:
+    from audit.registry.model_registries import tag_mlflow
+
+    for line in tag_mlflow(asked.run_dir, asked.name, asked.version, asked.model):
+        print(one_line(line))
+    return 0
+
+
+def wandb(asked: argparse.Namespace, now: datetime | None) -> int:
+    from audit.registry.model_registries import log_wandb
+
+    print(one_line(log_wandb(asked.run_dir, asked.project)))
     return 0
 
 

@@ -11,17 +11,21 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, or_, select, update
 
-from audit.errors import ConfigError
+from audit.errors import AuditError, ConfigError
+from audit.gate import rule_run, verdict_path
 from audit.governance.escape import one_line
+from audit.governance.keys import Trusted
+from audit.governance.reviews import bound_to, has_decisions, history
 from audit.registry.database import Registry
 from audit.registry.schema import at, notices
-from audit.registry.store import Notice
+from audit.registry.store import Notice, all_runs, write_notice
 
 VARIABLE = "AUDIT_NOTIFY"
 _TRIES = 3
@@ -100,12 +104,12 @@ def _target(address: str) -> Any:
 
 def _send_one(notice: Notice, address: str, give_up_s: float) -> str:
     """Why it was not sent, "" where it was. In a thread of its own: a server may answer a byte a minute."""
+    import apprise
+
     outcome: list[str] = []
+    target = _target(address)  # here: apprise loads its hundred plugins, which is no fault of the server
 
     def work() -> None:
-        import apprise
-
-        target = _target(address)
         kind = apprise.NotifyType.FAILURE if notice.kind in ("failure", "block") else apprise.NotifyType.WARNING
         try:
             sent = target.notify(
@@ -119,3 +123,28 @@ def _send_one(notice: Notice, address: str, give_up_s: float) -> str:
     thread.start()
     thread.join(give_up_s)
     return outcome[0] if outcome else f"did not answer within {give_up_s:g} s"
+
+
+def expiring(registry: Registry, trusted: Mapping[str, Trusted], now: datetime, days: int) -> list[str]:
+    """Write a notice of every decision in force that expires within so many days, and of every one that has; a line
+    for each run whose decisions do not hold or cannot be read."""
+    problems = []
+    for run in all_runs(registry):
+        run_dir = Path(run["run_dir"])
+        if run["removed"] is not None or not has_decisions(run_dir):
+            continue
+        try:
+            bound = bound_to(run_dir, verdict_path(run_dir), rule_run(run_dir))
+            decided = history(run_dir, bound, trusted, now)
+        except (AuditError, OSError) as error:
+            problems.append(f"{run['key'][:12]}: {error}")
+            continue
+        for one in {d.signer: d for d in decided}.values():  # the last word of each signer
+            if one.expires is None or one.expires > now + timedelta(days=days):
+                continue
+            state = "has expired" if one.expires <= now else f"expires within {days} days"
+            about = f"{run['key'][:40]} {one.signer[:40]} {at(one.expires)} {'past' if one.expires <= now else 'soon'}"
+            body = f"{one.sentence(now)}\nRun {run['run_dir']}. Once it has expired the verdict alone counts again."
+            notice = Notice(about, "expiry", f"Decision on audit {run['key'][:12]} {state}", body)
+            registry.write(lambda connection, n=notice: write_notice(connection, n, now))
+    return problems

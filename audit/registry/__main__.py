@@ -77,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     card.add_argument("run_dir", type=Path)
     card.add_argument("--out", type=Path, required=True)
     card.add_argument("--dataset", help="the benchmark's id on the hub, such as cais/mmlu, for .eval_results")
+    card.add_argument("--model", help="of the audit, where it has several")
     card.add_argument("--push", metavar="REPO", help="upload it to this model's repository (needs HF_TOKEN)")
     for name, text in (("mlflow", "tag a model version in MLflow, and attach the verdict"),):
         tagged = several.add_parser(name, help=text)

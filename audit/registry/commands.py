@@ -231,7 +231,7 @@ def notify(asked: argparse.Namespace, now: datetime | None) -> int:
 def card(asked: argparse.Namespace, now: datetime | None) -> int:
     from audit.registry.cards import push_card, write_card
 
-    for path in write_card(asked.run_dir, asked.out, asked.dataset):
+    for path in write_card(asked.run_dir, asked.out, asked.dataset, asked.model):
         print(f"written  {path}")
     if asked.push:
         print(f"pushed   {push_card(asked.out, asked.push)}")

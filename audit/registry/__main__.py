@@ -1,4 +1,4 @@
-"""The registry of audits: `python -m audit.registry add|list|show|trends|hold|release|expire|due|draw|notify|card|mlflow`.
+"""The registry of audits: `python -m audit.registry add|list|show|trends|hold|release|expire|due|draw|notify|card|...`.
 
 Exit codes: 0 done; 1 refused, or the registry does not answer; 2 wrong usage.
 """
@@ -69,7 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     draw = command("draw", "draw this period's held-out sample of a benchmark, the same wherever it is drawn")
     draw.add_argument("benchmark", help="of conf/benchmark, or a file of benchmark=mcq_file's form")
     draw.add_argument("--n", type=int, required=True)
-    draw.add_argument("--out", type=Path, required=True, help="the questions, as benchmark=mcq_file reads them (.jsonl)")
+    draw.add_argument(
+        "--out", type=Path, required=True, help="the questions, as benchmark=mcq_file reads them (.jsonl)"
+    )
     notify = command("notify", "send what is waiting; with --keys also what people's decisions expire")
     notify.add_argument("--keys", type=Path, help="folder of the trusted public keys")
     notify.add_argument("--days", type=int, default=7, help="before a decision expires (default: 7)")

@@ -24,7 +24,7 @@ _TASK = "text-generation"
 
 
 def facts_of(entry: Entry, model: str | None) -> tuple[str, dict[str, Any]]:
-    """(model, facts) of the one model that a run judged, or the named one. ConfigError where it has to be said which."""
+    """(model, facts) of the one model that a run judged, or the named one; ConfigError where it must be said which."""
     judged = sorted({cell.model for cell in entry.cells})
     name = model or (judged[0] if len(judged) == 1 else "")
     if name not in judged:
@@ -86,7 +86,9 @@ def _card(path: Path, name: str, cells: Sequence[Cell], entry: Entry, hub: str |
     try:
         card = ModelCard(path.read_text(encoding="utf-8") if path.is_file() else "---\n{}\n---\n")
     except (ValueError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is no model card ({error}). Expected one with its metadata between two lines ---.") from error
+        raise ConfigError(
+            f"{path} is no model card ({error}). Expected one with its metadata between two lines ---."
+        ) from error
     mark = f"<!-- benchmark audit {entry.key} -->"
     if mark in card.content:
         return path
@@ -114,7 +116,7 @@ def _card(path: Path, name: str, cells: Sequence[Cell], entry: Entry, hub: str |
 
 def _block(cells: Sequence[Cell], entry: Entry) -> str:
     rows = [
-        f"| {markdown(c.benchmark)}{markdown(', ' + c.context) if c.context else ''} | {markdown(c.verdict.replace('_', ' '))} "
+        f"| {markdown(', '.join(filter(None, (c.benchmark, c.context))))} | {markdown(c.verdict.replace('_', ' '))} "
         f"| {markdown(c.decision)} | {markdown(c.headline)} |"
         for c in cells
     ]
@@ -122,8 +124,8 @@ def _block(cells: Sequence[Cell], entry: Entry) -> str:
         [
             f"## Benchmark audit ({markdown(entry.audit)}), {entry.ended[:10]}",
             "",
-            f"Revision {markdown(cells[0].model_revision or 'not known')}. The verdict is of what this instrument sees, "
-            "and of nothing else.",
+            f"Revision {markdown(cells[0].model_revision or 'not known')}. The verdict is of what this instrument "
+            "sees, and of nothing else.",
             "",
             "| Benchmark | Verdict | Decision | |",
             "|---|---|---|---|",
@@ -148,9 +150,13 @@ def _eval_results(cells: Sequence[Cell], hub: str, entry: Entry) -> str:
             notes = f"{cell.verdict} ({entry.audit} audit {entry.key[:12]}), n={cell.n}"
             entries.append(
                 EvalResultEntry(
-                    dataset_id=hub, task_id=cell.context or "default", value=round(100 * score, 4),
-                    dataset_revision=revision, date=entry.ended[:10], notes=notes,
-                )  # fmt: skip
+                    dataset_id=hub,
+                    task_id=cell.context or "default",
+                    value=round(100 * score, 4),
+                    dataset_revision=revision,
+                    date=entry.ended[:10],
+                    notes=notes,
+                )
             )
     return str(yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True))
 
@@ -159,7 +165,9 @@ def _once(path: Path, data: bytes) -> Path:
     """Write a file that is never changed."""
     if path.is_file():
         if path.read_bytes() != data:
-            raise ConfigError(f"{path} says something else of the same run. It was changed; take it away to write it anew.")
+            raise ConfigError(
+                f"{path} says something else of the same run. It was changed; take it away to write it anew."
+            )
         return path
     write_file(path, data)
     return path

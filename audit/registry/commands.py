@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from audit.errors import AuditError, ConfigError
@@ -47,7 +46,7 @@ def add(asked: argparse.Namespace, now: datetime | None) -> int:
     return 1 if refused else 0
 
 
-def list(asked: argparse.Namespace, now: datetime | None) -> int:  # noqa: A001 - the subcommand's name
+def list(asked: argparse.Namespace, now: datetime | None) -> int:
     """A line a model and benchmark of every run."""
     found = store.kept(_open(asked), model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
     if asked.json:
@@ -71,7 +70,11 @@ def show(asked: argparse.Namespace, now: datetime | None) -> int:
         cell = one.cell
         print(one_line(f"\n{_named(cell)}: {cell['verdict']} ({cell['decision']})"))
         print(one_line(f"  {cell['headline']}"))
-        print(one_line(f"  model revision {cell['model_revision']}, benchmark {cell['benchmark_revision']}, n {cell['n']}"))
+        print(
+            one_line(
+                f"  model revision {cell['model_revision']}, benchmark {cell['benchmark_revision']}, n {cell['n']}"
+            )
+        )
         for name, (estimate, low, high) in sorted(one.indicators.items()):
             print(f"  {name:12} {figure(estimate, low, high)}")
         for name, value in sorted(cell["comparable"].items()):
@@ -93,7 +96,10 @@ def trends(asked: argparse.Namespace, now: datetime | None) -> int:
             return 0
         for floor in levels:
             low, high = floor.models[0], floor.models[-1]
-            print(one_line(f"{floor.indicator} on {floor.benchmark}{', ' + floor.context if floor.context else ''}:"), end="")
+            print(
+                one_line(f"{floor.indicator} on {floor.benchmark}{', ' + floor.context if floor.context else ''}:"),
+                end="",
+            )
             print(one_line(
                 f" median {floor.median:+.3f} of {len(floor.models)} models, from {low[2]:+.3f} ({low[0]}) to "
                 f"{high[2]:+.3f} ({high[0]})"
@@ -132,7 +138,9 @@ def _told(point: Point) -> str:
         text += f"  not comparable with the one before: {', '.join(point.differs)}"
     if point.look is not None:
         verb = "" if not point.look.changed else "  CHANGED: rose" if point.look.difference > 0 else "  CHANGED: fell"
-        text += f"  {point.look.difference:+.3f} against before, p {point.look.adjusted:.3g} (look {point.look.look}){verb}"
+        text += (
+            f"  {point.look.difference:+.3f} against before, p {point.look.adjusted:.3g} (look {point.look.look}){verb}"
+        )
     return text
 
 
@@ -173,7 +181,9 @@ def expire(asked: argparse.Namespace, now: datetime | None) -> int:
         return 0
     failed = 0
     for one, problem in retention.expire(registry, asked.confirm, when):
-        print(one_line(f"{'failed' if problem else 'removed':8} {one.run['key'][:12]}  {problem or one.run['run_dir']}"))
+        print(
+            one_line(f"{'failed' if problem else 'removed':8} {one.run['key'][:12]}  {problem or one.run['run_dir']}")
+        )
         failed += bool(problem)
     finish.send_waiting(registry, when)
     return 1 if failed else 0
@@ -201,7 +211,9 @@ def draw(asked: argparse.Namespace, now: datetime | None) -> int:
     found = drawn(_open(asked), asked.benchmark, asked.n, now or utc_now())
     write_file(asked.out, as_file(found))
     name = f"{found.name}_{found.period.replace('-', '_')}"
-    print(f"{'drawn' if found.new else 'as before':8} {len(found.questions)} questions of {found.name} for {found.period}")
+    print(
+        f"{'drawn' if found.new else 'as before':8} {len(found.questions)} questions of {found.name} for {found.period}"
+    )
     print(f"         {found.left} never asked are left")
     print(
         f"Ask them: benchmark=mcq_file benchmark.path={asked.out} benchmark.name={name} benchmark.id_column=id "

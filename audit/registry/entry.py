@@ -37,8 +37,11 @@ NAMES = {"audit": "the audit", "schema": "the version of its rows", "benchmark":
 
 @dataclass(frozen=True)
 class Cell:
-    """One model on one benchmark (context: or a part of it that is judged on its own). comparable: of NAMES, what must be equal for figures to be compared,
-    hashed. sound: no check failed that withholds the verdict."""
+    """One model on one benchmark (context: or a part of it that is judged on its own).
+
+    comparable: of NAMES, what must be equal for figures to be compared, hashed. sound: no check failed that withholds
+    the verdict.
+    """
 
     model: str
     benchmark: str
@@ -237,7 +240,9 @@ def _days(value: Any, run_dir: Path) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"{run_dir}: its suite says result_retention_days: {value!r}. Expected whole days, such as 365.")
+        raise ConfigError(
+            f"{run_dir}: its suite says result_retention_days: {value!r}. Expected whole days, such as 365."
+        )
     return value
 
 

@@ -1,6 +1,6 @@
 """What a run does with the registry: looked at when it starts, written when it ends, and never in its way.
 
-Nothing is done, and nothing of this is imported further, where neither `registry=`, AUDIT_REGISTRY nor AUDIT_NOTIFY says so.
+Nothing is done, and SQLAlchemy is not loaded, where none of `registry=`, AUDIT_REGISTRY and AUDIT_NOTIFY is set.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,11 +43,15 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
     wanted = tags_of(facts)
     for key, value in wanted.items():
         if there.get(key, value) != value:
-            raise ConfigError(f"{name} {version} has the tag {key} with another value: {there[key]!r}. Nothing was changed.")
+            raise ConfigError(
+                f"{name} {version} has the tag {key} with another value: {there[key]!r}. Nothing was changed."
+            )
     for key, value in wanted.items():
         if key not in there:
             _call("POST", f"{server}/api/2.0/mlflow/model-versions/set-tag", json={**asked, "key": key, "value": value})
-    lines = [f"tagged   {name} {version}: {len(set(wanted) - set(there))} tags, {len(set(wanted) & set(there))} there before"]
+    lines = [
+        f"tagged   {name} {version}: {len(set(wanted) - set(there))} tags, {len(set(wanted) & set(there))} there before"
+    ]
     lines.append(_attach(server, found.get("run_id"), verdict_path(run_dir), entry.key[:12]))
     return lines
 
@@ -85,6 +90,11 @@ def log_wandb(run_dir: Path, project: str) -> str:
     except wandb.Error as error:
         raise RegistryError(f"W&B did not take it: {type(error).__name__}") from None
     return f"logged   audit-{entry.key[:12]} in {project}"
+
+
+def _tag_name(text: str) -> str:
+    """With the characters that MLflow takes in a tag's name."""
+    return re.sub(r"[^A-Za-z0-9_\-. /:]", "_", text)
 
 
 def _attach(server: str, run_id: str | None, verdict: Path, short: str) -> str:

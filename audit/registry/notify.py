@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def send_waiting(registry: Registry, to: Sequence[str], now: datetime, give_up_s
     for row in registry.write(lambda connection: _claimed(connection, now)):
         problem = send(Notice(row.about, row.kind, row.title, row.body), to, give_up_s)
         done = {"claimed": None, "problem": problem} | ({} if problem else {"sent": at(now)})
-        registry.write(lambda c, i=row.id, v=done: c.execute(update(notices).where(notices.c.id == i).values(**v)))
+        registry.write(partial(_note, row.id, done))
         if problem:
             problems.append(f"{row.title}: {problem}")
     return problems
@@ -83,9 +84,15 @@ def waiting(registry: Registry) -> int:
     return len(registry.read(lambda c: c.execute(select(notices.c.id).where(notices.c.sent.is_(None))).all()))
 
 
+def _note(number: int, done: Mapping[str, Any], connection: Connection) -> None:
+    connection.execute(update(notices).where(notices.c.id == number).values(**done))
+
+
 def _claimed(connection: Connection, now: datetime) -> list[Any]:
     free = notices.c.sent.is_(None) & or_(notices.c.claimed.is_(None), notices.c.claimed < at(now - _CLAIM))
-    rows = connection.execute(select(notices).where(free).order_by(notices.c.id).with_for_update(skip_locked=True)).all()
+    rows = connection.execute(
+        select(notices).where(free).order_by(notices.c.id).with_for_update(skip_locked=True)
+    ).all()
     if rows:
         ids = [row.id for row in rows]
         claim = {"claimed": at(now), "tries": notices.c.tries + 1}
@@ -146,5 +153,5 @@ def expiring(registry: Registry, trusted: Mapping[str, Trusted], now: datetime, 
             about = f"{run['key'][:40]} {one.signer[:40]} {at(one.expires)} {'past' if one.expires <= now else 'soon'}"
             body = f"{one.sentence(now)}\nRun {run['run_dir']}. Once it has expired the verdict alone counts again."
             notice = Notice(about, "expiry", f"Decision on audit {run['key'][:12]} {state}", body)
-            registry.write(lambda connection, n=notice: write_notice(connection, n, now))
+            registry.write(partial(write_notice, notice=notice, now=now))
     return problems

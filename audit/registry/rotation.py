@@ -88,7 +88,9 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
     census = set(benchmark.census.frame.tolist())
     pool = {q.id: q for k, q in enumerate(benchmark.iter_questions()) if k in census}
     if any(not q.options for q in pool.values()):
-        raise ConfigError(f"{benchmark.name} has numbers as answers, and a sample is written as a multiple-choice file.")
+        raise ConfigError(
+            f"{benchmark.name} has numbers as answers, and a sample is written as a multiple-choice file."
+        )
     pool_sha256 = digest(sorted(pool))
     asked = _asked(registry, benchmark.name)
 
@@ -117,8 +119,8 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
     row, free, new = registry.write(change)
     if (row["revision"], row["pool_sha256"], len(row["ids"])) != (benchmark.revision, pool_sha256, n):
         raise ConfigError(
-            f"{benchmark.name} was drawn in {period} already: {len(row['ids'])} questions at {row['revision']}. Expected "
-            f"the same; the benchmark is at {benchmark.revision} now and {n} are wanted."
+            f"{benchmark.name} was drawn in {period} already: {len(row['ids'])} questions at {row['revision']}. "
+            f"Expected the same; the benchmark is at {benchmark.revision} now and {n} are wanted."
         )
     return Draw(
         benchmark.name, period, benchmark.revision, tuple(pool[i] for i in row["ids"]), free - (n if new else 0), new
@@ -127,7 +129,10 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
 
 def as_file(drawn: Draw) -> bytes:
     """The sample as benchmark=mcq_file reads it, with id_column=id answer_as=index group_column=group."""
-    rows = ({"id": q.id, "question": q.text, "choices": q.options, "answer": q.gold, "group": q.group} for q in drawn.questions)
+    rows = (
+        {"id": q.id, "question": q.text, "choices": q.options, "answer": q.gold, "group": q.group}
+        for q in drawn.questions
+    )
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8", "backslashreplace")
 
 
@@ -141,7 +146,9 @@ def _benchmark(given: str) -> Benchmark:
 
 def _used(one: Kept) -> list[tuple[str, str, str]]:
     cell = one.cell
-    found = [("benchmark", cell["benchmark"], f"{cell['benchmark_revision']} {cell['comparable'].get('questions', '')}")]
+    found = [
+        ("benchmark", cell["benchmark"], f"{cell['benchmark_revision']} {cell['comparable'].get('questions', '')}")
+    ]
     if cell["library"]:
         found.append(("library", cell["library"], cell["comparable"].get("library", "")))
     return found
@@ -162,7 +169,7 @@ def _ids_in(one: Kept, benchmark: str) -> Sequence[str]:
         batches = QuestionFile(path).names()
     except ShardError as error:
         raise ConfigError(
-            f"Run {one.run['key'][:12]} asked {one.cell['n']:,} questions of {benchmark}, whose ids are in {path} alone, "
-            "and it cannot be read: what was never asked cannot be told."
+            f"Run {one.run['key'][:12]} asked {one.cell['n']:,} questions of {benchmark}, whose ids are in {path} "
+            "alone, and it cannot be read: what was never asked cannot be told."
         ) from error
     return [i for names, ids in batches for name, i in zip(names, ids, strict=True) if name == benchmark]

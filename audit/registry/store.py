@@ -30,7 +30,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class Kept:
-    """A cell as the registry has it: the columns of its run and of itself; indicators: name -> (estimate, low, high)."""
+    """A cell as the registry has it: columns of its run and of itself; indicators: name -> (estimate, low, high)."""
 
     run: Mapping[str, Any]
     cell: Mapping[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from audit.errors import ConfigError, unknown_name
@@ -117,7 +118,7 @@ def latest_judgements(kept: Sequence[Kept]) -> list[Kept]:
 
 
 def _points(cells: Sequence[Kept], name: str, alpha: float) -> tuple[Point, ...]:
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[str, ...]] = set()
     chosen: list[Kept] = []
     for one in cells:
         version = (one.cell["model"], one.cell["model_revision"])
@@ -125,7 +126,7 @@ def _points(cells: Sequence[Kept], name: str, alpha: float) -> tuple[Point, ...]
         if again not in seen:
             seen.add(again)
             chosen.append(one)
-    differs = [_differs(a, b) for a, b in zip(chosen, chosen[1:], strict=False)]
+    differs = [_differs(a, b) for a, b in pairwise(chosen)]
     values, errors = [], []
     for one in chosen:
         estimate, low, high = one.indicators[name]

@@ -141,9 +141,7 @@ def _change(
     one, other = outcomes[0][key[0]], outcomes[1][key[1]]
     if one.question_ids != other.question_ids or one.settings != other.settings:
         raise DataError(f"{key[0][0]} on {key[0][1]}: the shards of the two runs hold other questions or settings.")
-    settings = tuple(
-        SettingChange(s, _paired(one.row(s), other.row(s), one.cluster, rng), None) for s in one.settings
-    )
+    settings = tuple(SettingChange(s, _paired(one.row(s), other.row(s), one.cluster, rng), None) for s in one.settings)
     moved = np.flatnonzero((one.state != other.state).any(axis=0))
     order = sorted(moved.tolist(), key=lambda i: (-int((one.state[:, i] != other.state[:, i]).sum()), i))
     shown = order[:MAX_QUESTIONS]
@@ -187,7 +185,11 @@ def _outcomes(run_dir: Path) -> dict[tuple[str, str], CellOutcomes]:
 
 def _texts(run_dir: Path, key: tuple[str, str], ids: Sequence[str]) -> dict[str, tuple[str, str]]:
     """(question, right answer) by id, of those whose outcome changed."""
-    wanted = pc.field("question_id").isin(pa.array(ids, pa.string())) & (pc.field("model") == key[0]) & (pc.field("benchmark") == key[1])
+    wanted = (
+        pc.field("question_id").isin(pa.array(ids, pa.string()))
+        & (pc.field("model") == key[0])
+        & (pc.field("benchmark") == key[1])
+    )
     columns = ["question_id", "question", "options", "gold", "target"]
     table = open_dataset(run_dir, audit_of(run_dir).schema).to_table(columns=columns, filter=wanted)
     found: dict[str, tuple[str, str]] = {}
@@ -204,7 +206,9 @@ def _cells_of(entry: Entry, model: str) -> dict[str, list[Cell]]:
         if cell.model == model:
             found.setdefault(cell.benchmark, []).append(cell)
     if not found:
-        raise ConfigError(f"{entry.run_dir} judged no model {model!r}. It judged {_listed({c.model for c in entry.cells})}.")
+        raise ConfigError(
+            f"{entry.run_dir} judged no model {model!r}. It judged {_listed({c.model for c in entry.cells})}."
+        )
     return found
 
 

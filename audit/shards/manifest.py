@@ -31,7 +31,17 @@ PACKAGES = (
 # Dotted config keys that do not decide a row: where and how fast the run goes, and what is made of it afterwards.
 # `*` matches any characters. Everything else is part of the fingerprint, store.format included.
 NOT_RESULTS: tuple[str, ...] = (
-    *("run_dir", "registry", "progress", "cluster", "cluster.*", "hydra", "hydra.*", "store.rows_per_shard", "store.retry_errors"),
+    *(
+        "run_dir",
+        "registry",
+        "progress",
+        "cluster",
+        "cluster.*",
+        "hydra",
+        "hydra.*",
+        "store.rows_per_shard",
+        "store.retry_errors",
+    ),
     *("report", "report.*", "gate", "plan", "references", "verdict", "verdict.*", "statistics", "statistics.*"),
     *("*.replicas", "*.executor", "*.tensor_parallel_size", "*.max_num_seqs", "*.gpu_memory_utilization"),
     *("*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s"),

@@ -27,8 +27,8 @@ LAYERS = (
      "audit.evidence", "audit.review", "audit.registry"),
     ("audit.runtime", "audit.variants"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
-    ("audit.plant", "audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze", "audit.loading", "audit.compare",
-     "audit.runs",
+    ("audit.plant", "audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze", "audit.loading",
+     "audit.compare", "audit.runs",
      "audit.completion", "audit.__main__"),
 )  # fmt: skip
 SHARED = tuple(prefix for layer in LAYERS[:7] for prefix in layer if prefix != "audit.variants")

@@ -20,7 +20,7 @@ from audit.registry.database import Registry, open_registry
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from registered_runs import make_run  # noqa: E402
+from registered_runs import make_run
 
 
 @pytest.fixture(scope="session")

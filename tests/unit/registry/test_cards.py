@@ -23,7 +23,9 @@ from audit.registry.__main__ import main
 from audit.registry.entry import read_entry
 
 
-def test_a_card_is_read_back_and_added_to(told: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_card_is_read_back_and_added_to(
+    told: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "model"
     out.mkdir()
     (out / "README.md").write_text("---\nlicense: mit\n---\n\n# Mine\n\nA person's own text.\n")
@@ -119,7 +121,9 @@ def test_mlflow_is_tagged_once_and_never_otherwise(
     tags = {tag["key"]: tag["value"] for tag in fake.version["tags"]}
     head = f"audit.{read_entry(folder).key[:12]}"
     assert tags[f"{head}.decision"] == "no decision" and tags[f"{head}.synthetic.verdict"] == "underpowered"
-    assert fake.files == {f"0/r1/artifacts/audit/{head[6:]}/verdict.json": (folder / "report" / "verdict.json").read_bytes()}
+    assert fake.files == {
+        f"0/r1/artifacts/audit/{head[6:]}/verdict.json": (folder / "report" / "verdict.json").read_bytes()
+    }
     assert main([*words, "1"]) == 0 and len(fake.version["tags"]) == len(tags)
     assert "0 tags" in capsys.readouterr().out
     fake.version["tags"][2]["value"] = "pass"
@@ -138,7 +142,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     words = [command, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
-             "--backend-store-uri", f"sqlite:///{folder}/db", "--artifacts-destination", f"{folder}/artifacts"]  # fmt: skip
+             "--backend-store-uri", f"sqlite:///{folder}/db",
+             "--artifacts-destination", f"{folder}/artifacts"]  # fmt: skip
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log, env=env, cwd=folder)

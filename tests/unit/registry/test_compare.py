@@ -40,7 +40,7 @@ def test_a_paired_difference_is_mcnemars_with_tangos_interval() -> None:
 
 @pytest.mark.parametrize(("n", "up", "down"), [(100, 0.2, 0.0), (100, 0.1, 0.1), (208, 0.15, 0.05), (50, 0.02, 0.02)])
 def test_tangos_interval_covers(n: int, up: float, down: float) -> None:
-    """Also where nothing goes down, where an interval that takes the changed questions as given covers half the time."""
+    """Also where nothing goes down, where one that takes the changed questions as given covers half the time."""
     draws, counts = np.unique(
         np.random.default_rng(1).multinomial(n, [up, down, 1 - up - down], size=1500), axis=0, return_counts=True
     )
@@ -82,7 +82,10 @@ def test_a_run_against_itself_changed_in_nothing(built_run: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"benchmark": {"synthetic": {"n": 12, "revision": "sha256:c", "ids_sha256": "1" * 64}}}, "benchmark's revision"),
+        (
+            {"benchmark": {"synthetic": {"n": 12, "revision": "sha256:c", "ids_sha256": "1" * 64}}},
+            "benchmark's revision",
+        ),
         ({"benchmark": {"synthetic": {"n": 12, "revision": "sha256:b", "ids_sha256": "2" * 64}}}, "questions drawn"),
         ({"prompt_hashes": {"m": "9" * 64}}, "the prompts"),
         ({"config": {"model": {"m": {"worker": {"max_tokens": 9}}}}}, "the settings asked"),

@@ -1,4 +1,4 @@
-"""Messages by mail and webhook to real servers on this machine; ones that refuse, hang and drip; and no secret shown."""
+"""Messages by mail and webhook to real servers on this machine; ones that refuse, ones that hang; no secret shown."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Mailbox:
     def __init__(self) -> None:
         self.messages: list[Any] = []
 
-    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802 - aiosmtpd's name
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
         self.messages.append(message_from_bytes(envelope.content, policy=default))
         return "250 OK"
 
@@ -71,7 +71,7 @@ class Hook(ThreadingHTTPServer):
         self.codes = [200]
 
         class Handler(BaseHTTPRequestHandler):
-            def do_POST(handler) -> None:  # noqa: N802, N805
+            def do_POST(handler) -> None:
                 body = handler.rfile.read(int(handler.headers["Content-Length"]))
                 code = self.codes.pop(0) if len(self.codes) > 1 else self.codes[0]
                 if code == 200:
@@ -79,7 +79,7 @@ class Hook(ThreadingHTTPServer):
                 handler.send_response(code)
                 handler.end_headers()
 
-            def log_message(handler, *words: Any) -> None:  # noqa: N805
+            def log_message(handler, *words: Any) -> None:
                 pass
 
         super().__init__(("127.0.0.1", 0), Handler)
@@ -116,7 +116,9 @@ def test_a_mail_and_a_webhook_arrive(mail: tuple[str, list[Any]], hook: Hook) ->
     assert hook.received[0]["title"].startswith("Audit blocks: m Bcc") and hook.received[0]["type"] == "failure"
 
 
-def test_what_fails_is_tried_again_and_then_said_without_the_address(hook: Hook, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_fails_is_tried_again_and_then_said_without_the_address(
+    hook: Hook, capfd: pytest.CaptureFixture[str]
+) -> None:
     hook.codes = [500, 503, 200]
     assert send(NOTE, [hook.address]) == "" and len(hook.received) == 1
     hook.codes = [500]
@@ -160,7 +162,8 @@ def test_a_message_of_a_sender_that_died_is_taken_over(registry: Registry, hook:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "kind"), [("excess", "block"), ("brittle", "review"), ("underpowered", None), ("no_excess_detected", None)]
+    ("verdict", "kind"),
+    [("excess", "block"), ("brittle", "review"), ("underpowered", None), ("no_excess_detected", None)],
 )
 def test_a_finished_run_tells_of_a_block_and_a_review(
     verdict: str, kind: str | None, told: Callable[..., Path], hook: Hook, tmp_path: Path,
@@ -171,7 +174,9 @@ def test_a_finished_run_tells_of_a_block_and_a_review(
     place = str(tmp_path / "registry.db")
     for _ in range(2):  # the same command again tells nobody again
         finish.finished(place, folder, NOW)
-    assert [one["title"] for one in hook.received] == ([f"Audit {'blocks' if kind == 'block' else 'asks for a review'}: m"] if kind else [])
+    assert [one["title"] for one in hook.received] == (
+        [f"Audit {'blocks' if kind == 'block' else 'asks for a review'}: m"] if kind else []
+    )
     assert SECRET not in "".join(capsys.readouterr())
 
 

@@ -28,7 +28,6 @@ from audit.registry.schema import cells, indicators, metadata, notices, runs
 from audit.registry.store import add, find, kept
 
 
-
 def test_a_run_is_registered_once_with_all_of_it(registry: Registry, told: Callable[..., Path]) -> None:
     folder = told(suite={"audit_suite_id": "s1", "governance": {"result_retention_days": 30}})
     entry = read_entry(folder)
@@ -121,7 +120,7 @@ def _children(place: str, entries: list[Entry], writers: int, *, kill: int, rng:
                 for entry in own:
                     add(opened, entry, NOW, finish.notice_of(entry.ruling, entry.key, entry.run_dir))
                 os._exit(0)
-            except BaseException as error:  # noqa: BLE001
+            except BaseException as error:
                 print(repr(error)[:500], flush=True)
                 os._exit(1)
         pids.append(pid)
@@ -165,7 +164,7 @@ def test_killed_alone_what_was_written_is_whole(entries: list[Entry], tmp_path: 
     seen = opened.read(lambda c: c.execute(select(runs.c.key)).scalars().all())
     for table, rows in ((cells, 1), (indicators, 2)):
         of = opened.read(lambda c, t=table: c.execute(select(t.c.run_key, func.count()).group_by(t.c.run_key)).all())
-        assert {key: count for key, count in of} == dict.fromkeys(seen, rows)
+        assert dict(of) == dict.fromkeys(seen, rows)
     _children(place, entries, 1, kill=0, rng=rng)
     _all_whole(place, entries)
 

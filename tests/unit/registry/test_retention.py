@@ -193,7 +193,16 @@ def test_a_draw_leaves_out_what_runs_asked_and_is_a_benchmark(
     cell = replace(entry.cells[0], benchmark="exam", ids=tuple(asked))
     add(registry, replace(entry, cells=(cell,)), NOW)
     out = tmp_path / "held_out.jsonl"
-    words = ["draw", str(tmp_path / "exam.jsonl"), "--n", "4", "--out", str(out), "--registry", str(tmp_path / "registry.db")]
+    words = [
+        "draw",
+        str(tmp_path / "exam.jsonl"),
+        "--n",
+        "4",
+        "--out",
+        str(out),
+        "--registry",
+        str(tmp_path / "registry.db"),
+    ]
     assert main(words, NOW) == 0
     assert "1 never asked are left" in capsys.readouterr().out
     config = BenchmarkConfig(

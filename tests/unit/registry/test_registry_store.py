@@ -147,18 +147,17 @@ def entries(told: Callable[..., Path]) -> list[Entry]:
 
 
 def test_many_writers_and_some_killed_lose_and_double_nothing(entries: list[Entry], tmp_path: Path) -> None:
-    """All twelve runs by four writers at once, into a file that none of them has seen; three more are killed."""
-    for seed in range(2):
-        place = str(tmp_path / f"{seed}.db")
-        _children(place, entries, 7, kill=3, rng=random.Random(seed))
-        _all_whole(place, entries)
-        assert sqlite3.connect(place).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    """All twelve runs by three writers at once, into a file that none of them has seen; two more are killed."""
+    place = str(tmp_path / "registry.db")
+    _children(place, entries, 5, kill=2, rng=random.Random(0))
+    _all_whole(place, entries)
+    assert sqlite3.connect(place).execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_killed_alone_what_was_written_is_whole(entries: list[Entry], tmp_path: Path) -> None:
     place = str(tmp_path / "registry.db")
     rng = random.Random(5)
-    for _ in range(3):
+    for _ in range(2):
         _children(place, entries, 1, kill=1, rng=rng)
     opened = open_registry(place)
     seen = opened.read(lambda c: c.execute(select(runs.c.key)).scalars().all())
@@ -170,7 +169,7 @@ def test_killed_alone_what_was_written_is_whole(entries: list[Entry], tmp_path: 
 
 
 def test_in_a_real_postgresql_the_same_holds(postgres: str, entries: list[Entry], registry: Registry) -> None:
-    _children(postgres, entries, 5, kill=2, rng=random.Random(1))
+    _children(postgres, entries, 3, kill=1, rng=random.Random(1))
     _all_whole(postgres, entries)
     opened = open_registry(postgres)
     assert opened.read(lambda c: compare_metadata(MigrationContext.configure(c), metadata)) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -146,7 +147,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
              "--artifacts-destination", f"{folder}/artifacts"]  # fmt: skip
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     with (folder / "log").open("w") as log:
-        process = subprocess.Popen(words, stdout=log, stderr=log, env=env, cwd=folder)
+        process = subprocess.Popen(words, stdout=log, stderr=log, env=env, cwd=folder, start_new_session=True)
     try:
         deadline = time.monotonic() + 240
         while True:
@@ -158,7 +159,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 time.sleep(0.5)
         yield f"http://127.0.0.1:{port}"
     finally:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGKILL)  # it and its workers; nothing of it is kept
         process.wait(20)
 
 

@@ -35,8 +35,9 @@ def test_the_worked_example_and_bad_input() -> None:
 
 @pytest.mark.parametrize("shared", [0.0, 0.7])
 def test_a_series_that_never_changed_is_rarely_accused_however_long(shared: float) -> None:
-    """Thirty versions, 1,000 series: at most 5 % (+ 3 standard errors of the simulation) are ever said to have changed.
-    Without paying for the looks it is three in four where versions share nothing. shared: correlation of versions asked the same questions."""
+    """Thirty versions, 1,000 series: at most 5 % (+ 3 standard errors of the simulation) are ever accused.
+    Without paying for the looks it is three in four where versions share nothing. shared: the correlation of versions
+    that were asked the same questions."""
     rng = np.random.default_rng(7)
     draws = 0.03 * (np.sqrt(shared) * rng.normal(size=(1000, 1)) + np.sqrt(1 - shared) * rng.normal(size=(1000, 30)))
     looks = [[one for one in change_tests(row, [0.03] * 30, STARTS) if one] for row in draws]

@@ -79,10 +79,8 @@ class Registry:
                 if wait is None:
                     raise RegistryError(_unreachable(self.shown, error)) from None
                 time.sleep(wait)
-            except DBAPIError as error:
-                if wait is None or not error.connection_invalidated:
-                    raise
-                time.sleep(wait)
+            except DBAPIError as error:  # of what is no database, or refuses a value: another try would not help
+                raise RegistryError(f"The registry {self.shown} could not be used: {_reason(error)}") from error
         raise AssertionError("unreachable")
 
 
@@ -177,9 +175,12 @@ def _url(place: str) -> URL:
     if "://" not in place:
         return URL.create("sqlite", database=place)
     try:
-        return make_url(place)
+        url = make_url(place)
     except (ArgumentError, ValueError):  # its message may show the password
         raise ConfigError(f"The registry's address cannot be read. {_EXAMPLE}") from None
+    if "password" in url.query:  # it would be shown with the address
+        raise ConfigError("The registry's address has a password among its options. Put it into PGPASSWORD.")
+    return url
 
 
 def _shown(place: str) -> str:
@@ -187,5 +188,8 @@ def _shown(place: str) -> str:
 
 
 def _unreachable(shown: str, error: DBAPIError) -> str:
-    why = str(error.orig or error).strip().splitlines()[0] if str(error.orig or error).strip() else "no reason given"
-    return f"The registry {shown} could not be used, after {len(_WAITS_S) + 1} tries: {why}"
+    return f"The registry {shown} could not be used, after {len(_WAITS_S) + 1} tries: {_reason(error)}"
+
+
+def _reason(error: DBAPIError) -> str:
+    return next(iter(str(error.orig or error).strip().splitlines()), "no reason given")

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from audit.errors import ConfigError
 from audit.exits import FAILED
 from audit.gate import home_of, rule_run, verdict_path
 from audit.governance.decision import Ruling
+from audit.governance.escape import one_line
 from audit.governance.reviews import SUITES
 from audit.shards.manifest import MANIFEST, Manifest, deciding
 from audit.shards.shard_file import file_sha256
@@ -135,8 +137,8 @@ def read_entry(run_dir: Path) -> Entry:
         manifest_sha256=file_sha256(run_dir / MANIFEST),
         suite=suite,
         suite_sha256=suite_sha256,
-        started=manifest.started,
-        ended=manifest.ended or "",
+        started=_time(manifest.started, run_dir),
+        ended=_time(manifest.ended, run_dir),
         run_dir=str(run_dir.resolve()),
         run_by=tuple(manifest.run_by),
         retention_days=_days(governance.get("result_retention_days"), run_dir),
@@ -211,7 +213,7 @@ def _cell(manifest: Manifest, verdict: Mapping[str, Any], cell: Mapping[str, Any
         n=int(facts.get("n", 0)),
         verdict=str(cell["verdict"]),
         decision=decision,
-        headline=str(cell.get("headline", "")),
+        headline=one_line(cell.get("headline", "")),
         sound=not any(g.get("status") == "fail" and g.get("withholds", True) for g in cell.get("gates", ())),
         comparable={
             **comparable(manifest, model, benchmark, sha256),
@@ -234,6 +236,15 @@ def _suite(run_dir: Path) -> tuple[str, str | None, Mapping[str, Any]]:
         return str(found.get("audit_suite_id") or found.get("name") or path.stem), file_sha256(path), dict(governance)
     except (yaml.YAMLError, UnicodeDecodeError, AttributeError, TypeError, ValueError) as error:
         raise ConfigError(f"{path} is no suite ({error}). Restore it: the run is registered under it.") from error
+
+
+def _time(value: str | None, run_dir: Path) -> str:
+    """A time of the manifest in the one form that the registry has."""
+    try:
+        when = datetime.fromisoformat(value or "")
+    except ValueError as error:
+        raise ConfigError(f"{run_dir / MANIFEST} has no time where one is expected: {value!r}.") from error
+    return when.astimezone(UTC).isoformat(timespec="seconds")
 
 
 def _days(value: Any, run_dir: Path) -> int | None:

@@ -63,6 +63,7 @@ def test_the_key_is_of_the_content_and_not_of_the_place(registry: Registry, told
     [
         ({"manifest": {"status": "failed", "models_failed": {"m": "no memory"}}}, "no memory"),
         ({"manifest": {"status": "running"}}, "not finished"),
+        ({"manifest": {"ended": None}}, "has no time"),
         ({"cell": {"verdict": "perhaps"}}, "perhaps"),
         ({"suite": {"governance": {"result_retention_days": "soon"}}}, "whole days"),
         ({"suite": {"governance": {"rotate_every": "week"}}}, "quarter"),
@@ -97,7 +98,10 @@ def test_a_clock_that_went_backwards_is_refused(registry: Registry, told: Callab
     assert add(registry, later, NOW - timedelta(seconds=30))  # clocks of a cluster differ by seconds
 
 
-@pytest.mark.parametrize("place", ["oracle://x/y", "postgresql://u:pw@h", ":memory:", "sqlite://", "://"])
+@pytest.mark.parametrize(
+    "place",
+    ["oracle://x/y", "postgresql://u:pw@h", "postgresql://h/d?password=pw", ":memory:", "sqlite://", "://"],
+)
 def test_addresses_that_cannot_be_used_are_refused_without_showing_a_password(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +109,12 @@ def test_addresses_that_cannot_be_used_are_refused_without_showing_a_password(
     with pytest.raises((ConfigError, RegistryError)) as refused:
         open_registry(place_of(place) or "")
     assert "pw" not in str(refused.value).replace("PGPASSWORD", "").replace(".pgpass", "").replace("password", "")
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.db").write_text("not a database, however long it goes on" * 100)
+    with pytest.raises(RegistryError, match="file is not a database"):
+        open_registry(str(tmp_path / "notes.db"))
 
 
 def _children(place: str, entries: list[Entry], writers: int, *, kill: int, rng: random.Random) -> None:

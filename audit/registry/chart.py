@@ -39,7 +39,9 @@ def _draw(series: Sequence[Series], floors: Sequence[Floor]) -> Figure:
                     markerfacecolor=colour if point.sound else PAPER, zorder=3)  # fmt: skip
         ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
         ax.set_xlim(-0.5, max(len(x) - 0.5, 0.5))
-        ax.set_xticks(x, [f"{plain(p.revision, 14)}\n{p.started[:10]}" for p in one.points], fontsize=7)
+        ax.set_xticks(
+            x, [f"{plain(p.revision.removeprefix('sha256:'), 12)}\n{p.started[:10]}" for p in one.points], fontsize=7
+        )
         where = f"{one.benchmark}, {one.context}" if one.context else one.benchmark
         ax.set_title(f"{one.indicator.replace('_', ' ')} of {plain(one.model)} on {plain(where)}")
         ax.set_ylabel("points" if one.indicator != "cs" else "CS, %")
@@ -47,6 +49,5 @@ def _draw(series: Sequence[Series], floors: Sequence[Floor]) -> Figure:
 
 
 def _same(floor: Floor, one: Series) -> bool:
-    return (floor.audit, floor.benchmark, floor.context, floor.indicator) == (
-        one.audit, one.benchmark, one.context, one.indicator,
-    )  # fmt: skip
+    """Whether a floor is of what the latest point shows, measured as it was."""
+    return (floor.indicator, floor.alike) == (one.indicator, one.points[-1].alike)

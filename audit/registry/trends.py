@@ -19,7 +19,7 @@ _NAN = float("nan")
 @dataclass(frozen=True)
 class Point:
     """One version. differs: why it is not joined to the one before, in words; sound: its measurement passed its
-    checks (else it is shown and not tested)."""
+    checks (else it is shown and not tested). alike: a hash of what it was measured with: equal for what is joined."""
 
     key: str
     model: str
@@ -31,6 +31,7 @@ class Point:
     sound: bool
     differs: tuple[str, ...]
     look: Look | None
+    alike: str
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Series:
 class Floor:
     """What the current versions of all models show on a benchmark: the level above which a model stands out.
 
-    models: (model, revision, estimate), lowest first; all measured alike.
+    models: (model, revision, estimate), lowest first; all measured alike (the hash, as of a `Point`).
     """
 
     audit: str
@@ -57,6 +58,7 @@ class Floor:
     context: str
     indicator: str
     models: tuple[tuple[str, str, float], ...]
+    alike: str
 
     @property
     def median(self) -> float:
@@ -103,8 +105,8 @@ def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floo
                 key = (audit, benchmark, context, name, _alike(one))
                 grouped.setdefault(key, []).append((model, one.cell["model_revision"], estimate))
     return [
-        Floor(audit, benchmark, context, name, tuple(sorted(models, key=lambda m: (m[2], m[0]))))
-        for (audit, benchmark, context, name, _), models in sorted(grouped.items())
+        Floor(audit, benchmark, context, name, tuple(sorted(models, key=lambda m: (m[2], m[0]))), alike)
+        for (audit, benchmark, context, name, alike), models in sorted(grouped.items())
     ]
 
 
@@ -138,6 +140,7 @@ def _points(cells: Sequence[Kept], name: str, alpha: float) -> tuple[Point, ...]
         Point(
             one.run["key"], one.cell["model"], one.cell["model_revision"], one.run["started"], value,
             one.indicators[name][1], one.indicators[name][2], bool(one.cell["sound"]), why, look,
+            _alike(one),
         )
         for one, value, why, look in zip(chosen, values, [(), *differs], looks, strict=True)
     )  # fmt: skip
@@ -152,7 +155,8 @@ def _differs(before: Kept, after: Kept) -> tuple[str, ...]:
 
 
 def _alike(one: Kept) -> str:
-    return digest([one.cell["comparable"], one.run["suite_sha256"]])
+    cell = one.cell
+    return digest([cell["comparable"], one.run["suite_sha256"], cell["benchmark"], cell["context"]])
 
 
 def _checked(indicators: Sequence[str]) -> Sequence[str]:

@@ -19,6 +19,7 @@ from alembic.runtime.migration import MigrationContext
 from registered_runs import NOW
 from sqlalchemy import func, select, text
 
+from audit.audits import AUDITS, part_of
 from audit.errors import ConfigError, RegistryError
 from audit.registry import database, finish
 from audit.registry.__main__ import main
@@ -216,6 +217,14 @@ def test_without_a_registry_a_run_touches_nothing(told: Callable[..., Path], mon
     finish.finished(None, folder)
     finish.failed(None, folder, "it broke")
     assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_every_audit_registers_its_run_and_says_what_is_followed(audit: str) -> None:
+    """What a run does is tested in the pipeline's tests; here that no audit forgets it."""
+    source = Path(str(part_of(audit, "__main__").__file__)).read_text()
+    assert "finish.finished(config.registry, result.run_dir)" in source
+    assert callable(part_of(audit, "followed").followed)
 
 
 def test_list_and_show(told: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,7 +133,7 @@ def find_audit(name: str) -> Audit:
 def part_of(name: str, part: str) -> Any:
     """`audit.<name>.<part>`: every audit has the same file names. ConfigError for an unknown audit, or one without it.
 
-    What commands look for: vocabulary (VERDICTS), report (report_runs), calibrate (main).
+    What commands look for: vocabulary (VERDICTS), report (report_runs), calibrate (main), followed (followed).
     """
     if name not in AUDITS:
         raise unknown_name("audit", name, AUDITS)

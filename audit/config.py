@@ -64,6 +64,7 @@ class RunConfig:
     report: bool = True
     gate: bool = False
     progress: bool = True
+    registry: str | None = None  # where finished runs are registered; null: AUDIT_REGISTRY, or nowhere
 
 
 def known_models() -> list[str]:

@@ -11,7 +11,8 @@
     ├── TrainError             a model could not be taught (no memory, no weights)
     ├── ShardError             what is on disk is not what the run says (duplicate key, foreign run, full disk)
     ├── DataError              the outcomes cannot carry the statistic asked for
-    └── SignatureError         what was signed was changed, or nobody trusted signed it
+    ├── SignatureError         what was signed was changed, or nobody trusted signed it
+    └── RegistryError          the registry of audits does not answer, or its clock went backwards
 
 A message says what was found, what was expected, and an example that works.
 """
@@ -68,6 +69,10 @@ class DataError(AuditError):
 
 class SignatureError(AuditError):
     """A signed document or an evidence pack is not what was signed, or its signer is not trusted."""
+
+
+class RegistryError(AuditError):
+    """The registry of audits does not answer, or what it holds and the clock contradict each other."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:

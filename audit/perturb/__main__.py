@@ -78,10 +78,12 @@ def perturb(config: PerturbConfig) -> int:
     if config.report:
         from audit.gate import print_content
         from audit.perturb.report import build_report
+        from audit.registry import finish
 
         paths = build_report([result.run_dir], result.run_dir / "report", read=read)
         code = print_content(paths.content)
         print(f"report   {paths.html}")
+        finish.finished(config.registry, result.run_dir)
     print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
     print(failed, end="", file=sys.stderr, flush=True)
     if result.failed:

@@ -25,6 +25,7 @@ from audit.config import ClusterConfig, reading_of, sampling_of
 from audit.engines.config import SamplingConfig
 from audit.errors import AuditError, ConfigError, EngineError, ShardError
 from audit.records import Design
+from audit.registry import finish
 from audit.resolve import ResolvedRun
 from audit.runtime.actors import EnginePool, start_pool
 from audit.runtime.early import EarlyStop, Looks
@@ -74,6 +75,7 @@ def run_audit(
         raise EngineError(
             "No model can be run.\n" + "\n".join(f"  {name}: {why}" for name, why in resolved.failed.items())
         )
+    finish.check(config.registry)
     facts = {name: resolved.facts(name) for name in config.model}
     schema = resolved.audit.schema
     with open_run_dir(resolved.path, schema, resolved.identity, resolved.plain, facts, analysis) as run_dir:
@@ -112,7 +114,12 @@ def run_audit(
             raise KeyboardInterrupt(_kept(resolved, run_dir)) from None
         except BaseException as error:
             _record_failure(run_dir, error)
+            finish.failed(config.registry, run_dir.path, f"{type(error).__name__}: {error}")
             raise
+    if result.failed:
+        finish.failed(
+            config.registry, result.run_dir, "; ".join(f"model {name}: {why}" for name, why in result.failed.items())
+        )
     return result
 
 

@@ -31,7 +31,17 @@ PACKAGES = (
 # Dotted config keys that do not decide a row: where and how fast the run goes, and what is made of it afterwards.
 # `*` matches any characters. Everything else is part of the fingerprint, store.format included.
 NOT_RESULTS: tuple[str, ...] = (
-    *("run_dir", "progress", "cluster", "cluster.*", "hydra", "hydra.*", "store.rows_per_shard", "store.retry_errors"),
+    *(
+        "run_dir",
+        "registry",
+        "progress",
+        "cluster",
+        "cluster.*",
+        "hydra",
+        "hydra.*",
+        "store.rows_per_shard",
+        "store.retry_errors",
+    ),
     *("report", "report.*", "gate", "plan", "references", "verdict", "verdict.*", "statistics", "statistics.*"),
     *("chronology", "labels", "judge", "judge_votes"),
     *("*.replicas", "*.executor", "*.tensor_parallel_size", "*.max_num_seqs", "*.gpu_memory_utilization"),
@@ -142,12 +152,13 @@ def fingerprint(config: Mapping[str, Any], schema: RowSchema, **also: Any) -> st
     also: what the config only points to, such as prompt_sha256=... or sampled_ids=[...]. Order of keys is irrelevant.
     """
     decisive = {
-        "config": _deciding(config), "audit": schema.audit, "schema_version": schema.version, **redact(plain(also))
+        "config": deciding(config), "audit": schema.audit, "schema_version": schema.version, **redact(plain(also))
     }  # fmt: skip
     return hashlib.sha256(json.dumps(decisive, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
-def _deciding(config: Mapping[str, Any]) -> dict[str, Any]:
+def deciding(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that decides rows: {dotted key: value}, without NOT_RESULTS and secrets."""
     flat = _flatten(redact(plain(config)))
     return {key: value for key, value in flat.items() if not any(fnmatchcase(key, skip) for skip in NOT_RESULTS)}
 
@@ -292,7 +303,7 @@ def _resume(path: Path, schema: RowSchema, fingerprint: str, config: Mapping[str
 
 
 def _foreign(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:
-    old, new = _deciding(manifest.config), _deciding(config)
+    old, new = deciding(manifest.config), deciding(config)
     keys = [key for key in sorted({*old, *new}) if old.get(key, "<absent>") != new.get(key, "<absent>")]
     lines = [
         f"  {key}: {_short(old.get(key, '<absent>'))} there, {_short(new.get(key, '<absent>'))} now"

@@ -92,6 +92,7 @@ def sweep(config: SweepConfig) -> int:
     code = 0
     if config.report:
         from audit.gate import print_content
+        from audit.registry import finish
         from audit.sweep.report import build_report
 
         paths = build_report(
@@ -104,6 +105,7 @@ def sweep(config: SweepConfig) -> int:
         )
         code = print_content(paths.content)
         print(f"report   {paths.html}")
+        finish.finished(config.registry, result.run_dir)
     print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
     if result.failed:
         _print_failed(result.failed)

@@ -175,11 +175,13 @@ def validity(
     code = 0
     if config.report:
         from audit.gate import print_content
+        from audit.registry import finish
         from audit.validity.report import build_report
 
         paths = build_report([result.run_dir], result.run_dir / "report")
         code = print_content(paths.content)
         print(f"report   {paths.html}")
+        finish.finished(config.registry, result.run_dir)
     print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
     print(failed, end="", file=sys.stderr, flush=True)
     if result.failed:

@@ -40,6 +40,8 @@ REFUSED = {
     "report": ["nowhere"],
     "gate": ["nowhere"],
     "runs": ["nowhere"],
+    "compare": ["nowhere", "nowhere"],
+    "registry": ["list", "--registry", "oracle://nowhere"],
     "review": ["show", "nowhere"],
     "evidence": ["verify", "nowhere.zip", "--unsigned"],
     "chronology": ["check", "nowhere.jsonl"],

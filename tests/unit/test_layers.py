@@ -24,11 +24,11 @@ LAYERS = (
     ("audit.engines",),
     ("audit.config", "audit.references", "audit.audits", "audit.plan_cost"),
     ("audit.resolve", "audit.command_line", "audit.panel", "audit.report", "audit.summary", "audit.gate",
-     "audit.governance", "audit.evidence", "audit.review"),
+     "audit.governance", "audit.evidence", "audit.review", "audit.registry"),
     ("audit.runtime", "audit.variants"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
     ("audit.plant", "audit.suite", "audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze",
-     "audit.loading", "audit.runs",
+     "audit.loading", "audit.compare", "audit.runs",
      "audit.completion", "audit.__main__"),
 )  # fmt: skip
 SHARED = tuple(prefix for layer in LAYERS[:7] for prefix in layer if prefix != "audit.variants")
@@ -121,6 +121,8 @@ LIGHT = [
     ["audit.gate", "--help"],
     ["audit.report", "--help"],
     ["audit.review", "--help"],
+    ["audit.registry", "--help"],
+    ["audit.compare", "--help"],
     ["audit.sweep", "r=9..1"],
     ["audit.sweep", "verdict.alpha=2"],
     ["audit.sweep", "model=scripted", "benchmark=mcq_file", "benchmark.path=nowhere.jsonl"],

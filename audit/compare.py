@@ -1,0 +1,80 @@
+"""Two versions of a model, or two revisions of a suite, question by question: `python -m audit.compare RUN_A RUN_B`.
+
+Exit codes: 0 compared, whatever changed; 1 the runs cannot be compared, with what differs; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from audit.errors import AuditError, ConfigError
+from audit.exits import run_command
+from audit.governance.escape import one_line
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what changed; with --out a page with every question that did."""
+    parser = argparse.ArgumentParser(
+        prog="python -m audit.compare",
+        description="What changed from one run to another of the same questions: exact McNemar tests, paired.",
+        epilog="example: python -m audit.compare outputs/v1 outputs/v2 --out changed.html",
+    )
+    parser.add_argument("before", type=Path, metavar="RUN_A")
+    parser.add_argument("after", type=Path, metavar="RUN_B")
+    parser.add_argument("--models", action="append", default=[], metavar="OLD=NEW", help="where their names differ")
+    parser.add_argument("--out", type=Path, help="a page with the questions that changed")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args(arguments)
+    try:
+        pairs = [_pair(text) for text in asked.models]
+        from audit.report.comparison import compare_runs, page, setting_name, verdicts
+        from audit.verdict.result import json_ready
+
+        changes = compare_runs(asked.before, asked.after, pairs)
+        if asked.out is not None:
+            from audit.shards.files import write_file
+
+            text = page(changes, asked.before, asked.after)
+            write_file(asked.out, text.encode("utf-8", "backslashreplace"))
+    except AuditError as error:
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        return 1
+    if asked.json:
+        print(json.dumps(json_ready(changes), indent=1))
+        return 0
+    for c in changes:
+        a, b = c.before[0], c.after[0]
+        print(one_line(f"{a.model} ({a.model_revision}) -> {b.model} ({b.model_revision}) on {a.benchmark}"))
+        for x, y in verdicts(c):
+            print(one_line(f"  verdict  {x.context + ': ' if x.context else ''}{x.verdict} -> {y.verdict}"))
+        for s in c.settings:
+            if s.found is None:
+                print(one_line(f"  {setting_name(s.setting):<28} nothing was answered in both"))
+                continue
+            f = s.found
+            print(
+                one_line(
+                    f"  {setting_name(s.setting):<28} {100 * f.before:5.1f} % -> {100 * f.after:5.1f} %  "
+                    f"{100 * f.difference:+.1f} points [{100 * f.low:+.1f}, {100 * f.high:+.1f}]  "
+                    f"{f.improve} better, {f.degrade} worse of {f.n}  p {f.pvalue:.3g}, Holm {s.adjusted:.3g}"
+                )
+            )
+        print(f"  {c.changed} questions changed")
+    if asked.out is not None:
+        print(f"page     {asked.out}")
+    return 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    old, found, new = text.partition("=")
+    if not found or not old or not new:
+        raise ConfigError(f"--models {text}: expected OLD=NEW, such as --models llama_v1=llama_v2")
+    return old, new
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,185 @@
+"""A run's result as metadata of a model, for Hugging Face: a model card's block, its results, and the facts.
+
+Written into a folder (a model's repository), pushed only when asked. What was written of a run is never changed:
+another result is another run with another key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from audit.errors import AuditError, ConfigError
+from audit.governance.escape import markdown
+from audit.registry.entry import Cell, Entry, read_entry
+from audit.shards.files import make_folder, write_file
+from audit.shards.manifest import Manifest, plain
+from audit.verdict.result import json_ready
+
+_TASK = "text-generation"
+
+
+def facts_of(entry: Entry, model: str | None) -> tuple[str, dict[str, Any]]:
+    """(model, facts) of the one model that a run judged, or the named one; ConfigError where it must be said which."""
+    judged = sorted({cell.model for cell in entry.cells})
+    name = model or (judged[0] if len(judged) == 1 else "")
+    if name not in judged:
+        raise ConfigError(f"{entry.run_dir} judged {', '.join(judged)}. Say which: --model {judged[0]}")
+    cells = [cell for cell in entry.cells if cell.model == name]
+    return name, {
+        "key": entry.key,
+        "audit": entry.audit,
+        "decision": str(_worst(entry, name)),
+        "decision_of_the_run": str(entry.ruling.verdict_decision),
+        "fingerprint": entry.fingerprint,
+        "answers_sha256": entry.answers_sha256,
+        "verdict_sha256": entry.verdict_sha256,
+        "suite": entry.suite,
+        "suite_sha256": entry.suite_sha256,
+        "ended": entry.ended,
+        "cells": [{k: v for k, v in json_ready(plain(asdict(cell))).items() if k != "ids"} for cell in cells],
+    }
+
+
+def write_card(run_dir: Path, out: Path, dataset: str | None = None, model: str | None = None) -> list[Path]:
+    """Write the facts, the card (README.md; one that is there is added to) and, where the benchmark's id on the hub is
+    known, .eval_results; the files. ConfigError where something else was written of this run before."""
+    entry = read_entry(run_dir)
+    name, facts = facts_of(entry, model)
+    cells = [cell for cell in entry.cells if cell.model == name]
+    hub = dataset or _hub_id(run_dir)
+    make_folder(out)
+    short = entry.key[:12]
+    written = [_once(out / f"audit-{short}.json", (json.dumps(facts, indent=1, sort_keys=True) + "\n").encode())]
+    if hub is not None:
+        (out / ".eval_results").mkdir(exist_ok=True)
+        path = out / ".eval_results" / f"audit-{short}.yaml"
+        written.append(_once(path, _eval_results(cells, hub, entry).encode()))
+    written.append(_card(out / "README.md", name, cells, entry, hub))
+    return written
+
+
+def push_card(out: Path, repository: str) -> str:
+    """Upload what was written to a model's repository, with HF_TOKEN of the environment; where it lies."""
+    if not os.environ.get("HF_TOKEN"):
+        raise ConfigError("--push needs HF_TOKEN in the environment.")
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        done = HfApi().upload_folder(
+            repo_id=repository, folder_path=out, commit_message="Benchmark audit",
+            allow_patterns=["README.md", "audit-*.json", ".eval_results/*.yaml"],
+        )  # fmt: skip
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        raise AuditError(f"{repository} could not be written: {type(error).__name__}") from None
+    return str(done.commit_url)
+
+
+def _card(path: Path, name: str, cells: Sequence[Cell], entry: Entry, hub: str | None) -> Path:
+    from huggingface_hub import EvalResult, ModelCard
+
+    try:
+        card = ModelCard(path.read_text(encoding="utf-8") if path.is_file() else "---\n{}\n---\n")
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path} is no model card ({error}). Expected one with its metadata between two lines ---."
+        ) from error
+    mark = f"<!-- benchmark audit {entry.key} -->"
+    if mark in card.content:
+        return path
+    found = [
+        EvalResult(
+            task_type=_TASK,
+            dataset_type=hub or cell.benchmark,
+            dataset_name=f"{cell.benchmark}, {cell.context}" if cell.context else cell.benchmark,
+            dataset_revision=cell.benchmark_revision or None,
+            metric_type=one.name,
+            metric_name=f"{one.name} ({entry.audit} audit {entry.key[:12]})",
+            metric_value=one.estimate,
+            metric_args={"low": one.low, "high": one.high, "verdict": cell.verdict, "n": cell.n},
+        )
+        for cell in cells
+        for one in cell.indicators
+        if one.estimate is not None
+    ]
+    card.data.eval_results = [*(card.data.eval_results or []), *found]
+    card.data.model_name = card.data.get("model_name") or name
+    card.text = f"{card.text.rstrip()}\n\n{mark}\n{_block(cells, entry)}"
+    write_file(path, str(card).encode("utf-8", "backslashreplace"))
+    return path
+
+
+def _block(cells: Sequence[Cell], entry: Entry) -> str:
+    rows = [
+        f"| {markdown(', '.join(filter(None, (c.benchmark, c.context))))} | {markdown(c.verdict.replace('_', ' '))} "
+        f"| {markdown(c.decision)} | {markdown(c.headline)} |"
+        for c in cells
+    ]
+    return "\n".join(
+        [
+            f"## Benchmark audit ({markdown(entry.audit)}), {entry.ended[:10]}",
+            "",
+            f"Revision {markdown(cells[0].model_revision or 'not known')}. The verdict is of what this instrument "
+            "sees, and of nothing else.",
+            "",
+            "| Benchmark | Verdict | Decision | |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+            f"Run {entry.key}; verdict sha256 {entry.verdict_sha256}.",
+            "",
+        ]
+    )
+
+
+def _eval_results(cells: Sequence[Cell], hub: str, entry: Entry) -> str:
+    """The score of each cell as the hub's `.eval_results` has it, in percent."""
+    import yaml
+    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
+
+    entries = []
+    for cell in cells:
+        score = next((one.estimate for one in cell.indicators if one.name == "score"), None)
+        if score is not None:
+            revision = None if ":" in cell.benchmark_revision else cell.benchmark_revision or None  # a hub's commit
+            notes = f"{cell.verdict} ({entry.audit} audit {entry.key[:12]}), n={cell.n}"
+            entries.append(
+                EvalResultEntry(
+                    dataset_id=hub,
+                    task_id=cell.context or "default",
+                    value=round(100 * score, 4),
+                    dataset_revision=revision,
+                    date=entry.ended[:10],
+                    notes=notes,
+                )
+            )
+    return str(yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True))
+
+
+def _once(path: Path, data: bytes) -> Path:
+    """Write a file that is never changed."""
+    if path.is_file():
+        if path.read_bytes() != data:
+            raise ConfigError(
+                f"{path} says something else of the same run. It was changed; take it away to write it anew."
+            )
+        return path
+    write_file(path, data)
+    return path
+
+
+def _hub_id(run_dir: Path) -> str | None:
+    found = Manifest.load(run_dir).config.get("benchmark")
+    hub = found.get("hub") if isinstance(found, dict) else None
+    return str(hub) if hub else None
+
+
+def _worst(entry: Entry, model: str) -> str:
+    """The worst decision of a model's cells, as a panel is ruled."""
+    found = {cell.decision for cell in entry.cells if cell.model == model}
+    return next(one for one in ("block", "no decision", "review", "pass") if one in found)

@@ -1,0 +1,195 @@
+"""The database of the registry: opened, brought up to date or refused, and asked again when it does not answer.
+
+SQLite in a file (WAL, a busy timeout, writers one by one) or PostgreSQL. Every write is one transaction that may be
+repeated: a kill leaves all of it or nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, func, make_url, select, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+
+from audit.errors import ConfigError, RegistryError
+from audit.registry.schema import at, draws, runs
+
+VARIABLE = "AUDIT_REGISTRY"
+_WAITS_S = (0.2, 0.5, 1.0, 2.0)  # before each further try
+_LOCK_TIMEOUT_S = 30
+_CONNECT_TIMEOUT_S = 5
+_CLOCKS_DIFFER = timedelta(minutes=5)  # between the machines of a cluster; more is a clock that went backwards
+_MIGRATION_LOCK = 0x617564697400  # PostgreSQL's advisory lock: one process migrates
+_EXAMPLE = "Expected a file, such as outputs/registry.db, or an address, such as postgresql://user@host/audits."
+
+T = TypeVar("T")
+
+
+def place_of(given: str | None) -> str | None:
+    """Where the registry is: as given (`registry=`), else AUDIT_REGISTRY; None where neither says. ConfigError for a
+    password in what was given: it would be kept with the run's configuration."""
+    if given and "://" in given and _url(given).password is not None:
+        raise ConfigError(
+            f"registry={_shown(given)} holds a password, which would be kept with the run. Put the whole address into "
+            f"{VARIABLE}, or the password into PGPASSWORD or ~/.pgpass."
+        )
+    return given or os.environ.get(VARIABLE) or None
+
+
+class Registry:
+    """An open registry, its tables up to date. Build it with `open_registry`."""
+
+    def __init__(self, engine: Engine, shown: str) -> None:
+        self._engine = engine
+        self.shown = shown
+
+    def read(self, ask: Callable[[Connection], T]) -> T:
+        """What `ask` gives, in one transaction. RegistryError where the database does not answer."""
+
+        def once() -> T:
+            with self._engine.begin() as connection:
+                return ask(connection)
+
+        return self._retried(once)
+
+    def write(self, change: Callable[[Connection], T]) -> T:
+        """As `read`, for a change; it is repeated where the database failed, so it must be one that may be."""
+
+        def once() -> T:
+            with self._engine.execution_options(writes=True).begin() as connection:
+                return change(connection)
+
+        return self._retried(once)
+
+    def _retried(self, once: Callable[[], T]) -> T:
+        for wait in (*_WAITS_S, None):
+            try:
+                return once()
+            except (OperationalError, InterfaceError) as error:
+                if wait is None:
+                    raise RegistryError(_unreachable(self.shown, error)) from None
+                time.sleep(wait)
+            except DBAPIError as error:  # of what is no database, or refuses a value: another try would not help
+                raise RegistryError(f"The registry {self.shown} could not be used: {_reason(error)}") from error
+        raise AssertionError("unreachable")
+
+
+def open_registry(place: str) -> Registry:
+    """The registry at a file or address; made where there is none, brought up to date where its tables are older.
+
+    Raises ConfigError for an address that cannot be one and for tables of a newer program, RegistryError where the
+    database does not answer.
+    """
+    registry = Registry(_engine(place), _shown(place))
+    registry.write(_up_to_date)
+    return registry
+
+
+def check_clock(connection: Connection, now: datetime) -> None:
+    """RegistryError where now is before what the registry saw last: ages and periods could not be told."""
+    asked = (select(func.max(runs.c.registered)), select(func.max(runs.c.removed)), select(func.max(draws.c.drawn)))
+    last = max((seen for one in asked if (seen := connection.scalar(one))), default="")
+    if last and at(now + _CLOCKS_DIFFER) < last:
+        raise RegistryError(
+            f"The registry was written at {last}, and now it is {at(now)}: a clock went backwards, so no age can be "
+            "told. Nothing was changed. Set the clock right and repeat the command."
+        )
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _up_to_date(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+    config = Config()
+    config.set_main_option("script_location", str(files("audit.registry").joinpath("migrations")).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    scripts = ScriptDirectory.from_config(config)
+    current = MigrationContext.configure(connection).get_current_revision()
+    if current == scripts.get_current_head():
+        return
+    if current is not None and current not in {script.revision for script in scripts.walk_revisions()}:
+        raise ConfigError(
+            f"The registry has tables of version {current[:32]}, and this program knows them up to "
+            f"{scripts.get_current_head()}: a newer program wrote it. Nothing was read or changed. Update this program."
+        )
+    command.upgrade(config, "head")
+
+
+def _engine(place: str) -> Engine:
+    url = _url(place)
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url)
+    if url.get_backend_name() != "postgresql":
+        raise ConfigError(f"The registry cannot be in {url.get_backend_name()}. {_EXAMPLE}")
+    try:
+        return create_engine(
+            url.set(drivername="postgresql+psycopg"),
+            poolclass=NullPool,
+            connect_args={
+                "connect_timeout": _CONNECT_TIMEOUT_S,
+                "options": f"-c lock_timeout={_LOCK_TIMEOUT_S}s -c statement_timeout={2 * _LOCK_TIMEOUT_S}s",
+            },
+        )
+    except ImportError as error:
+        raise ConfigError("A registry in PostgreSQL needs psycopg: pip install 'psycopg[binary]'") from error
+
+
+def _sqlite(url: URL) -> Engine:
+    if not url.database or url.database == ":memory:":
+        raise ConfigError(f"A registry in memory would be forgotten at once. {_EXAMPLE}")
+    try:
+        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"The registry's folder {Path(url.database).parent} cannot be made ({error}).") from error
+    engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": _LOCK_TIMEOUT_S})
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # BEGIN is ours: sqlite3 would leave DDL out of the transaction
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begun(connection: Connection) -> None:
+        # A writer waits for the others here, and not in the middle, where SQLite can only give up.
+        writes = connection.get_execution_options().get("writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _url(place: str) -> URL:
+    if "://" not in place:
+        return URL.create("sqlite", database=place)
+    try:
+        url = make_url(place)
+    except (ArgumentError, ValueError):  # its message may show the password
+        raise ConfigError(f"The registry's address cannot be read. {_EXAMPLE}") from None
+    if "password" in url.query:  # it would be shown with the address
+        raise ConfigError("The registry's address has a password among its options. Put it into PGPASSWORD.")
+    return url
+
+
+def _shown(place: str) -> str:
+    return _url(place).render_as_string(hide_password=True) if "://" in place else place
+
+
+def _unreachable(shown: str, error: DBAPIError) -> str:
+    return f"The registry {shown} could not be used, after {len(_WAITS_S) + 1} tries: {_reason(error)}"
+
+
+def _reason(error: DBAPIError) -> str:
+    return next(iter(str(error.orig or error).strip().splitlines()), "no reason given")

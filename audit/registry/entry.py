@@ -1,0 +1,263 @@
+"""A run directory -> what is registered of it. Reads; writes nothing, and knows no database.
+
+Only a finished run with a whole verdict of its own shards is registered: everything else is refused by what
+`audit.gate` would say of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from audit.audits import part_of
+from audit.errors import ConfigError
+from audit.exits import FAILED
+from audit.gate import home_of, rule_run, verdict_path
+from audit.governance.decision import Ruling
+from audit.governance.escape import one_line
+from audit.governance.reviews import SUITES
+from audit.shards.manifest import MANIFEST, Manifest, deciding
+from audit.shards.shard_file import file_sha256
+from audit.verdict.indicator import Indicator
+
+ROTATIONS = ("quarter",)
+# Keys of the configuration that stand for something hashed on its own, or that decide nothing of the design.
+_ELSEWHERE = {"model", "benchmark", "control_benchmark", "protocol", "protocols", "answering", "worker", "variants",
+              "reading", "seed", "n", "store"}  # fmt: skip
+NAMES = {"audit": "the audit", "schema": "the version of its rows", "benchmark": "the benchmark's revision",
+         "questions": "the questions drawn", "prompts": "the prompts", "library": "the library of variants",
+         "design": "the settings asked", "reading": "how answers are read", "references": "the reference models",
+         "control": "the fresh items"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model on one benchmark (context: or a part of it that is judged on its own).
+
+    comparable: of NAMES, what must be equal for figures to be compared, hashed. sound: no check failed that withholds
+    the verdict.
+    """
+
+    model: str
+    benchmark: str
+    context: str
+    model_revision: str
+    benchmark_revision: str
+    n: int
+    verdict: str
+    decision: str
+    headline: str
+    sound: bool
+    comparable: dict[str, str]
+    library: str | None
+    ids: tuple[str, ...] | None
+    indicators: tuple[Indicator, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the registry keeps of a run. times as `schema.at` has them; run_dir is absolute."""
+
+    key: str
+    audit: str
+    fingerprint: str
+    answers_sha256: str
+    verdict_sha256: str
+    manifest_sha256: str
+    suite: str
+    suite_sha256: str | None
+    started: str
+    ended: str
+    run_dir: str
+    run_by: tuple[str, ...]
+    retention_days: int | None
+    rotate_every: str | None
+    ruling: Ruling
+    cells: tuple[Cell, ...]
+
+
+def digest(value: Any) -> str:
+    """sha256 of JSON content."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def content_key(manifest: Manifest, verdict_sha256: str, suite_sha256: str | None) -> str:
+    """What makes two registrations one: what was asked, of which weights, every answer, the verdict and the suite."""
+    return digest(
+        {
+            "audit": manifest.audit,
+            "fingerprint": manifest.fingerprint,
+            "models": {name: one.get("revision") for name, one in manifest.models.items()},
+            "answers": answers_sha256(manifest),
+            "verdict": verdict_sha256,
+            "suite": suite_sha256,
+        }
+    )
+
+
+def answers_sha256(manifest: Manifest) -> str:
+    """Over the hashes of the shards: equal for two judgements of the same answers."""
+    return digest(sorted(shard["sha256"] for shard in manifest.shards))
+
+
+def key_of(run_dir: Path) -> str:
+    """The content key of what lies in a run directory now; its shards' hashes are the manifest's."""
+    return content_key(Manifest.load(run_dir), file_sha256(verdict_path(run_dir)), _suite(run_dir)[1])
+
+
+def read_entry(run_dir: Path) -> Entry:
+    """What is registered of a run. ConfigError where it is not finished, or its verdict is not of its shards."""
+    run_dir = home_of(run_dir)
+    if not (run_dir / MANIFEST).is_file():
+        raise ConfigError(
+            f"{run_dir} is no run directory: it has no {MANIFEST}. Of a panel, register its runs one by one."
+        )
+    ruling = rule_run(run_dir)
+    if ruling.exit_code == FAILED:
+        missing = "; ".join(f"{r.watermark}: {r.model} on {r.benchmark}" for r in ruling.incomplete)
+        raise ConfigError(f"{run_dir} is not registered: {ruling.problem or missing or 'it has no whole verdict'}")
+    manifest = Manifest.load(run_dir)
+    path = verdict_path(run_dir)
+    verdict = json.loads(path.read_text(encoding="utf-8"))
+    suite, suite_sha256, governance = _suite(run_dir)
+    verdict_sha256 = file_sha256(path)
+    return Entry(
+        key=content_key(manifest, verdict_sha256, suite_sha256),
+        audit=manifest.audit,
+        fingerprint=manifest.fingerprint,
+        answers_sha256=answers_sha256(manifest),
+        verdict_sha256=verdict_sha256,
+        manifest_sha256=file_sha256(run_dir / MANIFEST),
+        suite=suite,
+        suite_sha256=suite_sha256,
+        started=_time(manifest.started, run_dir),
+        ended=_time(manifest.ended, run_dir),
+        run_dir=str(run_dir.resolve()),
+        run_by=tuple(manifest.run_by),
+        retention_days=_days(governance.get("result_retention_days"), run_dir),
+        rotate_every=_rotation(governance.get("rotate_every"), run_dir),
+        ruling=ruling,
+        cells=tuple(
+            _cell(manifest, verdict, cell, str(ruled.decision))
+            for cell, ruled in zip(verdict["cells"], ruling.cells, strict=True)
+        ),
+    )
+
+
+def comparable(manifest: Manifest, model: str, benchmark: str, library: str | None) -> dict[str, str]:
+    """What must be equal for two runs' figures of a model and benchmark to be compared; by NAMES.
+
+    The model's revision is not in it, nor thresholds, nor the suite's name: versions of these are what is compared.
+    """
+    facts = manifest.benchmark.get(benchmark, {})
+    others = [
+        (name, one.get("revision"), one.get("ids_sha256"))
+        for name, one in sorted(manifest.benchmark.items())
+        if name != benchmark
+    ]
+    return {
+        "audit": manifest.audit,
+        "schema": manifest.schema_version,
+        "benchmark": str(facts.get("revision", "")),
+        "questions": str(facts.get("ids_sha256", "")),
+        "prompts": str(manifest.prompt_hashes.get(model, "")),
+        "library": library or "",
+        "design": _design(manifest, model),
+        "reading": str(manifest.models.get(model, {}).get("reading", "")),
+        "control": digest(others) if others else "",
+    }
+
+
+def _design(manifest: Manifest, model: str) -> str:
+    """What was asked and under which limits: the settings, the audit's own configuration, the calls, who answers."""
+    facts, asked = manifest.models.get(model, {}), manifest.config.get("model", {}).get(model, {})
+    other = facts.get("worker", model) != model
+    return digest(
+        {
+            "settings": manifest.settings,
+            "own": {k: v for k, v in deciding(manifest.config).items() if k.split(".")[0] not in _ELSEWHERE},
+            "calls": {name: v for name, v in asked.items() if isinstance(v, Mapping) and "max_tokens" in v},
+            "options": asked.get("option_normalisation"),
+            "worker": [facts.get("worker"), facts.get("worker_revision")] if other else None,
+        }
+    )
+
+
+def library_of(verdict: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """(name, sha256) of the library of variants that a verdict rests on."""
+    library = verdict.get("library") or {}
+    return library.get("name"), library.get("sha256")
+
+
+def _cell(manifest: Manifest, verdict: Mapping[str, Any], cell: Mapping[str, Any], decision: str) -> Cell:
+    model, benchmark = str(cell["model"]), str(cell["benchmark"])
+    name, sha256 = library_of(verdict)
+    found = part_of(manifest.audit, "followed").followed(cell)
+    against = sorted({other for one in found for other in one.against})
+    references = [(other, manifest.models.get(other, {}).get("revision")) for other in against]
+    facts = manifest.benchmark.get(benchmark, {})
+    ids = manifest.sampled_ids.get(benchmark)
+    return Cell(
+        model=model,
+        benchmark=benchmark,
+        context=str(cell.get("context") or ""),
+        model_revision=str(manifest.models.get(model, {}).get("revision") or ""),
+        benchmark_revision=str(facts.get("revision", "")),
+        n=int(facts.get("n", 0)),
+        verdict=str(cell["verdict"]),
+        decision=decision,
+        headline=one_line(cell.get("headline", "")),
+        sound=not any(g.get("status") == "fail" and g.get("withholds", True) for g in cell.get("gates", ())),
+        comparable={
+            **comparable(manifest, model, benchmark, sha256),
+            "references": digest(references) if references else "",
+        },
+        library=name,
+        ids=None if ids is None else tuple(ids),
+        indicators=found,
+    )
+
+
+def _suite(run_dir: Path) -> tuple[str, str | None, Mapping[str, Any]]:
+    """(id, sha256, governance) of the suite beside a run; ("", None, {}) without one."""
+    path = next((run_dir / name for name in SUITES if (run_dir / name).is_file()), None)
+    if path is None:
+        return "", None, {}
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML
+        governance = found.get("governance") or {}
+        return str(found.get("audit_suite_id") or found.get("name") or path.stem), file_sha256(path), dict(governance)
+    except (yaml.YAMLError, UnicodeDecodeError, AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(f"{path} is no suite ({error}). Restore it: the run is registered under it.") from error
+
+
+def _time(value: str | None, run_dir: Path) -> str:
+    """A time of the manifest in the one form that the registry has."""
+    try:
+        when = datetime.fromisoformat(value or "")
+    except ValueError as error:
+        raise ConfigError(f"{run_dir / MANIFEST} has no time where one is expected: {value!r}.") from error
+    return when.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _days(value: Any, run_dir: Path) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(
+            f"{run_dir}: its suite says result_retention_days: {value!r}. Expected whole days, such as 365."
+        )
+    return value
+
+
+def _rotation(value: Any, run_dir: Path) -> str | None:
+    if value is not None and value not in ROTATIONS:
+        raise ConfigError(f"{run_dir}: its suite says rotate_every: {value!r}. Expected {' or '.join(ROTATIONS)}.")
+    return value

@@ -1,0 +1,153 @@
+"""What a run does with the registry: looked at when it starts, written when it ends, and never in its way.
+
+Nothing is done, and SQLAlchemy is not loaded, where none of `registry=`, AUDIT_REGISTRY and AUDIT_NOTIFY is set.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from audit.errors import AuditError, RegistryError
+from audit.governance.decision import Decision, Ruling
+from audit.governance.escape import one_line
+
+if TYPE_CHECKING:  # SQLAlchemy is loaded where a registry is configured
+    from audit.registry.database import Registry
+    from audit.registry.store import Notice
+
+_ADD = "python -m audit.registry add {}"
+
+
+def check(registry: str | None) -> None:
+    """At a run's start: ConfigError for a registry or an address that can never work; a database that does not answer
+    now is said, and the run goes on."""
+    if not _wanted(registry):
+        return
+    from audit.registry.database import open_registry, place_of
+    from audit.registry.notify import addresses
+
+    addresses()
+    place = place_of(registry)
+    if place is not None:
+        try:
+            open_registry(place)
+        except RegistryError as error:
+            _say(f"{error} The run goes on, and tries again at its end.")
+
+
+def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -> None:
+    """At a run's end, its report written: register it and tell people. What fails is said with what to type; the
+    run's exit code is its own."""
+    if not _wanted(registry):
+        return
+    try:
+        _register(registry, run_dir, now)
+    except AuditError as error:
+        _say(f"{error}\nThe run's files are as they are. Register it later: {_ADD.format(run_dir)}")
+
+
+def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None = None) -> None:
+    """When a run breaks off or a model fails: tell people. Raises nothing: the run's own error is the one to show."""
+    if not _wanted(registry):
+        return
+    try:
+        _tell(registry, _failure(run_dir, why), now)
+    except AuditError as also:
+        _say(str(also))
+
+
+def notice_of(ruling: Ruling, key: str, run_dir: str) -> Notice | None:
+    """The message about a finished run: of a block and of a review; None for the others."""
+    from audit.registry.store import Notice
+
+    if ruling.verdict_decision not in (Decision.BLOCK, Decision.REVIEW):
+        return None
+    kind = str(ruling.verdict_decision)
+    cells = [one for one in ruling.cells if one.decision == ruling.verdict_decision]
+    lines = [f"{one.model} on {one.benchmark}: {one.verdict.replace('_', ' ')}. {one.headline}" for one in cells]
+    asks = "blocks" if kind == "block" else "asks for a review"
+    title = f"Audit {asks}: {', '.join(sorted({one.model for one in cells}))}"
+    body = [*lines, f"Run {run_dir}, registered as {key[:12]}.", f"Look at it: python -m audit.review show {run_dir}"]
+    return Notice(key, kind, one_line(title), "\n".join(map(one_line, body)))
+
+
+def _wanted(registry: str | None) -> bool:
+    return bool(registry or os.environ.get("AUDIT_REGISTRY") or os.environ.get("AUDIT_NOTIFY"))
+
+
+def _register(registry: str | None, run_dir: Path, now: datetime | None) -> None:
+    from audit.registry.database import open_registry, place_of, utc_now
+    from audit.registry.entry import read_entry
+    from audit.registry.store import add
+
+    entry = read_entry(run_dir)
+    notice = notice_of(entry.ruling, entry.key, entry.run_dir)
+    place = place_of(registry)
+    if place is None:
+        _send(notice)
+        return
+    try:
+        opened = open_registry(place)
+        new = add(opened, entry, now or utc_now(), notice)
+    except RegistryError:  # people are told all the same
+        _send(notice)
+        raise
+    print(f"registry {entry.key[:12]}{'' if new else ', there already'} in {opened.shown}")
+    send_waiting(opened, now or utc_now())
+
+
+def _tell(registry: str | None, notice: Notice, now: datetime | None) -> None:
+    """Through the registry, which keeps what cannot be sent; without one, or where it does not answer, at once."""
+    from audit.registry.database import open_registry, place_of, utc_now
+    from audit.registry.store import write_notice
+
+    now = now or utc_now()
+    place = place_of(registry)
+    if place is None:
+        _send(notice)
+        return
+    try:
+        opened = open_registry(place)
+        opened.write(lambda connection: write_notice(connection, notice, now))
+    except RegistryError as error:
+        _say(str(error))
+        _send(notice)
+        return
+    send_waiting(opened, now)
+
+
+def _send(notice: Notice | None) -> None:
+    from audit.registry.notify import addresses, send
+
+    if notice is not None and (problem := send(notice, addresses())):
+        _say(f"Not sent, and kept nowhere: {notice.title}: {problem}.")
+
+
+def send_waiting(registry: Registry, now: datetime) -> int:
+    """Send what waits in the registry, where AUDIT_NOTIFY says to whom; how many could not be sent, each said."""
+    from audit.registry import notify
+
+    to = notify.addresses()
+    problems = notify.send_waiting(registry, to, now) if to else []
+    for problem in problems:
+        _say(f"Not sent, and kept for python -m audit.registry notify: {problem}.")
+    return len(problems)
+
+
+def _failure(run_dir: Path, why: str) -> Notice:
+    from audit.registry.store import Notice
+    from audit.shards.manifest import MANIFEST, Manifest
+    from audit.shards.redact import redact
+
+    manifest = Manifest.load(run_dir) if (run_dir / MANIFEST).is_file() else None
+    about = f"{manifest.fingerprint[:64]} attempt {manifest.attempts}" if manifest else str(run_dir)[-100:]
+    body = f"{one_line(redact(why))}\nRun {one_line(run_dir.resolve())}. The same command goes on where it stopped."
+    return Notice(about, "failure", f"Audit failed: {one_line(run_dir.name)}", body)
+
+
+def _say(text: str) -> None:
+    print(f"registry: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""The versions of the registry's tables, for alembic."""

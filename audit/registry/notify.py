@@ -1,0 +1,157 @@
+"""Messages to people, by mail, chat or webhook, through apprise. Where to is a secret: AUDIT_NOTIFY alone says it.
+
+An address is never printed. A server that hangs is given up after a while; what was not sent stays in the registry, is
+said, and is sent with the next message or by `audit registry notify`. So a message comes at least once, and twice where
+a process died between sending and noting it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, or_, select, update
+
+from audit.errors import AuditError, ConfigError
+from audit.gate import rule_run, verdict_path
+from audit.governance.escape import one_line
+from audit.governance.keys import Trusted
+from audit.governance.reviews import bound_to, has_decisions, history
+from audit.registry.database import Registry
+from audit.registry.schema import at, notices
+from audit.registry.store import Notice, all_runs, write_notice
+
+VARIABLE = "AUDIT_NOTIFY"
+_TRIES = 3
+_WAIT_S = 0.5  # before the second try; doubled before each further one
+_GIVE_UP_S = 15.0  # on one try: apprise's own limits are per read
+_CLAIM = timedelta(minutes=5)  # after which a message is sent by another process: the one that had it is dead
+
+
+def addresses() -> list[str]:
+    """The addresses of AUDIT_NOTIFY, separated by spaces; empty where it is not set. ConfigError for one that apprise
+    cannot read, by its place: its text may hold a password."""
+    found = os.environ.get(VARIABLE, "").split()
+    if found:
+        for place, address in enumerate(found, 1):
+            if _target(address) is None:
+                raise ConfigError(
+                    f"Address {place} of {len(found)} in {VARIABLE} is none that apprise reads (it is not shown here). "
+                    "Expected such as mailtos://user:password@mail.example.org?to=team@example.org or "
+                    "slack://token_a/token_b/token_c, separated by spaces."
+                )
+    return found
+
+
+def send(notice: Notice, to: Sequence[str], give_up_s: float = _GIVE_UP_S) -> str:
+    """Send to every address, each tried three times; what failed, without any address in it, "" where nothing did."""
+    failed = []
+    for place, address in enumerate(to, 1):
+        wait = _WAIT_S
+        for left in reversed(range(_TRIES)):
+            problem = _send_one(notice, address, give_up_s)
+            if not problem:
+                break
+            if left:
+                time.sleep(wait)
+                wait *= 2
+        if problem:
+            failed.append(f"address {place} of {len(to)} {problem}, {_TRIES} tries")
+    return "; ".join(failed)
+
+
+def send_waiting(registry: Registry, to: Sequence[str], now: datetime, give_up_s: float = _GIVE_UP_S) -> list[str]:
+    """Send what is waiting in the registry, also from earlier; a line for each message that did not go out."""
+    problems = []
+    for row in registry.write(lambda connection: _claimed(connection, now)):
+        problem = send(Notice(row.about, row.kind, row.title, row.body), to, give_up_s)
+        done = {"claimed": None, "problem": problem} | ({} if problem else {"sent": at(now)})
+        registry.write(partial(_note, row.id, done))
+        if problem:
+            problems.append(f"{row.title}: {problem}")
+    return problems
+
+
+def waiting(registry: Registry) -> int:
+    """How many messages were not sent yet."""
+    return len(registry.read(lambda c: c.execute(select(notices.c.id).where(notices.c.sent.is_(None))).all()))
+
+
+def _note(number: int, done: Mapping[str, Any], connection: Connection) -> None:
+    connection.execute(update(notices).where(notices.c.id == number).values(**done))
+
+
+def _claimed(connection: Connection, now: datetime) -> list[Any]:
+    free = notices.c.sent.is_(None) & or_(notices.c.claimed.is_(None), notices.c.claimed < at(now - _CLAIM))
+    rows = connection.execute(
+        select(notices).where(free).order_by(notices.c.id).with_for_update(skip_locked=True)
+    ).all()
+    if rows:
+        ids = [row.id for row in rows]
+        claim = {"claimed": at(now), "tries": notices.c.tries + 1}
+        connection.execute(update(notices).where(notices.c.id.in_(ids)).values(**claim))
+    return list(rows)
+
+
+def _target(address: str) -> Any:
+    """The one address as apprise has it, or None. Its log would show addresses, and goes nowhere."""
+    import apprise
+
+    logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
+    target = apprise.Apprise()
+    return target if target.add(address) else None
+
+
+def _send_one(notice: Notice, address: str, give_up_s: float) -> str:
+    """Why it was not sent, "" where it was. In a thread of its own: a server may answer a byte a minute."""
+    import apprise
+
+    outcome: list[str] = []
+    target = _target(address)  # here: apprise loads its hundred plugins, which is no fault of the server
+
+    def work() -> None:
+        kind = apprise.NotifyType.FAILURE if notice.kind in ("failure", "block") else apprise.NotifyType.WARNING
+        try:
+            sent = target.notify(
+                title=one_line(notice.title), body=notice.body, notify_type=kind, body_format=apprise.NotifyFormat.TEXT
+            )
+            outcome.append("" if sent else "did not take it")
+        except Exception as error:  # noqa: BLE001 - of any plugin; its text may show the address
+            outcome.append(f"failed ({type(error).__name__})")
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(give_up_s)
+    return outcome[0] if outcome else f"did not answer within {give_up_s:g} s"
+
+
+def expiring(registry: Registry, trusted: Mapping[str, Trusted], now: datetime, days: int) -> list[str]:
+    """Write a notice of every decision in force that expires within so many days, and of every one that has; a line
+    for each run whose decisions do not hold or cannot be read."""
+    problems = []
+    for run in all_runs(registry):
+        run_dir = Path(run["run_dir"])
+        if run["removed"] is not None or not has_decisions(run_dir):
+            continue
+        try:
+            bound = bound_to(run_dir, verdict_path(run_dir), rule_run(run_dir))
+            decided = history(run_dir, bound, trusted, now)
+        except (AuditError, OSError) as error:
+            problems.append(f"{run['key'][:12]}: {error}")
+            continue
+        for one in {d.signer: d for d in decided}.values():  # the last word of each signer
+            if one.expires is None or one.expires > now + timedelta(days=days):
+                continue
+            state = "has expired" if one.expires <= now else f"expires within {days} days"
+            about = f"{run['key'][:40]} {one.signer[:40]} {at(one.expires)} {'past' if one.expires <= now else 'soon'}"
+            body = f"{one.sentence(now)}\nRun {run['run_dir']}. Once it has expired the verdict alone counts again."
+            notice = Notice(about, "expiry", f"Decision on audit {run['key'][:12]} {state}", body)
+            registry.write(partial(write_notice, notice=notice, now=now))
+    return problems

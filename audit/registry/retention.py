@@ -1,0 +1,187 @@
+"""What may go, and how it goes: results past their suite's retention, unless somebody still needs them.
+
+Two steps: a dry run names what would go and gives a token; confirming it removes exactly that. The registry says
+"removing" before the first file goes and "removed" after the last, so a kill in between is finished by the next one.
+Figures and hashes stay in the registry; signed decisions, the suite and a tombstone stay where the run was.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, update
+
+from audit.errors import AuditError, ConfigError, RegistryError, ShardError
+from audit.governance.decision import Decision
+from audit.governance.reviews import DECISIONS
+from audit.registry.database import Registry, check_clock
+from audit.registry.entry import digest, key_of
+from audit.registry.schema import at, runs
+from audit.registry.store import Notice, all_runs, write_notice
+from audit.shards.attempt import LOCK, RunLock
+from audit.shards.files import QUARANTINE, SHARDS, disk_error, write_file
+from audit.shards.manifest import MANIFEST
+from audit.shards.questions import QUESTIONS
+from audit.shards.shard_file import file_sha256
+
+TOMBSTONE = "tombstone.json"
+# What the program writes into a run directory and retention takes out; a person's own files there are left.
+_FOLDERS = (SHARDS, QUARANTINE, "report", "tasks")
+_FILES = (QUESTIONS, "attempt.json", ".attempt.lock", "*.arrow", "sensitivity.json", ".*.tmp", MANIFEST, LOCK)
+REMOVING, REMOVED = "removing", "removed"
+
+
+@dataclass(frozen=True)
+class Past:
+    """A run past its retention. stays: why it does not go all the same; empty: it goes."""
+
+    run: Mapping[str, Any]
+    age_days: int
+    stays: str
+
+    @property
+    def line(self) -> str:
+        run, kept = self.run, self.run["retention_days"]
+        what = f"stays: {self.stays}" if self.stays else "goes"
+        return f"{run['key'][:12]}  {self.age_days} days, kept {kept}  {run['run_dir']}  {what}"
+
+
+def past_retention(registry: Registry, now: datetime) -> list[Past]:
+    """Every run older than its suite's result_retention_days. RegistryError for a clock that went backwards."""
+    registry.read(lambda connection: check_clock(connection, now))
+    everything = all_runs(registry)
+    found = []
+    for run in everything:
+        if run["retention_days"] is None or run["removed"] is not None:
+            continue
+        age = now - datetime.fromisoformat(run["ended"])
+        if age > timedelta(days=run["retention_days"]):
+            same = [one for one in everything if one["answers_sha256"] == run["answers_sha256"]]
+            found.append(Past(run, age.days, _why_it_stays(run, same, now)))
+    return found
+
+
+def token_of(past: Sequence[Past]) -> str:
+    """What confirms exactly these removals."""
+    return digest(sorted(one.run["key"] for one in past if not one.stays))[:16]
+
+
+def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, str]]:
+    """Remove what a dry run named; with each why it could not be, "" where it was. ConfigError where the list is
+    another one by now."""
+    past = past_retention(registry, now)
+    if token != token_of(past):
+        raise ConfigError(
+            f"The token {token!r} is not of what would go now. Look again: python -m audit.registry expire --dry-run"
+        )
+    done = []
+    for one in past:
+        if not one.stays:
+            try:
+                _remove(registry, one, now)
+                done.append((one, ""))
+            except (AuditError, OSError) as error:
+                done.append((one, str(error)))
+    return done
+
+
+def _why_it_stays(run: Mapping[str, Any], same: Sequence[Mapping[str, Any]], now: datetime) -> str:
+    """same: every judgement of the run's answers, which lie in one directory."""
+    held = [one["hold"] for one in same if one["hold"] is not None]
+    if held:
+        return f"on hold: {held[0]}"
+    if run["removal"] == REMOVING:
+        return ""
+    newest = max(same, key=lambda one: (one["registered"], one["key"]))
+    if newest["key"] != run["key"]:
+        kept = newest["retention_days"]
+        if newest["removed"] is None and kept is None:
+            return "judged again since, in a run that is kept"
+        return "" if newest["removed"] is not None else f"judged again since: it goes with {newest['key'][:12]}"
+    run_dir = Path(run["run_dir"])
+    if not (run_dir / MANIFEST).is_file():
+        return "its directory cannot be reached from here"
+    try:
+        if key_of(run_dir) != run["key"]:
+            return "its directory holds something else by now"
+        return _under_review(run, run_dir, now)
+    except (AuditError, OSError) as error:
+        return f"it cannot be read ({error})"
+
+
+def _under_review(run: Mapping[str, Any], run_dir: Path, now: datetime) -> str:
+    """Signatures are not checked here: whatever claims to be a decision that counts keeps the run."""
+    folder = run_dir / DECISIONS
+    files = sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+    if not files and run["decision"] == Decision.REVIEW:
+        return "under review: nobody has decided"
+    for path in files:
+        try:
+            payload = json.loads(base64.b64decode(json.loads(path.read_bytes())["payload"]))
+            expires = payload["predicate"]["expires"]
+            if expires is not None and datetime.fromisoformat(expires) > now:
+                return f"a decision on it counts until {expires}"
+        except (ValueError, KeyError, TypeError) as error:
+            raise ShardError(f"{path} is no decision: {error!r}") from error
+    return ""
+
+
+def _remove(registry: Registry, past: Past, now: datetime) -> None:
+    run = past.run
+    run_dir, key = Path(run["run_dir"]), run["key"]
+
+    def mark(connection: Connection) -> None:
+        check_clock(connection, now)
+        connection.execute(update(runs).where(runs.c.key == key, runs.c.removed.is_(None)).values(removal=REMOVING))
+
+    def finish(connection: Connection) -> None:
+        connection.execute(update(runs).where(runs.c.key == key).values(removal=REMOVED, removed=at(now)))
+        body = f"{run['run_dir']}: its results were kept {run['retention_days']} days. Figures and hashes stay."
+        write_notice(connection, Notice(key, "expiry", f"Audit results removed: {key[:12]}", body), now)
+
+    registry.write(mark)
+    if (run_dir / MANIFEST).is_file() or (run_dir / TOMBSTONE).is_file():
+        lock = RunLock.take(run_dir)  # refused while a run is going on there
+        try:
+            _bury(run, run_dir, now)
+        finally:
+            lock.release()
+        (run_dir / LOCK).unlink(missing_ok=True)
+    registry.write(finish)
+
+
+def _bury(run: Mapping[str, Any], run_dir: Path, now: datetime) -> None:
+    """The tombstone first, then the files: what is half gone says what it was."""
+    stone = run_dir / TOMBSTONE
+    if stone.is_file():
+        if json.loads(stone.read_text(encoding="utf-8")).get("key") != run["key"]:
+            raise RegistryError(f"{stone} is of another run. Nothing was removed there.")
+    elif key_of(run_dir) != run["key"]:
+        raise RegistryError(f"{run_dir} holds something else by now. Nothing was removed there.")
+    else:
+        folder = run_dir / DECISIONS
+        decided = {path.name: file_sha256(path) for path in sorted(folder.glob("*.json"))} if folder.is_dir() else {}
+        kept = ("key", "audit", "fingerprint", "answers_sha256", "verdict_sha256", "manifest_sha256", "suite",
+                "suite_sha256", "decision", "started", "ended", "registered", "retention_days")  # fmt: skip
+        told = {name: run[name] for name in kept} | {"removed": at(now), "decisions": decided}
+        write_file(stone, (json.dumps(told, indent=1, sort_keys=True) + "\n").encode())
+    try:
+        for name in _FOLDERS:
+            folder = run_dir / name
+            if folder.is_symlink():
+                folder.unlink()
+            elif folder.is_dir():
+                shutil.rmtree(folder)
+        for pattern in _FILES:
+            for path in run_dir.glob(pattern):
+                if path.name != LOCK:
+                    path.unlink(missing_ok=True)
+    except OSError as error:
+        raise disk_error(run_dir, error) from error

@@ -1,0 +1,175 @@
+"""Rotation: which benchmarks and libraries have served their time, and the next held-out sample of a benchmark.
+
+Held out means: asked by no registered run and in no earlier draw. That a model has not read the questions is another
+matter, which no draw from a published file can promise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from sqlalchemy import Connection, select
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.config import as_object, load_group
+from audit.errors import ConfigError, ShardError
+from audit.records import Question
+from audit.registry.database import Registry, check_clock
+from audit.registry.entry import digest
+from audit.registry.schema import at, draws
+from audit.registry.store import INSERT, Kept, kept
+from audit.shards.questions import QUESTIONS, QuestionFile
+
+
+@dataclass(frozen=True)
+class Due:
+    """A benchmark or library of a suite that rotates. since: the period in which what is used now was first used."""
+
+    kind: str
+    name: str
+    version: str
+    since: str
+    due: bool
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A held-out sample. new: it was drawn now, and not in an earlier call of the same period."""
+
+    name: str
+    period: str
+    revision: str
+    questions: tuple[Question, ...]
+    left: int
+    new: bool
+
+
+def period_of(when: datetime | str) -> str:
+    """The quarter of a time: 2026-Q4."""
+    date = datetime.fromisoformat(when) if isinstance(when, str) else when
+    return f"{date.year}-Q{(date.month - 1) // 3 + 1}"
+
+
+def rotation(registry: Registry, now: datetime) -> list[Due]:
+    """Every benchmark and library that a suite with rotate_every used, in its newest version. RegistryError for a
+    clock that went backwards."""
+    registry.read(lambda connection: check_clock(connection, now))
+    first: dict[tuple[str, str], dict[str, str]] = {}
+    for one in kept(registry):
+        if one.run["rotate_every"]:
+            for kind, name, version in _used(one):
+                first.setdefault((kind, name), {}).setdefault(version, one.run["started"])
+    found = []
+    for (kind, name), versions in sorted(first.items()):
+        version, started = max(versions.items(), key=lambda item: item[1])
+        since = period_of(started)
+        found.append(Due(kind, name, version, since, since < period_of(now)))
+    return found
+
+
+def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
+    """This period's sample: the same for the same benchmark, period and history, wherever and however often.
+
+    given: a name of conf/benchmark or a file. Questions stand in the order of a hash of revision, period and id, and
+    the first n that were never asked are taken. What was drawn in this period stands: another n is refused.
+    """
+    if n < 1:
+        raise ConfigError(f"--n {n}: expected at least 1.")
+    benchmark = _benchmark(given)
+    period = period_of(now)
+    census = set(benchmark.census.frame.tolist())
+    pool = {q.id: q for k, q in enumerate(benchmark.iter_questions()) if k in census}
+    if any(not q.options for q in pool.values()):
+        raise ConfigError(
+            f"{benchmark.name} has numbers as answers, and a sample is written as a multiple-choice file."
+        )
+    pool_sha256 = digest(sorted(pool))
+    asked = _asked(registry, benchmark.name)
+
+    def change(connection: Connection) -> tuple[Mapping[str, Any], int, bool]:
+        check_clock(connection, now)
+        earlier = connection.execute(select(draws).where(draws.c.name == benchmark.name)).mappings().all()
+        used = asked | {i for row in earlier if row["period"] != period for i in row["ids"]}
+        free = [i for i in pool if i not in used]
+        there = [row for row in earlier if row["period"] == period]
+        if there:
+            return dict(there[0]), len(free), False
+        if len(free) < n:
+            raise ConfigError(
+                f"{benchmark.name} has {len(free)} questions that were never asked, and {n} are wanted. Draw fewer, or "
+                "rotate to another benchmark."
+            )
+        chosen = sorted(free, key=lambda i: hashlib.sha256(f"{benchmark.revision}\0{period}\0{i}".encode()).digest())
+        row = {"name": benchmark.name, "period": period, "drawn": at(now), "revision": benchmark.revision,
+               "pool_sha256": pool_sha256, "ids": sorted(chosen[:n])}  # fmt: skip
+        asked_for = INSERT[connection.dialect.name](draws).values(**row).on_conflict_do_nothing()
+        if connection.scalar(asked_for.returning(draws.c.name)) is None:  # somebody drew just now
+            other = select(draws).where(draws.c.name == benchmark.name, draws.c.period == period)
+            return dict(connection.execute(other).mappings().one()), len(free), False
+        return row, len(free), True
+
+    row, free, new = registry.write(change)
+    if (row["revision"], row["pool_sha256"], len(row["ids"])) != (benchmark.revision, pool_sha256, n):
+        raise ConfigError(
+            f"{benchmark.name} was drawn in {period} already: {len(row['ids'])} questions at {row['revision']}. "
+            f"Expected the same; the benchmark is at {benchmark.revision} now and {n} are wanted."
+        )
+    return Draw(
+        benchmark.name, period, benchmark.revision, tuple(pool[i] for i in row["ids"]), free - (n if new else 0), new
+    )
+
+
+def as_file(drawn: Draw) -> bytes:
+    """The sample as benchmark=mcq_file reads it, with id_column=id answer_as=index group_column=group."""
+    rows = (
+        {"id": q.id, "question": q.text, "choices": q.options, "answer": q.gold, "group": q.group}
+        for q in drawn.questions
+    )
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8", "backslashreplace")
+
+
+def _benchmark(given: str) -> Benchmark:
+    path = Path(given)
+    own = {"path": given, "name": path.stem} if path.suffix and path.is_file() else {}
+    found = load_group("benchmark", "mcq_file" if own else given)
+    config = OmegaConf.merge(OmegaConf.structured(BenchmarkConfig), found, own)
+    return open_benchmark(as_object(config, BenchmarkConfig))
+
+
+def _used(one: Kept) -> list[tuple[str, str, str]]:
+    cell = one.cell
+    found = [
+        ("benchmark", cell["benchmark"], f"{cell['benchmark_revision']} {cell['comparable'].get('questions', '')}")
+    ]
+    if cell["library"]:
+        found.append(("library", cell["library"], cell["comparable"].get("library", "")))
+    return found
+
+
+def _asked(registry: Registry, benchmark: str) -> set[str]:
+    """Ids of all questions of a benchmark that registered runs asked."""
+    found: set[str] = set()
+    for one in kept(registry, benchmark=benchmark):
+        found.update(one.cell["ids"] if one.cell["ids"] is not None else _ids_in(one, benchmark))
+    return found
+
+
+def _ids_in(one: Kept, benchmark: str) -> Sequence[str]:
+    """Of a sample too large for the manifest: the registry has no ids, the run directory has."""
+    path = Path(one.run["run_dir"]) / QUESTIONS
+    try:
+        batches = QuestionFile(path).names()
+    except ShardError as error:
+        raise ConfigError(
+            f"Run {one.run['key'][:12]} asked {one.cell['n']:,} questions of {benchmark}, whose ids are in {path} "
+            "alone, and it cannot be read: what was never asked cannot be told."
+        ) from error
+    return [i for names, ids in batches for name, i in zip(names, ids, strict=True) if name == benchmark]

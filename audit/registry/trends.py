@@ -1,0 +1,172 @@
+"""Indicators over the versions of a model, and the level that current models show: from what the registry keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from audit.errors import ConfigError, unknown_name
+from audit.registry.entry import NAMES, digest
+from audit.registry.store import Kept
+from audit.statistics.change import ALPHA, Look, change_tests, standard_error
+
+FOLLOWED = ("cs", "excess", "fresh_gap", "selectivity", "drop", "score")
+_NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One version. differs: why it is not joined to the one before, in words; sound: its measurement passed its
+    checks (else it is shown and not tested). alike: a hash of what it was measured with: equal for what is joined."""
+
+    key: str
+    model: str
+    revision: str
+    started: str
+    estimate: float
+    low: float | None
+    high: float | None
+    sound: bool
+    differs: tuple[str, ...]
+    look: Look | None
+    alike: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """An indicator of one model on one benchmark, in the order in which its versions were first run."""
+
+    audit: str
+    model: str
+    benchmark: str
+    context: str
+    indicator: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What the current versions of all models show on a benchmark: the level above which a model stands out.
+
+    models: (model, revision, estimate), lowest first; all measured alike (the hash, as of a `Point`).
+    """
+
+    audit: str
+    benchmark: str
+    context: str
+    indicator: str
+    models: tuple[tuple[str, str, float], ...]
+    alike: str
+
+    @property
+    def median(self) -> float:
+        return median(estimate for _, _, estimate in self.models)
+
+
+def series_of(
+    kept: Sequence[Kept], indicators: Sequence[str] = (), *, together: bool = False, alpha: float = ALPHA
+) -> list[Series]:
+    """Every series with a figure, sorted. kept: cells in the order in which their runs started.
+
+    indicators: which; all of FOLLOWED where empty. together: models of several names are versions of one.
+    A version counts once, at its first run: a repeated run of the same weights cannot replace a figure. Of several
+    judgements of the same answers the last counts.
+    """
+    names = _checked(indicators)
+    grouped: dict[tuple[str, str, str, str, str], list[Kept]] = {}
+    for one in latest_judgements(kept):
+        cell = one.cell
+        model = "" if together else cell["model"]
+        for name in names:
+            if one.indicators.get(name, (None,))[0] is not None:
+                key = (one.run["audit"], model, cell["benchmark"], cell["context"], name)
+                grouped.setdefault(key, []).append(one)
+    found = []
+    for (audit, model, benchmark, context, name), cells in sorted(grouped.items()):
+        named = model or " + ".join(dict.fromkeys(one.cell["model"] for one in cells))
+        found.append(Series(audit, named, benchmark, context, name, _points(cells, name, alpha)))
+    return found
+
+
+def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floor]:
+    """The level of the current version of every model (its latest run) per benchmark; only what was measured alike is
+    together, and only sound measurements count."""
+    names = _checked(indicators)
+    current: dict[tuple[str, ...], Kept] = {}
+    for one in latest_judgements(kept):
+        current[one.run["audit"], one.cell["benchmark"], one.cell["context"], one.cell["model"]] = one
+    grouped: dict[tuple[str, ...], list[tuple[str, str, float]]] = {}
+    for (audit, benchmark, context, model), one in current.items():
+        for name in names:
+            estimate = one.indicators.get(name, (None,))[0]
+            if estimate is not None and one.cell["sound"]:
+                key = (audit, benchmark, context, name, _alike(one))
+                grouped.setdefault(key, []).append((model, one.cell["model_revision"], estimate))
+    return [
+        Floor(audit, benchmark, context, name, tuple(sorted(models, key=lambda m: (m[2], m[0]))), alike)
+        for (audit, benchmark, context, name, alike), models in sorted(grouped.items())
+    ]
+
+
+def latest_judgements(kept: Sequence[Kept]) -> list[Kept]:
+    """Of cells of the same answers, those of the judgement that was registered last; in the order given."""
+    last: dict[str, tuple[str, str]] = {}
+    for one in kept:
+        answers, when = one.run["answers_sha256"], (one.run["registered"], one.run["key"])
+        last[answers] = max(last.get(answers, ("", "")), when)
+    return [one for one in kept if last[one.run["answers_sha256"]] == (one.run["registered"], one.run["key"])]
+
+
+def _points(cells: Sequence[Kept], name: str, alpha: float) -> tuple[Point, ...]:
+    seen: set[tuple[str, ...]] = set()
+    chosen: list[Kept] = []
+    for one in cells:
+        version = (one.cell["model"], one.cell["model_revision"])
+        again = (*version, _alike(one))
+        if again not in seen:
+            seen.add(again)
+            chosen.append(one)
+    differs = [_differs(a, b) for a, b in pairwise(chosen)]
+    values, errors = [], []
+    for one in chosen:
+        estimate, low, high = one.indicators[name]
+        sound = one.cell["sound"] and low is not None and high is not None
+        values.append(estimate if estimate is not None else _NAN)
+        errors.append(standard_error(low, high) if sound and low is not None and high is not None else _NAN)
+    looks = change_tests(values, errors, [True, *(bool(d) for d in differs)], alpha)
+    return tuple(
+        Point(
+            one.run["key"], one.cell["model"], one.cell["model_revision"], one.run["started"], value,
+            one.indicators[name][1], one.indicators[name][2], bool(one.cell["sound"]), why, look,
+            _alike(one),
+        )
+        for one, value, why, look in zip(chosen, values, [(), *differs], looks, strict=True)
+    )  # fmt: skip
+
+
+def _differs(before: Kept, after: Kept) -> tuple[str, ...]:
+    a, b = before.cell["comparable"], after.cell["comparable"]
+    found = [text for name, text in NAMES.items() if a.get(name) != b.get(name)]
+    if before.run["suite_sha256"] != after.run["suite_sha256"]:
+        found.insert(0, "the suite")
+    return tuple(found)
+
+
+def _alike(one: Kept) -> str:
+    cell = one.cell
+    return digest([cell["comparable"], one.run["suite_sha256"], cell["benchmark"], cell["context"]])
+
+
+def _checked(indicators: Sequence[str]) -> Sequence[str]:
+    for name in indicators:
+        if name not in FOLLOWED:
+            raise unknown_name("indicator", name, FOLLOWED)
+    return list(indicators) or FOLLOWED
+
+
+def check_alpha(alpha: float) -> float:
+    if not 0 < alpha < 1:
+        raise ConfigError(f"--alpha {alpha}: expected a share between 0 and 1, such as 0.05.")
+    return alpha

@@ -1,0 +1,208 @@
+"""A result as metadata of a model: the card read back by huggingface_hub, MLflow's tags, W&B; and never changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml
+from huggingface_hub import ModelCard, parse_eval_result_entries
+
+from audit.registry import model_registries
+from audit.registry.__main__ import main
+from audit.registry.entry import read_entry
+
+
+def test_a_card_is_read_back_and_added_to(
+    told: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "model"
+    out.mkdir()
+    (out / "README.md").write_text("---\nlicense: mit\n---\n\n# Mine\n\nA person's own text.\n")
+    first = told("a")
+    words = ["--out", str(out), "--dataset", "org/synthetic"]
+    assert main(["card", str(first), *words]) == 0
+    before = {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    assert main(["card", str(first), *words]) == 0  # the same run again changes nothing
+    assert before == {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    card, entry = ModelCard.load(out / "README.md"), read_entry(first)
+    assert card.data.license == "mit" and "A person's own text." in card.text
+    scores = {one.metric_type: one for one in card.data.eval_results}
+    (cell,) = entry.cells
+    assert scores["score"].metric_value == cell.indicators[0].estimate
+    assert scores["excess"].metric_args["verdict"] == cell.verdict and scores["score"].dataset_type == "org/synthetic"
+    (path,) = (out / ".eval_results").iterdir()
+    (result,) = parse_eval_result_entries(yaml.safe_load(path.read_text()))
+    assert result.dataset_id == "org/synthetic" and result.value == round(100 * cell.indicators[0].estimate, 4)
+    facts = json.loads((out / f"audit-{entry.key[:12]}.json").read_text())
+    assert facts["verdict_sha256"] == entry.verdict_sha256 and facts["decision"] == "no decision"
+    assert main(["card", str(told("b", cell={"verdict": "excess"})), *words]) == 0
+    again = ModelCard.load(out / "README.md")
+    assert len(again.data.eval_results) == 4 and again.text.count("## Benchmark audit") == 2
+    (out / f"audit-{entry.key[:12]}.json").write_text("{}")
+    capsys.readouterr()
+    assert main(["card", str(first), *words]) == 1 and "something else of the same run" in capsys.readouterr().err
+
+
+def test_hostile_text_is_no_markup_in_a_card(told: Callable[..., Path], tmp_path: Path) -> None:
+    bad = "<img src=x onerror=alert(1)> [a](http://b) | x\n---\nlicense: evil"
+    assert main(["card", str(told(cell={"headline": bad})), "--out", str(tmp_path / "out")]) == 0
+    card = ModelCard.load(tmp_path / "out" / "README.md")
+    assert "<img" not in card.text and "[a](" not in card.text and card.data.get("license") is None
+
+
+def test_what_cannot_be_written_is_refused(
+    told: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    run, out = str(told()), str(tmp_path / "out")
+    for words, says in (
+        (["card", run, "--out", out, "--model", "other"], "Say which: --model m"),
+        (["card", run, "--out", out, "--push", "me/model"], "HF_TOKEN"),
+        (["mlflow", run, "--name", "m", "--version", "1"], "MLFLOW_TRACKING_URI"),
+    ):
+        assert main(words) == 1 and says in capsys.readouterr().err
+
+
+class Answer:
+    def __init__(self, code: int, content: Any = None) -> None:
+        self.status_code, self._content, self.text = code, content, "no"
+
+    def json(self) -> Any:
+        return self._content
+
+
+class Fake:
+    """MLflow's answers, as its documentation has them; 503 the first time of everything."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.version = {"name": "m", "version": "1", "run_id": "r1", "tags": []} | changes
+        self.files: dict[str, bytes] = {}
+        self.seen: set[str] = set()
+
+    def request(self, method: str, url: str, **asked: Any) -> Answer:
+        assert asked["timeout"] and asked["headers"] == {"Authorization": "Bearer tok"}
+        if url not in self.seen:
+            self.seen.add(url)
+            return Answer(503)
+        if url.endswith("model-versions/get"):
+            return Answer(200, {"model_version": self.version}) if asked["params"]["version"] == "1" else Answer(404)
+        if url.endswith("set-tag"):
+            self.version["tags"].append({"key": asked["json"]["key"], "value": asked["json"]["value"]})
+            return Answer(200, {})
+        if url.endswith("runs/get"):
+            return Answer(200, {"run": {"info": {"artifact_uri": "mlflow-artifacts:/0/r1/artifacts"}}})
+        self.files[url.split("/artifacts/", 1)[1]] = asked["data"]
+        return Answer(200, {})
+
+
+def test_mlflow_is_tagged_once_and_never_otherwise(
+    told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "tok")
+    monkeypatch.setattr(model_registries, "_WAITS_S", (0,))
+    fake = Fake()
+    monkeypatch.setattr(requests, "request", fake.request)
+    folder = told()
+    words = ["mlflow", str(folder), "--name", "m", "--version"]
+    assert main([*words, "1"]) == 0
+    tags = {tag["key"]: tag["value"] for tag in fake.version["tags"]}
+    head = f"audit.{read_entry(folder).key[:12]}"
+    assert tags[f"{head}.decision"] == "no decision" and tags[f"{head}.synthetic.verdict"] == "underpowered"
+    assert fake.files == {
+        f"0/r1/artifacts/audit/{head[6:]}/verdict.json": (folder / "report" / "verdict.json").read_bytes()
+    }
+    assert main([*words, "1"]) == 0 and len(fake.version["tags"]) == len(tags)
+    assert "0 tags" in capsys.readouterr().out
+    fake.version["tags"][2]["value"] = "pass"
+    assert main([*words, "1"]) == 1 and "another value" in capsys.readouterr().err
+    assert main([*words, "2"]) == 1 and "404" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real MLflow server: the command in AUDIT_TEST_MLFLOW, or `mlflow` of the path."""
+    command = os.environ.get("AUDIT_TEST_MLFLOW") or shutil.which("mlflow")
+    if command is None:
+        pytest.skip("mlflow is not installed: AUDIT_TEST_MLFLOW may name its command in an environment of its own")
+    folder = tmp_path_factory.mktemp("mlflow")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = [command, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
+             "--backend-store-uri", f"sqlite:///{folder}/db",
+             "--artifacts-destination", f"{folder}/artifacts"]  # fmt: skip
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(words, stdout=log, stderr=log, env=env, cwd=folder, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 240
+        while True:
+            try:
+                if requests.get(f"http://127.0.0.1:{port}/health", timeout=2).ok:
+                    break
+            except requests.RequestException:
+                assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()[-2000:]
+                time.sleep(0.5)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)  # it and its workers; nothing of it is kept
+        process.wait(20)
+
+
+def test_a_real_mlflow_takes_tags_and_verdict(
+    server: str, told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = f"{server}/api/2.0/mlflow"
+
+    def post(path: str, **content: Any) -> Any:
+        answer = requests.post(f"{api}/{path}", json=content, timeout=30)
+        answer.raise_for_status()
+        return answer.json()
+
+    run = post("runs/create", experiment_id="0")["run"]["info"]
+    post("registered-models/create", name="mine")
+    post("model-versions/create", name="mine", source=f"{run['artifact_uri']}/model", run_id=run["run_id"])
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
+    for name in ("TOKEN", "USERNAME"):
+        monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
+    folder = told()
+    words = ["mlflow", str(folder), "--name", "mine", "--version"]
+    assert main([*words, "1"]) == 0, capsys.readouterr()
+    found = requests.get(f"{api}/model-versions/get", params={"name": "mine", "version": "1"}, timeout=30).json()
+    tags = {tag["key"]: tag["value"] for tag in found["model_version"]["tags"]}
+    short = read_entry(folder).key[:12]
+    assert tags[f"audit.{short}.decision"] == "no decision" and tags[f"audit.{short}.key"].startswith(short)
+    asked = {"run_uuid": run["run_id"], "path": f"audit/{short}/verdict.json"}
+    answer = requests.get(f"{server}/get-artifact", params=asked, timeout=30)
+    assert answer.content == (folder / "report" / "verdict.json").read_bytes()
+    assert main([*words, "1"]) == 0 and "0 tags" in capsys.readouterr().out
+    post("model-versions/set-tag", name="mine", version="1", key=f"audit.{short}.decision", value="pass")
+    assert main([*words, "1"]) == 1 and "another value" in capsys.readouterr().err
+    assert main([*words, "7"]) == 1
+
+
+def test_wandb_is_offered_where_it_is_installed(
+    told: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["wandb", str(told()), "--project", "audits"]
+    if find_spec("wandb") is None:
+        assert main(words) == 1 and "pip install wandb" in capsys.readouterr().err
+        pytest.skip("wandb is not installed: its absence is said; what it would be given is not tested")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    assert main(words) == 0 and "logged   audit-" in capsys.readouterr().out
+    assert list(tmp_path.rglob("run-audit-*.wandb"))

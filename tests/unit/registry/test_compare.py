@@ -1,0 +1,132 @@
+"""Two runs of the same questions: what changed, with known answers; and what is refused as not comparable."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from registered_runs import make_run
+
+from audit.compare import main
+from audit.errors import DataError
+from audit.statistics import paired_difference as module
+from audit.statistics.mcnemar import mcnemar_exact
+from audit.statistics.paired_difference import paired_difference, tango_interval
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two versions of a model on the same forty questions; the second is better."""
+    folder = tmp_path_factory.mktemp("versions")
+    one = make_run(folder / "v1", n=40, clean_accuracy=0.4)
+    return one, make_run(folder / "v2", n=40, clean_accuracy=0.85, seed=4, revision="rev2")
+
+
+def test_a_paired_difference_is_mcnemars_with_tangos_interval() -> None:
+    assert doctest.testmod(module).failed == 0
+    x = np.array([0] * 9 + [1] * 3 + [1] * 20 + [0] * 8 + [np.nan])
+    y = np.array([1] * 9 + [0] * 3 + [1] * 20 + [0] * 8 + [1.0])
+    found = paired_difference(x, y, np.arange(41), rng=np.random.default_rng(0))
+    assert (found.n, found.improve, found.degrade, found.difference) == (40, 9, 3, 6 / 40)
+    assert found.pvalue == mcnemar_exact(9, 3, "two-sided").pvalue == pytest.approx(0.1459961)  # 2 P(X >= 9 of 12)
+    assert found.low < 0 < found.difference < found.high
+    with pytest.raises(DataError, match="found none"):
+        paired_difference(np.array([np.nan]), np.array([1.0]), np.array([0]), rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("n", "up", "down"), [(100, 0.2, 0.0), (100, 0.1, 0.1), (208, 0.15, 0.05), (50, 0.02, 0.02)])
+def test_tangos_interval_covers(n: int, up: float, down: float) -> None:
+    """Also where nothing goes down, where one that takes the changed questions as given covers half the time."""
+    draws, counts = np.unique(
+        np.random.default_rng(1).multinomial(n, [up, down, 1 - up - down], size=1500), axis=0, return_counts=True
+    )
+    limits = [tango_interval(int(b), int(c), n) for b, c, _ in draws]
+    covered = np.average([low <= up - down <= high for low, high in limits], weights=counts)
+    assert covered > 0.93
+
+
+def test_clustered_questions_are_compared_by_cluster() -> None:
+    """Ten questions in two clusters that move together: as questions p is 2^-9, as clusters it cannot be below 1/2."""
+    x, y, cluster = np.zeros(10), np.ones(10), np.repeat([0, 1], 5)
+    found = paired_difference(x, y, cluster, rng=np.random.default_rng(0))
+    assert found.units == 2 and found.pvalue > 0.4
+
+
+def test_what_changed_is_said_and_every_question_listed(
+    two: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "changed.html"
+    assert main([str(two[0]), str(two[1]), "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "m (rev1) -> m (rev2) on synthetic" in said and "Holm" in said
+    assert main([str(two[0]), str(two[1]), "--json"]) == 0
+    (cell,) = json.loads(capsys.readouterr().out)
+    row = next(s for s in cell["settings"] if s["setting"]["arm"] == "noisy_rewrite")["found"]
+    assert row["improve"] - row["degrade"] == round(row["difference"] * 40) > 8
+    assert row["pvalue"] == pytest.approx(mcnemar_exact(row["improve"], row["degrade"], "two-sided").pvalue, rel=1e-5)
+    assert cell["changed"] == len(cell["questions"])
+    page = out.read_text()
+    assert page.count("<details>") == cell["changed"] and "script-src" in page and "<script" not in page
+
+
+def test_a_run_against_itself_changed_in_nothing(built_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(built_run), str(built_run)]) == 0
+    said = capsys.readouterr().out
+    assert "0 better, 0 worse of 12  p 1, Holm 1" in said and "0 questions changed" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"benchmark": {"synthetic": {"n": 12, "revision": "sha256:c", "ids_sha256": "1" * 64}}},
+            "benchmark's revision",
+        ),
+        ({"benchmark": {"synthetic": {"n": 12, "revision": "sha256:b", "ids_sha256": "2" * 64}}}, "questions drawn"),
+        ({"prompt_hashes": {"m": "9" * 64}}, "the prompts"),
+        ({"config": {"model": {"m": {"worker": {"max_tokens": 9}}}}}, "the settings asked"),
+        ({"models": {"m": {"revision": "rev1", "worker": "m", "reading": "number"}}}, "how answers are read"),
+        ({"status": "running"}, "not finished"),
+    ],
+)
+def test_what_is_not_comparable_is_refused_by_name(
+    built_run: Path, told: Callable[..., Path], changes: dict, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(built_run), str(told(manifest=changes))]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_another_library_of_variants_is_refused(
+    built_run: Path, told: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = told()
+    path = other / "report" / "verdict.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"library": {"name": "l", "sha256": "5" * 64}}))
+    assert main([str(built_run), str(other)]) == 1
+    assert "library of variants (none before, 5555" in capsys.readouterr().err
+
+
+def test_models_of_other_names_are_paired_when_said(
+    built_run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main([str(built_run), str(built_run), "--models", "m=m"]) == 0
+    assert main([str(built_run), str(built_run), "--models", "m=other"]) == 1
+    assert "judged no model 'other'" in capsys.readouterr().err
+    assert main([str(built_run), str(built_run), "--models", "m"]) == 1
+    assert main([str(built_run), str(tmp_path)]) == 1
+
+
+def test_hostile_names_and_texts_are_escaped(two: tuple[Path, Path], tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from audit.report.comparison import compare_runs, page
+
+    (change,) = compare_runs(*two)
+    bad = "<script>alert(1)</script>"
+    question = replace(change.questions[0], text=bad, question_id=bad, gold=bad)
+    text = page([replace(change, questions=(question,))], Path(bad), two[1])
+    assert "<script" not in text and text.count("&lt;script&gt;") == 4

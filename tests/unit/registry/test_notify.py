@@ -1,0 +1,228 @@
+"""Messages by mail and webhook to real servers on this machine; ones that refuse, ones that hang; no secret shown."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
+from email.policy import default
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiosmtpd.controller import Controller
+from registered_runs import NOW
+from sqlalchemy import select, update
+
+from audit.errors import ConfigError
+from audit.governance.keys import create_key
+from audit.registry import finish, notify
+from audit.registry.__main__ import main
+from audit.registry.database import Registry
+from audit.registry.entry import read_entry
+from audit.registry.notify import addresses, send, send_waiting, waiting
+from audit.registry.schema import notices
+from audit.registry.store import Notice, add, write_notice
+from audit.review import main as review
+
+NOTE = Notice("k", "block", "Audit blocks: m", "the body\nof it")
+SECRET = "hunter2secret"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notify, "_WAIT_S", 0.01)
+    for name in ("AUDIT_REGISTRY", "AUDIT_NOTIFY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class Mailbox:
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        self.messages.append(message_from_bytes(envelope.content, policy=default))
+        return "250 OK"
+
+
+@pytest.fixture
+def mail() -> Iterator[tuple[str, list[Any]]]:
+    """The address of a mail server, and what it received."""
+    box = Mailbox()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    controller = Controller(box, hostname="127.0.0.1", port=port)
+    controller.start()
+    yield f"mailto://127.0.0.1:{port}?from=audit@example.org&to=team@example.org&mode=insecure", box.messages
+    controller.stop()
+
+
+class Hook(ThreadingHTTPServer):
+    """A webhook that answers with `codes` in turn, the last for ever."""
+
+    def __init__(self) -> None:
+        self.received: list[Any] = []
+        self.codes = [200]
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(handler) -> None:
+                body = handler.rfile.read(int(handler.headers["Content-Length"]))
+                code = self.codes.pop(0) if len(self.codes) > 1 else self.codes[0]
+                if code == 200:
+                    self.received.append(json.loads(body))
+                handler.send_response(code)
+                handler.end_headers()
+
+            def log_message(handler, *words: Any) -> None:
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.address = f"json://user:{SECRET}@127.0.0.1:{self.server_address[1]}/hook"
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    server = Hook()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def hanging() -> Iterator[str]:
+    """The address of a mail server that takes a connection and says nothing."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield f"mailto://u:{SECRET}@127.0.0.1:{server.getsockname()[1]}?from=a@example.org&to=b@example.org&mode=insecure"
+
+
+def test_a_mail_and_a_webhook_arrive(mail: tuple[str, list[Any]], hook: Hook) -> None:
+    hostile = Notice("k", "block", "Audit blocks: m\r\nBcc: everyone@example.org", "a <script>alert(1)</script> & b")
+    assert send(hostile, [mail[0], hook.address]) == ""
+    (message,) = mail[1]
+    assert message["to"] == "team@example.org" and message["bcc"] is None
+    assert message["subject"].startswith("Audit blocks: m Bcc")
+    for part in message.walk():  # markup may stand in a text, and nowhere else
+        assert part.get_content_type() != "text/html" or "<script>" not in part.get_content()
+    assert hook.received[0]["title"].startswith("Audit blocks: m Bcc") and hook.received[0]["type"] == "failure"
+
+
+def test_what_fails_is_tried_again_and_then_said_without_the_address(
+    hook: Hook, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hook.codes = [500, 503, 200]
+    assert send(NOTE, [hook.address]) == "" and len(hook.received) == 1
+    hook.codes = [500]
+    problem = send(NOTE, [hook.address])
+    assert problem == "address 1 of 1 did not take it, 3 tries"
+    assert SECRET not in "".join(capfd.readouterr())
+
+
+def test_a_mail_server_that_hangs_is_given_up(hanging: str, hook: Hook) -> None:
+    problem = send(NOTE, [hanging, hook.address], give_up_s=0.2)
+    assert problem == "address 1 of 2 did not answer within 0.2 s, 3 tries" and len(hook.received) == 1
+
+
+def test_addresses_that_cannot_be_read_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUDIT_NOTIFY", f"json://localhost nonsense://{SECRET}")
+    with pytest.raises(ConfigError, match="Address 2 of 2") as refused:
+        addresses()
+    assert SECRET not in str(refused.value)
+
+
+def test_what_could_not_be_sent_waits_and_is_sent_once(registry: Registry, hook: Hook) -> None:
+    for _ in range(2):
+        registry.write(lambda c: write_notice(c, NOTE, NOW))
+    hook.codes = [500]
+    (problem,) = send_waiting(registry, [hook.address], NOW)
+    assert "Audit blocks: m: address 1 of 1" in problem and waiting(registry) == 1
+    (row,) = registry.read(lambda c: c.execute(select(notices)).all())
+    assert row.tries == 1 and "did not take it" in row.problem and SECRET not in row.problem
+    hook.codes = [200]
+    assert send_waiting(registry, [hook.address], NOW) == [] and waiting(registry) == 0
+    assert send_waiting(registry, [hook.address], NOW) == [] and len(hook.received) == 1
+
+
+def test_a_message_of_a_sender_that_died_is_taken_over(registry: Registry, hook: Hook) -> None:
+    registry.write(lambda c: write_notice(c, NOTE, NOW))
+    registry.write(lambda c: c.execute(update(notices).values(claimed="2026-11-20T11:58:00+00:00")))
+    send_waiting(registry, [hook.address], NOW)
+    assert not hook.received  # two minutes ago: it may still be sending
+    send_waiting(registry, [hook.address], NOW + timedelta(minutes=10))
+    assert len(hook.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kind"),
+    [("excess", "block"), ("brittle", "review"), ("underpowered", None), ("no_excess_detected", None)],
+)
+def test_a_finished_run_tells_of_a_block_and_a_review(
+    verdict: str, kind: str | None, told: Callable[..., Path], hook: Hook, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    folder = told(cell={"verdict": verdict})
+    monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
+    place = str(tmp_path / "registry.db")
+    for _ in range(2):  # the same command again tells nobody again
+        finish.finished(place, folder, NOW)
+    assert [one["title"] for one in hook.received] == (
+        [f"Audit {'blocks' if kind == 'block' else 'asks for a review'}: m"] if kind else []
+    )
+    assert SECRET not in "".join(capsys.readouterr())
+
+
+def test_a_failure_is_told_with_and_without_a_registry(
+    told: Callable[..., Path], hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = told()
+    monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
+    finish.failed(None, folder, "EngineDiedError: no memory; key sk-abcdefghijklmnop1234")
+    finish.failed(str(tmp_path / "registry.db"), folder, "EngineDiedError: no memory", NOW)
+    assert [one["title"] for one in hook.received] == ["Audit failed: run"] * 2
+    assert "no memory" in hook.received[0]["message"] and "sk-abc" not in hook.received[0]["message"]
+
+
+def test_a_database_that_is_down_keeps_nobody_from_hearing_of_a_block(
+    told: Callable[..., Path], hook: Hook, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from audit.registry import database
+
+    monkeypatch.setattr(database, "_WAITS_S", ())
+    monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
+    finish.finished("postgresql://nobody@127.0.0.1:1/audits", told(cell={"verdict": "excess"}), NOW)
+    assert len(hook.received) == 1 and "Register it later" in capsys.readouterr().err
+
+
+def test_decisions_that_expire_are_told_before_and_after(
+    registry: Registry, told: Callable[..., Path], hook: Hook, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    folder = told(cell={"verdict": "brittle"})
+    add(registry, read_entry(folder), NOW)
+    private, public = create_key("alice", tmp_path)
+    trusted = tmp_path / "trusted"
+    trusted.mkdir()
+    shutil.copy(public, trusted)
+    words = [str(folder), "--reason", "fine", "--expires", "2026-12-10", "--key", str(private), "--keys", str(trusted)]
+    assert review(["approve", *words], NOW) == 0
+    place = ["--registry", str(tmp_path / "registry.db"), "--keys", str(trusted)]
+    assert main(["notify", *place], NOW) == 1 and "AUDIT_NOTIFY" in capsys.readouterr().err
+    monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
+    for when, seen in ((NOW, 0), (datetime(2026, 12, 5, tzinfo=UTC), 1), (datetime(2026, 12, 6, tzinfo=UTC), 1),
+                       (datetime(2026, 12, 12, tzinfo=UTC), 2)):  # fmt: skip
+        assert main(["notify", *place], when) == 0
+        assert len(hook.received) == seen
+    assert "expires within 7 days" in hook.received[0]["title"] and "has expired" in hook.received[1]["title"]
+    verdict = folder / "report" / "verdict.json"
+    verdict.write_text(verdict.read_text() + " ")
+    assert main(["notify", *place], datetime(2026, 12, 13, tzinfo=UTC)) == 1
+    assert "verdict.json" in capsys.readouterr().err

@@ -1,0 +1,244 @@
+"""Registered once, whole or not at all, by many writers, whoever is killed; and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from registered_runs import NOW
+from sqlalchemy import func, select, text
+
+from audit.audits import AUDITS, part_of
+from audit.errors import ConfigError, RegistryError
+from audit.registry import database, finish
+from audit.registry.__main__ import main
+from audit.registry.database import Registry, open_registry, place_of
+from audit.registry.entry import Entry, key_of, read_entry
+from audit.registry.schema import cells, indicators, metadata, notices, runs
+from audit.registry.store import add, find, kept
+
+
+def test_a_run_is_registered_once_with_all_of_it(registry: Registry, told: Callable[..., Path]) -> None:
+    folder = told(suite={"audit_suite_id": "s1", "governance": {"result_retention_days": 30}})
+    entry = read_entry(folder)
+    assert add(registry, entry, NOW) and not add(registry, entry, NOW)
+    (one,) = kept(registry)
+    verdict = json.loads((folder / "report" / "verdict.json").read_text())["cells"][0]
+    assert (one.cell["model"], one.cell["benchmark"], one.cell["n"]) == ("m", "synthetic", 12)
+    assert one.cell["model_revision"] == "rev1" and one.cell["verdict"] == verdict["verdict"]
+    effect = verdict["effect"]
+    assert one.indicators["excess"] == (effect["mean_gain"], effect["mean_ci_low"], effect["mean_ci_high"])
+    assert one.indicators["score"][0] == verdict["score"]
+    assert one.run["suite"] == "s1" and one.run["retention_days"] == 30 and one.run["run_dir"] == str(folder)
+    assert len(one.cell["ids"]) == 12 and one.run["run_by"] == ["carol"]
+    assert entry.key == key_of(folder)
+
+
+def test_the_key_is_of_the_content_and_not_of_the_place(registry: Registry, told: Callable[..., Path]) -> None:
+    here, there = read_entry(told("here")), read_entry(told("there"))
+    assert here.key == there.key
+    assert add(registry, here, NOW) and not add(registry, there, NOW)
+    assert find(registry, here.key[:8])["run_dir"] == there.run_dir  # where it is now
+    for name, changes in {
+        "weights": {"manifest": {"models": {"m": {"revision": "rev2"}}}},
+        "judged anew": {"cell": {"reasons": ["another"]}},
+        "answers": {"manifest": {"shards": [{"file": "x", "rows": 1, "sha256": "e" * 64}]}},
+        "suite": {"suite": {"audit_suite_id": "s"}},
+    }.items():
+        assert read_entry(told(name, **changes)).key != here.key, name
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"manifest": {"status": "failed", "models_failed": {"m": "no memory"}}}, "no memory"),
+        ({"manifest": {"status": "running"}}, "not finished"),
+        ({"manifest": {"ended": None}}, "has no time"),
+        ({"cell": {"verdict": "perhaps"}}, "perhaps"),
+        ({"suite": {"governance": {"result_retention_days": "soon"}}}, "whole days"),
+        ({"suite": {"governance": {"rotate_every": "week"}}}, "quarter"),
+        ({"suite": []}, "no suite"),
+    ],
+)
+def test_what_is_not_finished_or_unsound_is_refused(told: Callable[..., Path], changes: dict, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        read_entry(told(**changes))
+
+
+def test_migrations_make_the_tables_that_the_program_writes(registry: Registry) -> None:
+    differences = registry.read(lambda c: compare_metadata(MigrationContext.configure(c), metadata))
+    assert differences == []
+
+
+def test_a_registry_of_a_newer_program_is_refused_unchanged(registry: Registry, tmp_path: Path) -> None:
+    registry.write(lambda c: c.execute(text("UPDATE alembic_version SET version_num = '9999'")))
+    before = registry.read(lambda c: c.execute(text("SELECT name, sql FROM sqlite_master ORDER BY name")).all())
+    with pytest.raises(ConfigError, match=r"version 9999.*newer program"):
+        open_registry(str(tmp_path / "registry.db"))
+    assert before == registry.read(lambda c: c.execute(text("SELECT name, sql FROM sqlite_master ORDER BY name")).all())
+
+
+def test_a_clock_that_went_backwards_is_refused(registry: Registry, told: Callable[..., Path]) -> None:
+    entry = read_entry(told())
+    add(registry, entry, NOW)
+    later = replace(entry, key="b" * 64)
+    with pytest.raises(RegistryError, match="clock went backwards"):
+        add(registry, later, NOW - timedelta(hours=1))
+    assert len(kept(registry)) == 1
+    assert add(registry, later, NOW - timedelta(seconds=30))  # clocks of a cluster differ by seconds
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["oracle://x/y", "postgresql://u:pw@h", "postgresql://h/d?password=pw", ":memory:", "sqlite://", "://"],
+)
+def test_addresses_that_cannot_be_used_are_refused_without_showing_a_password(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_WAITS_S", ())
+    with pytest.raises((ConfigError, RegistryError)) as refused:
+        open_registry(place_of(place) or "")
+    assert "pw" not in str(refused.value).replace("PGPASSWORD", "").replace(".pgpass", "").replace("password", "")
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.db").write_text("not a database, however long it goes on" * 100)
+    with pytest.raises(RegistryError, match="file is not a database"):
+        open_registry(str(tmp_path / "notes.db"))
+
+
+def _children(place: str, entries: list[Entry], writers: int, *, kill: int, rng: random.Random) -> None:
+    """Fork writers that add every entry in an order of their own; some are killed at once, some in the middle."""
+    pids = []
+    for number in range(writers):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                own = entries[:]
+                random.Random(number).shuffle(own)
+                opened = open_registry(place)
+                for entry in own:
+                    add(opened, entry, NOW, finish.notice_of(entry.ruling, entry.key, entry.run_dir))
+                os._exit(0)
+            except BaseException as error:
+                print(repr(error)[:500], flush=True)
+                os._exit(1)
+        pids.append(pid)
+    for pid in pids[:kill]:
+        time.sleep(rng.uniform(0.01, 0.08))
+        os.kill(pid, signal.SIGKILL)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+    assert codes[kill:] == [0] * (writers - kill)
+
+
+def _all_whole(place: str, entries: list[Entry]) -> None:
+    opened = open_registry(place)
+    counts = opened.read(
+        lambda c: [c.scalar(select(func.count()).select_from(t)) for t in (runs, cells, indicators, notices)]
+    )
+    assert counts == [len(entries), len(entries), len(entries) * 2, len(entries)]
+
+
+@pytest.fixture
+def entries(told: Callable[..., Path]) -> list[Entry]:
+    """Twelve runs that block, each with its notice."""
+    one = read_entry(told(cell={"verdict": "excess"}))
+    return [replace(one, key=f"{k:064x}") for k in range(12)]
+
+
+def test_many_writers_and_some_killed_lose_and_double_nothing(entries: list[Entry], tmp_path: Path) -> None:
+    """All twelve runs by three writers at once, into a file that none of them has seen; two more are killed."""
+    place = str(tmp_path / "registry.db")
+    _children(place, entries, 5, kill=2, rng=random.Random(0))
+    _all_whole(place, entries)
+    assert sqlite3.connect(place).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_killed_alone_what_was_written_is_whole(entries: list[Entry], tmp_path: Path) -> None:
+    place = str(tmp_path / "registry.db")
+    rng = random.Random(5)
+    for _ in range(2):
+        _children(place, entries, 1, kill=1, rng=rng)
+    opened = open_registry(place)
+    seen = opened.read(lambda c: c.execute(select(runs.c.key)).scalars().all())
+    for table, rows in ((cells, 1), (indicators, 2)):
+        of = opened.read(lambda c, t=table: c.execute(select(t.c.run_key, func.count()).group_by(t.c.run_key)).all())
+        assert dict(of) == dict.fromkeys(seen, rows)
+    _children(place, entries, 1, kill=0, rng=rng)
+    _all_whole(place, entries)
+
+
+def test_in_a_real_postgresql_the_same_holds(postgres: str, entries: list[Entry], registry: Registry) -> None:
+    _children(postgres, entries, 3, kill=1, rng=random.Random(1))
+    _all_whole(postgres, entries)
+    opened = open_registry(postgres)
+    assert opened.read(lambda c: compare_metadata(MigrationContext.configure(c), metadata)) == []
+    for entry in entries:
+        add(registry, entry, NOW)
+    assert [one.indicators for one in kept(opened)] == [one.indicators for one in kept(registry)]
+    assert find(opened, entries[3].key)["decision"] == "block"
+
+
+def test_a_database_that_is_down_stops_no_run_and_loses_nothing(
+    told: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(database, "_WAITS_S", (0.01,))
+    monkeypatch.delenv("AUDIT_REGISTRY", raising=False)
+    folder = told()
+    down = "postgresql://nobody@127.0.0.1:1/audits"
+    finish.check(down)
+    assert "could not be used, after 2 tries" in capsys.readouterr().err
+    finish.finished(down, folder)
+    said = capsys.readouterr().err
+    assert "could not be used" in said and f"audit.registry add {folder}" in said
+    place = str(tmp_path / "up.db")
+    assert main(["add", str(folder), "--registry", place]) == 0
+    finish.finished(place, folder)
+    assert "there already" in capsys.readouterr().out
+
+
+def test_without_a_registry_a_run_touches_nothing(told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AUDIT_REGISTRY", "AUDIT_NOTIFY"):
+        monkeypatch.delenv(name, raising=False)
+    folder = told()
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    finish.check(None)
+    finish.finished(None, folder)
+    finish.failed(None, folder, "it broke")
+    assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_every_audit_registers_its_run_and_says_what_is_followed(audit: str) -> None:
+    """What a run does is tested in the pipeline's tests; here that no audit forgets it."""
+    source = Path(str(part_of(audit, "__main__").__file__)).read_text()
+    assert "finish.finished(config.registry, result.run_dir)" in source
+    assert callable(part_of(audit, "followed").followed)
+
+
+def test_list_and_show(told: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = ["--registry", str(tmp_path / "registry.db")]
+    folder = told("a\x1b[2Jb")
+    assert main(["add", str(folder.parent), *place]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    assert main(["list", *place]) == 0
+    out = capsys.readouterr().out
+    assert "m on synthetic (rev1)" in out and out.endswith("1 runs\n")
+    assert main(["list", "--model", "other", *place]) == 0 and capsys.readouterr().out == "0 runs\n"
+    assert main(["show", read_entry(folder).key[:6], *place]) == 0
+    out = capsys.readouterr().out
+    assert "excess" in out and "\x1b" not in out
+    for words in (["show", "nowhere"], ["show", "ffff"], ["add", str(tmp_path / "nothing")]):
+        assert main([*words, *place]) == 1
+    assert main(["list"]) == 1 and "AUDIT_REGISTRY" in capsys.readouterr().err

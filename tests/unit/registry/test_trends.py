@@ -1,0 +1,173 @@
+"""Trends over versions: what is joined, what is a change, and how often a series that never changed is accused."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from registered_runs import NOW
+
+from audit.errors import ConfigError, DataError
+from audit.registry.__main__ import main
+from audit.registry.database import Registry
+from audit.registry.entry import Entry, read_entry
+from audit.registry.store import add, kept
+from audit.registry.trends import floors_of, series_of
+from audit.statistics import change
+from audit.statistics.change import change_tests
+from audit.verdict.indicator import Indicator
+
+STARTS = [True] + [False] * 29
+
+
+def test_the_worked_example_and_bad_input() -> None:
+    assert doctest.testmod(change).failed == 0
+    with pytest.raises(DataError, match="one length"):
+        change_tests([1.0], [1.0, 1.0], [True])
+    assert change_tests([0.1, 0.5], [0.01, float("nan")], [True, False]) == [None, None]
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.7])
+def test_a_series_that_never_changed_is_rarely_accused_however_long(shared: float) -> None:
+    """Thirty versions, 1,000 series: at most 5 % (+ 3 standard errors of the simulation) are ever accused.
+    Without paying for the looks it is three in four where versions share nothing. shared: the correlation of versions
+    that were asked the same questions."""
+    rng = np.random.default_rng(7)
+    draws = 0.03 * (np.sqrt(shared) * rng.normal(size=(1000, 1)) + np.sqrt(1 - shared) * rng.normal(size=(1000, 30)))
+    looks = [[one for one in change_tests(row, [0.03] * 30, STARTS) if one] for row in draws]
+    accused = np.mean([any(one.changed for one in row) for row in looks])
+    naive = np.mean([any(one.pvalue <= 0.05 for one in row) for row in looks])
+    assert accused <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 1000)
+    if shared == 0:
+        assert naive > 0.4 and accused > 0.005
+
+
+def test_a_change_is_found_once_and_becomes_the_new_level() -> None:
+    estimates = [0.0, 0.01, -0.01, 0.2, 0.21, 0.19]
+    looks = change_tests(estimates, [0.02] * 6, [True] + [False] * 5)
+    assert [one.changed for one in looks if one] == [False, False, True, False, False]
+    assert looks[5] is not None and looks[5].baseline == pytest.approx(0.205) and looks[5].look == 5
+
+
+def test_power_at_the_tenth_version() -> None:
+    """A rise of four standard errors of one version, at its tenth: found in most series (level .05 / 90 = .00056)."""
+    rng = np.random.default_rng(2)
+    found = [change_tests([*rng.normal(0, 1, 9), rng.normal(4.5, 1)], [1.0] * 10, STARTS[:10])[-1] for _ in range(300)]
+    assert 0.6 < np.mean([one is not None and one.changed for one in found]) < 1
+
+
+@pytest.fixture
+def versions(told: Callable[..., Path]) -> Callable[..., list[Entry]]:
+    """Entries of successive versions: versions(estimates, comparable={2: {...}}, ...)."""
+    base = read_entry(told())
+
+    def make(estimates: list[float], se: float = 0.02, changes: dict[int, dict[str, Any]] | None = None) -> list[Entry]:
+        found = []
+        for k, estimate in enumerate(estimates):
+            own = dict((changes or {}).get(k, {}))
+            cell = replace(
+                base.cells[0],
+                model_revision=own.pop("revision", f"v{k}"),
+                model=own.pop("model", "m"),
+                sound=own.pop("sound", True),
+                comparable=base.cells[0].comparable | own.pop("comparable", {}),
+                indicators=(Indicator("cs", estimate, estimate - 1.96 * se, estimate + 1.96 * se),),
+            )
+            key = f"{k + 1:064x}"
+            own = {"answers_sha256": key, "started": f"2026-{k + 1:02d}-01T00:00:00+00:00"} | own
+            found.append(replace(base, key=key, cells=(cell,), **own))
+        return found
+
+    return make
+
+
+def registered(registry: Registry, entries: list[Entry]) -> None:
+    for entry in entries:
+        add(registry, entry, NOW)
+
+
+def test_a_worse_version_is_flagged(registry: Registry, versions: Callable[..., list[Entry]]) -> None:
+    registered(registry, versions([0.05, 0.06, 0.04, 0.25]))
+    (series,) = series_of(kept(registry), ["cs"])
+    assert [p.revision for p in series.points] == ["v0", "v1", "v2", "v3"]
+    assert [bool(p.look and p.look.changed) for p in series.points] == [False, False, False, True]
+    assert series_of(kept(registry), ["excess"]) == []
+    with pytest.raises(ConfigError, match="Unknown indicator: 'css'"):
+        series_of(kept(registry), ["css"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"comparable": {"library": "other"}}, "the library of variants"),
+        ({"comparable": {"prompts": "other"}}, "the prompts"),
+        ({"suite_sha256": "9" * 64}, "the suite"),
+    ],
+)
+def test_what_is_not_comparable_is_not_joined_and_not_tested(
+    registry: Registry, versions: Callable[..., list[Entry]], changed: dict, why: str
+) -> None:
+    registered(registry, versions([0.05, 0.06, 0.5, 0.51], changes={2: changed, 3: changed}))
+    (series,) = series_of(kept(registry), ["cs"])
+    assert [p.differs for p in series.points] == [(), (), (why,), ()]
+    assert series.points[2].look is None
+    assert series.points[3].look is not None and series.points[3].look.look == 2  # the looks are counted through
+
+
+def test_a_repeated_run_replaces_no_figure_and_a_failed_check_is_not_tested(
+    registry: Registry, versions: Callable[..., list[Entry]]
+) -> None:
+    registered(registry, versions([0.3, 0.0, 0.31, 0.9], changes={1: {"revision": "v0"}, 3: {"sound": False}}))
+    (series,) = series_of(kept(registry), ["cs"])
+    assert [(p.revision, p.estimate) for p in series.points] == [("v0", 0.3), ("v2", 0.31), ("v3", 0.9)]
+    assert series.points[2].look is None
+
+
+def test_of_two_judgements_of_the_same_answers_the_last_counts(
+    registry: Registry, versions: Callable[..., list[Entry]]
+) -> None:
+    entries = versions([0.3, 0.4], changes={0: {"answers_sha256": "a"}, 1: {"answers_sha256": "a", "revision": "v0"}})
+    registered(registry, entries)
+    (series,) = series_of(kept(registry), ["cs"])
+    assert [p.estimate for p in series.points] == [0.4]
+
+
+def test_the_floor_is_of_the_current_version_of_every_model(
+    registry: Registry, versions: Callable[..., list[Entry]]
+) -> None:
+    names = {0: {"model": "a"}, 1: {"model": "a"}, 2: {"model": "b"}, 3: {"model": "c"},
+             4: {"model": "d", "comparable": {"library": "other"}}, 5: {"model": "e", "sound": False}}  # fmt: skip
+    registered(registry, versions([0.5, 0.02, 0.06, 0.04, 0.9, 0.9], changes=names))
+    one, other = floors_of(kept(registry), ["cs"])
+    floor = max(one, other, key=lambda f: len(f.models))
+    assert floor.median == 0.04 and [m[0] for m in floor.models] == ["a", "c", "b"]
+
+
+def test_the_command_prints_and_draws(
+    registry: Registry, versions: Callable[..., list[Entry]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registered(
+        registry,
+        versions([0.05, 0.06, 0.3], changes={1: {"comparable": {"prompts": "p"}}, 2: {"comparable": {"prompts": "p"}}}),
+    )
+    place, chart = ["--registry", str(tmp_path / "registry.db")], tmp_path / "trends.svg"
+    assert main(["trends", "--indicator", "cs", "--chart", str(chart), *place]) == 0
+    said = capsys.readouterr().out
+    assert "not comparable with the one before: the prompts" in said and "CHANGED: rose" in said
+    first = chart.read_bytes()
+    assert first.startswith(b"<?xml") and first.count(b"#d55e00") >= 1
+    assert main(["trends", "--indicator", "cs", "--chart", str(chart), *place]) == 0 and chart.read_bytes() == first
+    assert main(["trends", "--json", *place]) == 0
+    assert json.loads(capsys.readouterr().out.split("chart ")[1].split("\n", 1)[1])[0]["points"][2]["look"]["changed"]
+    assert main(["trends", "--floor", "--indicator", "cs", *place]) == 0
+    assert "median +0.300 of 1 models" in capsys.readouterr().out
+    assert main(["trends", "--floor", "--json", *place]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["median"] == 0.3
+    for words in (["--alpha", "2"], ["--indicator", "css"], ["--model", "none", "--chart", str(chart)]):
+        assert main(["trends", *words, *place]) == 1

@@ -20,9 +20,3 @@ def test_a_run_registers_itself_once(sweep: Callable, tmp_path: Path) -> None:
     assert f"registry {key[:12]} in {place}" in first.out and f"{key[:12]}, there already" in again.out
     (one,) = kept(open_registry(str(place)))
     assert one.run["key"] == key and one.cell["model"] == "scripted" and one.cell["n"] == 12
-
-
-def test_without_one_nothing_is_written(sweep: Callable, tmp_path: Path) -> None:
-    done = sweep("r=1", "n=12", run_dir=tmp_path / "run")
-    assert done.code == 0 and "registry" not in done.out
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]

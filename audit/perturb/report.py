@@ -18,6 +18,7 @@ from audit.perturb.rows import Read, perturb_cells, read_run
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.verdict import RunVerdict, library_facts
 from audit.report.build import ReportPaths, run_facts
+from audit.report.sensitivity import load_sensitivity, quote
 from audit.shards.complete import cell_rows, contents
 from audit.shards.files import write_file
 from audit.shards.manifest import Manifest
@@ -26,7 +27,6 @@ from audit.variants.arrow import FILE, read_library
 from audit.variants.record import Library
 from audit.variants.store import find_library
 from audit.verdict.result import json_text
-from audit.verdict.sensitivity import load_sensitivity, quote
 from audit.verdict.shipped import shipped_table
 
 

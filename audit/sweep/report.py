@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from audit.errors import ConfigError, DataError
 from audit.records import CellRows
 from audit.report.build import ReportPaths, run_facts, write_parts
+from audit.report.sensitivity import load_sensitivity, quote
 from audit.shards.complete import cell_rows, contents, largest_clusters
 from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST, Manifest
@@ -37,7 +38,6 @@ from audit.sweep.rows import Read, read_run, read_texts
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.verdict import RunVerdict, watermarked
 from audit.verdict.result import json_text
-from audit.verdict.sensitivity import load_sensitivity, quote
 from audit.verdict.shipped import shipped_table
 
 MAX_ROWS_ON_PAGE = 200_000  # outcomes in the drill-down; beyond it whole questions are left out, drawn by seed

@@ -24,6 +24,7 @@ from audit.gate import main as gate
 from audit.report.__main__ import main
 from audit.report.build import run_facts
 from audit.report.canvas import svg_text
+from audit.report.sensitivity import load_sensitivity, quote
 from audit.shards import read
 from audit.shards.read import load_cells
 from audit.shards.shard_file import iter_batches
@@ -34,7 +35,6 @@ from audit.sweep.figures import breadth, small_multiples, transitions, violation
 from audit.sweep.page import ONE_RUN, POOLED
 from audit.sweep.report import build_report, check_panel
 from audit.sweep.rows import read_run
-from audit.verdict.sensitivity import load_sensitivity, quote
 
 NOTICE = {"estimate": 0.4, "low": 0.2, "high": 0.6}
 OWN_SENSITIVITY = {

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from audit.errors import DataError
-from audit.verdict.sensitivity import FILE, load_sensitivity, quote
+from audit.report.sensitivity import FILE, load_sensitivity, quote
 
 
 def plant(form, passes, **audits):

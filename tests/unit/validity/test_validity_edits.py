@@ -15,7 +15,7 @@ from audit.benchmarks.items import Item, question_of, shuffle_item
 from audit.benchmarks.load import open_benchmark
 from audit.config import load_group, load_model_config
 from audit.engines.scripted import ScriptedEngine
-from audit.errors import ConfigError
+from audit.errors import ConfigError, ShardError
 from audit.prompting.templates import load_protocol
 from audit.records import Reading
 from audit.runtime.stages import answer_request
@@ -218,6 +218,14 @@ def test_each_benchmark_goes_through_the_engine_port(name, tmp_path):
                 if setting.arm == Arm.ORIGINAL:
                     assert one.extras["key_after"] == file.items[id_].key
     assert states["read"] > 0.8 * (sum(states.values()) - states["not asked"]), states
+
+
+def test_edits_of_another_version_are_refused_in_a_sentence(contrast, tmp_path):
+    scorer, plan = plan_of("contrast", contrast, 4)
+    make_folder(tmp_path)
+    path = write_edits(to_table(plan, scorer.name).drop_columns(["facts"]), tmp_path)
+    with pytest.raises(ShardError, match="Type the run's command again"):
+        read_edits(path)
 
 
 @here

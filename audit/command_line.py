@@ -20,7 +20,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
 
 from audit.config import CONF_DIR
 from audit.config_keys import check_keys
@@ -37,11 +38,13 @@ _HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # options and keys t
 _R_LIST = re.compile(r"(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)")
 
 
-def start(job: Callable[[], None], schema: type) -> None:
+def start(job: Callable[..., None], schema: type) -> None:
     """Run a `@hydra.main` job on this process's arguments; exit code 1 with the reason where they are refused.
 
-    schema: the dataclass that the composed configuration has to fit.
+    schema: the dataclass that the composed configuration has to fit. Plain overrides are composed here: `@hydra.main`
+    does that twice, to learn whether several jobs are meant, and a refusal waits for both.
     """
+    name = schema.__module__.split(".")[1]
     try:
         sys.argv[1:] = words = hydra_arguments(sys.argv[1:], schema)
     except ConfigError as error:
@@ -49,9 +52,26 @@ def start(job: Callable[[], None], schema: type) -> None:
         sys.exit(1)
     if {"--help", "-h"} & set(words) and not any(_HYDRAS_OWN.match(word) for word in words):
         with suppress(HydraException):  # of a mistake in what else was typed, which Hydra names
-            print(help_text(schema.__module__.split(".")[1], [word for word in words if word not in ("--help", "-h")]))
+            print(help_text(name, [word for word in words if word not in ("--help", "-h")]))
             return
-    job()
+    if any(word.startswith(("-", "hydra")) for word in words):
+        job()
+        return
+    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
+        try:
+            composed = compose(name, overrides=words, return_hydra_config=True)
+        except HydraException as error:
+            cause = f"\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else ""
+            print(f"error: {error}{cause}", file=sys.stderr, flush=True)
+            sys.exit(1)
+        HydraConfig.instance().set_config(composed)
+        job(_without_hydra(composed))
+
+
+def _without_hydra(composed: DictConfig) -> DictConfig:
+    with open_dict(composed):
+        del composed["hydra"]
+    return composed
 
 
 def help_text(name: str, overrides: Sequence[str]) -> str:
@@ -61,9 +81,8 @@ def help_text(name: str, overrides: Sequence[str]) -> str:
     template = composed.hydra.help.template
     folders = sorted(path for path in CONF_DIR.iterdir() if path.is_dir())
     groups = "".join(f"{one.name}: {', '.join(sorted(path.stem for path in one.glob('*.yaml')))}\n" for one in folders)
-    with open_dict(composed):
-        del composed["hydra"]
-    return Template(template).safe_substitute(APP_CONFIG_GROUPS=groups, CONFIG=OmegaConf.to_yaml(composed))
+    shown = OmegaConf.to_yaml(_without_hydra(composed))
+    return Template(template).safe_substitute(APP_CONFIG_GROUPS=groups, CONFIG=shown)
 
 
 def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:

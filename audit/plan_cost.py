@@ -12,7 +12,6 @@ from pathlib import Path
 
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError
-from audit.shards.manifest import Manifest
 
 
 @dataclass
@@ -127,6 +126,8 @@ def measured_pace(run_dir: Path) -> dict[str, float]:
 
     Raises ConfigError where there is no run, or it was not timed.
     """
+    from audit.shards.manifest import Manifest  # here: it needs Arrow, and a refused override does not
+
     manifest = Manifest.load(run_dir)
     paces = {}
     for name, arms in manifest.cost.items():

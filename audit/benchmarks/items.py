@@ -14,8 +14,6 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from audit.benchmarks.answers import typed_index
 from audit.benchmarks.rows import RawRow, RowContext, field, normalised, own_id, texts, truthfulqa_mc1
 from audit.errors import BenchmarkError
@@ -301,6 +299,8 @@ def shared_words(first: str, second: str) -> str:
 
 def shuffle_item(item: Item, seed: int) -> Item:
     """The item with its options permuted, by seed and id alone, as `rows.shuffled`; `order` has the permutation."""
+    import numpy as np  # here: what is refused before a benchmark is read needs none
+
     id_bits = int.from_bytes(hashlib.sha256(item.id.encode()).digest()[:8], "little")
     order = np.random.default_rng([seed, id_bits]).permutation(len(item.options)).tolist()
     shown = item.shown

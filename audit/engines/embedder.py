@@ -125,9 +125,12 @@ class VllmEmbedder(_Encoder):
         super().__init__(folder)
         try:
             from vllm import LLM
+            from vllm.config import PoolerConfig
         except ImportError as error:
             raise EngineLoadError("embedder adapter vllm needs vLLM. Use embedder.adapter=transformers.") from error
-        self._llm = LLM(str(folder.path), runner="pooling", **{"dtype": "float32", **engine_args})
+        # Where a folder does not say how to pool, vLLM takes the first token of a BERT: the mean is asked for.
+        own = {"dtype": "float32", "pooler_config": PoolerConfig(seq_pooling_type="MEAN"), **engine_args}
+        self._llm = LLM(str(folder.path), runner="pooling", **own)
 
     def _vectors(self, batch: list[list[int]]) -> Iterator[Vector]:
         outputs = self._llm.embed([{"prompt_token_ids": ids} for ids in batch], use_tqdm=False)

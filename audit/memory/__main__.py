@@ -16,7 +16,8 @@ from omegaconf.errors import OmegaConfBaseException
 from audit.command_line import check_composed, start
 from audit.config import CONF_DIR
 from audit.errors import AuditError
-from audit.memory.config import MemoryConfig, from_hydra, judged, reference_dirs, register
+from audit.memory.config import MemoryConfig, from_hydra, register
+from audit.references import judged, reference_dirs
 
 register()
 

@@ -1,6 +1,6 @@
 """How often is this audit itself wrong? Models of known truth through the tests of the real verdict.
 
-    python -m audit.calibrate audit=memory audit/data/calibration_memory.json      # the table that ships, minutes
+    python -m audit.calibrate audit=memory --out audit/data/calibration_memory.json      # the table that ships, minutes
 
 A simulated benchmark has n items, a fresh set m. Each model answers item i right with a chance of its own: Beta
 distributed over items (`audit.statistics.difficulty`), correlated between models (easy items are easy for most). The
@@ -22,11 +22,8 @@ indicators away. A design with one reference is judged with references_min=1.
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,12 +37,13 @@ from audit.memory.result import MemoryVerdict
 from audit.memory.thresholds import MemoryThresholds
 from audit.statistics.difficulty import beta_shape, shift
 from audit.statistics.paired import FloatArray
-from audit.verdict.result import rounded
+from audit.verdict.simulated import keep, make_parser, rate, shown, table_text
 
 N_OPTIONS = 4
 ORDERS = 10
 OPTION_ORDERS = 5
 RESAMPLES = 199  # of a permutation test: its smallest p, .005, is below what Holm asks of six indicators
+SIMULATIONS, SEED = 200, 42
 _GRID = np.linspace(0, 1, 2001)
 _OWN = 0.3  # share of a likelihood's standard deviation that is a model's own
 
@@ -165,10 +163,10 @@ def judge(
 def calibrate(
     design: MemoryDesign,
     *,
-    simulations: int = 200,
+    simulations: int = SIMULATIONS,
     worlds: Mapping[str, World] = WORLDS,
     thresholds: MemoryThresholds | None = None,
-    seed: int = 42,
+    seed: int = SEED,
 ) -> dict[str, Any]:
     """{"design": ..., "rates": ...}: for each world W the share (0-1) of models in which memory is found, and W_text,
     W_gap of either verdict, each with its Monte-Carlo standard error (..._se)."""
@@ -181,61 +179,25 @@ def calibrate(
             continue
         rng = np.random.default_rng([seed, design.n, design.fresh, design.references, k])
         outcomes = np.array([judge(design, world, thresholds, rng) for _ in range(simulations)], dtype=float)
-        rates |= _rate(name, outcomes.max(axis=1))
-        rates |= _rate(f"{name}_text", outcomes[:, 0]) | _rate(f"{name}_gap", outcomes[:, 1])
+        rates |= rate(name, outcomes.max(axis=1))
+        rates |= rate(f"{name}_text", outcomes[:, 0]) | rate(f"{name}_gap", outcomes[:, 1])
     return {"design": asdict(design), "rates": rates}
-
-
-def calibrate_all(
-    designs: Sequence[MemoryDesign] = SHIPPED,
-    *,
-    simulations: int = 200,
-    seed: int = 42,
-    done: Callable[[dict[str, Any]], None] = lambda table: None,
-) -> dict[str, Any]:
-    """The table that ships. done: called with the table so far after every design."""
-    table: dict[str, Any] = {"seed": seed, "thresholds": asdict(MemoryThresholds()), "designs": []}
-    for design in designs:
-        table["designs"].append(calibrate(design, simulations=simulations, seed=seed))
-        done(table)
-    return table
 
 
 def markdown(entries: Sequence[Mapping[str, Any]]) -> str:
     """The table of the documentation: per cent in which memory is found, one row a design."""
-    names = list(WORLDS)
-    lines = [" | ".join(["items", "fresh", "references", *names]), " | ".join(["---"] * (3 + len(names)))]
-    for entry in entries:
-        d, r = entry["design"], entry["rates"]
-        row = [str(d[k]) for k in ("n", "fresh", "references")]
-        lines.append(" | ".join([*row, *(_cell(r, name) for name in names)]))
-    return "\n".join(f"| {line} |" for line in lines) + "\n"
+    rows = [
+        [*(str(e["design"][k]) for k in ("n", "fresh", "references")), *(shown(e["rates"], name) for name in WORLDS)]
+        for e in entries
+    ]
+    return table_text(["items", "fresh", "references", *WORLDS], rows)
 
 
-def _cell(rates: Mapping[str, float | None], name: str) -> str:
-    value, error = rates.get(name), rates.get(f"{name}_se")
-    return "-" if value is None or error is None else f"{100 * value:.1f} ± {100 * error:.1f}"
-
-
-def _rate(name: str, values: FloatArray) -> dict[str, float | None]:
-    """Mean and standard error; for a rate of exactly 0 or 1 that of one more model with the other outcome."""
-    n, mean = values.size, float(values.mean())
-    spread = float(np.sqrt(mean * (1 - mean))) if 0 < mean < 1 else float(np.sqrt(n) / (n + 1))
-    return {name: rounded(mean), f"{name}_se": rounded(spread / np.sqrt(n))}
-
-
-def main(
-    arguments: Sequence[str] | None = None, designs: Sequence[MemoryDesign] = SHIPPED, simulations: int = 200
-) -> int:
+def main(arguments: Sequence[str] | None = None, designs: Sequence[MemoryDesign] = SHIPPED) -> int:
     """Simulate what ships, print one row a design, and write the table where asked."""
-    parser = argparse.ArgumentParser(prog="python -m audit.calibrate audit=memory", description=__doc__.split("\n")[0])
-    parser.add_argument("out", type=Path, nargs="?", help="write the table as json")
-    out = parser.parse_args(arguments).out
-
-    def keep(table: Mapping[str, Any]) -> None:  # after every design: an interrupted calibration keeps what it has
-        print(markdown(table["designs"][-1:]).splitlines()[2], flush=True)
-        if out is not None:
-            out.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-
-    calibrate_all(designs, simulations=simulations, done=keep)
+    asked = make_parser("memory", __doc__).parse_args(arguments)
+    table: dict[str, Any] = {"seed": SEED, "thresholds": asdict(MemoryThresholds()), "designs": []}
+    for design in designs:
+        table["designs"].append(calibrate(design, simulations=asked.simulations or SIMULATIONS))
+        keep(markdown(table["designs"]), asked.out, table)
     return 0

@@ -7,6 +7,7 @@ from math import log
 from typing import Any
 
 from audit.verdict.result import Calibration
+from audit.verdict.simulated import told
 
 SHIPPED = "calibration_memory.json"
 
@@ -37,22 +38,15 @@ def sentence(entry: Mapping[str, Any]) -> str:
     with_fresh = f"{d['fresh']} fresh ones, {d['references']} references" if d["fresh"] else "no fresh ones"
     text = (
         f"Nearest calibrated design: {d['n']} items, {with_fresh}. Of simulated models without memory this procedure "
-        f"finds memory in {_rate(r, 'clean')}"
+        f"finds memory in {told(r, 'clean')}"
     )
     if d["fresh"]:
         text += (
-            f", where models differ in how they suit the two sets in {_rate(r, 'uneven')}, and where the fresh items "
-            f"are harder by 10 points in {_rate(r, 'harder')}"
+            f", where models differ in how they suit the two sets in {told(r, 'uneven')}, and where the fresh items "
+            f"are harder by 10 points in {told(r, 'harder')}"
         )
-    known = f"{_rate(r, 'answers')} of models that know the answers of 30 % of the items and " if d["fresh"] else ""
+    known = f"{told(r, 'answers')} of models that know the answers of 30 % of the items and " if d["fresh"] else ""
     return (
-        f"{text}, where the published order has a sense that words do not show in {_rate(r, 'sequenced')}. It finds "
-        f"{known}{_rate(r, 'text')} of models to which published text and orders are likelier by .3 of their spread."
+        f"{text}, where the published order has a sense that words do not show in {told(r, 'sequenced')}. It finds "
+        f"{known}{told(r, 'text')} of models to which published text and orders are likelier by .3 of their spread."
     )
-
-
-def _rate(rates: Mapping[str, float | None], name: str) -> str:
-    value, error = rates.get(name), rates.get(f"{name}_se")
-    if value is None:
-        return "an unmeasured share"
-    return f"{value:.1%}" + (f" (± {error:.1%})" if error is not None else "")

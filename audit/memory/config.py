@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from audit.config import RunConfig, as_object, check_run, known_models, load_model_config, sample_size
+from audit.config import as_object, check_run, sample_size
 from audit.config_keys import check_keys
 from audit.engines.config import ModelConfig
-from audit.errors import ConfigError, unknown_name
+from audit.errors import ConfigError
 from audit.memory.design import make_design
 from audit.memory.thresholds import MemoryThresholds
 from audit.records import Design
-from audit.shards.manifest import MANIFEST
+from audit.references import ReferencedConfig, with_references
 
 
 @dataclass
-class MemoryConfig(RunConfig):
+class MemoryConfig(ReferencedConfig):
     n: Any = "all"  # the order test needs every item
     shard_items: int = 5
     orders: int = 10
     option_orders: int = 5
-    references: list[str] = field(default_factory=list)
     plan: bool = False
 
 
@@ -38,7 +36,7 @@ def from_hydra(cfg: DictConfig) -> MemoryConfig:
     """The composed config as dataclasses, validated, with the reference models among its models."""
     check_keys(OmegaConf.to_container(cfg), MemoryConfig)  # before the merge, which drops what it does not know
     config: MemoryConfig = as_object(OmegaConf.merge(OmegaConf.structured(MemoryConfig), cfg), MemoryConfig)
-    config = replace(config, model=_with_references(config))
+    config = replace(config, model=with_references(config))
     validate(config)
     return config
 
@@ -46,8 +44,6 @@ def from_hydra(cfg: DictConfig) -> MemoryConfig:
 def validate(config: MemoryConfig) -> None:
     """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
     design_of(config)
-    if config.model and not judged(config):
-        raise ConfigError("Every model is a reference: none is judged. Expected model=<name> beside references=[..].")
     for name, model in config.model.items():
         if model.engine == "openai":
             raise ConfigError(
@@ -63,31 +59,6 @@ def design_of(config: MemoryConfig) -> Design:
     return make_design(
         config.shard_items, config.orders, config.option_orders, whole=sample_size(config) is None
     )  # fmt: skip
-
-
-def judged(config: MemoryConfig) -> list[str]:
-    """The models that are judged; the others of the run are references."""
-    return [name for name in config.model if name not in config.references]
-
-
-def reference_dirs(config: MemoryConfig) -> list[Path]:
-    """References that are earlier runs, as absolute paths."""
-    return [Path(one).resolve() for one in config.references if _is_run(one)]
-
-
-def _is_run(reference: str) -> bool:
-    return (Path(reference) / MANIFEST).is_file()
-
-
-def _with_references(config: MemoryConfig) -> dict[str, ModelConfig]:
-    models = dict(config.model)
-    for one in config.references:
-        if one in models or _is_run(one):
-            continue
-        if one not in known_models():
-            raise unknown_name("reference (a model, or the directory of a run)", one, {*config.model, *known_models()})
-        models[one] = load_model_config(one)
-    return models
 
 
 def _itself(config: MemoryConfig, model: ModelConfig) -> ModelConfig:

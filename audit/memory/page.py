@@ -9,12 +9,10 @@ import csv
 import io
 from collections import Counter
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import escape
 from matplotlib.figure import Figure
 
 from audit.memory.evidence import Ordered
@@ -25,8 +23,8 @@ from audit.memory.texts import item_text
 from audit.memory.verdict import RunVerdict, mark_of
 from audit.memory.vocabulary import GATES, INDICATORS, VERDICTS
 from audit.records import Question
-from audit.report.canvas import inline_svg, png_bytes, svg_text
-from audit.report.page import RunFacts, environment, policy
+from audit.report.build import write_parts
+from audit.report.page import Gated, RunFacts, render_page
 from audit.shards.files import write_file
 from audit.shards.questions import QuestionFile
 
@@ -65,29 +63,14 @@ def write_page(
     drawn: dict[str, Figure] = {}
     for cell, result in zip(verdict.cells, verdict.results, strict=True):
         drawn |= _figures(cell, result)
-    tables, figures = [], []
-    for name, text in (("items.csv", _items_csv(items)), ("indicators.csv", _indicators_csv(verdict))):
-        write_file(out / "tables" / name, text.encode("utf-8", "backslashreplace"))
-        tables.append(out / "tables" / name)
-    inline: dict[str, str] = {}
-    for name, figure in drawn.items():
-        svg = svg_text(figure)
-        for suffix, data in ((".svg", svg.encode()), (".png", png_bytes(figure))):
-            write_file(out / "figures" / f"{name}{suffix}", data)
-            figures.append(out / "figures" / f"{name}{suffix}")
-        inline[name] = inline_svg(svg, f"f{len(inline)}", str(escape(name.replace("_", " "))))
-    html = render(verdict, facts, inline, items)
+    parts = write_parts(out, {"items.csv": _items_csv(items), "indicators.csv": _indicators_csv(verdict)}, drawn)
+    html = render(verdict, facts, parts.inline, items)
     write_file(out / "report.html", html.encode("utf-8", "backslashreplace"))
-    return out / "report.html", tuple(tables), tuple(figures)
+    return out / "report.html", parts.tables, parts.figures
 
 
 def render(verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items: list[Item]) -> str:
     """The page as text."""
-    css = (files("audit.report") / "page.css").read_text(encoding="utf-8")
-    js = (files("audit.memory") / "page.js").read_text(encoding="utf-8")
-    made = environment()
-    made.filters["gate"] = lambda name: GATES[name].title if name in GATES else name
-    template = made.from_string((files("audit.memory") / "page.html.j2").read_text(encoding="utf-8"))
     marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
     cells = [
         {"cell": c, "result": r, "mark": mark_of(c, marks), "number": k}
@@ -96,17 +79,18 @@ def render(verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items:
     tally = Counter(str(r.decision.verdict) for r in verdict.results)
     per_model = max(1, MAX_ITEMS_ON_PAGE // max(1, len(verdict.cells)))
     shown = [item for c in verdict.cells for item in [i for i in items if i.model == c.model][:per_model]]
-    return template.render(
+    return render_page(
+        "memory/page.html.j2",
+        rows=verdict.rows,
+        scripts=("report/items.js",),
+        gates=GATES,
+        gated=[Gated(r.model, r.gates, {"cell": r.model}) for r in verdict.results],
         title=_title(verdict),
         subtitle=_subtitle(verdict),
-        policy=policy(js, css),
-        css=css,
-        js=js,
         words={verdict.value: word for verdict, word in VERDICTS.items()},
         indicators={name.value: word for name, word in INDICATORS.items()},
         cells=cells,
         tally=[(v, tally[v]) for v in VERDICTS if tally[v]],
-        missing=[r for r in verdict.rows if not r.complete],
         figures=figures,
         thresholds=verdict.thresholds,
         orders=verdict.orders,

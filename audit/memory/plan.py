@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from audit.memory.config import MemoryConfig, judged, reference_dirs
+from audit.memory.config import MemoryConfig
 from audit.memory.design import Arm
 from audit.memory.present import Orders, item_orders, shard_orders
 from audit.memory.texts import SEPARATOR, item_text, shards_of
+from audit.references import judged, reference_dirs
 from audit.resolve import ResolvedRun
 
 CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so

@@ -16,12 +16,12 @@ from audit.memory.calibrated import SHIPPED
 from audit.memory.cells import load_memory
 from audit.memory.columns import SCHEMA
 from audit.memory.present import Orders
-from audit.memory.reference import check_reference
+from audit.memory.reference import check_references
 from audit.memory.thresholds import MemoryThresholds
 from audit.memory.verdict import RunVerdict
 from audit.report.build import ReportPaths, run_facts
 from audit.shards.complete import cell_rows, contents, count_rows
-from audit.shards.files import make_folder, write_file
+from audit.shards.files import write_file
 from audit.shards.manifest import Manifest
 from audit.statistics.order_test import N_RESAMPLES
 from audit.verdict.result import json_text
@@ -55,8 +55,6 @@ def build_report(
     verdict = judge(run_dir, seed=seed, n_resamples=n_resamples)
     from audit.memory.page import write_page  # here: figures need matplotlib
 
-    for folder in (out, out / "tables", out / "figures"):
-        make_folder(folder)
     html, tables, figures = write_page(run_dir, out, verdict, run_facts(run_dir))
     path, plain = out / "verdict.json", verdict.to_dict()
     write_file(path, json_text(plain).encode())
@@ -73,8 +71,8 @@ def judge(run_dir: Path, *, seed: int | None = None, n_resamples: int = N_RESAMP
     seen = count_rows(run_dir, SCHEMA)
     rows = cell_rows(run_dir, seen)
     references = [Path(one) for one in analysis["references"]]
-    for path in references:
-        check_reference(path, analysis["benchmark"], config)
+    models = [name for name in manifest.models if name not in analysis["judged"]]
+    check_references(references, analysis["benchmark"], config, models)
     own = orders_of_run(run_dir, manifest)
     cells = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
     sensitivity = load_sensitivity(run_dir)

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 from audit.errors import ConfigError
 from audit.memory.audit import MEMORY
-from audit.memory.config import MemoryConfig, reference_dirs
+from audit.memory.config import MemoryConfig
 from audit.memory.present import Orders
-from audit.memory.reference import check_reference
+from audit.memory.reference import check_references
 from audit.records import Question
+from audit.references import reference_dirs
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
 
 _NOT_WORD = re.compile(r"[\W_]+")
@@ -34,8 +35,8 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
                 f"{len(shared)} items of {one.benchmark.name} have the same text as one of {benchmark.benchmark.name}, "
                 f"such as {theirs} and {ours}: they are not fresh. Take them out of control_benchmark."
             )
-    for path in reference_dirs(config):
-        check_reference(path, benchmark.benchmark.name, resolved.plain)
+    models = [name for name in config.model if name in config.references]
+    check_references(reference_dirs(config), benchmark.benchmark.name, resolved.plain, models)
     own = Orders(
         str(resolved.path.resolve()), config.seed, config.shard_items, config.orders, config.option_orders
     )  # fmt: skip

@@ -17,7 +17,8 @@ from audit.command_line import check_composed, start
 from audit.config import CONF_DIR
 from audit.errors import AuditError
 from audit.exits import run_command
-from audit.perturb.config import PerturbConfig, from_hydra, judged, reference_dirs, register
+from audit.perturb.config import PerturbConfig, from_hydra, register
+from audit.references import judged, reference_dirs
 
 register()
 

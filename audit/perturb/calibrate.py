@@ -1,6 +1,6 @@
 """How often is this audit itself wrong? Models of known truth through the tests of the real verdict.
 
-    python -m audit.calibrate audit=perturb audit/data/calibration_perturb.json      # the table that ships, minutes
+    python -m audit.calibrate audit=perturb --out audit/data/calibration_perturb.json      # the table that ships
 
 A simulated benchmark has n items. Each model answers item i right with a chance of its own: Beta distributed over items
 (`audit.statistics.difficulty`), correlated between models (easy items are easy for most), references of accuracies
@@ -20,12 +20,10 @@ look for faults that a simulation does not have, are bypassed.
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,12 +38,12 @@ from audit.perturb.thresholds import PerturbThresholds
 from audit.statistics.contamination_score import article_result
 from audit.statistics.difficulty import beta_shape, shift
 from audit.statistics.paired import FloatArray
-from audit.verdict.result import rounded
+from audit.verdict.simulated import SEEDS, keep, make_parser, rate, shown, table_text
 
 N_OPTIONS = 4
-CURVE_DRAWS = 100
+CURVE_DRAWS = 100  # of ConStat's curve; a run draws more, on which its level does not depend
+SIMULATIONS = 300
 _GRID = np.linspace(0, 1, 4001)
-_NEVER = 10**6  # more references than any run has: no curve
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,9 @@ SHIPPED = (
     *(PerturbDesign(n, 3, r) for n in (500, 200) for r in (0, 5)),
     *(PerturbDesign(1000, v, 5) for v in (1, 9)),
     PerturbDesign(1000, 3, 5, replicates=2),
+    *(PerturbDesign(1000, 3, r) for r in (10, 20)),  # from ten references on, ConStat's curve must agree
 )
+RATES = ("beyond", "brittle", "article_triggered", "article_blocked", "curve")
 
 
 def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> PerturbCell:
@@ -132,95 +132,76 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
 
 def judge(
     design: PerturbDesign, world: World, thresholds: PerturbThresholds, rng: np.random.Generator
-) -> tuple[bool, bool, bool, bool]:
-    """One model: (beyond reference, brittle, the article's CS > .10 and p < .05, its block at over 5 % of items).
-
-    The curve can only turn a finding away, so it is drawn where the other tests speak for one.
+) -> tuple[float, ...]:
+    """One model, 1 or 0 for each of RATES: beyond reference, brittle, the article's CS > .10 and p < .05, its block at
+    over 5 % of items, and whether ConStat's curve alone rejects at alpha (NaN where too few references give no curve).
     """
     cell = simulate(design, world, rng)
-    tests = run_tests(cell, replace(thresholds, curve_references_min=_NEVER), rng=rng)
+    tests = run_tests(cell, thresholds, rng=rng, n_draws=CURVE_DRAWS)
     found = finding(tests, thresholds.alpha)
-    if found == PerturbVerdict.DROP_BEYOND_REFERENCE and len(tests.references) >= thresholds.curve_references_min:
-        found = finding(run_tests(cell, thresholds, rng=rng, n_draws=CURVE_DRAWS), thresholds.alpha)
     article = article_result(*cell.tested.pair)
     return (
         found == PerturbVerdict.DROP_BEYOND_REFERENCE,
         found == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN,
         article.triggered,
         article.blocked,
+        np.nan if tests.curve is None else tests.curve.pvalue <= thresholds.alpha,
     )
 
 
 def calibrate(
     design: PerturbDesign,
     *,
-    simulations: int = 300,
-    power_simulations: int = 200,
+    simulations: int = SIMULATIONS,
     worlds: Mapping[str, World] = WORLDS,
     thresholds: PerturbThresholds | None = None,
-    seed: int = 42,
+    seeds: Sequence[int] = SEEDS,
 ) -> dict[str, Any]:
-    """{"design": ..., "rates": ...}: for each world W the shares (0-1) of models called W_beyond, W_brittle, and by the
-    article's rules W_article_triggered and W_article_blocked, each with its Monte-Carlo standard error W_..._se."""
+    """{"design": ..., "rates": ..., "by_seed": ...}: for each world W and each R of RATES the share (0-1) of models W_R
+    with its Monte-Carlo standard error W_R_se; by_seed: W_beyond of each seed by itself.
+
+    simulations: clean models, the same number from every seed; two thirds as many of each world with memory.
+    """
     thresholds = thresholds or PerturbThresholds()
-    rates: dict[str, float | None] = {"simulations": simulations, "power_simulations": power_simulations}
-    for k, (name, world) in enumerate(worlds.items()):
+    rates: dict[str, float | None] = {}
+    by_seed: dict[str, list[float]] = {}
+    for name, world in worlds.items():
         if world.weaker and not design.references:
             continue
-        key = [seed, design.n, design.variants, design.references, design.checked, k]
-        key += [design.replicates] if design.replicates > 1 else []
-        rng = np.random.default_rng(key)
-        count = power_simulations if world.memorised else simulations
-        outcomes = np.array([judge(design, world, thresholds, rng) for _ in range(count)], dtype=float)
-        for label, values in zip(
-            ("beyond", "brittle", "article_triggered", "article_blocked"), outcomes.T, strict=True
-        ):
-            rates |= _rate(f"{name}_{label}", values)
-    return {"design": asdict(design), "rates": rates}
-
-
-def calibrate_all(
-    designs: Sequence[PerturbDesign] = SHIPPED,
-    *,
-    simulations: int = 300,
-    power_simulations: int = 200,
-    seed: int = 42,
-    done: Callable[[dict[str, Any]], None] = lambda table: None,
-) -> dict[str, Any]:
-    """The table that ships. done: called with the table so far after every design."""
-    table: dict[str, Any] = {"seed": seed, "thresholds": asdict(PerturbThresholds()), "designs": []}
-    for design in designs:
-        entry = calibrate(design, simulations=simulations, power_simulations=power_simulations, seed=seed)
-        table["designs"].append(entry)
-        done(table)
-    return table
+        count = -(-(2 * simulations // 3 if world.memorised else simulations) // len(seeds))
+        rates["power_simulations" if world.memorised else "simulations"] = float(count * len(seeds))
+        parts = []
+        for seed in seeds:
+            rng = np.random.default_rng([seed, zlib.crc32(repr((design, name)).encode())])
+            parts.append(np.array([judge(design, world, thresholds, rng) for _ in range(count)], dtype=float))
+        by_seed[name] = [round(float(part[:, 0].mean()), 6) for part in parts]
+        for label, values in zip(RATES, np.concatenate(parts).T, strict=True):
+            if not np.isnan(values).any():
+                rates |= rate(f"{name}_{label}", values)
+    return {"design": asdict(design), "rates": rates, "by_seed": by_seed}
 
 
 def markdown(entries: Sequence[Mapping[str, Any]]) -> str:
     """The table of the documentation: per cent, one row a design; beyond reference, or brittle without references."""
-    names = list(WORLDS)
-    head = [
-        "n",
-        "variants",
-        "references",
-        "read",
-        "runs of the original",
-        *(n.replace("_", " ") for n in names),
-        "article blocks a clean model",
-    ]
-    lines = [" | ".join(head), " | ".join(["---"] * len(head))]
+    names = [name.replace("_", " ") for name in WORLDS]
+    head = ["n", "variants", "references", "read", "runs of the original", *names, "article blocks a clean model"]
+    rows = []
     for entry in entries:
         d, r = entry["design"], entry["rates"]
         label = "beyond" if d["references"] else "brittle"
         row = [str(d[k]) for k in ("n", "variants", "references", "checked", "replicates")]
-        row += [_cell(r, f"{name}_{label}") for name in names]
-        lines.append(" | ".join([*row, _cell(r, "clean_article_blocked")]))
-    return "\n".join(f"| {line} |" for line in lines) + "\n"
+        rows.append([*row, *(shown(r, f"{name}_{label}") for name in WORLDS), shown(r, "clean_article_blocked")])
+    return table_text(head, rows)
 
 
-def _cell(rates: Mapping[str, float | None], name: str) -> str:
-    value, error = rates.get(name), rates.get(f"{name}_se")
-    return "-" if value is None or error is None else f"{100 * value:.1f} ± {100 * error:.1f}"
+def curve_markdown(entries: Sequence[Mapping[str, Any]]) -> str:
+    """The second table of the documentation: of the designs with a curve, what it rejects by itself."""
+    rows = [
+        [str(entry["design"]["references"]), *(shown(entry["rates"], f"{name}_curve") for name in WORLDS)]
+        for entry in entries
+        if "clean_curve" in entry["rates"]
+    ]
+    return table_text(["references", *(name.replace("_", " ") for name in WORLDS)], rows)
 
 
 @lru_cache(maxsize=64)
@@ -237,25 +218,11 @@ def _latent(n: int, models: int, correlation: float, rng: np.random.Generator) -
     return uniform
 
 
-def _rate(name: str, values: FloatArray) -> dict[str, float | None]:
-    """Mean and standard error; for a rate of exactly 0 or 1 that of one more model with the other outcome."""
-    n, mean = values.size, float(values.mean())
-    spread = float(np.sqrt(mean * (1 - mean))) if 0 < mean < 1 else float(np.sqrt(n) / (n + 1))
-    return {name: rounded(mean), f"{name}_se": rounded(spread / np.sqrt(n))}
-
-
-def main(
-    arguments: Sequence[str] | None = None, designs: Sequence[PerturbDesign] = SHIPPED, simulations: int = 300
-) -> int:
+def main(arguments: Sequence[str] | None = None, designs: Sequence[PerturbDesign] = SHIPPED) -> int:
     """Simulate what ships, print one row a design, and write the table where asked."""
-    parser = argparse.ArgumentParser(prog="python -m audit.calibrate audit=perturb", description=__doc__.split("\n")[0])
-    parser.add_argument("out", type=Path, nargs="?", help="write the table as json")
-    out = parser.parse_args(arguments).out
-
-    def keep(table: Mapping[str, Any]) -> None:  # after every design: an interrupted calibration keeps what it has
-        print(markdown(table["designs"][-1:]).splitlines()[2], flush=True)
-        if out is not None:
-            out.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-
-    calibrate_all(designs, simulations=simulations, power_simulations=2 * simulations // 3, done=keep)
+    asked = make_parser("perturb", __doc__).parse_args(arguments)
+    table: dict[str, Any] = {"seeds": list(SEEDS), "thresholds": asdict(PerturbThresholds()), "designs": []}
+    for design in designs:
+        table["designs"].append(calibrate(design, simulations=asked.simulations or SIMULATIONS))
+        keep(markdown(table["designs"]), asked.out, table)
     return 0

@@ -7,6 +7,7 @@ from math import log
 from typing import Any
 
 from audit.verdict.result import Calibration
+from audit.verdict.simulated import told
 
 SHIPPED = "calibration_perturb.json"
 
@@ -41,21 +42,14 @@ def sentence(entry: Mapping[str, Any]) -> str:
     text = (
         f"Nearest calibrated design: {d['n']} items, {d['variants']} variants an item, {many} reference "
         f"{'model' if many == 1 else 'models'}, {d['checked']} variants read by a person. Of clean models, this "
-        f"procedure calls {_rate(r, f'clean_{name}')} {said}; with variants that are 5 points harder "
-        f"{_rate(r, f'harder_{name}')}; with 2 % broken variants {_rate(r, f'broken_2_{name}')}, with 5 % "
-        f"{_rate(r, f'broken_5_{name}')}. Of models that remember 15 % of the items it finds "
-        f"{_rate(r, f'memorised_{name}')}."
+        f"procedure calls {told(r, f'clean_{name}')} {said}; with variants that are 5 points harder "
+        f"{told(r, f'harder_{name}')}; with 2 % broken variants {told(r, f'broken_2_{name}')}, with 5 % "
+        f"{told(r, f'broken_5_{name}')}. Of models that remember 15 % of the items it finds "
+        f"{told(r, f'memorised_{name}')}."
     )
     if many:
         text += (
             " Where models differ by 2 points in what rewording costs them, "
-            f"{_rate(r, 'uneven_beyond')} of clean models are called so."
+            f"{told(r, 'uneven_beyond')} of clean models are called so."
         )
     return text
-
-
-def _rate(rates: Mapping[str, float | None], name: str) -> str:
-    value, error = rates.get(name), rates.get(f"{name}_se")
-    if value is None:
-        return "an unmeasured share"
-    return f"{value:.1%}" + (f" (± {error:.1%})" if error is not None else "")

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from audit.config import RunConfig, as_object, check_run, known_models, load_model_config
+from audit.config import as_object, check_run
 from audit.config_keys import check_keys
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
 from audit.perturb.design import make_design
 from audit.perturb.thresholds import PerturbThresholds
 from audit.records import Design
-from audit.shards.manifest import MANIFEST
+from audit.references import ReferencedConfig, with_references
 from audit.variants.select import SHORT
 
 
 @dataclass
-class PerturbConfig(RunConfig):
+class PerturbConfig(ReferencedConfig):
     variants: str | None = None  # a library's hash, path or name; null: the one named as the benchmark
     num_variants: int = 3
     short: str = "keep"
     original_replicates: int = 2
-    references: list[str] = field(default_factory=list)
     plan: bool = False
 
 
@@ -38,7 +36,7 @@ def from_hydra(cfg: DictConfig) -> PerturbConfig:
     """The composed config as dataclasses, validated, with the reference models among its models."""
     check_keys(OmegaConf.to_container(cfg), PerturbConfig)  # before the merge, which drops what it does not know
     config: PerturbConfig = as_object(OmegaConf.merge(OmegaConf.structured(PerturbConfig), cfg), PerturbConfig)
-    config = replace(config, model=_with_references(config))
+    config = replace(config, model=with_references(config))
     validate(config)
     return config
 
@@ -53,39 +51,12 @@ def validate(config: PerturbConfig) -> None:
             "control_benchmark belongs to the sweep. Here reference models show whether the variants are harder: such "
             "as 'references=[llama3_8b,qwen3_8b]'."
         )
-    if config.model and not judged(config):
-        raise ConfigError("Every model is a reference: none is judged. Expected model=<name> beside references=[..].")
     PerturbThresholds.from_mapping(config.verdict)
     check_run(config, _itself, {})
 
 
 def design_of(config: PerturbConfig) -> Design:
     return make_design(config.num_variants, config.original_replicates)
-
-
-def judged(config: PerturbConfig) -> list[str]:
-    """The models that are judged; the others of the run are references."""
-    return [name for name in config.model if name not in config.references]
-
-
-def reference_dirs(config: PerturbConfig) -> list[Path]:
-    """References that are earlier runs, as absolute paths."""
-    return [Path(one).resolve() for one in config.references if _is_run(one)]
-
-
-def _is_run(reference: str) -> bool:
-    return (Path(reference) / MANIFEST).is_file()
-
-
-def _with_references(config: PerturbConfig) -> dict[str, ModelConfig]:
-    models = dict(config.model)
-    for one in config.references:
-        if one in models or _is_run(one):
-            continue
-        if one not in known_models():
-            raise unknown_name("reference (a model, or the directory of a run)", one, {*config.model, *known_models()})
-        models[one] = load_model_config(one)
-    return models
 
 
 def _itself(config: PerturbConfig, model: ModelConfig) -> ModelConfig:

@@ -1,4 +1,4 @@
-"""The two figures of the report: accuracy original against variants, and accuracy by distance. Accuracies are 0-1."""
+"""The figures of the report: accuracy original against variants, accuracy by distance (0-1), acceptance funnel."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter
 from audit.report.accuracy import interval
 from audit.report.canvas import BLUE, GRID, MUTED, VERMILLION, plain, styled
 from audit.statistics.paired import FloatArray
+from audit.variants.funnel import Funnel
 
 BINS = 5  # of distance, with as many variants each
 _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
@@ -71,6 +72,26 @@ def original_against_variants(bars: Sequence[Bar], chance: float) -> Figure:
         axes.set_ylim(-0.6, len(bars) - 0.4)
         axes.xaxis.set_major_formatter(_PERCENT)
         axes.set_xlabel("accuracy: original wording (open) and variants (filled); dotted: guessing")
+        axes.grid(axis="x", color=GRID, linewidth=0.6)
+        return figure
+
+    return styled(draw)
+
+
+def acceptance_funnel(found: Funnel) -> Figure:
+    """One bar a gate that was run: how many candidates it left."""
+    stages = [("proposed", found.candidates), *((stage.label, stage.left) for stage in found.stages if stage.run)]
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(7.6, 0.7 + 0.3 * len(stages)), layout="constrained")
+        axes = figure.add_subplot()
+        places = range(len(stages) - 1, -1, -1)
+        axes.barh(places, [left for _, left in stages], color=BLUE, height=0.6)
+        axes.set_yticks(places, [plain(label) for label, _ in stages])
+        for y, (_, left) in zip(places, stages, strict=True):
+            axes.annotate(f"{left:,}", (left, y), (3, 0), textcoords="offset points", va="center", fontsize=8)
+        axes.set_xlabel("candidates left")
+        axes.margins(x=0.1)
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         return figure
 

@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from audit.perturb.columns import SCHEMA
 from audit.perturb.design import Arm
 from audit.perturb.record import PerturbCell
 from audit.perturb.result import PerturbResult
+from audit.report.diff import Segments, word_diff
 from audit.shards.read import iter_columns
 from audit.statistics.wording_drop import item_means
 
@@ -28,7 +28,6 @@ _COLUMNS = (
 )  # fmt: skip
 
 Key = tuple[str, str, str]  # model, benchmark, question id
-Segments = list[tuple[str, bool]]  # text, and whether the original lacks it
 
 
 @dataclass(frozen=True)
@@ -56,21 +55,6 @@ class Item:
     flagged: bool
     marks: tuple[str, ...]
     wordings: tuple[Shown, ...]
-
-
-def word_diff(original: str, other: str) -> Segments:
-    """The words of `other`, with those marked that the original does not have there.
-
-    >>> word_diff("What is the capital?", "What city is the capital?")
-    [('What ', False), ('city ', True), ('is the capital?', False)]
-    """
-    a, b = original.split(), other.split()
-    segments: Segments = []
-    for tag, _, _, start, end in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        if start < end:
-            text = " ".join(b[start:end]) + (" " if end < len(b) else "")
-            segments.append((text, tag != "equal"))
-    return segments
 
 
 def top_items(
@@ -127,7 +111,7 @@ def _item(key: tuple[str, str, str], rows: list[dict[str, Any]], result: Perturb
 
 def _shown(row: dict[str, Any], original: str) -> Shown:
     if row["arm"] == Arm.ORIGINAL:
-        label, segments = "original", [(row["wording"], False)]
+        label, segments = "original", [(row["wording"], "")]
         label += f", run {row['replicate'] + 1}" if row["replicate"] else ""
     else:
         label, segments = f"variant {row['variant']}", word_diff(original, row["wording"])

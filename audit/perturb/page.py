@@ -9,29 +9,29 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import escape
 from matplotlib.figure import Figure
 
 from audit.perturb.figures import (
     Bar,
     DistanceBin,
+    acceptance_funnel,
     accuracy_by_distance,
     distance_bins,
     original_against_variants,
 )
-from audit.perturb.items_table import items_csv, top_items
+from audit.perturb.items_table import Item, items_csv, top_items
 from audit.perturb.record import PerturbCell, Wordings
+from audit.perturb.result import PerturbResult
 from audit.perturb.rows import Read
 from audit.perturb.verdict import RunVerdict
 from audit.perturb.vocabulary import GATES, VERDICTS
 from audit.report.accuracy import interval
-from audit.report.canvas import inline_svg, png_bytes, svg_text
-from audit.report.page import RunFacts, environment, policy
+from audit.report.build import write_parts
+from audit.report.page import Gated, RunFacts, render_page
 from audit.shards.files import write_file
 from audit.statistics.wording_drop import item_means
 from audit.variants.funnel import funnel, funnel_text
@@ -52,55 +52,37 @@ def write_page(
     }
     if any(bins.values()):
         drawn["accuracy_by_distance"] = accuracy_by_distance({" on ".join(k): v for k, v in bins.items() if v})
-    tables, figures = [], []
-    for name, text in (("items.csv", items_csv(verdict.cells, verdict.results)), ("cells.csv", _cells_csv(verdict))):
-        write_file(out / "tables" / name, text.encode("utf-8", "backslashreplace"))
-        tables.append(out / "tables" / name)
-    inline: dict[str, str] = {}
-    for name, figure in drawn.items():
-        svg = svg_text(figure)
-        for suffix, data in ((".svg", svg.encode()), (".png", png_bytes(figure))):
-            write_file(out / "figures" / f"{name}{suffix}", data)
-            figures.append(out / "figures" / f"{name}{suffix}")
-        inline[name] = inline_svg(svg, f"f{len(inline)}", str(escape(name.replace("_", " "))))
-    html = render(read.run_dir, verdict, library, facts, inline, bins)
+    drawn["acceptance_funnel"] = acceptance_funnel(funnel(library))
+    tables = {"items.csv": items_csv(verdict.cells, verdict.results), "cells.csv": _cells_csv(verdict)}
+    parts = write_parts(out, tables, drawn)
+    items = top_items(read.run_dir, verdict.cells, verdict.results)
+    html = render(verdict, library, facts, parts.inline, items)
     write_file(out / "report.html", html.encode("utf-8", "backslashreplace"))
-    return out / "report.html", tuple(tables), tuple(figures)
+    return out / "report.html", parts.tables, parts.figures
 
 
 def render(
-    run_dir: Path,
-    verdict: RunVerdict,
-    library: Library,
-    facts: RunFacts,
-    figures: dict[str, str],
-    bins: dict[tuple[str, str], list[DistanceBin]],
+    verdict: RunVerdict, library: Library, facts: RunFacts, figures: dict[str, str], items: Sequence[Item]
 ) -> str:
-    """The page as text."""
-    css = (files("audit.report") / "page.css").read_text(encoding="utf-8")
-    js = (files("audit.perturb") / "page.js").read_text(encoding="utf-8")
-    made = environment()
-    made.filters["gate"] = lambda name: GATES[name].title if name in GATES else name
-    template = made.from_string((files("audit.perturb") / "page.html.j2").read_text(encoding="utf-8"))
+    """The page as text. figures: <svg> elements by name; items: in their order."""
     marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
     cells = [
         {"cell": c, "result": r, "mark": marks.get((r.model, r.benchmark), ""), "not_asked": _not_asked(c)}
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]  # fmt: skip
-    items = top_items(run_dir, verdict.cells, verdict.results)
     tally = Counter(str(r.decision.verdict) for r in verdict.results)
-    return template.render(
+    return render_page(
+        "perturb/page.html.j2",
+        rows=verdict.rows,
+        scripts=("report/items.js",),
+        gates=GATES,
+        gated=[Gated(_name(r, verdict), r.gates, {"cell": f"{r.model} on {r.benchmark}"}) for r in verdict.results],
         title=_title(verdict),
         subtitle=_subtitle(verdict),
-        policy=policy(js, css),
-        css=css,
-        js=js,
         words={verdict.value: word for verdict, word in VERDICTS.items()},
         cells=cells,
         tally=[(v, tally[v]) for v in VERDICTS if tally[v]],
-        missing=[r for r in verdict.rows if not r.complete],
         figures=figures,
-        bins=bins,
         levels=[_levels(c) for c in verdict.cells],
         hardest=[_hardest(c) for c in verdict.cells],
         funnel=funnel_text(funnel(library), library.header),
@@ -109,12 +91,16 @@ def render(
         facts=facts,
         items=items,
         total_items=sum(c.n for c in verdict.cells),
-        gate_names=sorted({g.name for r in verdict.results for g in r.gates if g.items}),
     )
 
 
 def _not_asked(cell: PerturbCell) -> int:
     return int((~cell.tested.was_asked).sum())
+
+
+def _name(result: PerturbResult, verdict: RunVerdict) -> str:
+    """A model, with its benchmark where there are several."""
+    return result.model if len({r.benchmark for r in verdict.results}) == 1 else f"{result.model} on {result.benchmark}"
 
 
 def _title(verdict: RunVerdict) -> str:

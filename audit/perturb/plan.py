@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from audit.config import reading_of, sampling_of
-from audit.perturb.config import PerturbConfig, judged, reference_dirs
+from audit.perturb.config import PerturbConfig
 from audit.perturb.design import Arm
 from audit.perturb.present import reworded
 from audit.perturb.resolve import PerturbRun
@@ -13,6 +13,7 @@ from audit.perturb.thresholds import PerturbThresholds
 from audit.plan_cost import Tokens, planned_cost
 from audit.prompting.prompts import direct_prompt
 from audit.records import Reading
+from audit.references import judged, reference_dirs
 from audit.statistics.wording_design import detectable_drop, volume_table
 
 CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so

@@ -13,13 +13,13 @@ from typing import Any
 from audit.errors import ConfigError, DataError
 from audit.perturb.analyse import analyse
 from audit.perturb.calibrated import SHIPPED
-from audit.perturb.reference import check_reference
+from audit.perturb.reference import check_references
 from audit.perturb.rows import Read, perturb_cells, read_run
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.verdict import RunVerdict, library_facts
 from audit.report.build import ReportPaths, run_facts
 from audit.shards.complete import cell_rows, contents
-from audit.shards.files import make_folder, write_file
+from audit.shards.files import write_file
 from audit.shards.manifest import Manifest
 from audit.statistics.resampling import N_RESAMPLES
 from audit.variants.arrow import FILE, read_library
@@ -62,8 +62,6 @@ def build_report(
     verdict, library = judge(read, seed=seed, n_resamples=n_resamples, variants=variants)
     from audit.perturb.page import write_page  # here: figures need matplotlib
 
-    for folder in (out, out / "tables", out / "figures"):
-        make_folder(folder)
     html, tables, figures = write_page(read, out, verdict, library, run_facts(read.run_dir))
     path, plain = out / "verdict.json", verdict.to_dict()
     write_file(path, json_text(plain).encode())
@@ -85,8 +83,8 @@ def judge(
     seen = read.outcomes.seen
     rows = cell_rows(read.run_dir, seen)
     references = [Path(one) for one in analysis["references"]]
-    for path in references:
-        check_reference(path, asked.sha256, asked.header.benchmark)
+    own = [name for name in manifest.models if name not in analysis["judged"]]
+    check_references(references, asked.sha256, asked.header.benchmark, own)
     cells = perturb_cells(read, analysis["judged"], [read_run(path) for path in references], library.header)
     sensitivity = load_sensitivity(read.run_dir)
     results = tuple(

@@ -9,8 +9,9 @@ from pathlib import Path
 from audit.benchmarks.load import open_benchmark
 from audit.errors import ConfigError
 from audit.perturb.audit import PERTURB
-from audit.perturb.config import PerturbConfig, reference_dirs
-from audit.perturb.reference import check_reference
+from audit.perturb.config import PerturbConfig
+from audit.perturb.reference import check_references
+from audit.references import reference_dirs
 from audit.resolve import ResolvedRun, resolve_run
 from audit.variants.arrow import FILE, write_library
 from audit.variants.record import Library
@@ -45,8 +46,8 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
             f"num_variants={config.num_variants}, but no question has more than {fullest} accepted variants in library "
             f"{library.header.name} {library.sha256[:12]}. Expected num_variants={fullest} or less."
         )
-    for path in reference_dirs(config):
-        check_reference(path, library.sha256, benchmark.name)
+    own = [name for name in config.model if name in config.references]
+    check_references(reference_dirs(config), library.sha256, benchmark.name, own)
     resolved = resolve_run(PERTURB, config, only=frozenset(selection.variants))
     path = (resolved.path / FILE).resolve()
     return PerturbRun(replace(resolved, own=str(path), on_open=partial(_save, library)), library, selection)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from audit.errors import DataError
 from audit.records import CellRows
 from audit.report.page import RunFacts
+from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import MANIFEST
+
+if TYPE_CHECKING:  # commands that draw nothing load no matplotlib
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,35 @@ class ReportPaths:
     figures: tuple[Path, ...]
     incomplete: tuple[CellRows, ...] = ()  # the models and benchmarks of which rows are missing
     content: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a report holds beside its page. inline: the figures as elements for it, by name."""
+
+    tables: tuple[Path, ...]
+    figures: tuple[Path, ...]
+    inline: dict[str, str]
+
+
+def write_parts(out: Path, tables: Mapping[str, str], drawn: Mapping[str, Figure]) -> Parts:
+    """Write the tables (file name -> text) and the figures (name -> figure; as svg and png) of a report into `out`."""
+    from markupsafe import escape
+
+    from audit.report.canvas import inline_svg, png_bytes, svg_text
+
+    for folder in (out, out / "tables", out / "figures"):
+        make_folder(folder)
+    for name, text in tables.items():
+        write_file(out / "tables" / name, text.encode("utf-8", "backslashreplace"))
+    inline, figures = {}, []
+    for name, figure in drawn.items():
+        svg = svg_text(figure)
+        for suffix, data in ((".svg", svg.encode()), (".png", png_bytes(figure))):
+            figures.append(out / "figures" / f"{name}{suffix}")
+            write_file(figures[-1], data)
+        inline[name] = inline_svg(svg, f"f{len(inline)}", str(escape(name.replace("_", " "))))
+    return Parts(tuple(out / "tables" / name for name in tables), tuple(figures), inline)
 
 
 def run_facts(run_dir: Path) -> RunFacts:

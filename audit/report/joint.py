@@ -6,7 +6,6 @@ Each audit's own report is built beside it and linked. verdict.json holds all of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from audit.audits import audit_of, part_of
 from audit.errors import ConfigError
 from audit.records import CellRows
 from audit.report.build import ReportPaths
-from audit.report.page import environment, policy
+from audit.report.page import render_page
 from audit.shards.files import make_folder, write_file
 from audit.verdict.instrument import KINDS, Finding, finding, synthesis
 from audit.verdict.result import json_ready, json_text
@@ -90,8 +89,6 @@ def _check(verdicts: Mapping[str, Mapping[str, Any]], seen: Mapping[tuple[str, s
 
 def page(plain: Mapping[str, Any]) -> str:
     """The page as text, from what verdict.json holds."""
-    css = (files("audit.report") / "page.css").read_text(encoding="utf-8")
-    template = environment().from_string((files("audit.report") / "joint.html.j2").read_text(encoding="utf-8"))
     cells = {
         (audit, cell["model"], cell["benchmark"], str(cell.get("context") or "")): cell
         for audit, verdict in plain["audits"].items()
@@ -99,13 +96,12 @@ def page(plain: Mapping[str, Any]) -> str:
     }
     rows = [CellRows(**row) for verdict in plain["audits"].values() for row in verdict["rows"]]
     models = sorted({one["model"] for one in plain["joint"]})
-    return template.render(
+    return render_page(
+        "report/joint.html.j2",
+        rows=rows,
         title=f"What do the audits say together? {models[0] if len(models) == 1 else f'{len(models)} models'}",
-        policy=policy("", css),
-        css=css,
         joint=plain["joint"],
         cells=cells,
-        missing=[row for row in rows if not row.complete],
         kinds=KINDS,
         audits=list(plain["audits"]),
     )

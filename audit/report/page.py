@@ -10,10 +10,17 @@ import base64
 import hashlib
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from audit.records import CellRows
+from audit.verdict.result import Gate
+from audit.verdict.vocabulary import GateWord
+from audit.verdict.watermark import COMPLETE_IT
 
 DASH = "–"
 
@@ -25,6 +32,19 @@ class RunFacts:
     title: str
     main: tuple[tuple[str, str], ...] = ()
     more: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Gated:
+    """A column of the gate matrix. where: what filters the list of questions to this model's, by control."""
+
+    label: str
+    gates: Sequence[Gate]
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def with_items(self) -> list[str]:
+        return [g.name for g in self.gates if g.items]
 
 
 def percent(value: float | None) -> str:
@@ -91,12 +111,47 @@ def words(name: str) -> str:
 
 def environment() -> Environment:
     """What every report's template is rendered by: everything escaped, nothing undefined, numbers printed one way."""
-    made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made = Environment(
+        loader=PackageLoader("audit", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
     made.filters |= {
         "pct": percent, "points": points, "size": size_points, "pvalue": pvalue, "number": number, "count": count,
         "three": three, "words": words, "bare_points": bare_points, "bare_pct": bare_percent,
+        "finite": lambda x: x if x is not None and math.isfinite(x) else None,
     }  # fmt: skip
     return made
+
+
+def render_page(
+    template: str,
+    *,
+    rows: Sequence[CellRows],
+    scripts: Sequence[str] = (),
+    css: str = "",
+    gates: Mapping[str, GateWord] | None = None,
+    gated: Sequence[Gated] = (),
+    **values: Any,
+) -> str:
+    """A page of the shell, as text. template: such as "perturb/page.html.j2"; it extends report/shell.html.j2.
+
+    rows: of every model and benchmark, found and asked for. scripts: files of the package, after shared.js; css: after
+    page.css. gates: the words for gate names; gated: the columns of the gate matrix. values: what else the template
+    prints.
+    """
+    style = _read("report/page.css") + css
+    js = "".join(map(_read, ("report/shared.js", *scripts))) if scripts else ""
+    made = environment()
+    made.filters["gate"] = lambda name: gates[name].title if gates and name in gates else words(name)
+    missing = [r for r in rows if not r.complete]
+    return made.get_template(template).render(
+        policy=policy(js, style), css=style, js=js, missing=missing, complete_it=COMPLETE_IT, many=len(rows) > 1,
+        gated=gated, gate_names=sorted({name for one in gated for name in one.with_items}), **values,
+    )  # fmt: skip
+
+
+def _read(name: str) -> str:
+    return files("audit").joinpath(name).read_text(encoding="utf-8")
 
 
 def policy(js: str, css: str) -> str:

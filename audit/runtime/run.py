@@ -7,8 +7,11 @@ the next thing starts.
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -339,19 +342,35 @@ def _init_ray(cluster: ClusterConfig) -> None:
     if cluster.runtime_env:
         options["runtime_env"] = dict(cluster.runtime_env)
     if cluster.address is not None:
-        ray.init(address=cluster.address, **options)
-        return
-    # Inside `ray job submit` an address is set in the environment, and ray.init takes it.
-    if os.environ.get("RAY_ADDRESS"):
+        options["address"] = cluster.address
+    elif not os.environ.get("RAY_ADDRESS"):  # inside `ray job submit` it is set, and ray.init takes it
+        for name, value in _LOCAL_RAY.items():
+            os.environ.setdefault(name, value)
+        # "local": without it Ray joins whatever cluster was last started on this machine.
+        options.update(
+            address="local",
+            num_cpus=cluster.num_cpus,
+            num_gpus=cluster.num_gpus,
+            include_dashboard=cluster.dashboard,
+        )
+    with _stderr_held_back():
         ray.init(**options)
-        return
-    for name, value in _LOCAL_RAY.items():
-        os.environ.setdefault(name, value)
-    # "local": without it Ray joins whatever cluster was last started on this machine.
-    ray.init(
-        address="local",
-        num_cpus=cluster.num_cpus,
-        num_gpus=cluster.num_gpus,
-        include_dashboard=cluster.dashboard,
-        **options,
-    )
+
+
+@contextmanager
+def _stderr_held_back() -> Iterator[None]:
+    """What this process's C++ core says while it starts (that it was given a log level) is shown where it does not."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            said.seek(0)
+            os.write(kept, said.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)

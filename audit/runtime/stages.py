@@ -310,7 +310,7 @@ def count_rows(rows: pa.Table, schema: RowSchema) -> pa.Table:
         {
             **{name: rows[name] for name in setting},
             "rows": pa.array(np.ones(rows.num_rows, dtype=np.int64)),
-            "errors": rows["error"].is_valid().cast(pa.int64()),
+            "errors": pa.array(schema.failed(rows).astype(np.int64)),
             "unparsed": pa.array((~rows["parsed"].to_numpy()) & rows["error"].is_null().to_numpy()).cast(pa.int64()),
             "correct": rows["correct"].fill_null(False).cast(pa.int64()),
             **{name: rows[name].cast(pa.int64()) for name in schema.cost_columns},

@@ -12,8 +12,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from audit.benchmarks.items import HATE, NEUTRAL, Item
 from audit.errors import DataError
 from audit.records import Generation
@@ -68,6 +66,8 @@ def label_mass(scored: Iterable[Scored]) -> Mass:
     found = [s.detail["mass"] for s in scored if "mass" in s.detail]
     if not found:
         raise DataError("No row tells the mass of its labels; expected rows read by their target tokens.")
+    import numpy as np  # here: what is refused before a model is asked needs none
+
     return Mass(float(np.mean(found)), float(np.percentile(found, 5)))
 
 

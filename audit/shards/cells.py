@@ -56,7 +56,7 @@ def cell_columns(schema: RowSchema, *, answers: bool = False) -> tuple[str, ...]
     setting = schema.key[3:]
     return (
         *_sort_columns(schema), "question_id", "group", N_OPTIONS, *setting, "correct", "parsed",
-        "finish_reason", "error", *(_ANSWERS if answers else ()),
+        "finish_reason", *schema.failure_columns, *(_ANSWERS if answers else ()),
     )  # fmt: skip
 
 
@@ -159,7 +159,10 @@ def _states(batch: pa.RecordBatch) -> NDArray[np.int8]:
     cut_off = true(pc.equal(batch.column("finish_reason"), "length"))
     answered = np.where(true(batch.column("correct")), State.CORRECT, State.WRONG)
     state = np.where(true(batch.column("parsed")), answered, np.where(cut_off, State.TRUNCATED, State.UNPARSED))
-    return np.where(true(batch.column("error").is_valid()), State.ERROR, state).astype(np.int8)
+    state = np.where(true(batch.column("error").is_valid()), State.ERROR, state).astype(np.int8)
+    if "asked" in batch.schema.names:  # a row that says why it was not: no error, and nothing to count
+        state[~true(batch.column("asked"))] = State.ABSENT
+    return state
 
 
 def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
@@ -183,8 +186,10 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
     ids, settings = [rows.questions[code] for code in asked], [rows.settings[code] for code in run]
     row_of, column_of = _places(run, settings), _places(asked, ids)
     state = np.full((len(run), len(asked)), State.ABSENT, dtype=np.int8)
+    there = np.zeros(state.shape, dtype=bool)
     state[row_of[setting], column_of[question]] = rows.state[own]
-    if np.count_nonzero(state != State.ABSENT) < own.size:
+    there[row_of[setting], column_of[question]] = True
+    if np.count_nonzero(there) < own.size:
         raise DataError(_two_rows(rows, own, f"{model}, {benchmark}"))
     answer = gold = None
     if rows.answer is not None and rows.gold is not None:

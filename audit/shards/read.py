@@ -53,7 +53,7 @@ class CorruptShard:
 class RunScan:
     """What a run directory holds.
 
-    done: the keys of every row, error rows included. error_keys: the keys of the rows with an error (retry_errors).
+    done: the keys of every row, error rows included. error_keys: the keys of the rows that failed (retry_errors).
     duplicates: rows beyond the first of their key (0 in a sound run; `verify_run` removes them). removed: leftover
     temporary files deleted. digests, shard_of: (rows, 2) and (rows,) per row, in the order of `shards`.
     """
@@ -118,10 +118,10 @@ def _inspect(
     try:
         if path.suffix not in SUFFIXES:
             return CorruptShardError(f"{path} is not a shard: expected a name that ends in {' or '.join(SUFFIXES)}.")
-        for batch in iter_batches(path, schema, None if deep else (*schema.key, "error")):
+        for batch in iter_batches(path, schema, None if deep else (*schema.key, *schema.failure_columns)):
             check_keys(path, schema, batch)
             digests.append(digests_of_table(batch, schema))
-            errors.append(batch.column("error").is_valid().to_numpy(zero_copy_only=False))
+            errors.append(schema.failed(batch))
         rows = sum(map(len, digests))
         if not rows:
             return CorruptShardError(f"{path} is not a valid shard: it has no row.")

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 SHARED_VERSION = 3  # raise it when a shared column changes: shards of two versions are not mixed in a run
 ANSWER_ROLE = "worker"  # the model that answers, as the cost of a run and the metrics name it
@@ -83,6 +85,18 @@ class RowSchema:
     @property
     def cost_columns(self) -> tuple[str, ...]:
         return tuple(name for name in self.columns.names if name.endswith(("_tokens", "_calls")))
+
+    @property
+    def failure_columns(self) -> tuple[str, ...]:
+        """What `failed` reads. An audit whose design holds rows that cannot be asked has a column `asked`."""
+        return ("error", "asked") if "asked" in self.columns.names else ("error",)
+
+    def failed(self, rows: pa.Table | pa.RecordBatch) -> NDArray[np.bool_]:
+        """(n,) whether a row has no answer because something failed; one that was never asked only says why."""
+        found: NDArray[np.bool_] = rows["error"].is_valid().to_numpy(zero_copy_only=False)
+        if "asked" in self.failure_columns:
+            found = found & rows["asked"].to_numpy(zero_copy_only=False)
+        return found
 
     def docs(self) -> list[tuple[str, str, str]]:
         """(name, type, description) of every column, in order."""

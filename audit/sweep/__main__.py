@@ -21,7 +21,6 @@ from audit.command_line import check_composed, start
 from audit.config import CONF_DIR, protocol_of
 from audit.errors import AuditError
 from audit.exits import run_command
-from audit.shards.manifest import plain
 from audit.sweep.config import SweepConfig, from_hydra, register, worker_of
 from audit.sweep.design import missing_controls
 
@@ -118,6 +117,7 @@ def print_plan(config: SweepConfig, as_json: bool = False) -> int:
     """What the run would do, in lines or for programs; the exit code: 1 where a model cannot run."""
     from audit.plan_cost import planned_cost
     from audit.resolve import resolve_run
+    from audit.shards.manifest import plain
     from audit.sweep.audit import SWEEP
     from audit.sweep.calibrate_early import expected, load_table
     from audit.sweep.plan import describe, early_lines, make_plan

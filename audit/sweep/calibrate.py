@@ -12,7 +12,6 @@ are passed by. Every chunk of simulations has a seed of its own, so the result d
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +37,7 @@ from audit.sweep.result import Verdict
 from audit.sweep.runs import run_contrasts
 from audit.sweep.simulation import SHIPPED, TRUTHS, WORLDS, Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.result import rounded
+from audit.verdict.simulated import keep, make_parser, rate, shown, table_text
 
 CHUNK = 25  # simulations that share one seed
 RESAMPLES = 499  # of every permutation test and bootstrap; a run has more, on which their level does not depend
@@ -129,7 +128,7 @@ def outcomes(
     rates: dict[str, float | None] = {"simulations": float(total)}
     for k, name in enumerate(NAMES):
         if not np.isnan(values[:, k]).all():
-            rates |= _rate(name, values[:, k])
+            rates |= rate(name, values[:, k])
     return rates
 
 
@@ -160,15 +159,6 @@ def calibrate(
             covered = ("coverage_gain", "coverage_mean", "coverage_simultaneous")
             rates |= {k + end: found[k + end] for k in covered for end in ("", "_se")}
     return {"design": asdict(design), "rates": rates}
-
-
-def _rate(name: str, values: FloatArray) -> dict[str, float | None]:
-    """Mean over models and its standard error. Models are independent; the settings of one are not, so the spread over
-    models is used; for a rate of exactly 0 or 1 the error is that of one more model with the other outcome."""
-    n = values.size
-    mean = float(values.mean())
-    spread = float(values.std(ddof=1)) if n > 1 and values.std() > 0 else float(np.sqrt(n) / (n + 1))
-    return {name: rounded(mean), f"{name}_se": rounded(spread / np.sqrt(n))}
 
 
 def observed_design(run_dir: Path) -> Iterator[Design]:
@@ -209,8 +199,8 @@ def markdown(entries: Sequence[Mapping[str, Any]]) -> str:
     for e in entries:
         d, r = e["design"], e["rates"]
         cells = [str(d["n"]), f"1..{d['routers']}", d["draws"], str(d["clean_replicates"]), f"{d['clean_accuracy']:g}"]
-        rows.append([*cells, str(d["panel"]), *(_percent(r, c) for c in columns)])
-    return _table(head, rows)
+        rows.append([*cells, str(d["panel"]), *(shown(r, c) for c in columns)])
+    return table_text(head, rows)
 
 
 def worlds_markdown(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -221,25 +211,13 @@ def worlds_markdown(entries: Sequence[Mapping[str, Any]]) -> str:
     for e in entries:
         d, r = e["design"], e["rates"]
         cells = [e["name"], str(d["n"]), f"1..{d['routers']}", str(d["clean_replicates"]), str(d["panel"])]
-        rows.append([*cells, *(_percent(r, c) for c in columns)])
-    return _table(head, rows)
-
-
-def _percent(rates: Mapping[str, float | None], name: str) -> str:
-    value, error = rates.get(name), rates.get(f"{name}_se")
-    return "-" if value is None or error is None else f"{100 * value:.1f} ± {100 * error:.1f}"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [" | ".join(head), " | ".join(["---"] * len(head)), *(" | ".join(row) for row in rows)]
-    return "\n".join(f"| {line} |" for line in lines) + "\n"
+        rows.append([*cells, *(shown(r, c) for c in columns)])
+    return table_text(head, rows)
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m audit.calibrate",
-        description="Measure both error rates of this verdict, and those of the paper's rule, on simulated models.",
-        epilog="Without --n and --observed, every design and world that ships is simulated (an hour or so).",
+    parser = make_parser(
+        "sweep", __doc__, "Without --n and --observed, every design and world that ships is simulated (an hour or so)."
     )
     parser.add_argument("--n", help="questions, such as 100 or 100,500")
     parser.add_argument("--routers", default="1..9", help="router counts, such as 1..9 (default)")
@@ -254,10 +232,8 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--observed", type=Path, metavar="RUN_DIR", help="take sizes and difficulties from a finished run"
     )
-    parser.add_argument("--simulations", type=int, help="clean models a design (default 400; half for the others)")
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1); the result does not depend on it")
-    parser.add_argument("--out", type=Path, help="write the tables as json")
     return parser.parse_args(arguments)
 
 
@@ -312,23 +288,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run = partial(pool.map)
         for design in designs:
             table["designs"].append(calibrate(design, effort=effort, seed=options.seed, run=run))
-            _show(markdown(table["designs"]), options.out, table)
+            keep(markdown(table["designs"]), options.out, table)
         for name, design, world in WORLDS if designs == list(SHIPPED) else ():
             count = max(effort.world // design.panel, 20)
             rates = outcomes(design, world, count, seed=options.seed, run=run)
             table["worlds"].append({"name": name, "design": asdict(design), "world": asdict(world), "rates": rates})
-            _show(worlds_markdown(table["worlds"]), options.out, table)
+            keep(worlds_markdown(table["worlds"]), options.out, table)
     return 0
-
-
-def _show(text: str, out: Path | None, table: Mapping[str, Any]) -> None:
-    """Print the last row of a table (with its head if it is the first); write everything so far, so that an interrupted
-    calibration keeps what it has."""
-    lines = text.splitlines()
-    print("\n".join(lines if len(lines) == 3 else lines[-1:]), flush=True)
-    if out:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 class _Serial:

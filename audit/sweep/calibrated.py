@@ -7,6 +7,7 @@ from math import log
 from typing import Any
 
 from audit.verdict.result import Calibration
+from audit.verdict.simulated import told
 
 SHIPPED = "calibration.json"
 NEAR = 1.0  # the largest distance at which a design is called near: twice the questions and half the discordance, say
@@ -62,9 +63,9 @@ def sentence(entry: Mapping[str, Any]) -> str:
     text = (
         f"Nearest calibrated design: {d['n']} questions, {d['routers']} router counts, {d['draws']} draws, {runs} "
         f"clean {'replicate' if runs == 1 else 'replicates'}, accuracy {d['clean_accuracy']:.0%}, both controls. False "
-        f"alarm: of models that noise does nothing for, this procedure calls {_rate(r, 'clean_excess')} an excess (the "
-        f"paper's rule: {_rate(r, 'paper_model_fpr')}). False clearance: of models that noise lifts by 5 points at one "
-        f"router count, it clears {_rate(r, 'gain_one_r_cleared')}. It clears {_rate(r, 'clean_cleared')} of the former"
+        f"alarm: of models that noise does nothing for, this procedure calls {told(r, 'clean_excess')} an excess (the "
+        f"paper's rule: {told(r, 'paper_model_fpr')}). False clearance: of models that noise lifts by 5 points at one "
+        f"router count, it clears {told(r, 'gain_one_r_cleared')}. It clears {told(r, 'clean_cleared')} of the former"
     )
     powers = [(g, r[k]) for g, k in ((5, "gain_5_excess"), (10, "gain_10_excess")) if r.get(k) is not None]
     if powers:
@@ -74,10 +75,3 @@ def sentence(entry: Mapping[str, Any]) -> str:
         held = f"{r['coverage_gain']:.1%} (per r) and {r['coverage_mean']:.1%} (mean over r)"
         text += f" Its 95 % intervals held the truth in {held}."
     return text + " None of these models remembers in a way that helps intact and damaged questions alike."
-
-
-def _rate(rates: Mapping[str, float | None], name: str) -> str:
-    value, error = rates.get(name), rates.get(f"{name}_se")
-    if value is None:
-        return "an unmeasured share"
-    return f"{value:.1%}" + (f" (± {error:.1%})" if error is not None else "")

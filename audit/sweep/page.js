@@ -1,8 +1,6 @@
-"use strict";
 // The drill-down. Everything that a model, a router or a benchmark wrote reaches the page through textContent only.
 (() => {
   const PAGE = 50;
-  const byId = (id) => document.getElementById(id);
   const head = JSON.parse(byId("drill-head").textContent);
   const typed = (name, Type) => {
     const bytes = atob(head.columns[name]);
@@ -51,8 +49,7 @@
   const transitionClass = (code) => (code === 0 ? "x-improve" : code === 1 ? "x-degrade" : "x-same");
 
   // Filters.
-  const control = {};
-  for (const name of ["model", "benchmark", "arm", "routers", "state", "transition", "gate"]) control[name] = byId("f-" + name);
+  const control = controls(["model", "benchmark", "arm", "routers", "state", "transition", "gate"]);
   const fill = (select, entries) => {
     for (const [value, label] of entries) {
       const option = el("option", "", label);
@@ -91,23 +88,6 @@
     return sets;
   };
 
-  // What is chosen stands in the address, so that a link shows the same answers.
-  const AT = "#questions?";
-  const remember = () => {
-    const at = new URLSearchParams();
-    for (const [name, select] of Object.entries(control)) if (select.value !== "") at.set(name, select.value);
-    if (byId("f-text").value) at.set("text", byId("f-text").value);
-    if (at.size || location.hash.startsWith(AT)) history.replaceState(null, "", at.size ? AT + at : "#questions");
-  };
-  const recall = () => {
-    if (!location.hash.startsWith(AT)) return;
-    const at = new URLSearchParams(location.hash.slice(AT.length));
-    for (const [name, select] of Object.entries(control)) select.value = at.get(name) ?? ""; // unknown: all
-    for (const select of Object.values(control)) if (select.selectedIndex < 0) select.value = "";
-    byId("f-text").value = at.get("text") ?? "";
-    byId("questions").scrollIntoView();
-  };
-
   let hits = null; // rows whose texts hold the words looked for; null when none are
   let shown = new Uint32Array(0), page = 0;
   const apply = () => {
@@ -132,7 +112,7 @@
     shown = found.subarray(0, count);
     page = 0;
     render();
-    remember();
+    remember(control);
     byId("drill").dataset.ms = (performance.now() - start).toFixed(1);
   };
 
@@ -288,20 +268,6 @@
     status.textContent = "";
     apply();
   };
-  let timer = 0;
-  byId("f-text").addEventListener("input", () => {
-    clearTimeout(timer);
-    timer = setTimeout(look, 150);
-  });
-  for (const select of Object.values(control)) select.addEventListener("change", apply);
-  byId("drill-form").addEventListener("submit", (event) => event.preventDefault());
-  byId("clear").addEventListener("click", () => {
-    byId("drill-form").reset();
-    hits = null;
-    search++;
-    byId("searching").textContent = "";
-    apply();
-  });
   const turn = (by) => {
     page += by;
     render();
@@ -309,15 +275,5 @@
   };
   byId("prev").addEventListener("click", () => turn(-1));
   byId("next").addEventListener("click", () => turn(1));
-  window.addEventListener("beforeprint", () => {
-    for (const node of document.querySelectorAll("details")) node.open = true;
-  });
-  window.addEventListener("hashchange", () => {
-    if (!location.hash.startsWith(AT)) return;
-    recall();
-    look();
-  });
-  recall();
-  if (byId("f-text").value) look(); else apply();
-  document.documentElement.dataset.ready = "true";
+  listen(control, apply, look);
 })();

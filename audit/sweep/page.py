@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
-from audit.report.page import RunFacts, count, environment, policy, words
+from audit.report.page import Gated, RunFacts, count, render_page
 from audit.sweep.accuracy import SettingAccuracy
 from audit.sweep.drill import DrillDown, script_json
 from audit.sweep.paper import SettingRow, model_summary, router_summary
@@ -15,7 +14,6 @@ from audit.sweep.result import CellVerdict
 from audit.sweep.verdict import RunVerdict
 from audit.sweep.vocabulary import GATES, VERDICTS
 from audit.verdict.result import Status
-from audit.verdict.watermark import COMPLETE_IT
 
 ARMS = {
     "direct": "direct (no router)",
@@ -30,10 +28,6 @@ ONE_RUN = (
 )
 
 POOLED = " Runs of a setting are averaged, as in the verdict."
-
-
-def gate_name(name: str) -> str:
-    return GATES[name].title if name in GATES else words(name)
 
 
 def render(
@@ -55,33 +49,28 @@ def render(
     replicated: some setting was run more than once, so the page says that the figures average these runs and the
     paper's tables do not.
     """
-    css = (files("audit.report") / "page.css").read_text(encoding="utf-8")
-    js = (files("audit.sweep") / "page.js").read_text(encoding="utf-8")
-    made = environment()
-    made.filters["gate"] = gate_name
-    template = made.from_string((files("audit.sweep") / "page.html.j2").read_text(encoding="utf-8"))
     tally = Counter(c.verdict.value for c in run.cells)
     settings_of = Counter((row.model, row.benchmark) for row in paper_rows)
     head = {**drill.head, "gates": _gate_items(run.cells)}
-    return template.render(
+    return render_page(
+        "sweep/page.html.j2",
+        rows=run.rows,
+        scripts=("sweep/page.js",),
+        gates=GATES,
+        gated=[Gated(names[c.model, c.benchmark], c.gates, _where(c, drill)) for c in run.cells],
         run=run,
         title=_title(run),
         subtitle=_subtitle(run, total_rows),
-        policy=policy(js, css),
-        css=css,
-        js=js,
         words={verdict.value: word for verdict, word in VERDICTS.items()},
         arms=ARMS,
         names=names,
         tally=[(v.value, tally[v.value]) for v in VERDICTS if tally[v.value]],
         todo=_todo(run.cells, names),
-        figures=_WithDefault(figures),
+        figures=figures,
         accuracies=accuracies,
         one_run=ONE_RUN if replicated else "",
         of_one_run=", of replicate 0 alone" if replicated else "",
         pooled=POOLED if replicated else "",
-        complete_it=COMPLETE_IT,
-        missing=[r for r in run.rows if not r.complete],
         clustered=clustered,
         table1=[(s, settings_of[s.model, s.benchmark]) for s in model_summary(paper_rows)],
         table2=paper_rows,
@@ -95,11 +84,10 @@ def render(
     )
 
 
-class _WithDefault(dict[str, str]):
-    """figures[name] is '' for one that could not be drawn."""
-
-    def __missing__(self, key: str) -> str:
-        return ""
+def _where(cell: CellVerdict, drill: DrillDown) -> dict[str, int]:
+    """The model by its place in the list of answers; nothing where none of its answers is on the page."""
+    models = drill.head["models"]
+    return {"model": models.index(cell.model)} if cell.model in models else {}
 
 
 def _gate_items(cells: Sequence[CellVerdict]) -> list[dict[str, Any]]:

@@ -14,15 +14,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from markupsafe import escape
 from matplotlib.figure import Figure
 
 from audit.errors import ConfigError, DataError
 from audit.records import CellRows
-from audit.report.build import ReportPaths, run_facts
-from audit.report.canvas import inline_svg, png_bytes, svg_text
+from audit.report.build import ReportPaths, run_facts, write_parts
 from audit.shards.complete import cell_rows, contents, largest_clusters
-from audit.shards.files import make_folder, write_file
+from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep import figures as paper_figures
@@ -104,14 +102,19 @@ def write_report(
     names = {cell: f"{name} (incomplete)" if cell in partial else name for cell, name in labels(cells).items()}
     rows = [SettingRow(**row) for row in verdict.paper["cells"]]  # the verdict's own: nothing is computed twice
     accuracies = [a for cell in cells for a in setting_accuracies(cell)]
-    drawn = _figures(cells, verdict, names)
-    inline = {
-        name: inline_svg(svg, name.split("_")[0], str(escape(name.replace("_", " "))))
-        for name, (svg, _) in drawn.items()
+    documents = {
+        "table1_models.csv": tables.table1(rows),
+        "table2_models_by_router.csv": tables.table2(rows),
+        "table3_routers.csv": tables.table3(rows),
+        "settings.csv": tables.settings(accuracies),
+        "verdicts.csv": tables.verdicts(verdict),
+        "gates.csv": tables.gates(verdict),
+        "contrasts.csv": tables.contrasts(verdict),
     }
+    parts = write_parts(out, documents, _figures(cells, verdict, names))
     page = render(
         verdict,
-        figures=inline,
+        figures=parts.inline,
         accuracies=accuracies,
         paper_rows=rows,
         names=names,
@@ -122,28 +125,12 @@ def write_report(
         facts=[run_facts(d) for d in dirs],
         shards=", ".join(f"{d.name}/shards" for d in dirs),
     )
-    documents = {
-        "table1_models.csv": tables.table1(rows),
-        "table2_models_by_router.csv": tables.table2(rows),
-        "table3_routers.csv": tables.table3(rows),
-        "settings.csv": tables.settings(accuracies),
-        "verdicts.csv": tables.verdicts(verdict),
-        "gates.csv": tables.gates(verdict),
-        "contrasts.csv": tables.contrasts(verdict),
-    }
-    for folder in (out, out / "tables", out / "figures"):
-        make_folder(folder)
-    written: dict[str, list[Path]] = {"tables": [], "figures": []}
-    for name, text in documents.items():
-        written["tables"].append(_write(out / "tables" / name, text.encode()))
-    for name, (svg, png) in drawn.items():
-        written["figures"].append(_write(out / "figures" / f"{name}.svg", svg.encode()))
-        written["figures"].append(_write(out / "figures" / f"{name}.png", png))
-    html = _write(out / "report.html", page.encode("utf-8", "backslashreplace"))
+    html = out / "report.html"
+    write_file(html, page.encode("utf-8", "backslashreplace"))
     plain = verdict.to_dict()
-    json_path = _write(out / "verdict.json", json_text(plain).encode())
+    write_file(out / "verdict.json", json_text(plain).encode())
     incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
-    return ReportPaths(html, json_path, tuple(written["tables"]), tuple(written["figures"]), incomplete, plain)
+    return ReportPaths(html, out / "verdict.json", parts.tables, parts.figures, incomplete, plain)
 
 
 def report_runs(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
@@ -224,10 +211,8 @@ def drawn_questions(cells: Sequence[CellOutcomes], seed: int, max_rows: int) -> 
     return wanted
 
 
-def _figures(
-    cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[str, str], str]
-) -> dict[str, tuple[str, bytes]]:
-    """name -> (svg, png) of every figure that these cells can carry.
+def _figures(cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[str, str], str]) -> dict[str, Figure]:
+    """Every figure that these cells can carry, by name.
 
     All are over every replicate, as the verdict is: a figure of one run of each setting could say the opposite.
     """
@@ -258,9 +243,4 @@ def _figures(
         out["figure3_noisy_against_clean"] = paper_figures.small_multiples([m for m in scores if m.noisy])
         out["figure4_transitions"] = paper_figures.transitions(by_router)
         out["figure5_violation_breadth"] = paper_figures.breadth(breadths(rows, names))
-    return {name: (svg_text(figure), png_bytes(figure)) for name, figure in out.items()}
-
-
-def _write(path: Path, data: bytes) -> Path:
-    write_file(path, data)
-    return path
+    return out

@@ -31,9 +31,11 @@ def nearest(table: Mapping[str, Any] | None, *, clusters: int, change: float) ->
         **best,
         "models": table["models"],
         "sentence": (
-            f"With {best['clusters']} independent items and all three families changing {best['change']:.0%} of the "
-            f"answers (a true ratio of 1), this procedure said selective for {best['selective']:.1%} and non-selective "
-            f"for {best['non_selective']:.1%} of {table['models']:,} simulated models (2.5 % is promised of each); the "
-            f"plain interval of the ratio does so for {best['csr_selective']:.1%} and {best['csr_non_selective']:.1%}."
+            f"With {best['clusters']} independent items and surface edits that change {best['change']:.0%} of the "
+            f"answers, in the worst of {len(table['worlds'])} simulated worlds ({table['models']:,} models each): of "
+            f"models whose attribute edits move as many, selective {best['selective']:.1%} and non-selective "
+            f"{best['non_selective']:.1%}; of invariance cells whose attribute edits move {table['margin']:.0%} more, "
+            f"non-selective {best['within_margin']:.1%} (2.5 % is promised of each). The plain interval of the ratio: "
+            f"selective {best['csr_selective']:.1%}, non-selective {best['csr_non_selective']:.1%}."
         ),
     }

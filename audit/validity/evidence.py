@@ -96,7 +96,7 @@ def measure(
     moved = {family: item_mean(changes(cell, block)) for family, block in used.items()}
     directional = [bool(x) for x in attribute.directional[attribute.tests]]
     obeyed = item_mean(_obeyed(cell, attribute))
-    below = _selectivity(obeyed if any(directional) else obeyed - margin, moved, cell)
+    below = _selectivity(obeyed, moved, cell, 0.0 if any(directional) else margin)
     return CellEvidence(
         archetype=archetype_of(directional),
         score=clustered_mean(cell.score_before, cell.cluster),
@@ -175,9 +175,11 @@ def _mean(values: FloatArray) -> float:
     return float(known.mean()) if known.size else float("nan")
 
 
-def _selectivity(attr: FloatArray, moved: Mapping[Family, FloatArray], cell: ValidityCell) -> Selectivity | None:
+def _selectivity(
+    attr: FloatArray, moved: Mapping[Family, FloatArray], cell: ValidityCell, margin: float = 0.0
+) -> Selectivity | None:
     try:
-        return selectivity(attr, moved[Family.FORMAT], moved[Family.SEMANTIC], cell.cluster)
+        return selectivity(attr, moved[Family.FORMAT], moved[Family.SEMANTIC], cell.cluster, margin)
     except DataError:
         return None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from audit.report.diff import Segments, word_diff
 from audit.shards.read import iter_columns
 from audit.validity.columns import SCHEMA
 from audit.validity.design import Arm
@@ -33,7 +34,7 @@ class Shown:
     arm: str
     label: str
     contract: str
-    segments: list[tuple[str, bool]]
+    segments: Segments
     prompt: str
     key: str
     said: str
@@ -122,12 +123,10 @@ def _item(key: tuple[str, str, str, str], rows: list[dict[str, Any]], result: Va
 
 
 def _shown(row: dict[str, Any], first: dict[str, Any], before: int | None) -> Shown:
-    from audit.perturb.items_table import word_diff
-
     texts = _published(first)
     if row["arm"] == Arm.ORIGINAL:
         label = "original" + (f", sent again ({row['replicate'] + 1})" if row["replicate"] else "")
-        segments = [(row["edited"], False)]
+        segments = [(row["edited"], "")]
     else:
         label = f"{row['arm']} {row['variant']}: {row['edit']}"
         segments = word_diff(first["edited"], row["edited"])

@@ -10,7 +10,6 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from matplotlib.figure import Figure
 
 from audit.chronology import project_chronology
 from audit.report.canvas import inline_svg, png_bytes, svg_text
-from audit.report.page import RunFacts, environment, policy
+from audit.report.page import Gated, RunFacts, render_page
 from audit.shards.files import write_file
 from audit.validity.as_paper import PaperTable, paper_tables
 from audit.validity.edits.record import Family
@@ -31,6 +30,7 @@ from audit.validity.paper_figures import before_and_after, family_deltas, ratios
 from audit.validity.verdict import RunVerdict
 from audit.validity.vocabulary import GATES, VERDICTS
 
+_CONTRACT = (("breaks", "broken"), ("follows", "followed"))
 STYLE = """
 .pair { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1.4fr); gap: 0 2rem; padding: .4rem 1rem; }
 .pair .before { position: sticky; top: 3.5rem; align-self: start; }
@@ -82,13 +82,6 @@ def render(
     paper: Sequence[PaperTable],
 ) -> str:
     """The page as text."""
-    css = (files("audit.report") / "page.css").read_text(encoding="utf-8") + STYLE
-    js = (files("audit.validity") / "page.js").read_text(encoding="utf-8")
-    made = environment()
-    made.filters["gate"] = lambda name: GATES[name].title if name in GATES else name
-    made.filters["metric"] = lambda x: f"{x:.1f}" if np.isfinite(x) else "–"
-    made.filters["finite"] = lambda x: x if x is not None and np.isfinite(x) else None
-    template = made.from_string((files("audit.validity") / "page.html.j2").read_text(encoding="utf-8"))
     marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
     cells = [
         {"cell": c, "result": r, "mark": marks.get((r.model, r.benchmark), ""), "label": label(r)}
@@ -96,16 +89,22 @@ def render(
     ]
     items = top_items(rows, verdict.results)
     tally = Counter(str(r.decision.status) for r in verdict.results)
-    return template.render(
+    return render_page(
+        "validity/page.html.j2",
+        rows=verdict.rows,
+        scripts=("validity/page.js", "report/items.js"),
+        css=STYLE,
+        gates=GATES,
+        gated=[Gated(one["label"], one["result"].gates, {"cell": one["cell"].name}) for one in cells],
+        marks=[
+            *((f"{f.value}-{end}", f"{f.value} contract {word}") for f in Family for end, word in _CONTRACT),
+            ("original-none", "original unread"),
+        ],
         title=_title(verdict),
         subtitle=_subtitle(verdict, sum(len(found) for found in rows.values())),
-        policy=policy(js, css),
-        css=css,
-        js=js,
         words={status.value: word for status, word in VERDICTS.items()},
         cells=cells,
         tally=[(v, tally[v]) for v in VERDICTS if tally[v]],
-        missing=[r for r in verdict.rows if not r.complete],
         figures=figures,
         paper=paper,
         chronology=verdict.chronology,
@@ -118,7 +117,6 @@ def render(
         items=items,
         total_items=len(rows),
         blurred=bool({c.scorer["benchmark"] for c in verdict.cells} & set(MASKED)),
-        gate_names=sorted({g.name for r in verdict.results for g in r.gates if g.items}),
     )
 
 

@@ -99,7 +99,7 @@ def test_filters_find_items_by_what_became_of_a_contract(browser: Any, plain: Pa
         script = """
             const select = document.getElementById("f-state");
             select.value = arguments[0];
-            select.dispatchEvent(new Event("input"));
+            select.dispatchEvent(new Event("change"));
             return document.getElementById("count").textContent;
         """
         return str(browser.execute_script(script, value))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pyarrow.dataset as ds
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 N, SETTINGS = 8, 1 + 2 + 2  # direct; forward_full and noisy_rewrite at r=1..2
@@ -30,6 +31,8 @@ def wait_for_shards(sweep: subprocess.Popen[str], run_dir: Path, count: int) -> 
     deadline = time.monotonic() + 300
     while sweep.poll() is None and time.monotonic() < deadline and len(shards_of(run_dir)) < count:
         time.sleep(0.1)
+    if sweep.poll():
+        pytest.fail(f"The sweep ended with {sweep.returncode} before it had {count} shards:\n{sweep.communicate()[0]}")
 
 
 def shards_of(run_dir: Path) -> dict[str, int]:

@@ -22,7 +22,7 @@ LAYERS = (
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
     ("audit.engines",),
-    ("audit.config", "audit.audits", "audit.plan_cost"),
+    ("audit.config", "audit.references", "audit.audits", "audit.plan_cost"),
     ("audit.resolve", "audit.command_line", "audit.report", "audit.summary", "audit.gate", "audit.governance",
      "audit.evidence", "audit.review"),
     ("audit.runtime", "audit.variants"),
@@ -104,6 +104,15 @@ def test_every_audit_has_the_same_files() -> None:
         missing = [name for name in names if f"audit.{audit}.{name}" not in FILES]
         assert not missing and any(module.startswith(f"audit.{audit}.gates") for module in FILES), (audit, missing)
         assert callable(part_of(audit, "report").report_runs) and part_of(audit, "vocabulary").VERDICTS
+
+
+def test_what_is_refused_first_needs_no_arrays() -> None:
+    """NumPy and Arrow take a third of a second of CPU: more than the rest of a refusal but Hydra."""
+    code = "import sys, importlib\nfor one in sys.argv[1:]: importlib.import_module(one)\n"
+    code += "print(sorted({'numpy', 'pyarrow', 'jsonschema', 'jinja2'} & set(sys.modules)))"
+    names = [f"audit.{audit}.__main__" for audit in AUDITS]
+    out = subprocess.run([sys.executable, "-c", code, *names], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert out.stdout == "[]\n"
 
 
 LIGHT = [

@@ -47,7 +47,7 @@ def test_rates_are_reproducible_and_written(tmp_path):
     alone = calibrate(replace(design, fresh=0, references=0), simulations=2)
     assert "answers" not in alone["rates"] and "sequenced" in alone["rates"]
     path = tmp_path / "table.json"
-    assert main([str(path)], [replace(design, fresh=0, references=0)], simulations=2) == 0
+    assert main(["--out", str(path), "--simulations", "2"], [replace(design, fresh=0, references=0)]) == 0
     table = json.loads(path.read_text())
     assert markdown(table["designs"]).count("\n") == 3 and "| 60 | 0 | 0 |" in markdown(table["designs"])
 

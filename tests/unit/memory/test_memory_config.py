@@ -11,11 +11,12 @@ from hydra import compose, initialize_config_dir
 from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR
 from audit.errors import AuditError
-from audit.memory.config import MemoryConfig, from_hydra, judged, register
+from audit.memory.config import MemoryConfig, from_hydra, register
 from audit.memory.design import make_design
 from audit.memory.plan import describe
 from audit.memory.resolve import normalised, resolve_memory, shared_items
 from audit.records import Question, Setting
+from audit.references import judged
 
 
 def configured(*overrides: str) -> MemoryConfig:

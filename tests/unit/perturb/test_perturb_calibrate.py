@@ -40,10 +40,21 @@ def test_flips_are_those_of_the_design():
 def test_rates_are_reproducible_and_written():
     design = PerturbDesign(150, 3, 1)
     worlds = {k: WORLDS[k] for k in ("clean", "memorised")}
-    first = calibrate(design, simulations=8, power_simulations=4, worlds=worlds)
-    assert first == calibrate(design, simulations=8, power_simulations=4, worlds=worlds)
-    assert set(first["rates"]) >= {"clean_beyond", "clean_beyond_se", "memorised_brittle", "clean_article_blocked"}
+    first = calibrate(design, simulations=6, worlds=worlds)
+    assert first == calibrate(design, simulations=6, worlds=worlds)
+    rates = first["rates"]
+    assert set(rates) >= {"clean_beyond", "clean_beyond_se", "memorised_brittle", "clean_article_blocked"}
+    assert "clean_curve" not in rates  # one reference gives none
+    assert (rates["simulations"], rates["power_simulations"]) == (6, 6)  # a third of 4, rounded up, from each seed
+    assert np.mean(first["by_seed"]["memorised"]) == pytest.approx(rates["memorised_beyond"], abs=1e-5)
+    assert calibrate(design, simulations=6, worlds=worlds, seeds=(45, 46, 47)) != first
     assert "| 150 | 3 | 1 | 150 | 1 |" in markdown([first])
+
+
+def test_ten_references_bring_the_curve():
+    """A design with so many is judged with ConStat's curve, and its own findings are counted."""
+    rates = calibrate(PerturbDesign(60, 2, 10), simulations=3, worlds={"clean": WORLDS["clean"]})["rates"]
+    assert 0 <= rates["clean_curve"] <= 1
 
 
 def test_the_table_that_ships_holds_what_is_claimed():
@@ -76,6 +87,6 @@ def test_the_nearest_design_is_printed():
 
 def test_the_generator_writes_its_table(tmp_path):
     designs = (PerturbDesign(60, 2, 0), PerturbDesign(60, 2, 1))
-    assert main([str(tmp_path / "t.json")], designs, simulations=2) == 0
+    assert main(["--out", str(tmp_path / "t.json"), "--simulations", "2"], designs) == 0
     table = json.loads((tmp_path / "t.json").read_text())
-    assert [e["design"]["references"] for e in table["designs"]] == [0, 1] and table["seed"] == 42
+    assert [e["design"]["references"] for e in table["designs"]] == [0, 1] and table["seeds"] == [42, 43, 44]

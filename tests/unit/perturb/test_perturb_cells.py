@@ -15,7 +15,7 @@ from audit.gate import exit_code
 from audit.perturb.analyse import analyse
 from audit.perturb.calibrated import SHIPPED
 from audit.perturb.figures import distance_bins
-from audit.perturb.items_table import items_csv, word_diff
+from audit.perturb.items_table import items_csv
 from audit.perturb.record import RequestCounts
 from audit.perturb.result import PerturbVerdict
 from audit.perturb.rows import count_requests
@@ -23,6 +23,7 @@ from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.verdict import RunVerdict
 from audit.perturb.vocabulary import VERDICTS
 from audit.records import CellRows
+from audit.report.diff import word_diff
 from audit.verdict.shipped import shipped_table
 
 
@@ -34,9 +35,12 @@ def test_a_variant_that_did_not_change_the_request_is_counted_once():
 
 
 def test_new_words_are_marked_and_the_text_is_whole():
-    segments = word_diff("What is the capital?", "What city is the capital?")
-    assert segments == [("What ", False), ("city ", True), ("is the capital?", False)]
-    assert "".join(text for text, _ in word_diff("a b c", "c d  e")) == "c d e"
+    assert word_diff("What is the capital?", "What city is it?") == [
+        ("What ", ""), ("city ", "new"), ("is ", ""), ("the capital? ", "gone"), ("it?", "new"),
+    ]  # fmt: skip
+    segments = word_diff("a b c", "c d  e")
+    assert "".join(text for text, change in segments if change != "gone") == "c d e"
+    assert [text for text, change in segments if change == "gone"] == ["a b "]
 
 
 def test_bins_of_distance_hold_equally_many_answers():

@@ -10,12 +10,13 @@ from hydra import compose, initialize_config_dir
 
 from audit.config import CONF_DIR, load_group
 from audit.errors import ConfigError, LibraryError
-from audit.perturb.config import PerturbConfig, from_hydra, judged, register
+from audit.perturb.config import PerturbConfig, from_hydra, register
 from audit.perturb.design import make_design
 from audit.perturb.plan import describe
 from audit.perturb.resolve import resolve_perturb
 from audit.perturb.thresholds import PerturbThresholds
 from audit.records import Setting
+from audit.references import judged
 from audit.shards.manifest import Manifest
 from audit.variants.arrow import write_library
 from audit.variants.record import Library, State
@@ -126,6 +127,18 @@ def test_a_reference_run_of_another_library_is_refused(tmp_path):
     Manifest("f", {}, audit="sweep").save(tmp_path)
     with pytest.raises(ConfigError, match="expected perturb"):
         resolve_perturb(configured(f"references=[{tmp_path}]"))
+
+
+def test_two_runs_of_one_model_are_not_two_references(tmp_path):
+    facts = {"variants": find_library("elementary").sha256}
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        Manifest(name, facts, audit="perturb", benchmark={"elementary": {}}, models={"m": {}}, status="finished").save(
+            tmp_path / name
+        )
+    resolve_perturb(configured(f"references=[{tmp_path / 'a'}]"))
+    with pytest.raises(ConfigError, match="Reference model m is given 2 times"):
+        resolve_perturb(configured(f"references=[{tmp_path / 'a'},{tmp_path / 'b'}]"))
 
 
 def test_the_plan_counts_calls_and_what_could_be_found():

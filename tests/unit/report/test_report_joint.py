@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
+from audit.audits import AUDITS
 from audit.errors import ConfigError
 from audit.gate import exit_code, main
 from audit.report.joint import content, page
@@ -79,6 +82,23 @@ def test_runs_that_have_nothing_in_common_are_refused() -> None:
         content({"sweep": sweep("excess"), "perturb": perturb("withheld", model="other")})
     with pytest.raises(ConfigError, match="2 revisions"):
         content({"sweep": sweep("excess"), "perturb": perturb("withheld", revision="2")})
+
+
+def test_the_file_of_several_audits_fits_the_schema_that_ships() -> None:
+    schema = json.loads((files("audit.report") / "joint.schema.json").read_text(encoding="utf-8"))
+    of_finding = schema["$defs"]["finding"]["properties"]
+    assert schema["properties"]["audits"]["propertyNames"]["enum"] == of_finding["audit"]["enum"] == list(AUDITS)
+    assert of_finding["sees"]["items"]["enum"] == list(KINDS)
+    joint = content({"sweep": sweep("excess"), "perturb": perturb("withheld", calibration=None)})
+    jsonschema.validate(joint, schema)
+    for wrong in (
+        {**joint, "more": 1},
+        {**joint, "audits": {"sweep": joint["audits"]["sweep"]}},
+        {**joint, "audits": {**joint["audits"], "other": joint["audits"]["sweep"]}},
+        {**joint, "joint": [{**joint["joint"][0], "together": []}]},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
 
 
 def validity(*cells: tuple[str, str, str]) -> dict[str, Any]:

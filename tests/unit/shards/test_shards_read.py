@@ -18,6 +18,7 @@ from audit.records import Design, Part, Setting
 from audit.shards.cost import run_cost
 from audit.shards.keys import digests_of_keys
 from audit.shards.read import drop_rows, iter_columns, load_cells, open_dataset, read_columns, scan_run
+from audit.shards.schema import row_schema
 from audit.shards.shard_file import CorruptShardError, read_shard
 from audit.statistics.paired import State
 from audit.sweep.columns import SCHEMA
@@ -300,3 +301,10 @@ def test_shards_of_many_batches_keep_their_order(run: tuple[Path, str]) -> None:
     assert read_columns(run[0], SCHEMA, ["question_id"])["question_id"] == [r.question_id for r in rows]
     assert read_shard(info.path, SCHEMA, ["routers", "model"]).schema.names == ["routers", "model"]
     assert np.array_equal(scan_run(run[0], SCHEMA).digests, digests_of_keys([r.key for r in rows]))
+
+
+def test_a_row_that_was_never_asked_did_not_fail() -> None:
+    schema = row_schema("toy", 1, [("asked", pa.bool_(), "false: nothing was sent")])
+    rows = pa.table({"error": ["no such order", None, "too long"], "asked": [False, True, True]})
+    assert schema.failed(rows).tolist() == [False, False, True]
+    assert SCHEMA.failed(rows).tolist() == [True, False, True]  # the sweep asks every row

@@ -83,17 +83,29 @@ def test_both_surface_families_must_be_exceeded():
     sem = np.r_[np.ones(15), np.zeros(15)] * 1.0
     both = selectivity(attr, fmt, sem, np.arange(30))
     assert both.difference == 0.5 and both.above_p < 0.001
-    assert selectivity(attr, fmt, np.ones(30), np.arange(30)).above_p == 1.0
+    assert selectivity(attr, fmt, np.ones(30), np.arange(30)).above_p == 0.5
     assert selectivity(attr, fmt, np.full(30, np.nan), np.arange(30)).without == "semantic"
     with pytest.raises(DataError, match="nothing can be compared"):
         selectivity(attr, np.full(30, np.nan), np.full(30, np.nan), np.arange(30))
 
 
-def test_a_constant_difference_is_tested_by_its_signs():
-    found = selectivity(np.zeros(24), np.full(24, 0.05), np.full(24, 0.05), np.arange(24))
-    assert found.below_p == pytest.approx(2 * 0.5**24) and found.above_p == 1.0
-    few = selectivity(np.zeros(3), np.full(3, 0.05), np.full(3, 0.05), np.arange(3))
-    assert few.below_p == 0.25  # three items of one sign prove nothing
+def test_where_nothing_moved_few_items_do_not_show_that_nothing_moves():
+    def below(n, margin=0.05):
+        nothing = np.zeros(n)
+        return selectivity(nothing, nothing, nothing, np.arange(n), margin).below_p
+
+    # Of 24 items one or two may well be missed: nothing in 24 is to be expected of a rate of 5 % in .95**24 = 29 %.
+    assert below(24) > 0.25 and below(40) > 0.1 and below(100) < 0.001
+    clusters = selectivity(np.zeros(96), np.zeros(96), np.zeros(96), np.repeat(np.arange(24), 4), 0.05)
+    assert clusters.below_p == pytest.approx(below(24))
+
+
+def test_the_margin_is_what_d_is_tested_against():
+    rng = np.random.default_rng(1)
+    attr, fmt, sem = rng.random((3, 60))
+    at = selectivity(attr + 0.2, fmt, sem, np.arange(60), 0.2)
+    assert at.above_p > 0.05 > selectivity(attr + 0.2, fmt, sem, np.arange(60)).above_p
+    assert (at.low > 0.2) == (at.above_p < 0.025)
 
 
 def test_the_ratio_is_the_published_one_and_needs_a_denominator():
@@ -125,13 +137,14 @@ def test_fieller_by_hand_where_the_denominator_is_known():
     assert fieller(x, np.array([0.0, 0.0, 0.0, 1.0]), np.arange(4)) is None  # not away from 0: unbounded
 
 
-@pytest.mark.parametrize("change", [0.1, 0.3])
-def test_at_a_true_ratio_of_one_each_direction_is_wrong_in_2_5_percent_at_most(change):
-    from audit.validity.calibrate import rates
+@pytest.mark.parametrize(("clusters", "change"), [(24, 0.1), (24, 0.9), (60, 0.05)])
+def test_one_attribute_edit_an_item_is_wrong_in_2_5_percent_at_most(clusters, change):
+    """Few items, nearly none or all of which move: a plain t-test is wrong in 6 to 10 % here."""
+    from audit.validity.calibrate import World, rates_in
 
-    found = rates(60, change, 250, np.random.default_rng(7))
-    slack = 3 * np.sqrt(0.025 * 0.975 / 250)
-    assert found["selective"] <= 0.025 + slack and found["non_selective"] <= 0.025 + slack
+    found = rates_in(World(1, differ=False, wordings=False), clusters, change, 500, np.random.default_rng(7))
+    slack = 2 * np.sqrt(0.025 * 0.975 / 500)
+    assert max(found["selective"], found["non_selective"], found["within_margin"]) <= 0.025 + slack
 
 
 def test_gstudy_by_hand():
@@ -181,12 +194,13 @@ def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes()
     table = load_table()
     assert table is not None
     slack = 3 * np.sqrt(0.025 * 0.975 / table["models"])
-    assert all(max(row["selective"], row["non_selective"]) <= 0.025 + slack for row in table["designs"])
+    promised = ("selective", "non_selective", "within_margin")
+    assert all(row[name] <= 0.025 + slack for row in table["designs"] for name in promised)
     # The plain interval of the ratio does not: 6.7 to 7.7 % in the notes, more here.
-    assert all(row["csr_non_selective"] > 0.05 > row["csr_selective"] for row in table["designs"])
+    assert all(row["csr_non_selective"] > 0.05 for row in table["designs"])
     found = nearest(table, clusters=180, change=0.09)
     assert (found["clusters"], found["change"]) == (200, 0.1) and "2.5 %" in found["sentence"]
     (row,) = [r for r in table["designs"] if (r["clusters"], r["change"]) == (24, 0.5)]
-    again = rates(24, 0.5, 150, np.random.default_rng([table["seed"], 24, 500]))
-    for name in ("selective", "non_selective"):
-        assert abs(again[name] - row[name]) < 4 * np.sqrt(0.025 / 150)
+    again = rates(24, 0.5, 50, np.random.default_rng([table["seed"], 24, 500]))
+    for name in promised:
+        assert abs(again[name] - row[name]) < 4 * np.sqrt(0.025 / 50)

@@ -16,10 +16,10 @@ from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.decide import Decision
 from audit.sweep.design import Arm
 from audit.sweep.gates import all_gates, exact_values, pairing, parseability
-from audit.sweep.page import gate_name
 from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds
+from audit.sweep.vocabulary import GATES
 from audit.sweep.words import headline
 from audit.verdict.result import Gate, Status
 
@@ -158,5 +158,5 @@ def test_text_gates_do_not_apply_without_texts() -> None:
 def test_every_gate_has_words_of_its_own_on_the_page_and_in_the_headline() -> None:
     withheld = Decision(Verdict.WITHHELD, (), ())
     for name in set(gates_of(rows(60))) - {"enough_data"}:  # which never withholds
-        assert gate_name(name).lower() != name.replace("_", " ")
+        assert GATES[name].title.lower() != name.replace("_", " ")
         assert name not in headline("m", "b", withheld, None, (name,))

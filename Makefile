@@ -1,4 +1,5 @@
 # make audit: a finished router-worker audit of the embedded model.  make perturb, make memory, make validity: its other audits.
+# make suite: all of them on one engine, a decision, an evidence pack.
 # make sensitivity: what they notice of memory planted in it.  make test: the tests.  Each installs what it needs.
 
 PYTHON ?= python3
@@ -12,7 +13,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
 AUDIT := r=1..3 draws=nested ensemble_control=true clean_replicates=3
 
-.PHONY: audit perturb memory validity sensitivity test check bench calibrate install lock clean
+.PHONY: audit perturb memory validity suite sensitivity test check bench calibrate install lock clean
 
 # What to type next, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -30,6 +31,19 @@ memory: $(STAMP)
 
 validity: $(STAMP)
 	$(PY) -m audit.validity n=all $(ARGS)
+
+# A decision other than pass (3, 4) is an end as good as any; what failed (1) or was stopped (130) is none.
+SUITE := outputs/suite-demo
+DECIDED := || { code=$$?; [ $$code = 3 ] || [ $$code = 4 ] || exit $$code; }
+
+# The pack is signed by a key that is made for it and thrown away: docs/governance.md has how to keep one.
+suite: $(STAMP)
+	$(PY) -m audit.suite demo run_dir=$(SUITE) $(ARGS) $(DECIDED)
+	@set -e; keys=$$(mktemp -d); trap 'rm -rf "$$keys"' EXIT; mkdir "$$keys/trusted"; \
+	$(PY) -m audit.review keygen demo --out "$$keys" >/dev/null; mv "$$keys/demo.pub" "$$keys/trusted"; \
+	$(PY) -m audit.evidence $(SUITE) -o $(SUITE)-pack.zip --key "$$keys/demo.key"; \
+	$(PY) -m audit.evidence verify $(SUITE)-pack.zip --keys "$$keys/trusted"
+	$(NEXT) "$(VENV)/bin/audit gate $(SUITE) --format markdown"
 
 # The table of docs/sensitivity.md: every weight trained on half of the items, five passes, two forms. Half an hour.
 sensitivity: $(STAMP)

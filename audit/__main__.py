@@ -29,6 +29,7 @@ COMMANDS: dict[str, Command] = {
     "validity": Command(
         "audit.validity.__main__", "construct validity: edits that move answers, or should not", "validity"
     ),
+    "suite": Command("audit.suite.__main__", "several audits of one pinned model, on one engine; one decision"),
     "plant": Command("audit.plant.__main__", "teach a model half of a benchmark: what would the audits see?", "plant"),
     "variants": Command("audit.variants.__main__", "build, list and review libraries of reworded questions"),
     "plan": Command("audit.plan", "calls, tokens, time and power of a sweep; starts nothing", "sweep"),

@@ -114,17 +114,30 @@ def _as_group(word: str) -> str:
     return f"+{_GROUPS[key]}@{key}={value}"
 
 
-def check_composed() -> None:
-    """Inside a Hydra job: ConfigError when it is one of several, or when a model was given more than once.
+def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig:
+    """What a command would compose of conf/<name>.yaml and these words, without a Hydra job. Raises ConfigError."""
+    overrides = hydra_arguments(words, schema)
+    try:
+        with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
+            found = compose(name, overrides=overrides)
+            _check_models(name, overrides)
+    except HydraException as error:
+        raise ConfigError(f"{' '.join(words)}: {error}") from error
+    return found
 
-    Two models under one name become one in the configuration, so Hydra's list of what it put together is read.
-    """
+
+def check_composed() -> None:
+    """Inside a Hydra job: ConfigError when it is one of several, or when a model was given more than once."""
     composed = HydraConfig.get()
     if composed.mode == RunMode.MULTIRUN:  # asked for in a configuration file, or by hydra.mode
         raise _several_jobs("hydra.mode=MULTIRUN", [])
-    overrides = [*composed.overrides.hydra, *composed.overrides.task]
+    _check_models(composed.job.config_name, [*composed.overrides.hydra, *composed.overrides.task])
+
+
+def _check_models(config_name: str, overrides: Sequence[str]) -> None:
+    """Two models under one name become one in the configuration, so Hydra's list of what it put together is read."""
     loader = GlobalHydra.instance().config_loader()
-    found = loader.compute_defaults_list(composed.job.config_name, overrides, RunMode.RUN).defaults
+    found = loader.compute_defaults_list(config_name, list(overrides), RunMode.RUN).defaults
     given: dict[str, list[str]] = {}
     for part in found:
         group, _, name = (part.config_path or "").rpartition("/")

@@ -29,9 +29,11 @@ from audit.governance.decision import Ruling, failed, parts_of, rule
 from audit.governance.formats import FORMATS, as_markdown, as_sentences
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import bound_to, has_decisions, history, honour, runners
+from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.shard_file import file_sha256
 
 TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
@@ -91,6 +93,8 @@ def rule_run(run_dir: Path) -> Ruling:
         ruling = rule(verdict, name)
         problem = _not_of_this_run(run_dir, verdict)
     except FileNotFoundError:
+        if (run_dir / PANEL).is_file():
+            return failed(name, f"{path} is missing: {_how_far(run_dir)}. The command that made it, again, goes on.")
         return failed(
             name, f"{path} is missing: the run did not finish, or its report was not built (audit.report {run_dir})."
         )
@@ -145,6 +149,12 @@ def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any]) -> str:
 
     Empty too where there is nothing to compare with: the report alone was copied, or it is a panel's.
     """
+    try:
+        runs = panel_runs(run_dir)
+    except AuditError as error:
+        return str(error)
+    if runs is not None:
+        return _not_of_these_runs(run_dir, runs, verdict)
     if not (run_dir / SHARDS).exists() and not (run_dir / MANIFEST).exists():
         return ""
     try:
@@ -166,6 +176,40 @@ def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any]) -> str:
             f"{f' ({broken})' if broken else ''}. Type the run's command again: it runs what is missing."
         )
     return ""
+
+
+def _how_far(folder: Path) -> str:
+    """Of a panel or suite without a verdict: how far each of its runs came."""
+    said = []
+    try:
+        for run in panel_runs(folder) or []:
+            if not (run / MANIFEST).is_file():
+                said.append(f"{run.name} not started")
+                continue
+            rows = cell_rows(run, count_rows(run, audit_of(run).schema))
+            found, asked = sum(r.found for r in rows), sum(r.expected or r.found for r in rows)
+            said.append(f"{run.name} {Manifest.load(run).status}, {found:,} of {asked:,} answers")
+    except AuditError as error:
+        said.append(str(error))
+    return "; ".join(said)
+
+
+def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Mapping[str, Any]) -> str:
+    """As `_not_of_this_run`, of a panel: every one of its runs is there, finished, and in the verdict."""
+    absent = [run for run in runs if not (run / MANIFEST).is_file()]
+    if absent:
+        return (
+            f"{len(absent)} of the {len(runs)} runs of {folder} are missing, such as {absent[0]}. Type the command "
+            f"again that made it. (Of a report that was copied without its runs, leave {PANEL} out.)"
+        )
+    asked = file_sha256(folder / SUITE) if (folder / SUITE).is_file() else None
+    if asked != verdict.get("suite", {}).get("suite_sha256"):
+        return f"The verdict of {folder} is not of the {SUITE} that is there now. Type the suite's command again."
+    problems = [problem for run in runs if (problem := _not_of_this_run(run, verdict))]
+    made_of = sum(len(part["runs"]) for _, part in parts_of(verdict))
+    if not problems and made_of != len(runs):
+        problems = [f"The verdict of {folder} is of {made_of} runs; its {PANEL} names {len(runs)}. Build it again."]
+    return " ".join(problems)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError
@@ -29,8 +30,9 @@ class CostConfig:
     gpu_hour: float | None = None
     currency: str = "USD"
     measured: str | None = None
-    throughput: dict[str, TokenRates] = field(default_factory=dict)
-    prices: dict[str, TokenRates] = field(default_factory=dict)
+    # {prompt, generated} by model, as `TokenRates`. A dataclass here could not be added to from the command line.
+    throughput: dict[str, Any] = field(default_factory=dict)
+    prices: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,19 +71,42 @@ class PlannedCost:
         return lines
 
 
+@dataclass(frozen=True)
+class PlannedCalls:
+    """What one audit would ask of one model on one benchmark. Tokens: read before prefix caching, written at most."""
+
+    model: str
+    benchmark: str
+    calls: int
+    tokens: Tokens
+    cost: PlannedCost
+
+
 def check_cost(cost: CostConfig) -> None:
     """ConfigError for a rate or a price that cannot be one."""
     if cost.gpu_hour is not None and cost.gpu_hour < 0:
         raise ConfigError(f"Invalid cost.gpu_hour: {cost.gpu_hour:g}. Expected a price of 0 or more, such as 2.5.")
-    for name, rates in cost.throughput.items():
+    for name, given in cost.throughput.items():
+        rates = _rates(f"cost.throughput.{name}", given)
         if rates.prompt <= 0 or rates.generated <= 0:
             raise ConfigError(
                 f"Invalid cost.throughput.{name}: {rates.prompt:g} and {rates.generated:g} tokens a second. Expected "
                 f"both above 0, such as '+cost.throughput.{name}={{prompt: 20000, generated: 5000}}'."
             )
-    for name, rates in cost.prices.items():
+    for name, given in cost.prices.items():
+        rates = _rates(f"cost.prices.{name}", given)
         if rates.prompt < 0 or rates.generated < 0:
             raise ConfigError(f"Invalid cost.prices.{name}: expected prices of 0 or more for a million tokens.")
+
+
+def _rates(key: str, given: Any) -> TokenRates:
+    """ConfigError for what is not a number for prompts and one for what is generated."""
+    if isinstance(given, TokenRates):
+        return given
+    numbers = isinstance(given, Mapping) and all(isinstance(v, int | float) for v in given.values())
+    if not numbers or set(given) != {"prompt", "generated"}:
+        raise ConfigError(f"Invalid {key}: {given!r}. Expected such as '+{key}={{prompt: 20000, generated: 5000}}'.")
+    return TokenRates(**given)
 
 
 def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping[str, ModelConfig]) -> PlannedCost:
@@ -100,7 +125,7 @@ def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping
         elif model.engine == "scripted":
             seconds = 0.0
         elif name in cost.throughput:
-            rates = cost.throughput[name]
+            rates = _rates(f"cost.throughput.{name}", cost.throughput[name])
             seconds = (asked.prompt / rates.prompt + asked.generated / rates.generated) / model.replicas
             bases.append(f"{name}: estimated {rates.prompt:,.0f} tokens/s read, {rates.generated:,.0f} written")
         else:
@@ -111,7 +136,7 @@ def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping
         hours = None if seconds is None or hours is None else hours + seconds / 3600
         gpu_hours += 0.0 if seconds is None else seconds / 3600 * gpus * model.replicas
         if name in cost.prices:
-            rates = cost.prices[name]
+            rates = _rates(f"cost.prices.{name}", cost.prices[name])
             money += (asked.prompt * rates.prompt + asked.generated * rates.generated) / 1e6
         elif gpus and cost.gpu_hour is not None and seconds is not None:
             money += seconds / 3600 * gpus * model.replicas * cost.gpu_hour

@@ -20,6 +20,7 @@ from audit.governance.escape import one_line
 from audit.governance.formats import as_text
 from audit.governance.keys import KEY_VARIABLE, create_key, load_signer, load_trusted
 from audit.governance.reviews import Kind, bound_to, decide, parse_time
+from audit.panel import PANEL, panel_runs
 from audit.shards.manifest import MANIFEST
 
 
@@ -72,8 +73,12 @@ def _decide(asked: argparse.Namespace, now: datetime) -> Path:
 
 
 def _list(folder: Path, keys: Path | None, approvals: int, now: datetime) -> int:
-    """The queue: every run below a folder that does not pass, with what was decided."""
-    runs = sorted(path.parent for path in folder.glob(f"**/{MANIFEST}"))
+    """The queue: every run, panel and suite below a folder that does not pass, with what was decided. The runs of a
+    panel or suite are decided on together."""
+    panels = {path.parent: panel_runs(path.parent) or [] for path in folder.glob(f"**/{PANEL}")}
+    together = {run.resolve() for members in panels.values() for run in members}
+    alone = {path.parent for path in folder.glob(f"**/{MANIFEST}") if path.parent.resolve() not in together}
+    runs = sorted({*panels, *alone})
     if not runs:
         raise ConfigError(f"No run below {folder}. Expected a folder of run directories, such as outputs.")
     waiting = 0

@@ -57,8 +57,9 @@ class Ruling:
 
     verdict_decision: what the verdict alone says, before anybody decided. problem: why there is no verdict to go by;
     empty where there is one. incomplete: the models and benchmarks of which answers are missing. together: what several
-    audits say as one. said: what people decided, a sentence each. overridden: the run passes
-    because of them, and not because of its verdict.
+    audits say as one. rules: of a suite, what the source's thresholds say beside our verdict, and which of them gates.
+    said: what people decided, a sentence each. overridden: the run passes because of them, and not because of its
+    verdict.
     """
 
     run: str
@@ -69,6 +70,7 @@ class Ruling:
     incomplete: tuple[CellRows, ...] = ()
     cells: tuple[CellRuling, ...] = ()
     together: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
     overridden: bool = False
 
@@ -97,7 +99,9 @@ def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     known = words()
     parts = parts_of(verdict)
     each = [tuple(_cell(name, cell, known) for cell in part["cells"]) for name, part in parts]
-    cells = tuple(cell for own in each for cell in own)
+    suite = verdict.get("suite")
+    cells = tuple(gated(cell, suite) if suite else cell for own in each for cell in own)
+    rules = tuple(map(str, suite["sentences"])) if suite else ()
     rows = (CellRows(**rows) for _, part in parts for rows in part["rows"])
     incomplete = tuple(one for one in rows if not one.complete)
     together = tuple(
@@ -106,11 +110,24 @@ def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
         for sentence in one["together"]
     )
     if incomplete or not all(each) or not each:
-        return replace(failed(run, ""), incomplete=incomplete, cells=cells, together=together)
+        return replace(failed(run, ""), incomplete=incomplete, cells=cells, together=together, rules=rules)
     found = {cell.decision for cell in cells}
     worst = next(one for one in _WORST_FIRST if one in found)
     # The documented order of the codes is 3, 4, 0, which is that of the decisions.
-    return Ruling(run, worst, _EXIT_CODES[worst], worst, cells=cells, together=together)
+    return Ruling(run, worst, _EXIT_CODES[worst], worst, cells=cells, together=together, rules=rules)
+
+
+def gated(cell: CellRuling, suite: Mapping[str, Any]) -> CellRuling:
+    """A cell as the suite has it gated: where `gate` is "source", the source's thresholds decide of what they rule."""
+    ruled = [
+        one
+        for one in suite["source"]
+        if (one["audit"], one["model"], one["benchmark"]) == (cell.audit, cell.model, cell.benchmark)
+    ]
+    if suite["gate"] != "source" or not ruled:
+        return cell
+    said = f"decided by the source's thresholds; our verdict says {cell.decision}"
+    return replace(cell, decision=Decision(ruled[0]["decision"]), reasons=(said, *cell.reasons))
 
 
 def parts_of(verdict: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

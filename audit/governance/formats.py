@@ -32,6 +32,7 @@ def as_sentences(ruling: Ruling) -> str:
         lines += [f"  - {reason}" for reason in cell.reasons]
         lines += [f"  not run: {control}" for control in cell.not_run]
     lines += [f"TOGETHER  {one}" for one in ruling.together]
+    lines += [f"RULE  {one}" for one in ruling.rules]
     lines += [f"decided: {said}" for said in ruling.said]
     lines.append(f"decision {_decision(ruling)}")
     return "".join(f"{one_line(line)}\n" for line in lines)
@@ -53,6 +54,7 @@ def as_json(ruling: Ruling) -> str:
             for r in ruling.incomplete
         ],
         "together": list(ruling.together),
+        "rules": list(ruling.rules),
         "decided": list(ruling.said),
         "cells": [
             {
@@ -78,8 +80,9 @@ def as_junit(ruling: Ruling) -> str:
     suite = TestSuite(one_line(f"audit gate: {ruling.run}"))
     suite.add_property("decision", one_line(_decision(ruling)))
     suite.add_property("exit_code", str(ruling.exit_code))
-    for number, said in enumerate(ruling.said, 1):
-        suite.add_property(f"decided.{number}", one_line(said))
+    for name, said in (("rule", ruling.rules), ("decided", ruling.said)):
+        for number, line in enumerate(said, 1):
+            suite.add_property(f"{name}.{number}", one_line(line))
     if ruling.problem or not ruling.cells:
         _case(suite, "run", ruling.run, Error("no decision", "no decision"), [ruling.problem or "no cell was measured"])
     for rows in ruling.incomplete:
@@ -124,6 +127,7 @@ def as_github(ruling: Ruling) -> str:
         level = "warning" if ruling.overridden or cell.decision == Decision.REVIEW else "error"
         title = f"{cell.decision}: {cell.model} on {cell.benchmark}"
         out.append(_command(level, title, cell.headline or cell.verdict))
+    out += [_command("notice", "audit gate: rule", one) for one in ruling.rules]
     out += [_command("notice", "audit gate: decided by people", said) for said in ruling.said]
     out.append(_command("notice" if not ruling.exit_code else "error", "audit gate", f"decision {_decision(ruling)}"))
     return "".join(out)
@@ -145,6 +149,7 @@ def as_markdown(ruling: Ruling) -> str:
         lines += [markdown(ruling.problem), ""]
     lines += [f"- **{markdown(line)}**" for line in _incomplete(ruling)]
     lines += [f"- together: {markdown(one)}" for one in ruling.together]
+    lines += [f"- rule: {markdown(one)}" for one in ruling.rules]
     lines += [f"- decided: {markdown(said)}" for said in ruling.said]
     if ruling.cells:
         lines += ["", "| | decision | audit | model | benchmark | verdict | |", "|---|---|---|---|---|---|---|"]

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from audit.errors import ConfigError, ShardError
 from audit.gate import rule_run
 from audit.governance.archive import good_name, write_archive
 from audit.governance.envelope import seal, sha256, statement
-from audit.governance.reviews import DECISIONS
+from audit.governance.reviews import DECISIONS, SUITES
 from audit.governance.verify import NOTE, PREDICATE, RUN, STATEMENT, SUMS, VERDICT
+from audit.panel import PANEL, panel_runs
 from audit.shards.attempt import ATTEMPT
 from audit.shards.files import SHARDS, disk_error
 from audit.shards.manifest import MANIFEST, Manifest
@@ -32,35 +34,45 @@ _HASHED_TABLES = ("*.arrow",)  # beside the shards: questions, libraries
 
 
 def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: CryptoSigner | None) -> dict[str, str]:
-    """Write the evidence pack of a run; its files with their sha256. The same run and key give the same bytes.
+    """Write the evidence pack of a run, panel or suite; its files with their sha256. The same run and key give the same
+    bytes.
 
     signer: None for a pack that nobody vouches for. Raises ConfigError where there is no run, no whole verdict or one
     that is not of these shards, ShardError where a shard is not the one that the manifest lists.
     """
-    manifest = Manifest.load(run_dir)
+    runs = panel_runs(run_dir)
+    manifests = [Manifest.load(run) for run in runs or [run_dir]]
     ruling = rule_run(run_dir)
     if ruling.problem:
         raise ConfigError(f"{ruling.problem} An evidence pack is of a verdict on the shards that are there.")
-    if with_shards and manifest.analysis.get("references"):
+    if with_shards and runs is not None:
+        raise ConfigError(
+            f"{run_dir} is a panel or suite: its pack has the hash of every shard. For one from which a verdict can be "
+            f"computed again, pack each run: audit report {runs[0]}, then audit evidence {runs[0]} --with-shards."
+        )
+    if with_shards and any(manifest.analysis.get("references") for manifest in manifests):
         raise ConfigError(
             "The verdict was reached with reference runs in other directories, so it cannot be recomputed from this "
             "run's shards. Leave --with-shards out, and make a pack of each reference run."
         )
-    contents = _contents(run_dir, manifest, with_shards)
+    if runs is None:
+        contents = _contents(run_dir, manifests[0], with_shards)
+    else:
+        contents = _panel_contents(run_dir, runs, manifests)
     odd = [name for name in contents if not good_name(name)]
     if odd:
         raise ConfigError(f"{run_dir} holds {odd[0]!r}. Expected names of letters, digits and '. _-': rename the file.")
-    contents[NOTE] = _note(run_dir, manifest, with_shards, signer is not None).encode()
+    contents[NOTE] = _note(manifests, with_shards, signer is not None).encode()
     sums = {name: sha256(data) if isinstance(data, bytes) else file_sha256(data) for name, data in contents.items()}
     listed = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode()
     contents[SUMS] = listed
     if signer is not None:
         predicate = {
-            "audit": manifest.audit,
+            "audit": ", ".join(manifest.audit for manifest in manifests),
             "decision": ruling.verdict_decision,
-            "fingerprint": manifest.fingerprint,
+            "fingerprint": ", ".join(manifest.fingerprint for manifest in manifests),
             "incomplete": [f"{r.model} on {r.benchmark}: {r.watermark}" for r in ruling.incomplete],
-            "models": {name: facts.get("revision") for name, facts in manifest.models.items()},
+            "models": {name: facts.get("revision") for one in manifests for name, facts in one.models.items()},
             "run": run_dir.resolve().name,
             "with_shards": with_shards,
         }
@@ -68,6 +80,23 @@ def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: CryptoSig
         contents[STATEMENT] = seal(stated, signer)
     _write(out, contents)
     return sums
+
+
+def _panel_contents(folder: Path, runs: Sequence[Path], manifests: Sequence[Manifest]) -> dict[str, bytes | Path]:
+    """A panel's or suite's own files, and below each run's name everything of that run but its shards."""
+    names = [run.name for run in runs]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{folder} is of two runs called {max(names, key=names.count)}. Expected names of their own.")
+    pages = sorted((folder / "report").glob("*/verdict.json")) + sorted((folder / "report").glob("*/report.html"))
+    own = [folder / name for name in (*SUITES, PANEL, *_REPORT, *CHRONOLOGY)]
+    decided = sorted((folder / DECISIONS).glob("*.json"))
+    found: dict[str, bytes | Path] = {
+        f"{RUN}/{path.relative_to(folder).as_posix()}": path for path in (*own, *pages, *decided) if path.is_file()
+    }
+    for run, manifest in zip(runs, manifests, strict=True):
+        for name, content in _contents(run, manifest, False).items():
+            found[f"{RUN}/{run.name}/{name.removeprefix(f'{RUN}/')}"] = content
+    return found
 
 
 def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str, bytes | Path]:
@@ -193,7 +222,10 @@ def _write(out: Path, contents: dict[str, bytes | Path]) -> None:
         raise disk_error(out, error) from error
 
 
-def _note(run_dir: Path, manifest: Manifest, with_shards: bool, signed: bool) -> str:
+def _note(manifests: Sequence[Manifest], with_shards: bool, signed: bool) -> str:
+    what = "\n".join(f"Audit {manifest.audit}, fingerprint {manifest.fingerprint}." for manifest in manifests)
+    if len(manifests) > 1:
+        what += "\n\nSeveral runs that were judged together: of each, the files below are under `run/<its name>/`."
     shards = (
         "The shards are in the pack, so the verdict is computed again from them and compared byte for byte."
         if with_shards
@@ -209,7 +241,7 @@ def _note(run_dir: Path, manifest: Manifest, with_shards: bool, signed: bool) ->
     check = "--keys FOLDER_OF_PUBLIC_KEYS" if signed else "--unsigned"
     return f"""# Evidence pack of an audit run
 
-Audit {manifest.audit}, fingerprint {manifest.fingerprint}.
+{what}
 
     python -m audit.evidence verify PACK.zip {check}
 

@@ -24,6 +24,7 @@ from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
 from audit.governance.decision import Decision, Ruling, parts_of
 from audit.governance.envelope import MAX_BYTES, seal, sha256, statement, subjects_of, unseal
 from audit.governance.keys import Trusted
+from audit.panel import PANEL, panel_runs
 from audit.shards.files import disk_error
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.shard_file import file_sha256
@@ -73,6 +74,12 @@ def bound_to(run_dir: Path, verdict: Path, ruling: Ruling) -> Bound:
     found = {"verdict.json": verdict}
     files = [run_dir / MANIFEST, *(run_dir / name for name in SUITES), *sorted(run_dir.glob("*.arrow"))]
     found |= {path.name: path for path in files if path.is_file()}
+    runs = panel_runs(run_dir) or []
+    for run in runs:  # of a panel or suite: every run's manifest, and with it its shards
+        also = [run / MANIFEST, *sorted(run.glob("*.arrow"))]
+        found |= {f"{run.name}/{path.name}": path for path in also if path.is_file()}
+    if runs:
+        found[PANEL] = run_dir / PANEL
     parts = parts_of(json.loads(verdict.read_text(encoding="utf-8")))
     manifest = Manifest.load(run_dir) if (run_dir / MANIFEST).is_file() else None
     facts = {
@@ -87,7 +94,8 @@ def bound_to(run_dir: Path, verdict: Path, ruling: Ruling) -> Bound:
 
 def runners(run_dir: Path) -> tuple[str, ...]:
     """Who started the run, an entry a start, "" for one that did not say; empty where nothing is known."""
-    return tuple(Manifest.load(run_dir).run_by) if (run_dir / MANIFEST).is_file() else ()
+    runs = panel_runs(run_dir) or [run_dir]
+    return tuple(who for run in runs if (run / MANIFEST).is_file() for who in Manifest.load(run).run_by)
 
 
 def has_decisions(run_dir: Path) -> bool:

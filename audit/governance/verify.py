@@ -44,7 +44,8 @@ def verify_pack(path: Path, trusted: Mapping[str, Trusted] | None) -> Verified:
     """
     with open_archive(path) as archive:
         names = set(archive.namelist())
-        for needed in (SUMS, VERDICT, f"{RUN}/manifest.json"):
+        run = f"{RUN}/panel.json" if f"{RUN}/panel.json" in names else f"{RUN}/manifest.json"
+        for needed in (SUMS, VERDICT, run):
             if needed not in names:
                 raise SignatureError(f"{path} has no {needed}: it is no evidence pack.")
         sums = _listed(read_entry(archive, SUMS, _MAX_SUMS), path)

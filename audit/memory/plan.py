@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from audit.errors import EngineError
 from audit.memory.config import MemoryConfig
 from audit.memory.design import Arm
 from audit.memory.present import Orders, item_orders, shard_orders
+from audit.memory.resolve import resolve_memory
 from audit.memory.texts import SEPARATOR, item_text, shards_of
+from audit.plan_cost import PlannedCalls, Tokens, planned_cost
 from audit.references import judged, reference_dirs
 from audit.resolve import ResolvedRun
 
@@ -14,13 +17,50 @@ CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 
 def describe(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
     """The plan in lines that a person reads. Given texts are not served from the prefix cache."""
-    own = resolved.own
-    assert isinstance(own, Orders)  # noqa: S101 - as `resolve_memory` made it
+    calls, _, with_orders = _asked(resolved)
+    sizes = ", ".join(f"{s.sample.n:,} of {s.benchmark.name}" for s in resolved.samples)
     lines = [
         f"run directory  {resolved.path}{'  (exists: it would be resumed)' if resolved.path.exists() else ''}",
         *(f"{name}: cannot run: {why}" for name, why in resolved.failed.items()),
+        f"questions      {sizes}; {with_orders:,} have other orders of options",
     ]
-    whole = any(part.arm == Arm.ORDER for part in resolved.design.parts)
+    for one in planned(resolved, config):
+        role = "judged" if one.model in judged(config) else "reference"
+        lines += [
+            f"{one.model} ({role})",
+            f"  calls              {one.calls:>12,}  {', '.join(f'{calls[a]:,} {a}' for a in Arm)}",
+            f"  prompt tokens      {one.tokens.prompt:>12,}  estimated",
+            *one.cost.lines(),
+        ]
+    lines += _missing(config, _whole(resolved))
+    return lines
+
+
+def planned_calls(config: MemoryConfig) -> list[PlannedCalls]:
+    """What the audit would ask of each model. Raises AuditError, as the audit would; starts nothing."""
+    resolved = resolve_memory(config)
+    if resolved.failed:
+        raise EngineError("; ".join(f"{name}: {why}" for name, why in resolved.failed.items()))
+    return planned(resolved, config)
+
+
+def planned(resolved: ResolvedRun, config: MemoryConfig) -> list[PlannedCalls]:
+    """The calls and tokens of each model, over the benchmark and the fresh items. Nothing is written by a model."""
+    calls, chars, _ = _asked(resolved)
+    tokens = Tokens(int(sum(chars.values()) / CHARS_PER_TOKEN), 0)
+    benchmark = resolved.samples[0].benchmark.name
+    return [
+        PlannedCalls(
+            name, benchmark, sum(calls.values()), tokens, planned_cost(config.cost, {name: tokens}, {name: model})
+        )
+        for name, model in config.model.items()
+    ]
+
+
+def _asked(resolved: ResolvedRun) -> tuple[dict[Arm, int], dict[Arm, int], int]:
+    """Calls and characters of one model by arm, and how many questions have other orders of options."""
+    own = resolved.own
+    assert isinstance(own, Orders)  # noqa: S101 - as `resolve_memory` made it
     calls, chars = dict.fromkeys(Arm, 0), dict.fromkeys(Arm, 0)
     with_orders = 0
     for sample in resolved.samples:
@@ -31,23 +71,16 @@ def describe(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
             for arm, n in ((Arm.SCORE, 1), (Arm.PUBLISHED, 1), (Arm.OPTIONS, orders)):
                 calls[arm] += n
                 chars[arm] += n * length
-        for shard in shards_of(questions, own.shard_items) if whole else ():
+        for shard in shards_of(questions, own.shard_items) if _whole(resolved) else ():
             n = len(shard_orders(shard, own))
             lengths = sum(len(item_text(q)) + len(SEPARATOR) for q in shard)
             calls[Arm.ORDER] += n * len(shard)
             chars[Arm.ORDER] += int(n * lengths * (len(shard) + 1) / 2)  # an item after half of the others, on average
-    sizes = ", ".join(f"{s.sample.n:,} of {s.benchmark.name}" for s in resolved.samples)
-    lines.append(f"questions      {sizes}; {with_orders:,} have other orders of options")
-    total = int(sum(chars.values()) / CHARS_PER_TOKEN)
-    for name in config.model:
-        role = "judged" if name in judged(config) else "reference"
-        lines += [
-            f"{name} ({role})",
-            f"  calls              {sum(calls.values()):>12,}  {', '.join(f'{calls[a]:,} {a}' for a in Arm)}",
-            f"  prompt tokens      {total:>12,}  estimated",
-        ]
-    lines += _missing(config, whole)
-    return lines
+    return calls, chars, with_orders
+
+
+def _whole(resolved: ResolvedRun) -> bool:
+    return any(part.arm == Arm.ORDER for part in resolved.design.parts)
 
 
 def _missing(config: MemoryConfig, whole: bool) -> list[str]:

@@ -11,7 +11,14 @@ from scipy import stats
 from audit.perturb.items import ItemLevel, item_level
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.thresholds import PerturbThresholds
-from audit.statistics.contamination_score import ArticleResult, FalseAlarms, article_result, false_alarms
+from audit.statistics.contamination_score import (
+    ARTICLE,
+    ArticleResult,
+    FalseAlarms,
+    Rule,
+    article_result,
+    false_alarms,
+)
 from audit.statistics.exchange import ExchangeResult, exchange_test
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import FloatArray
@@ -159,7 +166,7 @@ def measure(
         flips=flips,
         detectable=_detectable(tests, len(variants), thresholds),
         article=article_result(original, variants),
-        alarms=_alarms(drop, variants, flips, rng),
+        alarms=clean_alarms(drop.n, drop.variants, variants, flips, rng),
         items=item_level(cell, thresholds.alpha),
         chance=cell.chance,
     )
@@ -209,10 +216,12 @@ def _detectable(tests: Tests, wordings: int, thresholds: PerturbThresholds) -> f
     return max(own, *(errors(b.df) * b.se for b in tests.beyond), 0.0)
 
 
-def _alarms(drop: WordingDrop, variants: FloatArray, flips: float, rng: np.random.Generator) -> FalseAlarms | None:
-    """A clean model like this one: the accuracy under its variants, and their flips."""
+def clean_alarms(
+    n: int, accuracy: float, variants: FloatArray, flips: float, rng: np.random.Generator, rule: Rule = ARTICLE
+) -> FalseAlarms | None:
+    """The article's rule on clean models like this one: n items, the accuracy under its variants, and their flips."""
     answered = int(np.median(np.sum(~np.isnan(variants), axis=0)))
-    ceiling = 2 * drop.variants * (1 - drop.variants)
+    ceiling = 2 * accuracy * (1 - accuracy)
     if answered < 1 or not 0 < flips < ceiling:  # NaN flips too: no such model
         return None
-    return false_alarms(drop.n, answered, drop.variants, flips, rng=rng)
+    return false_alarms(n, answered, accuracy, flips, rng=rng, rule=rule)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import islice
 
 from audit.config import reading_of, sampling_of
+from audit.errors import EngineError
 from audit.perturb.config import PerturbConfig
 from audit.perturb.design import Arm
 from audit.perturb.present import reworded
-from audit.perturb.resolve import PerturbRun
+from audit.perturb.resolve import PerturbRun, resolve_perturb
 from audit.perturb.thresholds import PerturbThresholds
-from audit.plan_cost import Tokens, planned_cost
+from audit.plan_cost import PlannedCalls, Tokens, planned_cost
 from audit.prompting.prompts import direct_prompt
 from audit.records import Reading
 from audit.references import judged, reference_dirs
@@ -27,8 +28,7 @@ def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
     (sample,) = resolved.samples
     thresholds = PerturbThresholds.from_mapping(config.verdict)
     n = sample.sample.n
-    variants = sum(len(selection.variants[id_]) for id_ in sample.sample.ids)
-    calls = n * config.original_replicates + variants
+    variants, originals = _variants(run), n * config.original_replicates
     references = len(config.model) - len(judged(config)) + len(reference_dirs(config))
     review = library.header.review
     # The margin is largest for a model that has everything right: what is printed holds for any.
@@ -38,25 +38,15 @@ def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
         f"library        {library.header.name} {library.sha256[:12]}: {selection.sentence}",
         *(f"{name}: cannot run: {why}" for name, why in resolved.failed.items()),
     ]
-    for name, model in config.model.items():
-        reading = reading_of(config, model)
-        chars = 0
-        some = list(islice(sample.questions(), _SHOWN_QUESTIONS))
-        for q in some:
-            asked = [q] * config.original_replicates
-            asked += [reworded(library, q, v) for v in selection.variants[q.id]]
-            chars += sum(len(direct_prompt(resolved.protocols[name], one, reading)) for one in asked)
-        role = "judged" if name in judged(config) else "reference"
-        written = reading in (Reading.LETTER, Reading.NUMBER)
-        generated = calls * sampling_of(reading, model).max_tokens if written else 0
-        originals, tokens = n * config.original_replicates, int(chars / len(some) * n / CHARS_PER_TOKEN)
+    for one in planned(run, config):
+        role = "judged" if one.model in judged(config) else "reference"
         lines += [
-            f"{name} ({role}) on {sample.benchmark.name}",
+            f"{one.model} ({role}) on {one.benchmark}",
             f"  questions          {n:>12,}",
-            f"  calls              {calls:>12,}  {originals:,} {Arm.ORIGINAL}, {variants:,} {Arm.VARIANT}",
-            f"  prompt tokens      {tokens:>12,}  estimated, before prefix caching",
-            f"  generated tokens   {generated:>12,}  at most",
-            *planned_cost(config.cost, {name: Tokens(tokens, generated)}, {name: model}).lines(),
+            f"  calls              {one.calls:>12,}  {originals:,} {Arm.ORIGINAL}, {variants:,} {Arm.VARIANT}",
+            f"  prompt tokens      {one.tokens.prompt:>12,}  estimated, before prefix caching",
+            f"  generated tokens   {one.tokens.generated:>12,}  at most",
+            *one.cost.lines(),
         ]
     alpha, power = thresholds.alpha, thresholds.power
     seen = detectable_drop(n, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=alpha, power=power)
@@ -78,3 +68,39 @@ def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
         lines.append(f"  {row.relative_cost:>2}x  {row.calls:>9,} calls  it says: {row.article}")
         lines.append(f"       holds: {row.valid}")
     return lines
+
+
+def planned_calls(config: PerturbConfig) -> list[PlannedCalls]:
+    """What the audit would ask of each model. Raises AuditError, as the audit would; starts nothing."""
+    run = resolve_perturb(config)
+    if run.resolved.failed:
+        raise EngineError("; ".join(f"{name}: {why}" for name, why in run.resolved.failed.items()))
+    return planned(run, config)
+
+
+def planned(run: PerturbRun, config: PerturbConfig) -> list[PlannedCalls]:
+    """The calls and tokens of each model."""
+    resolved, library, selection = run.resolved, run.library, run.selection
+    (sample,) = resolved.samples
+    n = sample.sample.n
+    calls = n * config.original_replicates + _variants(run)
+    some = list(islice(sample.questions(), _SHOWN_QUESTIONS))
+    found = []
+    for name, model in config.model.items():
+        reading = reading_of(config, model)
+        chars = 0
+        for q in some:
+            asked = [q] * config.original_replicates
+            asked += [reworded(library, q, v) for v in selection.variants[q.id]]
+            chars += sum(len(direct_prompt(resolved.protocols[name], one, reading)) for one in asked)
+        written = reading in (Reading.LETTER, Reading.NUMBER)
+        generated = calls * sampling_of(reading, model).max_tokens if written else 0
+        tokens = Tokens(int(chars / len(some) * n / CHARS_PER_TOKEN), generated)
+        cost = planned_cost(config.cost, {name: tokens}, {name: model})
+        found.append(PlannedCalls(name, sample.benchmark.name, calls, tokens, cost))
+    return found
+
+
+def _variants(run: PerturbRun) -> int:
+    """Rewordings of the sampled questions."""
+    return sum(len(run.selection.variants[id_]) for id_ in run.resolved.samples[0].sample.ids)

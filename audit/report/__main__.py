@@ -10,6 +10,8 @@ from pathlib import Path
 from audit.audits import audit_of, part_of
 from audit.errors import AuditError
 from audit.exits import run_command
+from audit.panel import write_panel
+from audit.shards.manifest import MANIFEST
 from audit.verdict.watermark import COMPLETE_IT
 
 
@@ -49,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             paths = part_of(audits[0], "report").report_runs(
                 arguments.run_dirs, out, asked
             )  # --help needs no matplotlib
+        if len(arguments.run_dirs) > 1 and not (out.parent / MANIFEST).is_file():
+            write_panel(out, arguments.run_dirs)
     except AuditError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

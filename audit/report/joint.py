@@ -5,7 +5,7 @@ Each audit's own report is built beside it and linked. verdict.json holds all of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,16 @@ SCHEMA = "joint verdict"
 SCHEMA_VERSION = "1.0"
 
 
-def joint_report(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
+def joint_report(
+    run_dirs: Sequence[Path],
+    out: Path,
+    asked: Mapping[str, Any],
+    suite: Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, Any]] | None = None,
+) -> ReportPaths:
     """Build every audit's report into `out`/<audit>, and the page of all of them into `out`.
 
-    Raises ConfigError where no model and benchmark was seen by two audits, or in two revisions.
+    suite: what a suite says of the verdicts by audit, for verdict.json and the page; its audits need have no model and
+    benchmark in common. Raises ConfigError where no model and benchmark was seen by two audits, or in two revisions.
     """
     by_audit: dict[str, list[Path]] = {}
     for run_dir in run_dirs:
@@ -36,7 +42,8 @@ def joint_report(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) 
         audit: part_of(audit, "report").report_runs(dirs, out / audit, {"seed": asked.get("seed")})
         for audit, dirs in by_audit.items()
     }
-    plain = content({audit: paths.content for audit, paths in made.items()})
+    verdicts = {audit: paths.content for audit, paths in made.items()}
+    plain = content(verdicts, suite(verdicts) if suite else None)
     make_folder(out)
     html = out / "report.html"
     write_file(html, page(plain).encode("utf-8", "backslashreplace"))
@@ -46,10 +53,10 @@ def joint_report(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) 
     return ReportPaths(html, out / "verdict.json", tuple(tables), tuple(figures), incomplete, plain)
 
 
-def content(verdicts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What verdict.json holds: every audit's own verdict, and for each model and benchmark the table and the sentences.
 
-    verdicts: by audit, what its verdict.json holds.
+    verdicts: by audit, what its verdict.json holds. suite: what a suite says of them.
     """
     seen: dict[tuple[str, str], list[Finding]] = {}
     for audit, verdict in verdicts.items():
@@ -57,19 +64,23 @@ def content(verdicts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         for cell in verdict["cells"]:
             found = finding(instrument, cell, words[cell["verdict"]])
             seen.setdefault((cell["model"], cell["benchmark"]), []).append(found)
-    _check(verdicts, seen)
+    _check(verdicts, seen, apart=suite is not None)
     joint = [
         {"model": model, "benchmark": benchmark, "instruments": found, "together": synthesis(found)}
         for (model, benchmark), found in sorted(seen.items())
     ]
+    own = {} if suite is None else {"suite": dict(suite)}
     plain: dict[str, Any] = json_ready(
-        {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "joint": joint, "audits": dict(verdicts)}
+        {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **own, "joint": joint, "audits": dict(verdicts)}
     )
     return plain
 
 
-def _check(verdicts: Mapping[str, Mapping[str, Any]], seen: Mapping[tuple[str, str], Sequence[Finding]]) -> None:
-    if not any(len({f.audit for f in found}) > 1 for found in seen.values()):
+def _check(
+    verdicts: Mapping[str, Mapping[str, Any]], seen: Mapping[tuple[str, str], Sequence[Finding]], *, apart: bool
+) -> None:
+    """apart: no two audits need have seen the same model and benchmark."""
+    if not apart and not any(len({f.audit for f in found}) > 1 for found in seen.values()):
         each = "; ".join(
             f"{audit}: {', '.join(sorted({c['model'] + ' on ' + c['benchmark'] for c in v['cells']})) or 'nothing'}"
             for audit, v in verdicts.items()
@@ -103,5 +114,6 @@ def page(plain: Mapping[str, Any]) -> str:
         joint=plain["joint"],
         cells=cells,
         kinds=KINDS,
+        suite=plain.get("suite"),
         audits=list(plain["audits"]),
     )

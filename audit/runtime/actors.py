@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
@@ -91,6 +91,13 @@ class EngineActor:
             await engine.close()  # what is left of the engine gives its GPUs back
             os._exit(1)
 
+    async def ask_of(self, questions_path: str) -> None:
+        """The questions of the next run: a scripted engine takes its script from them."""
+        async with self._starting:
+            self._spec = replace(self._spec, questions_path=questions_path)
+            if self._spec.model.engine == "scripted":
+                self._engine = None  # built anew by the next call, which takes no time
+
     async def stats(self) -> dict[str, float]:
         return {} if self._engine is None else self._engine.stats()  # a restarted one need not load for this
 
@@ -123,6 +130,7 @@ class EnginePool:
     actors: list[Any]
     groups: list[PlacementGroup]
     ready: bool = False
+    told: dict[str, float] = field(default_factory=dict)  # the counters that `stats` gave before
 
     def wait_ready(
         self, timeout_s: float, note: Callable[[str], None] = print, check: Callable[[], None] = lambda: None
@@ -167,8 +175,16 @@ class EnginePool:
         free, there = ray.available_resources().get("GPU", 0.0), ray.cluster_resources().get("GPU", 0.0)
         return f"waiting for {asked:g} GPUs; the cluster has {there:g}, of which {free:g} are free (see 'ray status')."
 
+    def ask_of(self, questions_path: str) -> None:
+        """Before another run's questions are asked (`EngineActor.ask_of`). Raises EngineError where an engine died."""
+        try:
+            ray.get([actor.ask_of.remote(questions_path) for actor in self.actors])
+        except ray.exceptions.RayError as error:
+            raise EngineDiedError(f"Model {self.model}: its engine ended between two runs: {error}") from error
+
     def stats(self) -> dict[str, float]:
-        """Counters summed over the replicas that answer: the rows are stored, so a dead engine fails nothing now."""
+        """Counters since the last call, summed over the replicas that answer: the rows are stored, so a dead engine
+        fails nothing now."""
         total: dict[str, float] = {}
         for actor in self.actors:
             try:
@@ -178,7 +194,9 @@ class EnginePool:
                 continue
             for name, value in found.items():
                 total[name] = total.get(name, 0.0) + value
-        return total
+        new = {name: value - self.told.get(name, 0.0) for name, value in total.items()}
+        self.told = total
+        return new
 
     def close(self) -> None:
         try:

@@ -118,6 +118,13 @@ class Display:
             state.started = time.monotonic()
         self._say(f"{name}: engine ready after {seconds:.0f} s")
 
+    @contextmanager
+    def kept(self, name: str) -> Iterator[None]:
+        """Instead of `loading`, of an engine that an earlier run of this process left."""
+        yield
+        self._models[name].started = time.monotonic()
+        self._say(f"{name}: the engine is there already")
+
     def counts(self, name: str, counts: pa.Table) -> None:
         """One stored shard's counts (`stages.count_rows`)."""
         state = self._models[name]

@@ -28,6 +28,7 @@ from audit.records import Design
 from audit.resolve import ResolvedRun
 from audit.runtime.actors import EnginePool, start_pool
 from audit.runtime.early import EarlyStop, Looks
+from audit.runtime.keep import give_back, take_pool
 from audit.runtime.metrics import AuditMetrics
 from audit.runtime.pipeline import (
     MAX_TASKS_PER_CHUNK,
@@ -191,12 +192,13 @@ def _run_model(
     pools: list[EnginePool] = []
     run: ChunkRun | None = None
     path: Path | None = None
+    ended = False
     started = time.monotonic()
     try:
         # One pool serves both where the model answers itself; one that only answers needs no other.
         models = [answering] if audit.prepare is None or answering is model else [model, answering]
         for one in models:
-            pools.append(start_pool(one, weights[one.name], str(questions.path.resolve())))
+            pools.append(take_pool(one, weights[one.name], str(questions.path.resolve()), start_pool))
         longest = max(one.load_timeout_s for one in models)
         ready: float | None = None  # when the engines were
         for tasks in batches:
@@ -233,7 +235,9 @@ def _run_model(
             run = ChunkRun(context, len(tasks), config.cluster.chunks_in_flight, longest)
             if ready is None:
                 earlier = [t["load_s"] for k, t in run_dir.manifest.timings.items() if k.startswith(f"{name}/")]
-                with display.loading(name, usual_load([one.engine for one in models], earlier)):
+                kept = all(pool.ready for pool in pools)
+                usual = usual_load([one.engine for one in models], earlier)
+                with display.kept(name) if kept else display.loading(name, usual):
                     for one, pool in zip(models, pools, strict=True):
                         pool.wait_ready(one.load_timeout_s, display.stage, run.check)
                 ready = time.monotonic()
@@ -248,10 +252,11 @@ def _run_model(
             retries = pool.stats().get("retries", 0.0)
             AuditMetrics(name).retries(retries)
             display.retries(name, int(retries))
+        ended = True
     finally:
         try:
             for pool in pools:
-                pool.close()
+                give_back(pool, failed=not ended)
         finally:
             if run is not None:
                 run.close()

@@ -32,6 +32,22 @@ N_CLEAN_MODELS = 400
 
 
 @dataclass(frozen=True)
+class Rule:
+    """The article's numbers; the defaults are those of its text and example. All 0-1.
+
+    cs_threshold, alpha: an item (or the whole) counts with CS above, and p below. block_share: of flagged items.
+    """
+
+    cs_threshold: float = CS_THRESHOLD
+    alpha: float = ALPHA
+    block_share: float = BLOCK_SHARE
+    review_cs: float = REVIEW_CS
+
+
+ARTICLE = Rule()
+
+
+@dataclass(frozen=True)
 class ItemScores:
     """Per item (n,): CS and one-sided p (unrounded; NaN where the original or every variant is unanswered), flag."""
 
@@ -86,7 +102,7 @@ class FalseAlarms:
     n_models: int
 
 
-def item_scores(original: FloatArray, variants: FloatArray) -> ItemScores:
+def item_scores(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE) -> ItemScores:
     """The article's function for every item at once.
 
     original: (n,), or (K, n) of which the first answered replicate counts (the article has one). variants: (N, n). 1, 0
@@ -103,12 +119,12 @@ def item_scores(original: FloatArray, variants: FloatArray) -> ItemScores:
         cs = np.where(baseline > 0, (baseline - mean) / baseline, 0.0)
     p, cs = np.where(compared, p, np.nan), np.where(compared, cs, np.nan)
     with np.errstate(invalid="ignore"):
-        return ItemScores(cs, p, (cs > CS_THRESHOLD) & (p < ALPHA))
+        return ItemScores(cs, p, (cs > rule.cs_threshold) & (p < rule.alpha))
 
 
-def article_result(original: FloatArray, variants: FloatArray) -> ArticleResult:
+def article_result(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE) -> ArticleResult:
     """Items and triggers of one model. Raises DataError where not one item can be compared."""
-    scores = item_scores(original, variants)
+    scores = item_scores(original, variants, rule)
     there = ~np.isnan(scores.cs)
     if not there.any():
         raise DataError("Not one item has an answer under the original and a variant: no contamination score.")
@@ -131,10 +147,10 @@ def article_result(original: FloatArray, variants: FloatArray) -> ArticleResult:
         pvalue=pvalue,
         flagged=flagged,
         flagged_share=share,
-        over_threshold=cs > CS_THRESHOLD,
-        triggered=cs > CS_THRESHOLD and pvalue < ALPHA,
-        blocked=share > BLOCK_SHARE,
-        review=cs > REVIEW_CS,
+        over_threshold=cs > rule.cs_threshold,
+        triggered=cs > rule.cs_threshold and pvalue < rule.alpha,
+        blocked=share > rule.block_share,
+        review=cs > rule.review_cs,
     )
 
 
@@ -146,6 +162,7 @@ def false_alarms(
     *,
     n_models: int = N_CLEAN_MODELS,
     rng: np.random.Generator,
+    rule: Rule = ARTICLE,
 ) -> FalseAlarms:
     """The article's rules on clean models: n items, N variants, Beta difficulties with this accuracy and discordance.
 
@@ -156,11 +173,11 @@ def false_alarms(
         theta = draw_difficulties(n, accuracy, discordance, rng)
         original = (rng.random(n) < theta).astype(float)
         answers = (rng.random((variants, n)) < theta).astype(float)
-        items, whole = item_scores(original, answers), article_result(original, answers)
+        items, whole = item_scores(original, answers, rule), article_result(original, answers, rule)
         right = items.cs[original == 1]
         rows[k] = (
             whole.flagged_share,
-            float(np.mean(items.cs > CS_THRESHOLD)),
+            float(np.mean(items.cs > rule.cs_threshold)),
             right.mean() if right.size else 0.0,
             whole.over_threshold,
             whole.triggered,

@@ -24,8 +24,6 @@ from audit.exits import run_command
 from audit.sweep.config import SweepConfig, from_hydra, register, worker_of
 from audit.sweep.design import missing_controls
 
-_SHOWN_QUESTIONS = 50  # of which a plan takes the lengths
-
 register()
 
 
@@ -120,7 +118,7 @@ def print_plan(config: SweepConfig, as_json: bool = False) -> int:
     from audit.shards.manifest import plain
     from audit.sweep.audit import SWEEP
     from audit.sweep.calibrate_early import expected, load_table
-    from audit.sweep.plan import describe, early_lines, make_plan
+    from audit.sweep.plan import SHOWN_QUESTIONS, describe, early_lines, make_plan
     from audit.sweep.thresholds import SweepThresholds
 
     resolved = resolve_run(SWEEP, config)
@@ -134,7 +132,7 @@ def print_plan(config: SweepConfig, as_json: bool = False) -> int:
     lines += [f"{name}: cannot run: {why}" for name, why in resolved.failed.items()]
     for name, model in config.model.items():
         for one in resolved.samples:
-            some = [q for q, _ in zip(one.questions(), range(_SHOWN_QUESTIONS), strict=False)]
+            some = [q for q, _ in zip(one.questions(), range(SHOWN_QUESTIONS), strict=False)]
             plan = make_plan(
                 config, name, design, some, one.sample.n,
                 thresholds=thresholds, groups=groups[one.benchmark.name], panel=panel,

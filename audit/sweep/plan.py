@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from audit.config import protocol_of, reading_of
-from audit.plan_cost import Tokens
+from audit.errors import EngineError
+from audit.plan_cost import PlannedCalls, Tokens, planned_cost
 from audit.prompting.prompts import direct_prompt
 from audit.prompting.templates import load_protocol
 from audit.records import Design, Question, Reading
@@ -17,6 +19,7 @@ from audit.sweep.design import Arm, Draws, missing_controls, n_messages
 from audit.sweep.present import router_prompt, worker_prompt
 from audit.sweep.thresholds import SweepThresholds
 
+SHOWN_QUESTIONS = 50  # of which a plan takes the lengths
 CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
 SIDES = 2  # an excess is tested one-sided at alpha / 2: its two-sided interval must lie above zero too
@@ -114,6 +117,27 @@ def make_plan(
         ),
         tokens={name: both} if answering is model else {name: routing, answering.name: replying},
     )
+
+
+def planned_calls(config: SweepConfig) -> list[PlannedCalls]:
+    """What the sweep would ask of each model. Raises AuditError, as the sweep would; starts nothing."""
+    from audit.resolve import resolve_run
+    from audit.sweep.audit import SWEEP
+
+    resolved = resolve_run(SWEEP, config)
+    if resolved.failed:
+        raise EngineError("; ".join(f"{name}: {why}" for name, why in resolved.failed.items()))
+    thresholds, found = SweepThresholds.from_mapping(config.verdict), []
+    for name, model in config.model.items():
+        other = worker_of(config, model)
+        for one in resolved.samples:
+            some = list(islice(one.questions(), SHOWN_QUESTIONS))
+            plan = make_plan(config, name, resolved.design, some, one.sample.n, thresholds=thresholds)
+            cost = planned_cost(config.cost, plan.tokens, {name: model, other.name: other})
+            tokens = Tokens(plan.prompt_tokens, plan.generated_tokens_at_most)
+            calls = plan.router_calls + plan.worker_calls
+            found.append(PlannedCalls(name, one.benchmark.name, calls, tokens, cost))
+    return found
 
 
 def early_lines(saving: list[str]) -> list[str]:

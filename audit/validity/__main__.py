@@ -1,14 +1,16 @@
 """`python -m audit.validity model=... benchmark=...`: run (or resume) a construct-validity audit.
 
-`edits=show` prints items with all their edits, `score=FILE` scores stored predictions: both start nothing. Exit codes:
+`edits=show` prints items with all their edits, `plan=true` what would be asked, `score=FILE` scores stored predictions:
+they start nothing. Exit codes:
 0 the run finished, whatever the status; 1 it did not, or a model failed; with gate=true also 4 for a status that is not
 confirmatory, see `audit.gate`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import hydra
@@ -18,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 from audit.command_line import check_composed, start
 from audit.config import CONF_DIR
 from audit.errors import AuditError
-from audit.exits import run_command
+from audit.exits import FAILED, INTERRUPTED, OK, run_command
 from audit.validity.config import ValidityConfig, from_hydra, register
 
 register()
@@ -34,46 +36,111 @@ def main() -> None:
     """The command: what it refuses, then Hydra, then the run; `benchmark=[a,b]` runs one after the other."""
     panel = _panel(sys.argv[1:])
     if len(panel) == 1:
+        sys.argv[1:] = panel[0]
         start(_composed, ValidityConfig)
-        return
+    else:
+        run_command(lambda: _run_panel(panel))
+
+
+def _run_panel(panel: Sequence[Sequence[str]]) -> int:
+    """A run each, all of one engine, and their report together; the exit code."""
+    from audit.runtime.keep import keep_engines
+
+    done: list[tuple[ValidityConfig, Path]] = []
+
+    @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="validity")
+    def composed(cfg: DictConfig) -> None:
+        run_command(lambda: run_config(cfg, check_composed, lambda config, run_dir: done.append((config, run_dir))))
+
     codes = []
-    for words in panel:
-        sys.argv[1:] = words
+    with keep_engines():
+        for words in panel:
+            sys.argv[1:] = words
+            try:
+                start(composed, ValidityConfig)
+            except SystemExit as ended:
+                codes.append(int(ended.code or 0))
+                if codes[-1] == INTERRUPTED:
+                    return INTERRUPTED
+    failed = FAILED in codes
+    if len(done) < len(panel):  # or none was asked for: edits=show
+        if failed and done:
+            print("error: no report of all benchmarks together: not every one has a run", file=sys.stderr, flush=True)
+        return FAILED if failed else max(codes, default=OK)
+    config = done[0][0]
+    code = OK
+    if config.report:
         try:
-            start(_composed, ValidityConfig)
-        except SystemExit as ended:
-            codes.append(int(ended.code or 0))
-    sys.exit(max(codes))
+            code = _report_together([run_dir for _, run_dir in done])
+        except AuditError as error:
+            print(f"error: {error}", file=sys.stderr, flush=True)
+            return FAILED
+    return FAILED if failed else code if config.gate else OK
+
+
+def _report_together(run_dirs: Sequence[Path]) -> int:
+    """One report of all runs, corrected over all their cells; the exit code that `audit.gate` gives it."""
+    from audit.gate import print_content
+    from audit.panel import write_panel
+    from audit.validity.report import build_report
+
+    folder = _panel_folder(run_dirs)
+    write_panel(folder, run_dirs)
+    paths = build_report(run_dirs, folder / "report")
+    print(f"\nAll {len(run_dirs)} benchmarks together, corrected over all their cells:")
+    code = print_content(paths.content)
+    print(f"report   {paths.html}", flush=True)
+    return code
+
+
+def _panel_folder(run_dirs: Sequence[Path]) -> Path:
+    """X of the runs X/<benchmark> (run_dir=X); beside runs in their default directories one that is named by them."""
+    parents = {run_dir.parent for run_dir in run_dirs}
+    if len(parents) == 1 and not any(run_dir.name.startswith("validity-") for run_dir in run_dirs):
+        return parents.pop()
+    digest = hashlib.sha256("\n".join(run_dir.name for run_dir in run_dirs).encode()).hexdigest()
+    return run_dirs[0].parent / f"validity-panel-{digest[:10]}"
 
 
 def _panel(words: list[str]) -> list[list[str]]:
     """The words of each run: a list of benchmarks is a run each (every benchmark has a scorer and a directory of its
-    own), with run_dir=X as X/<benchmark>. `audit.report X/*` makes one report of them, corrected together."""
+    own), with run_dir=X as X/<benchmark>."""
     listed = [w for w in words if w.startswith("benchmark=[") and w.endswith("]")]
     if not listed:
         return [words]
     names = [name.strip() for name in listed[-1][len("benchmark=[") : -1].split(",") if name.strip()]
     runs = []
     for name in names:
-        own = [f"{w}/{name}" if w.startswith("run_dir=") else w for w in words if w not in listed]
-        runs.append([f"benchmark={name}", *own])
+        own = [f"{w}/{name}" if w.startswith("run_dir=") else w for w in words]
+        runs.append([f"benchmark={name}" if w in listed else w for w in own])
     return runs or [words]
 
 
-def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:
-    """Validate and run a composed configuration. Errors that teach go to stderr without a traceback."""
+def run_config(
+    cfg: DictConfig,
+    check: Callable[[], None] = lambda: None,
+    done: Callable[[ValidityConfig, Path], None] = lambda config, run_dir: None,
+) -> int:
+    """Validate and run a composed configuration. Errors that teach go to stderr without a traceback.
+
+    done: told of a run that has rows, and its directory.
+    """
     try:
         check()
         config = from_hydra(cfg)
         if config.score is not None:
             return _score(config, config.score)
-        return _show(config) if config.edits == "show" else validity(config)
+        if config.plan:
+            return _print_plan(config)
+        return _show(config) if config.edits == "show" else validity(config, done)
     except (AuditError, OmegaConfBaseException) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return 1
 
 
-def validity(config: ValidityConfig) -> int:
+def validity(
+    config: ValidityConfig, done: Callable[[ValidityConfig, Path], None] = lambda config, run_dir: None
+) -> int:
     """Run, decide, write; the exit code. What is heavy is imported once nothing can be refused any more."""
     from audit.runtime.progress import Display
     from audit.validity.audit import VALIDITY
@@ -103,6 +170,7 @@ def validity(config: ValidityConfig) -> int:
         from audit.validity.judge import judge_run
 
         judge_run(result.run_dir, config)
+    done(config, result.run_dir)
     print_summary(result.run_dir, VALIDITY)
     code = 0
     if config.report:
@@ -127,6 +195,15 @@ def _score(config: ValidityConfig, path: str) -> int:
 
     show(score_file(Path(path), open_benchmark(config.benchmark, seed=config.seed), config.scorer), Console())
     return 0
+
+
+def _print_plan(config: ValidityConfig) -> int:
+    from audit.validity.plan import describe
+    from audit.validity.resolve import resolve_validity
+
+    run = resolve_validity(config)
+    print("\n".join(describe(run, config)))
+    return 1 if run.resolved.failed else 0
 
 
 def _show(config: ValidityConfig) -> int:

@@ -83,7 +83,7 @@ def render(
 ) -> str:
     """The page as text."""
     marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
-    cells = [
+    cells: list[dict[str, Any]] = [
         {"cell": c, "result": r, "mark": marks.get((r.model, r.benchmark), ""), "label": label(r)}
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]

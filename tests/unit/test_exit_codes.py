@@ -35,6 +35,7 @@ REFUSED = {
     "memory": ["model=scripted", "orders=0"],
     "validity": ["model=scripted", "formats=[nowhere]"],
     "plant": ["model=scripted"],
+    "suite": ["nowhere"],
     "variants": ["show", "nowhere"],
     "report": ["nowhere"],
     "gate": ["nowhere"],
@@ -73,13 +74,13 @@ def test_what_a_command_does_is_in_its_column(name: str, monkeypatch: pytest.Mon
 
 
 def test_a_verdicts_code_stands_beside_its_name() -> None:
-    """Of every audit, and nowhere but in the gate's column."""
+    """Of every audit, and nowhere but in the column of the gate, by which a suite ends."""
     says = table()
     for verdict in words():
         code = exit_code({"cells": [{"verdict": str(verdict)}], "rows": []})
         said = str(verdict).replace("excess_explained_by", "explained by").replace("_cause_unknown", "")
         assert said.replace("_", " ") in says["gate"][code].replace("a gain explained", "explained"), verdict
-    assert all(not {3, 4} & set(codes) for name, codes in says.items() if name != "gate")
+    assert all(not {3, 4} & set(codes) for name, codes in says.items() if name not in ("gate", "suite"))
 
 
 def test_an_unknown_command_is_wrong_usage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

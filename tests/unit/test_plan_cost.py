@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from audit.command_line import compose_command
 from audit.config import load_group
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError
@@ -17,6 +18,7 @@ from audit.plan_cost import CostConfig, TokenRates, Tokens, check_cost, measured
 from audit.shards.manifest import Manifest, fingerprint
 from audit.statistics.power import mcnemar_power, questions_needed
 from audit.sweep.columns import SCHEMA
+from audit.sweep.config import SweepConfig, from_hydra, register
 
 ROOT = Path(__file__).resolve().parents[2]
 BIG = ModelConfig(name="big", engine="vllm", tensor_parallel_size=4, replicas=2)
@@ -99,3 +101,12 @@ def test_the_plan_as_json(tmp_path: Path) -> None:
     assert plan["tokens"]["scripted"]["generated"] == 100 * 256 and plan["tokens"]["llama3_8b"]["generated"] == 150 * 16
     assert plan["cost"]["gpu_hours"] > 0 and plan["cost"]["money"] == pytest.approx(3 * plan["cost"]["gpu_hours"])
     assert "llama3_8b" in "".join(told["failed"].values()) or told["failed"] == {}
+
+
+def test_rates_are_added_on_the_command_line_as_the_messages_say() -> None:
+    words = ["+cost.throughput.big={prompt: 1000, generated: 100}", "+cost.prices.gate={prompt: 0.5, generated: 2.0}"]
+    register()
+    cost = from_hydra(compose_command("sweep", ["model=scripted", "cost.gpu_hour=2.0", *words], SweepConfig)).cost
+    assert planned_cost(cost, ASKED, {"big": BIG}).money == 16.0
+    with pytest.raises(ConfigError, match=r"cost\.prices\.m: \{'promt': 1\}"):
+        check_cost(CostConfig(prices={"m": {"promt": 1}}))

@@ -1,0 +1,38 @@
+"""PANEL/panel.json: of which runs a common report is, so that the gate can check each of them.
+
+The paths are relative to the folder: runs and panel may be moved together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from audit.errors import ConfigError
+from audit.shards.files import make_folder, write_file
+
+PANEL = "panel.json"
+SUITE = "suite.json"  # beside it where a suite asked for the runs
+
+
+def write_panel(folder: Path, run_dirs: Sequence[Path]) -> None:
+    """Say of which runs the report in `folder` is. Raises ShardError when the disk refuses."""
+    make_folder(folder)
+    runs = [Path(os.path.relpath(run_dir.resolve(), folder.resolve())).as_posix() for run_dir in run_dirs]
+    write_file(folder / PANEL, (json.dumps({"runs": runs}, indent=1) + "\n").encode())
+
+
+def panel_runs(folder: Path) -> list[Path] | None:
+    """The run directories of a panel's folder; None where it is none. ConfigError where the file is not readable."""
+    path = folder / PANEL
+    try:
+        runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
+        if not runs or not all(isinstance(run, str) for run in runs):
+            raise ValueError("it names no runs")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ConfigError(f"{path} is not the list of a panel's runs ({error}). Build the report again.") from error
+    return [folder / run for run in runs]

@@ -1,0 +1,113 @@
+"""Engines that several runs of one process share: under `keep_engines()` a model is loaded once.
+
+    with keep_engines():
+        run_audit(sweep, ...)
+        run_audit(perturb, ...)      # the same model configuration and weights: the engine that is there answers
+
+An engine is kept where its run ended well. The engines of a run that failed are closed at once, all others at the end
+of the block, however it ends. One that nobody uses gives way to another model that would find no room beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from audit.errors import EngineError
+
+if TYPE_CHECKING:
+    from audit.engines.config import ModelConfig
+    from audit.engines.weights import Weights
+    from audit.runtime.actors import EnginePool
+
+_ROOM_WAIT_S = 2.0  # for GPUs to be reserved before an unused engine gives its own back
+
+
+@dataclass
+class _Held:
+    """A pool with what it was started for. Two are the same engine where all of this is equal."""
+
+    model: ModelConfig
+    weights: Weights | None
+    pool: EnginePool
+    used: bool = True
+
+    @property
+    def on_cpus(self) -> bool:
+        return self.model.engine == "vllm" and not self.pool.groups
+
+
+_held: list[_Held] | None = None  # None: nothing is kept
+
+
+@contextmanager
+def keep_engines() -> Iterator[None]:
+    """Within it, engines outlive their runs; a block inside another is part of it."""
+    global _held
+    if _held is not None:
+        yield
+        return
+    _held = []
+    try:
+        yield
+    finally:
+        left, _held = _held, None
+        _close([one.pool for one in left])
+
+
+def take_pool(
+    model: ModelConfig, weights: Weights | None, questions_path: str, start: Callable[..., EnginePool]
+) -> EnginePool:
+    """The pool that is kept for this model, else a new one of `start`. To be given back with `give_back`."""
+    if _held is None:
+        return start(model, weights, questions_path)
+    for one in list(_held):
+        if not one.used and (one.model, one.weights) == (model, weights):
+            try:
+                one.pool.ask_of(questions_path)
+            except EngineError:  # it ended since: another is started
+                _held.remove(one)
+                one.pool.close()
+                break
+            one.used = True
+            return one.pool
+    new = _Held(model, weights, start(model, weights, questions_path))
+    _held.append(new)
+    _make_room(new)
+    return new.pool
+
+
+def give_back(pool: EnginePool, *, failed: bool) -> None:
+    """A run is done with a pool. It is closed unless engines are kept and the run ended well."""
+    held = [one for one in _held or () if one.pool is pool]
+    if held and not failed:
+        held[0].used = False
+        return
+    for one in held:
+        assert _held is not None  # noqa: S101 - it has `one`
+        _held.remove(one)
+    pool.close()
+
+
+def _make_room(new: _Held) -> None:
+    """Close unused engines, the oldest first, until the new one's GPUs are reserved.
+
+    On CPUs models take turns: nobody reserves memory there.
+    """
+    assert _held is not None  # noqa: S101
+    for one in [one for one in _held if not one.used]:
+        if (new.on_cpus and one.on_cpus) or not all(group.wait(_ROOM_WAIT_S) for group in new.pool.groups):
+            _held.remove(one)
+            one.pool.close()
+
+
+def _close(pools: list[EnginePool]) -> None:
+    """All of them, whatever one of them does."""
+    if not pools:
+        return
+    try:
+        pools[0].close()
+    finally:
+        _close(pools[1:])

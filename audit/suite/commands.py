@@ -1,0 +1,193 @@
+"""A suite -> the words that each audit's command is given, and their configurations, checked before anything runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf.errors import OmegaConfBaseException
+
+from audit.audits import part_of
+from audit.command_line import compose_command
+from audit.config import RunConfig, known_models, load_group, load_model_config
+from audit.engines.config import WEIGHED, ModelConfig
+from audit.errors import ConfigError, unknown_name
+from audit.suite.read import commit_of
+from audit.suite.schema import SCRIPTED, DomainThresholds, Suite
+
+ENDPOINT = "openai_compatible"
+# The suite says these, so an audit's own words may not.
+_DECIDED = {
+    "model": "model_config.model_id, or model=NAME of the command",
+    "run_dir": "run_dir=DIR of the command, below which each audit has a directory",
+    "report": "nothing: the suite makes one report of all",
+    "gate": "gate: ours or source of the suite",
+    "plan": "plan=true of the command",
+    "seed": "dataset_config.sampling_seed",
+    "verdict.alpha": "scoring_config.significance_alpha",
+}
+DOMAIN_OF = {
+    **dict.fromkeys(("mmlu", "arc_easy", "arc_challenge", "openbook_qa", "elementary", "truthfulqa_mc1"), "factual"),
+    **dict.fromkeys(("gsm8k", "mmlu_pro", "commonsense_qa"), "reasoning"),
+}
+"""Of benchmarks that are known, by their format; dataset_config.domain says it of any other."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One audit of a suite: what its command is given (but for its run_dir), and the configuration that this makes."""
+
+    audit: str
+    words: tuple[str, ...]
+    config: RunConfig
+
+
+def model_name(suite: Suite) -> str:
+    """The configuration in conf/model that a suite's model means. ConfigError where there is none."""
+    pin = suite.model_config
+    if pin.endpoint is not None:
+        return ENDPOINT
+    if pin.model_id in known_models():
+        return pin.model_id
+    fitting = [name for name in known_models() if load_model_config(name).path == pin.model_id]
+    if not fitting:
+        raise ConfigError(
+            f"{unknown_name('model_config.model_id', pin.model_id, known_models())} Or the hub id of one of them; for "
+            "any other a file conf/model/<name>.yaml says how it is served, and for an endpoint model_config.endpoint."
+        )
+    return fitting[0]
+
+
+def domain_of(suite: Suite) -> str | None:
+    """The domain whose thresholds hold: the suite's word, else the benchmark's; None where nobody knows."""
+    data = suite.dataset_config
+    if data.domain is not None:
+        return data.domain
+    try:
+        return DOMAIN_OF.get(str(load_group("benchmark", data.benchmark_name)["format"]))
+    except ConfigError:
+        return None  # refused with the list of known ones when the command is composed
+
+
+def domain_thresholds(suite: Suite) -> DomainThresholds:
+    """What the benchmark's domain sets; nothing where the suite has none for it."""
+    return suite.domains.get(domain_of(suite) or "", DomainThresholds())
+
+
+def audit_words(
+    suite: Suite, more: Sequence[str] = (), changed: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, list[str]]:
+    """The words of each audit's command, but for its run_dir. Raises ConfigError for one that the suite decides.
+
+    more: words for every command, such as progress=false. changed: words for one audit beside the suite's own.
+    """
+    found = {}
+    for audit, own in suite.audits.items():
+        given = [*own, *(changed or {}).get(audit, ())]
+        for word in (*given, *more):
+            key = _key(word)
+            # One engine serves all audits, so its configuration may be changed for all of them alone.
+            if key in _DECIDED or (key.startswith("model.") and word in given):
+                instead = _DECIDED.get(key, f"{word} without an audit's name, which changes it for all")
+                raise ConfigError(f"{audit}: {word} is decided by the suite. Use {instead}.")
+        found[audit] = _last_of_each([*_words(suite, audit), *given, *more])
+    return found
+
+
+def steps(suite: Suite, words: Mapping[str, Sequence[str]], run_dir: str) -> list[Step]:
+    """The audits in their order, composed and validated. words: as `audit_words` has them. Raises ConfigError."""
+    found = []
+    for audit, given in words.items():
+        own = [*given, f"run_dir={_quoted(f'{run_dir}/{audit}')}", "report=false", "gate=false"]
+        config_part = part_of(audit, "config")
+        config_part.register()
+        schema = getattr(config_part, f"{audit.capitalize()}Config")
+        try:
+            config = config_part.from_hydra(compose_command(audit, own, schema))
+        except (ConfigError, OmegaConfBaseException) as error:
+            raise ConfigError(f"{audit}: {error}") from error
+        _check_pinned(suite, config, audit)
+        found.append(Step(audit, tuple(given), config))
+    return found
+
+
+def check_version(suite: Suite, model: ModelConfig, resolve: Callable[[ModelConfig], str]) -> dict[str, Any]:
+    """{stated, found, claimed}: the version that the suite states, against that of the weights that are there.
+
+    resolve: the weights' revision. Raises ConfigError where they are others, EngineLoadError where there are none.
+    """
+    stated = suite.model_config.model_version
+    if model.engine == "openai":
+        return {"stated": stated, "found": None, "claimed": True}
+    if (stated == SCRIPTED) != (model.engine == "scripted"):
+        raise ConfigError(
+            f"model_config.model_version: {stated!r} of {model.name}, whose engine is {model.engine}. Expected "
+            f"{SCRIPTED!r} of the scripted engine, and the version of the weights of any other."
+        )
+    found = resolve(model) if model.engine in WEIGHED else SCRIPTED
+    if not found.startswith(stated):
+        raise ConfigError(
+            f"model_config.model_version: the suite states {stated}, and the weights of {model.name} that are here are "
+            f"{found}. To audit these, write that; to audit the others, give their folder: "
+            f"model.{model.name}.path=/weights/folder."
+        )
+    return {"stated": stated, "found": found, "claimed": False}
+
+
+def _words(suite: Suite, audit: str) -> list[str]:
+    """What the suite's fields mean to one audit's command."""
+    name, data = model_name(suite), suite.dataset_config
+    words = [f"model={name}", f"benchmark={data.benchmark_name}", f"n={data.sample_size}", f"seed={data.sampling_seed}"]
+    pin = suite.model_config
+    if pin.endpoint is not None:
+        endpoint = f"{{url: {_quoted(pin.endpoint)}, model: {_quoted(pin.model_id)}}}"
+        words.append(f"model.{ENDPOINT}.endpoints=[{endpoint}]")
+    elif (commit := commit_of(pin.model_version)) is not None:
+        words.append(f"model.{name}.revision={commit}")
+    words.append(f"verdict.alpha={suite.scoring_config.significance_alpha:g}")
+    effect = domain_thresholds(suite).effect_of_interest
+    if effect is not None and audit != "validity":
+        words.append(f"verdict.effect_of_interest={effect:g}")
+    if any(_key(word) == "benchmark" for word in suite.audits[audit]):
+        return [word for word in words if _key(word) != "benchmark"]  # of another benchmark nothing more is said
+    if data.path is not None:
+        words.append(f"benchmark.path={_quoted(data.path)}")
+    if data.dataset_variant is not None:
+        words.append(f"benchmark.hub_config={_quoted(data.dataset_variant)}")
+    if (commit := commit_of(data.dataset_version)) is not None:
+        words.append(f"benchmark.revision={commit}")
+    if audit == "perturb":
+        words.append(f"num_variants={suite.perturbation_config.num_variants_per_item}")
+    return words
+
+
+def _check_pinned(suite: Suite, config: RunConfig, audit: str) -> None:
+    data = config.benchmark
+    if data.hub is not None and data.path is None and commit_of(data.revision) is None:
+        raise ConfigError(
+            f"{audit}: benchmark {data.name} is read from the hub at no fixed revision ({data.revision}). Write its "
+            "commit (40 hexadecimal digits) as dataset_config.dataset_version, or benchmark.revision= of the audit."
+        )
+    same = data.name == suite.dataset_config.benchmark_name
+    if suite.dataset_config.dataset_variant is not None and data.hub is None and same:
+        raise ConfigError(
+            f"dataset_config.dataset_variant={suite.dataset_config.dataset_variant}: {data.name} is no data set of the "
+            "hub, so it has no such configuration. Leave it out."
+        )
+
+
+def _key(word: str) -> str:
+    return word.lstrip("+").partition("=")[0]
+
+
+def _last_of_each(words: Sequence[str]) -> list[str]:
+    """Each key once, with the last value that it was given."""
+    last = {_key(word): word for word in words}
+    return list(last.values())
+
+
+def _quoted(text: str) -> str:
+    """As Hydra takes any text."""
+    return json.dumps(text, ensure_ascii=False)

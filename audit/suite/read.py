@@ -1,0 +1,174 @@
+"""A suite's file, YAML or JSON, -> a `Suite`; or why it is refused, and what to write instead."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from audit.config import CONF_DIR
+from audit.config_keys import check_keys
+from audit.errors import ConfigError, unknown_name
+from audit.suite.schema import VERSION, Suite, schema_text
+
+SUITES = CONF_DIR / "suite"
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+# Names that mean another thing tomorrow, in anybody's repository or registry.
+_MOVING = {"latest", "main", "master", "head", "trunk", "dev", "develop", "stable", "current", "newest", "nightly"}
+_MAX_BYTES = 1 << 20
+
+
+def known_suites() -> list[str]:
+    return sorted(path.stem for path in SUITES.glob("*.yaml"))
+
+
+def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
+    """The suite of a file, or one that ships, with changes such as "dataset_config.sample_size=50". ConfigError."""
+    path = Path(name)
+    if path.suffix not in (".yaml", ".yml", ".json"):
+        if name not in known_suites():
+            raise ConfigError(f"{unknown_name('suite', name, known_suites())} Or a file: my_suite.yaml, my_suite.json.")
+        path = SUITES / f"{name}.yaml"
+    values = _load(path)
+    for change in changes:
+        _set(values, *_parsed(change))
+    return suite_of(values)
+
+
+def suite_of(values: Mapping[str, Any]) -> Suite:
+    """Plain data -> a suite. Raises ConfigError for unknown fields, wrong types and names of what may change."""
+    values = {key: value for key, value in values.items() if key != "$schema"}
+    check_keys(values, Suite)
+    pin = values.get("model_config")
+    if isinstance(pin, Mapping) and not re.match(VERSION, version := str(pin.get("model_version", ""))):
+        raise ConfigError(_mutable(version, str(pin.get("model_id")), pin.get("endpoint") is not None))
+    if odd := [key for key, value in _leaves(values) if isinstance(value, float) and not math.isfinite(value)]:
+        raise ConfigError(f"{odd[0]} is no finite number.")
+    error = best_match(Draft202012Validator(json.loads(schema_text())).iter_errors(values))
+    if error is not None:
+        where = ".".join(map(str, error.absolute_path)) or "the suite"
+        raise ConfigError(f"{where}: {error.message}. {_about(error.schema)}".rstrip())
+    suite: Suite = _build(Suite, values)
+    _check(suite)
+    return suite
+
+
+def _check(suite: Suite) -> None:
+    version = suite.dataset_config.dataset_version
+    if version is not None and version.lower() in _MOVING:
+        raise ConfigError(
+            f"dataset_config.dataset_version: {version!r} means other questions tomorrow. Write the commit of the data "
+            "set (40 hexadecimal digits), or the name of a version that is never given twice, such as 1.1.0; the "
+            "revision that is read is recorded either way."
+        )
+    if suite.gate == "source" and "perturb" not in suite.audits:
+        raise ConfigError("gate: the source's rule reads the perturbation audit. Expected perturb among audits.")
+    asked = suite.perturbation_config
+    low, high = asked.min_semantic_distance, asked.max_semantic_distance
+    if low is not None and high is not None and low >= high:
+        raise ConfigError(
+            f"perturbation_config: min_semantic_distance={low:g} is not below max_semantic_distance={high:g}. Expected "
+            "such as 0.15 and 0.45."
+        )
+
+
+def _mutable(version: str, model_id: str, endpoint: bool) -> str:
+    said = f"model_config.model_version: {version!r} is no immutable reference. "
+    if endpoint:
+        return (
+            f"{said}An endpoint may serve other weights tomorrow under the same name. Write what its operator says is "
+            "served: the weights' commit (40 hexadecimal digits) or sha256:<digits>. It is recorded as claimed."
+        )
+    return (
+        f"{said}A tag or branch names other weights tomorrow. Write the commit of the hub (40 hexadecimal digits, such "
+        f"as `git ls-remote https://huggingface.co/{model_id} main` prints), or sha256:<digits> of a folder or "
+        "package; the manifest of an earlier run has it under models."
+    )
+
+
+def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, value) of everything that is no mapping or list."""
+    below = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else None
+    if below is None:
+        yield prefix, value
+        return
+    for key, one in below:
+        yield from _leaves(one, f"{prefix}.{key}" if prefix else str(key))
+
+
+def commit_of(version: str | None) -> str | None:
+    """The version where it is a commit of the hub."""
+    return version if version is not None and _COMMIT.fullmatch(version) else None
+
+
+def _about(schema: Any) -> str:
+    said = schema.get("description", "") if isinstance(schema, Mapping) else ""
+    return f"({said})" if said else ""
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise ConfigError(f"{path} is larger than {_MAX_BYTES >> 20} MiB: it is no suite.")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read as a suite ({error}). Known: {', '.join(known_suites())}.") from error
+    try:
+        if path.suffix == ".json":
+            values = json.loads(text, object_pairs_hook=_once)
+        else:
+            values = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
+    except (ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"{path} is neither a YAML nor a JSON suite ({error}).") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} holds no fields. Expected audit_suite_id, model_config, dataset_config, ...")
+    return {str(key): value for key, value in values.items()}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{max(names, key=names.count)!r} is given twice")
+    return dict(pairs)
+
+
+def _parsed(change: str) -> tuple[list[str], Any]:
+    key, found, value = change.partition("=")
+    if not found:
+        raise ConfigError(f"Expected key=value, such as dataset_config.sample_size=50; found {change!r}.")
+    try:
+        parsed = OmegaConf.to_container(OmegaConf.create(f"value: {value}"), resolve=False)
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"{change!r}: the value cannot be read ({error}).") from error
+    assert isinstance(parsed, dict)  # noqa: S101 - it has a value
+    return key.split("."), parsed["value"]
+
+
+def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    *above, last = path
+    for name in above:
+        below = values.setdefault(name, {})
+        if not isinstance(below, dict):
+            raise ConfigError(f"{'.'.join(path)}: {name} holds a value, not fields.")
+        values = below
+    values[last] = value
+
+
+def _build(kind: Any, value: Any) -> Any:
+    """Checked plain data -> the dataclasses."""
+    if is_dataclass(kind) and isinstance(kind, type):
+        hints = get_type_hints(kind)
+        return kind(**{f.name: _build(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value})
+    if get_origin(kind) is dict:
+        return {key: _build(get_args(kind)[1], one) for key, one in value.items()}
+    return value

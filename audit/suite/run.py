@@ -1,0 +1,224 @@
+"""A suite's audits one after the other on one engine, each in its own directory; the report of all, and the decision.
+
+The same command goes on: an audit that finished is not run again, one that did not is resumed by its own command.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from audit.audits import audit_of, part_of
+from audit.benchmarks.load import open_benchmark
+from audit.config import known_models, load_model_config
+from audit.engines.weights import resolve_weights
+from audit.errors import AuditError, ConfigError
+from audit.exits import FAILED
+from audit.gate import rule_run
+from audit.governance.decision import decision_of
+from audit.governance.formats import as_text
+from audit.panel import SUITE, write_panel
+from audit.report.joint import joint_report
+from audit.resolve import revision_of
+from audit.shards.complete import cell_rows, count_rows
+from audit.shards.files import write_file
+from audit.shards.manifest import MANIFEST, NOT_RESULTS, Manifest
+from audit.shards.shard_file import file_sha256
+from audit.suite.commands import Step, check_version, domain_of, domain_thresholds, model_name
+from audit.suite.schema import Suite
+from audit.suite.source_rule import ruled, rules_of, sentences, source_thresholds
+from audit.variants.store import find_library
+
+# Words that decide neither a row nor a verdict: where and how fast a suite runs may change between two starts.
+_DECIDES_NOTHING = [key for key in NOT_RESULTS if not key.startswith(("verdict", "statistics", "references"))]
+
+
+def run_dir_of(suite: Suite, words: Mapping[str, Sequence[str]]) -> Path:
+    """The same suite and words give the same directory: that is what makes it resume."""
+    digest = hashlib.sha256(_text({"suite": asdict(suite), "words": _deciding(words)}).encode()).hexdigest()
+    return Path("outputs") / f"suite-{suite.audit_suite_id}-{digest[:10]}"
+
+
+def check_suite(suite: Suite, plan: Sequence[Step]) -> dict[str, Any]:
+    """What the suite pins, against what is there: {name, stated, found, claimed} of the model. Raises AuditError."""
+    name = model_name(suite)
+    model = plan[0].config.model[name]
+    version = check_version(suite, model, lambda one: str(revision_of(one, resolve_weights(one))))
+    for step in plan:
+        if step.audit == "perturb":
+            _check_library(suite, step)
+    stated = suite.dataset_config.dataset_version
+    if stated is not None and stated.startswith("sha256:"):
+        own = [s for s in plan if s.config.benchmark.name == suite.dataset_config.benchmark_name]
+        found = open_benchmark(own[0].config.benchmark, seed=own[0].config.seed).revision if own else stated
+        if not found.startswith(stated):
+            raise ConfigError(f"dataset_config.dataset_version: the suite states {stated}, and here is {found}.")
+    return {"name": name, **version}
+
+
+def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path) -> int:
+    """Run (or resume) all audits, write report and verdict, print the decision; its exit code. Raises AuditError."""
+    model = check_suite(suite, plan)
+    dirs = {step.audit: Path(str(step.config.run_dir)) for step in plan}
+    _open(suite, plan, run_dir, model)
+    write_panel(run_dir, list(dirs.values()))
+    failed = _run_all(plan, dirs)
+    if failed:
+        print(
+            f"error: {', '.join(failed)} did not finish: no decision. The same command goes on.",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
+        return FAILED
+    print("\nreport of all audits", flush=True)
+    section = partial(suite_section, suite, run_dir, model, dirs)
+    paths = joint_report(list(dirs.values()), run_dir / "report", {}, section)
+    ruling = rule_run(run_dir)
+    print(as_text(ruling), end="")
+    if ruling.problem:
+        print(ruling.problem, file=sys.stderr)
+    print(f"report   {paths.html}\nverdict  {paths.verdict}", flush=True)
+    return ruling.exit_code
+
+
+def suite_section(
+    suite: Suite,
+    run_dir: Path,
+    model: Mapping[str, Any],
+    dirs: Mapping[str, Path],
+    verdicts: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """What verdict.json says of the suite: what was pinned, the thresholds, and both rules beside each other."""
+    thresholds = source_thresholds(suite)
+    source = []
+    if "perturb" in dirs:
+        from audit.perturb.source_rule import source_ruled
+
+        source = [
+            {"audit": "perturb", "model": one.model, "benchmark": one.benchmark}
+            | ruled(thresholds, one.results, one.alarms)
+            for one in source_ruled(dirs["perturb"], rules_of(thresholds))
+        ]
+    words = part_of("perturb", "vocabulary").VERDICTS
+    ours = {
+        (cell["model"], cell["benchmark"]): str(decision_of(words[cell["verdict"]]))
+        for cell in verdicts.get("perturb", {}).get("cells", ())
+    }
+    return {
+        "audit_suite_id": suite.audit_suite_id,
+        "suite_sha256": file_sha256(run_dir / SUITE),
+        "gate": suite.gate,
+        "domain": domain_of(suite),
+        "model": dict(model),
+        "audits": list(dirs),
+        "thresholds": {**thresholds, "effect_of_interest": domain_thresholds(suite).effect_of_interest},
+        "governance": asdict(suite.governance),
+        "source": source,
+        "sentences": sentences(suite, source, ours),
+    }
+
+
+def _run_all(plan: Sequence[Step], dirs: Mapping[str, Path]) -> list[str]:
+    """The audits that did not finish. Engines are loaded by the first that needs them, and kept for the others."""
+    from audit.runtime.keep import keep_engines
+
+    failed = []
+    with keep_engines():
+        for number, step in enumerate(plan, 1):
+            print(f"\n{number} of {len(plan)}  {step.audit}  {' '.join(step.words)}", flush=True)
+            if finished(dirs[step.audit]):
+                print(f"finished already: {dirs[step.audit]}", flush=True)
+                continue
+            try:
+                code = getattr(part_of(step.audit, "__main__"), step.audit)(step.config)
+            except AuditError as error:
+                print(f"error: {error}", file=sys.stderr, flush=True)
+                code = FAILED
+            if code:
+                failed.append(step.audit)
+    return failed
+
+
+def finished(run_dir: Path) -> bool:
+    """Whether a run's manifest says so and its shards have every row."""
+    if not (run_dir / MANIFEST).is_file() or Manifest.load(run_dir).status != "finished":
+        return False
+    try:
+        return all(rows.complete for rows in cell_rows(run_dir, count_rows(run_dir, audit_of(run_dir).schema)))
+    except AuditError:
+        return False  # its own command says why, or puts it right
+
+
+def _check_library(suite: Suite, step: Step) -> None:
+    """ConfigError where the variants are not those that the suite describes."""
+    asked, variants = suite.perturbation_config, getattr(step.config, "variants", None)
+    header = find_library(variants or step.config.benchmark.name).header
+    low, high = header.window
+    reworded_by = header.paraphraser.name if header.paraphraser else None
+    if reworded_by in known_models() and load_model_config(str(reworded_by)).path == asked.paraphrase_model:
+        reworded_by = asked.paraphrase_model  # by its hub id
+    for name, wanted, found in (
+        ("min_semantic_distance", asked.min_semantic_distance, low),
+        ("max_semantic_distance", asked.max_semantic_distance, high),
+        ("perturbation_strategy", asked.perturbation_strategy, header.strategy),
+        ("paraphrase_model", asked.paraphrase_model, reworded_by),
+    ):
+        if wanted is not None and wanted != found:
+            raise ConfigError(
+                f"perturbation_config.{name}: the suite says {wanted}, and library {header.name} has {found}. Name the "
+                "library that is meant (audits: {perturb: [variants=HASH]}; audit variants list), or change the field."
+            )
+
+
+def _open(suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str, Any]) -> None:
+    """Write suite.json, or check that it is the same suite. Raises ConfigError, ShardError."""
+    path = run_dir / SUITE
+    now = {"suite": asdict(suite), "words": _deciding({step.audit: step.words for step in plan}), "model": dict(model)}
+    if path.exists():
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{path} cannot be read ({error}). Restore it, or choose another run_dir=.") from error
+        if before != json.loads(_text(now)):
+            keys = _differences(before, json.loads(_text(now)))
+            raise ConfigError(
+                f"{run_dir} belongs to another suite, or to this one before it was changed: {', '.join(keys)}. Choose "
+                f"another directory, such as run_dir={run_dir}_2, or go back to what it was started with."
+            )
+        return
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_file(path, _text(now).encode())
+
+
+def _differences(before: Any, now: Any, prefix: str = "") -> list[str]:
+    """Dotted keys whose values differ."""
+    if before == now:
+        return []
+    if not isinstance(before, dict) or not isinstance(now, dict):
+        return [prefix or "all of it"]
+    return [
+        key
+        for name in sorted({*before, *now})
+        for key in _differences(before.get(name), now.get(name), f"{prefix}.{name}" if prefix else name)
+    ]
+
+
+def _deciding(words: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    return {
+        audit: [one for one in own if not any(fnmatchcase(_key(one), skip) for skip in _DECIDES_NOTHING)]
+        for audit, own in words.items()
+    }
+
+
+def _key(word: str) -> str:
+    return word.lstrip("+").partition("=")[0]
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,0 +1,128 @@
+"""The source's thresholds of a suite: what they say of a run, each beside its false alarms on a clean model (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from audit.governance.decision import Decision
+from audit.statistics.contamination_score import ArticleResult, FalseAlarms, Rule
+from audit.suite.commands import domain_of, domain_thresholds
+from audit.suite.schema import Suite
+
+# Percentages as shares are no round binary fractions: 5 % of 500 items are 25, which is not above 5 %.
+_DIGITS = 12
+
+
+def source_thresholds(suite: Suite) -> dict[str, float]:
+    """The source's numbers by their names in the suite, as the benchmark's domain has them."""
+    own, scoring, governance = domain_thresholds(suite), suite.scoring_config, suite.governance
+
+    def of(name: str, default: float) -> float:
+        value = getattr(own, name)
+        return default if value is None else value
+
+    return {
+        "contamination_threshold": of("contamination_threshold", scoring.contamination_threshold),
+        "significance_alpha": scoring.significance_alpha,
+        "max_allowed_contaminated_items_pct": of(
+            "max_allowed_contaminated_items_pct", scoring.max_allowed_contaminated_items_pct
+        ),
+        "review_required_above_cs": of("review_required_above_cs", governance.review_required_above_cs),
+        "block_deployment_above_contaminated_pct": of(
+            "block_deployment_above_contaminated_pct", governance.block_deployment_above_contaminated_pct
+        ),
+    }
+
+
+def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:
+    """The rule with the share of flagged items that scoring allows, and with the one that governance blocks above."""
+    rule = Rule(
+        cs_threshold=thresholds["contamination_threshold"],
+        alpha=thresholds["significance_alpha"],
+        block_share=round(thresholds["max_allowed_contaminated_items_pct"] / 100, _DIGITS),
+        review_cs=thresholds["review_required_above_cs"],
+    )
+    share = round(thresholds["block_deployment_above_contaminated_pct"] / 100, _DIGITS)
+    return rule, replace(rule, block_share=share)
+
+
+def ruled(
+    thresholds: Mapping[str, float], results: Sequence[ArticleResult], alarms: Sequence[FalseAlarms | None]
+) -> dict[str, Any]:
+    """What the source's rule says of one model: its decision, and each number with what was found and its false alarms.
+
+    results, alarms: under each of `rules_of`. false_alarms: the share (0-1) of clean models of this design (for the
+    numbers that concern an item: of their items) that it accuses; None where no such model can be simulated.
+    """
+    allowed, blocking = results
+    at_allowed, at_blocking = alarms
+    limits = dict(thresholds)
+    numbers = [
+        _number(limits, "contamination_threshold", allowed.cs, allowed.over_threshold, "",
+                at_allowed and at_allowed.item_over_threshold, "of a clean model's items"),
+        _number(limits, "significance_alpha", None, False, "",
+                at_allowed and at_allowed.item_flagged, "of a clean model's items, with the threshold of CS"),
+        _number(limits, "max_allowed_contaminated_items_pct", 100 * allowed.flagged_share, allowed.blocked,
+                Decision.BLOCK, at_allowed and at_allowed.model_blocked, "of clean models of this design"),
+        _number(limits, "review_required_above_cs", allowed.cs, allowed.review, Decision.REVIEW,
+                at_allowed and at_allowed.model_review, "of clean models of this design"),
+        _number(limits, "block_deployment_above_contaminated_pct", 100 * blocking.flagged_share, blocking.blocked,
+                Decision.BLOCK, at_blocking and at_blocking.model_blocked, "of clean models of this design"),
+    ]  # fmt: skip
+    asked = {str(number["asks_for"]) for number in numbers if number["exceeded"] and number["asks_for"]}
+    decision = next((one for one in (Decision.BLOCK, Decision.REVIEW) if one in asked), Decision.PASS)
+    return {
+        "decision": str(decision),
+        "cs": allowed.cs,
+        "flagged": allowed.flagged,
+        "flagged_pct": 100 * allowed.flagged_share,
+        "n": allowed.n,
+        "numbers": numbers,
+    }
+
+
+def sentences(suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[tuple[str, str], str]) -> list[str]:
+    """Both rules in words, and which gates. ours: the decision of our verdict by model and benchmark."""
+    domain = domain_of(suite)
+    lines = []
+    if suite.domains:
+        held = f"thresholds of domain {domain}" if domain in suite.domains else "no domain's thresholds"
+        lines.append(f"{suite.dataset_config.benchmark_name}: {held}.")
+    gates = "our verdict" if suite.gate == "ours" else "the source's rule"
+    for one in source:
+        mine, theirs = ours[one["model"], one["benchmark"]], one["decision"]
+        what = f"{one['model']} on {one['benchmark']}, rewording"
+        agree = f"our verdict and the source's rule both say {mine}" if mine == theirs else (
+            f"our verdict says {mine}, the source's rule {theirs}"
+        )  # fmt: skip
+        found = f"CS {one['cs']:.3f}, {one['flagged']} of {one['n']} items flagged ({one['flagged_pct']:.1f} %)"
+        lines.append(f"{what}: {agree} ({found}). {gates[0].upper()}{gates[1:]} gates.")
+        lines += [f"{what}: {_sentence(number)}" for number in one["numbers"]]
+    return lines
+
+
+def _number(
+    limits: Mapping[str, float], name: str, found: float | None, exceeded: bool, asks_for: str, rate: Any, of: str
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "limit": limits[name],
+        "found": found,
+        "exceeded": exceeded,
+        "asks_for": str(asks_for),
+        "false_alarms": rate,
+        "false_alarms_of": of,
+    }
+
+
+def _sentence(number: Mapping[str, Any]) -> str:
+    text = f"{number['name']} {number['limit']:g}"
+    if number["found"] is not None:
+        asks = f": asks for {number['asks_for']}" if number["exceeded"] and number["asks_for"] else ""
+        text += f" {'exceeded' if number['exceeded'] else 'not exceeded'} ({number['found']:.3g}){asks}"
+    rate = number["false_alarms"]
+    if rate is None:
+        return f"{text}; its false alarms could not be simulated for this design."
+    return f"{text}; false alarms: {rate:.1%} {number['false_alarms_of']}."

@@ -1,0 +1,171 @@
+"""A suite as a user runs it: four audits of the scripted engine in one Ray, interrupted, resumed, gated and packed."""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import io
+import json
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import ray
+from pipeline_helpers import rows_of
+from ray.util.state import list_actors
+
+from audit.audits import find_audit
+from audit.evidence import main as evidence
+from audit.gate import main as gate
+from audit.gate import rule_run
+from audit.governance.formats import FORMATS
+from audit.governance.keys import create_key
+from audit.runtime import keep
+from audit.shards.manifest import Manifest
+from audit.suite.__main__ import main
+
+AUDITS = {
+    "sweep": ["r=1", "arms=[forward_full,noisy_rewrite]"],
+    "perturb": ["num_variants=2"],
+    "memory": ["option_orders=1"],
+    "validity": ["benchmark=contrast", "n=6", "edits_per_family=1"],
+}
+SUITE = {
+    "audit_suite_id": "tiny",
+    "model_config": {"model_id": "scripted", "model_version": "scripted"},
+    "dataset_config": {"benchmark_name": "elementary", "sample_size": 12, "sampling_seed": 7},
+    "audits": AUDITS,
+    "domains": {"factual": {"review_required_above_cs": 0.5}},
+}
+
+
+def engines() -> Counter[str]:
+    """Engine actors that this process started, by state."""
+    mine = ray.get_runtime_context().get_job_id()
+    found = list_actors(filters=[("class_name", "=", "EngineActor"), ("job_id", "=", mine)])
+    return Counter(one.state for one in found)
+
+
+@dataclass
+class Walked:
+    """A suite that was interrupted within its second audit, and resumed. engines: started by the second start."""
+
+    run_dir: Path
+    suite: Path
+    gated_between: tuple[int, str]
+    shards_between: dict[str, int]
+    code: int
+    out: str
+    engines: Counter[str]
+
+
+def command(suite: Path, run_dir: Path, *words: str) -> tuple[int, str]:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = main([str(suite), f"run_dir={run_dir}", "progress=false", *words])
+    return code, out.getvalue()
+
+
+def interrupt_when(shards: Path, seconds: float = 60) -> None:
+    """Ctrl-C for this process once a folder has a shard."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not list(shards.glob("*.arrow")):
+        time.sleep(0.02)
+    _thread.interrupt_main()
+
+
+def times_of(run_dir: Path) -> dict[str, int]:
+    return {str(path.relative_to(run_dir)): path.stat().st_mtime_ns for path in run_dir.glob("*/shards/*.arrow")}
+
+
+@pytest.fixture(scope="module")
+def walked(driver, tmp_path_factory) -> Walked:
+    folder = tmp_path_factory.mktemp("suite")
+    suite, run_dir = folder / "suite.json", folder / "run"
+    suite.write_text(json.dumps(SUITE))
+    watcher = threading.Thread(target=interrupt_when, args=(run_dir / "perturb" / "shards",), daemon=True)
+    watcher.start()
+    slow = ("model.scripted.scripted.latency_s=0.3", "store.rows_per_shard=8", "cluster.chunks_in_flight=1")
+    with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
+        command(suite, run_dir, *slow)
+    watcher.join()
+    assert keep._held is None and not engines()["ALIVE"]
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        between = (gate([str(run_dir)]), said.getvalue())
+    kept, before = times_of(run_dir), engines()
+    code, out = command(suite, run_dir)
+    return Walked(run_dir, suite, between, kept, code, out, engines() - before)
+
+
+def test_what_was_interrupted_does_not_pass_and_what_finished_is_not_done_again(walked):
+    code, said = walked.gated_between
+    assert code == 1 and "sweep finished, 24 of 24 answers; perturb failed" in said and "memory not started" in said
+    now = times_of(walked.run_dir)
+    assert walked.shards_between and all(now[path] == when for path, when in walked.shards_between.items())
+    attempts = {audit: Manifest.load(walked.run_dir / audit).attempts for audit in AUDITS}
+    assert attempts == {"sweep": 1, "perturb": 2, "memory": 1, "validity": 1}
+    assert "finished already" in walked.out
+
+
+def test_one_engine_answers_all_audits_and_each_row_is_there_once(walked):
+    assert walked.engines == {"DEAD": 1} and keep._held is None
+    for audit in AUDITS:
+        rows, key = rows_of(walked.run_dir / audit), find_audit(audit).schema.key
+        keys = [tuple(row[name] for name in key) for row in rows]
+        assert rows and len(set(keys)) == len(keys)
+        assert not [row for row in rows if row["error"] is not None and row.get("asked", True)]
+
+
+def test_one_report_one_verdict_one_exit_code(walked, capsys):
+    verdict = json.loads((walked.run_dir / "report" / "verdict.json").read_text())
+    assert list(verdict["audits"]) == list(AUDITS)
+    suite = verdict["suite"]
+    assert suite["model"] == {"claimed": False, "found": "scripted", "name": "scripted", "stated": "scripted"}
+    assert (suite["domain"], suite["thresholds"]["review_required_above_cs"]) == ("factual", 0.5)
+    (source,) = suite["source"]
+    assert source["n"] == 12 and {one["name"] for one in source["numbers"]} < set(suite["thresholds"])
+    ruling = rule_run(walked.run_dir)
+    assert not ruling.problem and {cell.audit for cell in ruling.cells} == set(AUDITS)
+    assert walked.code == ruling.exit_code and walked.code in (0, 3, 4) and "RULE  " in walked.out
+    for name in FORMATS:
+        assert gate([str(walked.run_dir), "--format", name]) == walked.code
+        assert "perturb" in capsys.readouterr().out
+    pages = [walked.run_dir / "report" / one / "report.html" for one in ("", *AUDITS)]
+    assert all(page.is_file() for page in pages) and "Suite tiny" in pages[0].read_text()
+
+
+def test_the_evidence_pack_of_a_suite_verifies(walked, tmp_path, capsys):
+    private, public = create_key("alice", tmp_path)
+    (tmp_path / "trusted").mkdir()
+    public.rename(tmp_path / "trusted" / public.name)
+    pack = tmp_path / "pack.zip"
+    assert evidence([str(walked.run_dir), "-o", str(pack), "--key", str(private)]) == 0
+    assert evidence(["verify", str(pack), "--keys", str(tmp_path / "trusted")]) == 0
+    assert evidence([str(walked.run_dir), "-o", str(pack), "--with-shards", "--unsigned"]) == 1
+    assert "pack each run" in capsys.readouterr().err
+
+
+def test_a_suite_that_was_changed_after_its_verdict_does_not_pass(walked, capsys):
+    suite = walked.run_dir / "suite.json"
+    before = suite.read_text()
+    suite.write_text(before.replace('"gate": "ours"', '"gate": "source"'))
+    try:
+        assert gate([str(walked.run_dir)]) == 1 and "not of the suite.json" in capsys.readouterr().err
+    finally:
+        suite.write_text(before)
+    assert gate([str(walked.run_dir)]) == walked.code
+
+
+def test_the_same_command_again_starts_no_engine_and_says_the_same(walked):
+    before, verdict = engines(), (walked.run_dir / "report" / "verdict.json").read_bytes()
+    code, out = command(walked.suite, walked.run_dir)
+    assert (code, out.count("finished already")) == (walked.code, 4) and engines() == before
+    assert (walked.run_dir / "report" / "verdict.json").read_bytes() == verdict
+
+
+def test_another_suite_does_not_go_into_its_directory(walked):
+    code, out = command(walked.suite, walked.run_dir, "governance.review_required_above_cs=0.9", "sweep.r=1..2")
+    assert code == 1 and "suite.governance.review_required_above_cs" in out and "words.sweep" in out

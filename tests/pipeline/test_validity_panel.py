@@ -1,0 +1,107 @@
+"""`audit validity benchmark=[a,b]`: two runs of one engine, and one report of both that the gate checks."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import ray
+from pipeline_helpers import rows_of
+from ray.util.state import list_actors
+
+from audit.gate import main as gate
+from audit.gate import rule_run
+from audit.runtime import keep
+from audit.validity.__main__ import main
+
+
+def engines() -> Counter[str]:
+    """Engine actors that this process started, by state."""
+    mine = ray.get_runtime_context().get_job_id()
+    found = list_actors(filters=[("class_name", "=", "EngineActor"), ("job_id", "=", mine)])
+    return Counter(one.state for one in found)
+
+
+@pytest.fixture(scope="module")
+def benchmarks(tmp_path_factory) -> Path:
+    """A folder of configurations with a second benchmark: the shipped items under another name."""
+    folder = tmp_path_factory.mktemp("conf")
+    (folder / "benchmark").mkdir()
+    (folder / "benchmark" / "second.yaml").write_text("name: second\nformat: contrast\npath: null\nsplit: test\n")
+    return folder
+
+
+def command(benchmarks: Path, run_dir: Path, *overrides: str, second: str = "second") -> tuple[int, str]:
+    words = ["validity", "--config-dir", str(benchmarks), f"benchmark=[contrast,{second}]", "model=scripted"]
+    before, out = sys.argv, io.StringIO()
+    sys.argv = [*words, f"run_dir={run_dir}", "progress=false", "n=12", *overrides]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            main()
+    except SystemExit as ended:
+        return int(ended.code or 0), out.getvalue()
+    finally:
+        sys.argv = before
+    raise AssertionError("the command ended without an exit code")
+
+
+@pytest.fixture(scope="module")
+def finished(driver, benchmarks, tmp_path_factory) -> Iterator[tuple[Path, str, Counter[str]]]:
+    """(the panel's folder, what was printed, engines that were started meanwhile). To be read only."""
+    run_dir = tmp_path_factory.mktemp("panel") / "run"
+    before = engines()
+    code, out = command(benchmarks, run_dir)
+    assert code == 0, out
+    yield run_dir, out, engines() - before
+
+
+def test_one_engine_answers_both_and_is_gone_afterwards(finished):
+    run_dir, _, started = finished
+    assert started == {"DEAD": 1} and keep._held is None
+    for name in ("contrast", "second"):
+        rows = rows_of(run_dir / name)
+        assert {row["benchmark"] for row in rows} == {name}
+        keys = [(row["question_id"], row["arm"], row["variant"], row["replicate"]) for row in rows]
+        assert len(set(keys)) == len(keys) == 12 * 13  # 2 originals, 4 + 3 + 3 edits, 1 placebo
+
+
+def test_one_report_is_of_both_and_corrects_over_all_cells(finished):
+    run_dir, out, _ = finished
+    panel = json.loads((run_dir / "report" / "verdict.json").read_text())
+    assert {cell["benchmark"] for cell in panel["cells"]} == {"contrast", "second"} and len(panel["runs"]) == 2
+    assert "All 2 benchmarks together" in out
+    alone = json.loads((run_dir / "contrast" / "report" / "verdict.json").read_text())["cells"]
+    for cell in alone:
+        (same,) = [c for c in panel["cells"] if (c["benchmark"], c["context"]) == (cell["benchmark"], cell["context"])]
+        assert same["above_p"] >= cell["above_p"]
+
+
+def test_the_gate_takes_the_panel_as_one_and_misses_a_run(finished, tmp_path, capsys):
+    run_dir, _, _ = finished
+    ruling = rule_run(run_dir)
+    assert not ruling.problem and len(ruling.cells) == 4
+    assert gate([str(run_dir), "--format", "junit"]) == ruling.exit_code
+    copy = tmp_path / "copy"
+    shutil.copytree(run_dir, copy)
+    shard = next((copy / "second" / "shards").glob("*.arrow"))
+    shard.unlink()
+    assert gate([str(copy)]) == 1
+    shutil.rmtree(copy / "second")
+    assert gate([str(copy)]) == 1
+    assert "1 of the 2 runs" in capsys.readouterr().err
+
+
+def test_a_failed_run_leaves_no_engine_and_no_report_of_a_part(driver, benchmarks, tmp_path):
+    before = engines()
+    code, out = command(benchmarks, tmp_path / "run", "model.scripted.scripted.fail_to_load=true")
+    assert code == 1 and "asked to fail to load" in out
+    assert set(engines() - before) == {"DEAD"} and keep._held is None
+    assert not (tmp_path / "run" / "report").exists()
+    assert gate([str(tmp_path / "run")]) == 1

@@ -1,0 +1,58 @@
+"""A panel is decided on and packed as one, and with every run that it is of."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from audit.evidence import main as evidence
+from audit.gate import main as gate
+from audit.panel import write_panel
+from audit.review import main as review
+
+NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def panel(run_dir: Path, tmp_path: Path) -> Path:
+    """A panel of one run, with that run's report as its own."""
+    folder = tmp_path / "panel"
+    shutil.copytree(run_dir / "report", folder / "report")
+    write_panel(folder, [run_dir])
+    return folder
+
+
+def test_a_decision_on_a_panel_binds_every_run_of_it(
+    panel: Path, run_dir: Path, keys: Path, capsys: pytest.CaptureFixture
+) -> None:
+    trusted = ["--keys", str(keys / "trusted")]
+    assert gate([str(panel), *trusted], NOW) == 4
+    assert review(["list", str(panel.parent), *trusted], NOW) == 0
+    listed = capsys.readouterr().out
+    assert "1 of 1 runs do not pass" in listed  # its run is decided on with it
+    words = ["--reason", "for the demo", "--expires", "2026-12-31", *trusted]
+    assert review(["override", str(panel), *words, "--key", str(keys / "carol.key")], NOW) == 0
+    assert gate([str(panel), *trusted], NOW) == 4  # who ran one of its runs does not decide alone
+    assert review(["override", str(panel), *words, "--key", str(keys / "alice.key")], NOW) == 0
+    assert gate([str(panel), *trusted], NOW) == 0
+    manifest = json.loads((run_dir / "manifest.json").read_text())
+    (run_dir / "manifest.json").write_text(json.dumps({**manifest, "platform": "another"}))
+    assert gate([str(panel), *trusted], NOW) == 1
+    assert "was decided over another run/manifest.json" in capsys.readouterr().err
+
+
+def test_the_pack_of_a_panel_has_every_run_and_any_change_shows(
+    panel: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    pack, trusted = tmp_path / "pack.zip", ["--keys", str(keys / "trusted")]
+    assert evidence([str(panel), "-o", str(pack), "--key", str(keys / "alice.key")]) == 0
+    assert evidence(["verify", str(pack), *trusted]) == 0
+    data = pack.read_bytes()
+    at = data.index(b'"fingerprint"', data.index(b"run/run/manifest.json"))
+    pack.write_bytes(data[:at] + b"\x01" + data[at + 1 :])
+    assert evidence(["verify", str(pack), *trusted]) == 1
+    assert "run/run/manifest.json" in capsys.readouterr().err

@@ -1,0 +1,165 @@
+"""The source's thresholds beside our verdict: what each says, what gates, and their false alarms."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from junitparser import JUnitXml
+
+from audit.gate import main as gate
+from audit.governance.decision import rule
+from audit.governance.formats import FORMATS
+from audit.panel import PANEL, panel_runs, write_panel
+from audit.report.joint import content, page
+from audit.shards.manifest import Manifest
+from audit.statistics.contamination_score import ARTICLE, article_result, false_alarms
+from audit.suite.read import suite_of
+from audit.suite.schema import Suite
+from audit.suite.source_rule import ruled, rules_of, sentences, source_thresholds
+
+
+def suite(**changes: Any) -> Suite:
+    return suite_of(
+        {
+            "audit_suite_id": "s",
+            "model_config": {"model_id": "scripted", "model_version": "scripted"},
+            "dataset_config": {"benchmark_name": "elementary"},
+            **changes,
+        }
+    )
+
+
+def answers(flagged: int, n: int = 100) -> tuple[np.ndarray, np.ndarray]:
+    """Every original right; `flagged` items with every variant wrong: CS 1 and p 0 there, 0 and 1 elsewhere."""
+    variants = np.ones((3, n))
+    variants[:, :flagged] = 0
+    return np.ones(n), variants
+
+
+def said(thresholds: dict[str, float], flagged: int) -> dict[str, Any]:
+    rules = rules_of(thresholds)
+    results = [article_result(*answers(flagged), one) for one in rules]
+    alarms = [false_alarms(100, 3, 0.7, 0.2, n_models=20, rng=np.random.default_rng(1), rule=one) for one in rules]
+    return ruled(thresholds, results, alarms)
+
+
+def test_the_suites_numbers_are_the_articles_by_default() -> None:
+    assert rules_of(source_thresholds(suite())) == (ARTICLE, ARTICLE)
+
+
+@pytest.mark.parametrize(("flagged", "decision"), [(0, "pass"), (5, "pass"), (6, "block"), (30, "block")])
+def test_five_of_a_hundred_are_allowed_and_six_block(flagged: int, decision: str) -> None:
+    found = said(source_thresholds(suite()), flagged)
+    assert (found["decision"], found["flagged"], found["n"]) == (decision, flagged, 100)
+    assert found["flagged_pct"] == pytest.approx(flagged) and found["cs"] == pytest.approx(flagged / 100)
+
+
+def test_each_number_works_by_itself_and_has_its_false_alarms() -> None:
+    scoring = {"max_allowed_contaminated_items_pct": 50.0}
+    governance = {"block_deployment_above_contaminated_pct": 40.0, "review_required_above_cs": 0.25}
+    strict = suite(scoring_config=scoring, governance=governance)
+    for flagged, decision in ((25, "pass"), (26, "review"), (41, "block")):  # CS .25, .26, .41
+        assert said(source_thresholds(strict), flagged)["decision"] == decision
+    numbers = {one["name"]: one for one in said(source_thresholds(strict), 41)["numbers"]}
+    assert [name for name, one in numbers.items() if one["exceeded"]] == [
+        "contamination_threshold", "review_required_above_cs", "block_deployment_above_contaminated_pct",
+    ]  # fmt: skip
+    default = {one["name"]: one for one in said(source_thresholds(suite()), 0)["numbers"]}
+    # More is allowed here, so a clean model is blocked less often; both numbers are simulated for the design.
+    alarms = "false_alarms"
+    for name in ("max_allowed_contaminated_items_pct", "block_deployment_above_contaminated_pct"):
+        assert numbers[name][alarms] == 0 and 0 <= default[name][alarms] <= 1
+    assert all(one[alarms] is not None for one in default.values())
+
+
+def test_a_threshold_of_cs_that_few_items_exceed_flags_fewer() -> None:
+    original, variants = np.ones(10), np.ones((4, 10))
+    variants[:3, 0] = 0  # CS .75, t = -3: p .029
+    variants[:, 1] = 0  # CS 1
+    assert article_result(original, variants).flagged == 2
+    assert article_result(original, variants, replace(ARTICLE, cs_threshold=0.8)).flagged == 1
+    assert article_result(original, variants, replace(ARTICLE, alpha=0.01)).flagged == 1
+
+
+def test_the_benchmarks_domain_sets_thresholds() -> None:
+    domains = {"factual": {"review_required_above_cs": 0.1}, "code": {"contamination_threshold": 0.5}}
+    factual = source_thresholds(suite(domains=domains))
+    assert (factual["review_required_above_cs"], factual["contamination_threshold"]) == (0.1, 0.1)
+    code = suite(domains=domains, dataset_config={"benchmark_name": "elementary", "domain": "code"})
+    assert source_thresholds(code)["contamination_threshold"] == 0.5
+    assert "thresholds of domain factual" in sentences(suite(domains=domains), [], {})[0]
+    unknown = suite(domains=domains, dataset_config={"benchmark_name": "mcq_file"})
+    assert source_thresholds(unknown)["review_required_above_cs"] == 0.25
+    assert "no domain's thresholds" in sentences(unknown, [], {})[0]
+
+
+def joint(asked: Suite, verdict: str, flagged: int) -> dict[str, Any]:
+    """What verdict.json of a suite with one perturbation cell holds."""
+    models = [{"model": "m", "benchmark": "b", "revision": "1", "outcomes": 9}]
+    cell = {"model": "m", "benchmark": "b", "verdict": verdict, "headline": "h", "reasons": ["why"], "what_to_do": []}
+    cell |= {"watermark": "", "cannot_exclude": [], "calibration": None, "evidence": None, "references": []}
+    rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": 9}]
+    verdicts = {"perturb": {"audit": "perturb", "cells": [cell], "rows": rows, "runs": [{"models": models}]}}
+    source = [{"audit": "perturb", "model": "m", "benchmark": "b", **said(source_thresholds(asked), flagged)}]
+    ours = {("m", "b"): str(rule(verdicts["perturb"]).decision)}
+    section = {
+        "audit_suite_id": asked.audit_suite_id, "gate": asked.gate, "domain": None, "source": source,
+        "model": {"name": "m", "stated": "<1>", "found": None, "claimed": True},
+        "sentences": sentences(asked, source, ours),
+    }  # fmt: skip
+    return content(verdicts, section)
+
+
+@pytest.mark.parametrize(
+    ("gates", "verdict", "flagged", "decision", "code"),
+    [
+        ("ours", "no_drop_detected", 30, "pass", 0),
+        ("source", "no_drop_detected", 30, "block", 3),
+        ("ours", "drop_beyond_reference", 0, "block", 3),
+        ("source", "drop_beyond_reference", 0, "pass", 0),
+        ("ours", "withheld", 0, "no decision", 4),
+        ("source", "brittle_cause_unknown", 6, "block", 3),
+    ],
+)
+def test_the_suite_says_which_rule_gates_and_both_are_printed(
+    gates: str, verdict: str, flagged: int, decision: str, code: int, tmp_path: Path
+) -> None:
+    plain = joint(suite(gate=gates), verdict, flagged)
+    ruling = rule(plain, "run")
+    assert (ruling.decision, ruling.exit_code) == (decision, code)
+    assert "our verdict" in ruling.rules[0] and "the source's rule" in ruling.rules[0]
+    assert any("max_allowed_contaminated_items_pct 5" in one and "false alarms: " in one for one in ruling.rules)
+    for name, show in FORMATS.items():
+        text = show(ruling).replace("&#95;", "_").replace("\\_", "_")
+        assert "max" in text and "allowed" in text, name
+    assert JUnitXml.fromstring(FORMATS["junit"](ruling).encode()) is not None
+    shown = page(plain)
+    assert "&lt;1&gt;" in shown and "claimed" in shown and "false alarms" in shown
+
+
+def test_missing_answers_are_no_pass_whatever_gates() -> None:
+    plain = joint(suite(gate="source"), "no_drop_detected", 0)
+    plain["audits"]["perturb"]["rows"][0]["expected"] = 10
+    assert (rule(plain).decision, rule(plain).exit_code) == ("no decision", 1)
+
+
+def test_a_panel_whose_runs_are_gone_does_not_pass(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    panel, run = tmp_path / "panel", tmp_path / "runs" / "perturb"
+    (panel / "report").mkdir(parents=True)
+    plain = joint(suite(), "no_drop_detected", 0)
+    (panel / "report" / "verdict.json").write_text(json.dumps(plain))
+    assert gate([str(panel)]) == 0  # a report that was copied alone
+    (panel / "suite.json").write_text("{}")
+    write_panel(panel, [run])
+    assert panel_runs(panel) == [panel / "../runs/perturb"]
+    assert gate([str(panel)]) == 1 and "1 of the 1 runs" in capsys.readouterr().err
+    run.mkdir(parents=True)
+    Manifest("f", {}, audit="perturb", status="running").save(run)
+    assert gate([str(panel)]) == 1  # it has no answers
+    (panel / PANEL).write_text('{"runs": []}')
+    assert gate([str(panel)]) == 1

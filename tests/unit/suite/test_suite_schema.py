@@ -1,0 +1,269 @@
+"""What a suite may say: one schema for YAML and JSON, and what is refused with what to write instead."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from omegaconf import OmegaConf
+
+from audit.config import load_model_config
+from audit.errors import ConfigError
+from audit.suite.__main__ import main
+from audit.suite.commands import audit_words, check_version, domain_of, model_name, steps
+from audit.suite.read import SUITES, known_suites, read_suite, suite_of
+from audit.suite.schema import json_schema, schema_text
+
+# The source's listing, letter by letter.
+ARTICLE = """{
+"$schema": "https://schemas.yourorg.internal/audit-suite/v1.0",
+"audit_suite_id": "gsm8k-contamination-audit-v3",
+"model_config": {
+"model_id": "org/model-name",
+"model_version": "sha256:a1b2c3d4e5f6",
+"endpoint": "https://inference.internal/v1/infer"
+},
+"dataset_config": {
+"benchmark_name": "gsm8k",
+"dataset_variant": "main",
+"dataset_version": "1.1.0",
+"sample_size": 500,
+"sampling_seed": 42
+},
+"perturbation_config": {
+"num_variants_per_item": 3,
+"min_semantic_distance": 0.15,
+"max_semantic_distance": 0.45,
+"perturbation_strategy": "paraphrase_llm",
+"paraphrase_model": "org/paraphrase-model-v2"
+},
+"scoring_config": {
+"contamination_threshold": 0.10,
+"significance_alpha": 0.05,
+"max_allowed_contaminated_items_pct": 5.0
+},
+"governance": {
+"audit_owner": "ml-platform-team",
+"review_required_above_cs": 0.25,
+"block_deployment_above_contaminated_pct": 5.0,
+"result_retention_days": 365,
+"notify_on_failure": ["ml-platform@yourorg.com", "model-governance@yourorg.com"]
+}
+}"""
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    plain = {
+        "audit_suite_id": "s",
+        "model_config": {"model_id": "scripted", "model_version": "scripted"},
+        "dataset_config": {"benchmark_name": "elementary", "sample_size": 20},
+    }
+    return {**plain, **changes}
+
+
+def test_the_published_schema_is_made_from_the_dataclasses_and_agrees_with_the_reader() -> None:
+    assert json.loads(schema_text()) == json.loads(json.dumps(json_schema()))
+    schema = Draft202012Validator(json_schema())
+    Draft202012Validator.check_schema(json_schema())
+    for name in known_suites():
+        plain = OmegaConf.to_container(OmegaConf.load(SUITES / f"{name}.yaml"))
+        assert not list(schema.iter_errors(plain))
+        assert not list(schema.iter_errors(asdict(suite_of(plain))))  # what is read is a suite too
+
+
+def test_the_sources_json_and_the_shipped_yaml_are_one_suite(tmp_path: Path) -> None:
+    (tmp_path / "suite.json").write_text(ARTICLE)
+    read = read_suite(str(tmp_path / "suite.json"))
+    assert read == read_suite("gsm8k_contamination_audit_v3")
+    theirs = json.loads(ARTICLE)
+    ours = asdict(read)
+    for section in set(theirs) - {"$schema"}:  # not one field of it is lost
+        held = {k: ours[section][k] for k in theirs[section]} if isinstance(theirs[section], dict) else ours[section]
+        assert held == theirs[section]
+    assert read.audits == {"perturb": []} and read.gate == "ours"
+
+
+def test_every_field_of_the_source_says_something_to_the_audit() -> None:
+    suite = read_suite("gsm8k_contamination_audit_v3")
+    (words,) = audit_words(suite).values()
+    assert words == [
+        "model=openai_compatible", "benchmark=gsm8k", "n=500", "seed=42",
+        'model.openai_compatible.endpoints=[{url: "https://inference.internal/v1/infer", model: "org/model-name"}]',
+        "verdict.alpha=0.05", 'benchmark.hub_config="main"', "num_variants=3",
+    ]  # fmt: skip
+    (step,) = steps(suite, {"perturb": words}, "out")
+    (endpoint,) = step.config.model["openai_compatible"].endpoints
+    assert (endpoint.url, endpoint.model) == ("https://inference.internal/v1/infer", "org/model-name")
+    assert (step.config.n, step.config.run_dir) == (500, "out/perturb")
+    claimed = check_version(suite, step.config.model["openai_compatible"], lambda _: "not asked")
+    assert claimed == {"stated": "sha256:a1b2c3d4e5f6", "found": None, "claimed": True}
+
+
+@pytest.mark.parametrize("version", ["latest", "main", "v1.2", "", "0123abc", "sha256:0123", "SHA256:0123456789ab"])
+@pytest.mark.parametrize(
+    ("endpoint", "instead"), [(None, "git ls-remote"), ("http://gpu1:8000/v1", "recorded as claimed")]
+)
+def test_a_mutable_model_is_refused_with_what_to_write(version: str, endpoint: str | None, instead: str) -> None:
+    pin = {"model_id": "qwen3_8b", "model_version": version, "endpoint": endpoint}
+    with pytest.raises(ConfigError, match=instead):
+        suite_of(small(model_config=pin))
+
+
+def test_an_endpoint_without_a_revision_is_refused() -> None:
+    with pytest.raises(ConfigError, match="An endpoint may serve other weights tomorrow"):
+        suite_of(small(model_config={"model_id": "m", "endpoint": "http://gpu1:8000/v1"}))
+
+
+def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def do(plain: dict[str, Any]) -> None:
+        *above, last = path.split(".")
+        for name in above:
+            plain = plain.setdefault(name, {})
+        plain[last] = value
+
+    return do
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (change("governance.audit_ownr", "x"), "Did you mean 'governance.audit_owner'"),
+        (change("sample_size", 3), "Did you mean 'dataset_config.sample_size'"),
+        (change("dataset_config.dataset_version", "latest"), "other questions tomorrow"),
+        (change("dataset_config.sample_size", 0), "dataset_config.sample_size"),
+        (change("dataset_config.sample_size", "some"), "dataset_config.sample_size"),
+        (change("dataset_config.sample_size", True), "dataset_config.sample_size"),
+        (change("scoring_config.significance_alpha", 1.0), "significance_alpha"),
+        (change("scoring_config.significance_alpha", float("nan")), "no finite number"),
+        (change("scoring_config.contamination_threshold", "0.1"), "is not of type 'number'"),
+        (change("governance.block_deployment_above_contaminated_pct", 101), "maximum of 100"),
+        (change("audits", {"sweeep": []}), "'sweeep' is not one of"),
+        (change("audits", {}), "audits"),
+        (change("audits", {"perturb": ["n=5", 3]}), "audits.perturb.1"),
+        (change("domains", {"poetry": {}}), "'poetry' is not one of"),
+        (change("gate", "theirs"), "gate: 'theirs' is not one of"),
+        (change("audit_suite_id", "../x"), "audit_suite_id"),
+        (change("model_config", "m"), "model_config"),
+        (lambda plain: plain.pop("dataset_config"), "'dataset_config' is a required property"),
+        (change("perturbation_config", {"min_semantic_distance": 0.5, "max_semantic_distance": 0.2}), "not below"),
+        (lambda plain: plain.update(gate="source", audits={"sweep": []}), "Expected perturb among audits"),
+    ],
+)
+def test_what_is_no_suite_is_refused(spoil: Callable[[dict[str, Any]], Any], why: str) -> None:
+    plain = copy.deepcopy(small())
+    spoil(plain)
+    with pytest.raises(ConfigError, match=why):
+        suite_of(plain)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", "{"),
+        ("a.json", "[]"),
+        ("a.json", '{"gate": "ours", "gate": "source"}'),
+        ("a.yaml", "a: [1"),
+        ("a.yaml", "gate: ours\ngate: source\n"),
+        ("a.yaml", "- 1\n"),
+        ("a.json", "[" * 100_000),
+        ("a.json", '"' + "x" * (1 << 20) + '"'),
+    ],
+)
+def test_a_file_that_is_no_suite_is_refused_in_a_sentence(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError):
+        read_suite(str(tmp_path / name))
+
+
+def test_the_weights_have_to_be_the_stated_ones() -> None:
+    model = load_model_config("smollm2_135m")
+    whole = "sha256:" + "ab" * 32
+    suite = suite_of(small(model_config={"model_id": "smollm2_135m", "model_version": whole[:19]}))
+    assert check_version(suite, model, lambda _: whole) == {"stated": whole[:19], "found": whole, "claimed": False}
+    with pytest.raises(ConfigError, match="that are here are sha256:cd"):
+        check_version(suite, model, lambda _: "sha256:" + "cd" * 32)
+    scripted = suite_of(small(model_config={"model_id": "smollm2_135m", "model_version": "scripted"}))
+    with pytest.raises(ConfigError, match="whose engine is vllm"):
+        check_version(scripted, model, lambda _: whole)
+    with pytest.raises(ConfigError, match="Expected 'scripted'"):
+        check_version(suite, load_model_config("scripted"), lambda _: whole)
+
+
+def test_a_model_is_found_by_its_name_or_hub_id() -> None:
+    def named(model_id: str) -> str:
+        return model_name(suite_of(small(model_config={"model_id": model_id, "model_version": COMMIT})))
+
+    assert named("qwen3_8b") == named("Qwen/Qwen3-8B") == "qwen3_8b"
+    with pytest.raises(ConfigError, match="Or the hub id of one of them"):
+        named("org/nobody")
+    pinned = suite_of(small(model_config={"model_id": "qwen3_8b", "model_version": COMMIT}))
+    assert f"model.qwen3_8b.revision={COMMIT}" in audit_words(pinned)["perturb"]
+
+
+def test_the_domain_sets_what_our_verdicts_have_to_exclude() -> None:
+    plain = small(
+        audits={"sweep": [], "validity": ["benchmark=contrast"]}, domains={"factual": {"effect_of_interest": 0.1}}
+    )
+    words = audit_words(suite_of(plain))
+    assert domain_of(suite_of(plain)) == "factual"
+    assert "verdict.effect_of_interest=0.1" in words["sweep"]
+    assert not [word for word in words["validity"] if "effect" in word or word == "benchmark=elementary"]
+    plain["dataset_config"]["domain"] = "code"
+    assert not [word for word in audit_words(suite_of(plain))["sweep"] if "effect" in word]
+
+
+@pytest.mark.parametrize(
+    "word", ["model=qwen3_8b", "run_dir=x", "gate=true", "seed=1", "model.scripted.max_num_seqs=1"]
+)
+def test_what_the_suite_decides_an_audit_may_not(word: str) -> None:
+    with pytest.raises(ConfigError, match="decided by the suite"):
+        audit_words(suite_of(small(audits={"perturb": [word]})))
+
+
+def test_words_are_checked_by_each_audits_own_command(capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(json.dumps(small(audits={"sweep": ["r=1..2"], "memory": []})))
+    for words, said in (
+        (["sweep.r=9..1"], "sweep: Invalid r"),
+        (["sweep.rr=1"], "sweep: Unknown key: 'rr'"),
+        (["validity.n=3"], "this suite runs sweep, memory, not validity"),
+        (["orders=3"], "sweep: Unknown key: 'orders'"),  # of every audit, and the sweep has none
+        (["plan=perhaps"], "expected plan=true"),
+        (["plan"], "Expected key=value"),
+        (["dataset_config.benchmark_name=mcq_file", "dataset_config.path=nowhere.jsonl", "plan=true"], "nowhere"),
+    ):
+        assert main([str(tmp_path / "s.yaml"), *words]) == 1
+        assert said in capsys.readouterr().err, words
+
+
+def test_a_hub_benchmark_without_a_commit_is_refused() -> None:
+    suite = suite_of(small(audits={"sweep": ["benchmark=arc_easy", "benchmark.revision=main"]}))
+    with pytest.raises(ConfigError, match="no fixed revision"):
+        steps(suite, audit_words(suite), "out")
+
+
+def test_the_plan_counts_every_audit_and_starts_nothing(
+    capsys: pytest.CaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    audits = {
+        "sweep": ["r=1"],
+        "perturb": [],
+        "memory": ["n=all", "orders=1"],
+        "validity": ["benchmark=contrast", "n=6"],
+    }
+    Path("s.json").write_text(json.dumps(small(audits=audits)))
+    assert main(["s.json", "plan=true", "cost.gpu_hour=2.5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    calls = {line.split()[0]: line.split() for line in lines if line.startswith((*audits, "all "))}
+    # sweep: 20 questions, direct + forward_full + noisy_rewrite = 3 answers and 2 router messages each
+    assert calls["sweep"][3] == "100" and calls["sweep"][-1] == "USD" and calls["perturb"][3] == "100"
+    each = [int(calls[name][3].replace(",", "")) for name in audits]
+    assert int(calls["all"][1].replace(",", "")) == sum(each)
+    assert calls["validity"][2] == "contrast" and [path.name for path in tmp_path.iterdir()] == ["s.json"]

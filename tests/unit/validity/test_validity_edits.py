@@ -254,3 +254,6 @@ def test_a_list_of_benchmarks_is_a_run_each():
         ["benchmark=bbq", "run_dir=out/bbq", "n=4"],
         ["benchmark=xstest", "run_dir=out/xstest", "n=4"],
     ]
+    judged = _panel(["benchmark=[bbq,xstest]", "judge=m", "labels=f.csv"])
+    assert judged == [["benchmark=bbq"], ["benchmark=xstest", "judge=m", "labels=f.csv"]]
+    assert _panel(["benchmark=[bbq,toxigen]", "judge=m"])[0] == ["benchmark=bbq", "judge=m"]  # it is refused there

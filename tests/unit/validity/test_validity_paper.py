@@ -56,6 +56,11 @@ def test_each_failure_class_is_injected_and_the_met_ones_are_named(tables) -> No
     assert "R1: both deltas" in by_class["F3c"][5] and by_class["F2"][5] == "not met"
     assert all("missed" not in row[4] for row in tables[2].rows)
     assert by_class["F3"][2] == "nothing was injected"
+    # Two cells have no surface change at all, which is what the check of F3c looks for: it fails before the fault. One
+    # answer to everything has no order that could be lost (F4).
+    assert [by_class[id_][4] for id_ in ("F1", "F3", "F3c", "F4")] == [
+        "6 of 6", "–", "4 of 6; 2 tell nothing", "8 of 9; 1 tell nothing",
+    ]  # fmt: skip
 
 
 def test_buckets_flags_and_numbers_are_the_paper_s(tables, found) -> None:

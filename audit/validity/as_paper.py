@@ -108,11 +108,13 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
         checks = list(dict.fromkeys(GATES[f.check].title if f.check in GATES else f.check for f in put))
         caught, missed = (sum(f.state == state for f in put) for state in ("caught", "missed"))
         silent = len(put) - caught - missed  # the check fails already, or these data cannot show the fault
+        shown = (
+            f"{caught} of {len(put)}" + f"; {missed} missed" * bool(missed) + f"; {silent} tell nothing" * bool(silent)
+        )
         entries = [e for e in met.entries if _is_of(e.failure_class, id_)] if met else []
         rows.append((
             id_, name, "; ".join(dict.fromkeys(f.named for f in put)) or "nothing was injected", "; ".join(checks),
-            (f"{caught} of {len(put)}" + f"; {missed} missed" * bool(missed) + f"; {silent} tell nothing" * bool(silent))
-            if put else "–",
+            shown if put else "–",
             "; ".join(f"{e.id}: {e.symptom}" for e in entries) or "not met",
             "; ".join(f"{e.id}: {e.fix}" for e in entries if e.fix),
         ))  # fmt: skip

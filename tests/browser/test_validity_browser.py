@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 def masked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A benchmark that may hold unsafe texts; all of its texts are hostile."""
     found = panels.cells("xstest", n=30)[:2]
-    text = panels.page(found, panels.rows(found, panels.HOSTILE))
+    text = panels.page(panels.verdict(found), panels.rows(found, panels.HOSTILE))
     return panels.write(tmp_path_factory.mktemp("masked") / "report.html", text)
 
 
@@ -24,7 +24,9 @@ def masked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The embedded benchmark, whose texts are harmless."""
     found = panels.cells(n=30)[:2]
-    return panels.write(tmp_path_factory.mktemp("plain") / "report.html", panels.page(found, panels.rows(found)))
+    return panels.write(
+        tmp_path_factory.mktemp("plain") / "report.html", panels.page(panels.verdict(found), panels.rows(found))
+    )
 
 
 def _open(browser: Any, page: Path) -> None:

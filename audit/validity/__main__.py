@@ -102,9 +102,12 @@ def _panel_folder(run_dirs: Sequence[Path]) -> Path:
     return run_dirs[0].parent / f"validity-panel-{digest[:10]}"
 
 
+_OF_XSTEST = ("judge=", "judge_votes=", "labels=")
+
+
 def _panel(words: list[str]) -> list[list[str]]:
     """The words of each run: a list of benchmarks is a run each (every benchmark has a scorer and a directory of its
-    own), with run_dir=X as X/<benchmark>."""
+    own), with run_dir=X as X/<benchmark>. A judge of refusals and its labels go to xstest, where that is among them."""
     listed = [w for w in words if w.startswith("benchmark=[") and w.endswith("]")]
     if not listed:
         return [words]
@@ -112,6 +115,8 @@ def _panel(words: list[str]) -> list[list[str]]:
     runs = []
     for name in names:
         own = [f"{w}/{name}" if w.startswith("run_dir=") else w for w in words]
+        if "xstest" in names and name != "xstest":
+            own = [w for w in own if not w.startswith(_OF_XSTEST)]
         runs.append([f"benchmark={name}" if w in listed else w for w in own])
     return runs or [words]
 

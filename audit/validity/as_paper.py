@@ -93,9 +93,10 @@ def _gates(verdict: RunVerdict) -> PaperTable:
     rows = []
     for id_, name, condition, checks in _GATES:
         made = [[g for g in r.gates if g.name in checks] for r in verdict.results]
-        passed = sum(all(g.status != Status.FAIL for g in gates) for gates in made)
+        failed = sum(any(g.status == Status.FAIL for g in gates) for gates in made)
         absent = sum(all(g.status == Status.NOT_APPLICABLE for g in gates) for gates in made)
-        status = f"implemented; passed in {passed} of {len(made)} cells" + (f", {absent} not showable" * bool(absent))
+        status = f"implemented; passed in {len(made) - failed - absent} of {len(made)} cells"
+        status += f", {absent} cannot show it" if absent else ""
         rows.append((id_, name, condition.format_map(verdict.thresholds), status))
     return PaperTable(1, "Gates", ("ID", "Name", "Pass condition", "Status"), tuple(rows))
 
@@ -105,11 +106,15 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
     for id_, name in _CLASSES:
         put = [f for r in results for f in r.faults if f.fault == id_]
         checks = list(dict.fromkeys(GATES[f.check].title if f.check in GATES else f.check for f in put))
-        states = {state: sum(f.state == state for f in put) for state in ("caught", "missed")}
+        caught, missed = (sum(f.state == state for f in put) for state in ("caught", "missed"))
+        silent = len(put) - caught - missed  # the check fails already, or these data cannot show the fault
+        shown = (
+            f"{caught} of {len(put)}" + f"; {missed} missed" * bool(missed) + f"; {silent} tell nothing" * bool(silent)
+        )
         entries = [e for e in met.entries if _is_of(e.failure_class, id_)] if met else []
         rows.append((
             id_, name, "; ".join(dict.fromkeys(f.named for f in put)) or "nothing was injected", "; ".join(checks),
-            f"{states['caught']} of {len(put)}" + (f"; {states['missed']} missed" if states["missed"] else ""),
+            shown if put else "–",
             "; ".join(f"{e.id}: {e.symptom}" for e in entries) or "not met",
             "; ".join(f"{e.id}: {e.fix}" for e in entries if e.fix),
         ))  # fmt: skip

@@ -87,7 +87,10 @@ def _check_judge(config: ValidityConfig) -> None:
     """A judge and labels are XSTest's; labels are of one family of models. Raises AuditError, also for a bad file."""
     judged = scorer_of(config).name == JUDGED
     if (config.judge is not None or config.labels is not None) and config.benchmark.format != "xstest":
-        raise ConfigError(f"judge and labels are about refusals, which {config.benchmark.format} has none of.")
+        raise ConfigError(
+            f"judge and labels are about refusals, which {config.benchmark.format} has none of. "
+            "Expected benchmark=xstest, or leave them out."
+        )
     if judged != (config.judge is not None):
         raise ConfigError(
             f"scorer={JUDGED} and judge=<model> go together: judge=<model> alone asks for both."

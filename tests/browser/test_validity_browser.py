@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 def masked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A benchmark that may hold unsafe texts; all of its texts are hostile."""
     found = panels.cells("xstest", n=30)[:2]
-    text = panels.page(found, panels.rows(found, panels.HOSTILE))
+    text = panels.page(panels.verdict(found), panels.rows(found, panels.HOSTILE))
     return panels.write(tmp_path_factory.mktemp("masked") / "report.html", text)
 
 
@@ -24,7 +24,9 @@ def masked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The embedded benchmark, whose texts are harmless."""
     found = panels.cells(n=30)[:2]
-    return panels.write(tmp_path_factory.mktemp("plain") / "report.html", panels.page(found, panels.rows(found)))
+    return panels.write(
+        tmp_path_factory.mktemp("plain") / "report.html", panels.page(panels.verdict(found), panels.rows(found))
+    )
 
 
 def _open(browser: Any, page: Path) -> None:
@@ -99,7 +101,7 @@ def test_filters_find_items_by_what_became_of_a_contract(browser: Any, plain: Pa
         script = """
             const select = document.getElementById("f-state");
             select.value = arguments[0];
-            select.dispatchEvent(new Event("input"));
+            select.dispatchEvent(new Event("change"));
             return document.getElementById("count").textContent;
         """
         return str(browser.execute_script(script, value))

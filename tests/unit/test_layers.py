@@ -135,6 +135,7 @@ LIGHT = [
     ["audit.validity", "--help"],
     ["audit.validity", "model=scripted", "formats=[lower_case]"],
     ["audit.validity", "model=scripted", "edits=show", "n=4"],
+    ["audit.validity", "model=scripted", "benchmark=bbq", "judge=scripted"],
     ["audit.memory", "model=scripted", "plan=true"],
     ["audit.suite", "--help"],
     ["audit.suite", "demo", "model_version=latest"],

@@ -82,6 +82,8 @@ def read_edits(path: Path) -> EditFile:
         with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
             table = reader.read_all()
         about = json.loads(table.schema.metadata[b"about"])
+        if table.schema.names != _SCHEMA.names:
+            raise KeyError(f"columns {table.schema.names}")
     except (OSError, pa.ArrowInvalid, KeyError, TypeError) as error:
         raise ShardError(f"{path} cannot be read ({error}). Type the run's command again: it writes it anew.") from None
     items, edits = {}, {}

@@ -15,7 +15,7 @@ from audit.benchmarks.items import Item, question_of, shuffle_item
 from audit.benchmarks.load import open_benchmark
 from audit.config import load_group, load_model_config
 from audit.engines.scripted import ScriptedEngine
-from audit.errors import ConfigError
+from audit.errors import ConfigError, ShardError
 from audit.prompting.templates import load_protocol
 from audit.records import Reading
 from audit.runtime.stages import answer_request
@@ -220,6 +220,14 @@ def test_each_benchmark_goes_through_the_engine_port(name, tmp_path):
     assert states["read"] > 0.8 * (sum(states.values()) - states["not asked"]), states
 
 
+def test_edits_of_another_version_are_refused_in_a_sentence(contrast, tmp_path):
+    scorer, plan = plan_of("contrast", contrast, 4)
+    make_folder(tmp_path)
+    path = write_edits(to_table(plan, scorer.name).drop_columns(["facts"]), tmp_path)
+    with pytest.raises(ShardError, match="Type the run's command again"):
+        read_edits(path)
+
+
 @here
 @pytest.mark.parametrize("name", ["toxigen", "xstest"])
 def test_what_is_shown_of_benchmarks_with_slurs_is_masked(name):
@@ -246,3 +254,6 @@ def test_a_list_of_benchmarks_is_a_run_each():
         ["benchmark=bbq", "run_dir=out/bbq", "n=4"],
         ["benchmark=xstest", "run_dir=out/xstest", "n=4"],
     ]
+    judged = _panel(["benchmark=[bbq,xstest]", "judge=m", "labels=f.csv"])
+    assert judged == [["benchmark=bbq"], ["benchmark=xstest", "judge=m", "labels=f.csv"]]
+    assert _panel(["benchmark=[bbq,toxigen]", "judge=m"])[0] == ["benchmark=bbq", "judge=m"]  # it is refused there

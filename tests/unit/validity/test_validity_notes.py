@@ -77,7 +77,7 @@ def test_the_floor_makes_the_interval_of_mistral_on_xstest() -> None:
     attr[:198] = 1.0
     fmt[100:107], sem[60:65] = 1 / 3, 1 / 3
     low, high = (
-        ratio(attr, fmt, sem, np.arange(200), rng=np.random.default_rng(1), epsilon=e, n_resamples=20_000)
+        ratio(attr, fmt, sem, np.arange(200), rng=np.random.default_rng(1), epsilon=e, n_resamples=8_000)
         for e in (0.001, 0.01)
     )
     assert (low.low, low.high) == (pytest.approx(46, abs=2), pytest.approx(149, abs=3))

@@ -75,10 +75,9 @@ def _row(cell: ValidityCell, i: int, arm: str, level: int, text: str) -> dict[st
     }  # fmt: skip
 
 
-def page(found: Sequence[ValidityCell], behind: dict[Any, Any], chronology: Chronology | None = None) -> str:
+def page(made: RunVerdict, behind: dict[Any, Any]) -> str:
     """The page as text, without figures."""
-    made = verdict(found, chronology)
-    return render(made, [RunFacts("run")], {}, behind, paper_tables(made, behind, chronology))
+    return render(made, [RunFacts("run")], {}, behind, paper_tables(made, behind, made.chronology))
 
 
 def write(path: Path, text: str) -> Path:

@@ -1,0 +1,97 @@
+"""Rows of a run and its edits -> a cell: pairing, the rules that never read, the items of the metric. No Ray."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audit.benchmarks.items import Item, ToxigenFacts, shuffle_item
+from audit.scoring.reference import find_scorer
+from audit.statistics.contracts import UNREAD
+from audit.validity.cells import _cell
+from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
+from audit.validity.edits.partners import Partners
+from audit.validity.edits.plan import build_plan
+from audit.validity.edits.table import formats_of
+from audit.validity.record import ValidityCell
+
+
+def edits_of(items: list[Item], scorer: str, folder: Path) -> EditFile:
+    chosen = find_scorer(scorer)
+    plan = build_plan(
+        items, chosen, Partners(items, 1), formats=formats_of(chosen), library=None, per_family=2, spares=1
+    )
+    return read_edits(write_edits(to_table(plan, scorer), folder))
+
+
+def rows_of(edits: EditFile, respond: Any, mass: float | None = None) -> list[dict[str, Any]]:
+    """One row an original and edit; `respond` gives the canonical response to an item as asked."""
+    asked = [(item, "original", 0, None) for item in edits.items.values()]
+    asked += [(edit.item, arm, level, edit) for (_, arm, level), edit in edits.edits.items()]
+    return [_row(edits, *one, respond(one[0]), mass) for one in asked]
+
+
+def _row(
+    edits: EditFile, item: Item, arm: str, level: int, edit: Any, said: int | None, mass: float | None
+) -> dict[str, Any]:
+    original = edits.items[item.id]
+    return {
+        "model": "m", "benchmark": item.benchmark, "context": "", "question_id": item.id, "group": item.group,
+        "arm": arm, "variant": level, "replicate": 0, "question": original.text, "options": list(item.options),
+        "edit": edit.name if edit else None, "contract": str(edit.contract) if edit else None, "asked": True,
+        "option_order": list(item.shown), "key_before": original.key, "key_after": item.key,
+        "answer": None if said is None else item.shown.index(said), "gold": 0, "error": None,
+        "request_sha256": f"tokens:{item.id}{arm}{level}", "unread_why": "" if said is not None else "tied",
+        "label_mass": mass,
+    }  # fmt: skip
+
+
+def cell_of(edits: EditFile, rows: list[dict[str, Any]], benchmark: str, lettered: bool) -> ValidityCell:
+    scorer = {"benchmark": benchmark, "lettered": lettered, "chance": dict.fromkeys(edits.items, 0.5), "name": "s"}
+    return _cell(("m", benchmark, ""), rows, 2, scorer, edits)
+
+
+@pytest.fixture(scope="module")
+def truthful(tmp_path_factory: pytest.TempPathFactory) -> EditFile:
+    """Of every second item the right answer alone has a negation word; it is never the longest."""
+    items = [
+        Item(f"truthfulqa/{i}", "truthfulqa", f"What about {i}?",
+             (("It is not so." if i % 2 else "It is so."), "It is quite otherwise, as all know.", "It may be, or so."),
+             0, f"truthfulqa/{i}") for i in range(12)
+    ]  # fmt: skip
+    return edits_of([shuffle_item(one, 3) for one in items], "truthfulqa_lettered", tmp_path_factory.mktemp("t"))
+
+
+def test_g2_has_every_rule_that_never_reads_the_question(truthful: EditFile) -> None:
+    cell = cell_of(truthful, rows_of(truthful, lambda item: 0), "truthfulqa", True)
+    means = {name: float(values.mean()) for name, values in cell.shortcuts.items()}
+    assert set(means) == {
+        "the longest option", "the shortest option", "always the first shown", "an option with a negation word",
+    }  # fmt: skip
+    assert means["the longest option"] == 0 and means["the shortest option"] == 1
+    # Six items in which the word tells, six without any such word, where one of three is drawn.
+    assert means["an option with a negation word"] == pytest.approx((6 + 6 / 3) / 12)
+
+
+def test_the_cell_has_the_items_in_the_order_of_its_ids(truthful: EditFile) -> None:
+    rows = rows_of(truthful, lambda item: None if item.id.endswith("/3") else 0)
+    cell = cell_of(truthful, rows[::-1], "truthfulqa", True)
+    assert [item.id for item in cell.items] == list(cell.question_ids) == sorted(cell.question_ids)
+    assert (cell.before == UNREAD).tolist() == [id_.endswith("/3") for id_ in cell.question_ids]
+    assert not cell.mixed_up and np.isnan(cell.mass_before).all()
+
+
+def test_label_mass_of_the_originals_stands_beside_that_of_all_rows(tmp_path: Path) -> None:
+    items = [
+        Item(f"toxigen/{i}", "toxigen", f"A kind text {i}.", ("neutral", "hate"), i % 2, f"toxigen/{i}",
+             condition=("neutral", "hate")[i % 2], facts=ToxigenFacts(("x",), 1.0)) for i in range(8)
+    ]  # fmt: skip
+    edits = edits_of(items, "toxigen_targeted", tmp_path)
+    rows = rows_of(edits, lambda item: 0, mass=0.9)
+    cell = cell_of(edits, rows, "toxigen", False)
+    assert cell.mass_before.tolist() == [0.9] * 8 and cell.mass.size == len(rows) > 8
+    assert set(cell.shortcuts) == {"always the commonest key"}
+    assert cell.items[0].facts == ToxigenFacts(("x",), 1.0)

@@ -67,9 +67,9 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path) -> int:
     """Run (or resume) all audits, write report and verdict, print the decision; its exit code. Raises AuditError."""
     model = check_suite(suite, plan)
     dirs = {step.audit: Path(str(step.config.run_dir)) for step in plan}
-    _open(suite, plan, run_dir, model)
+    state = _open(suite, plan, run_dir, model)
     write_panel(run_dir, list(dirs.values()))
-    failed = _run_all(plan, dirs)
+    failed = _run_all(plan, dirs, state, run_dir / SUITE)
     if failed:
         print(
             f"error: {', '.join(failed)} did not finish: no decision. The same command goes on.",
@@ -124,15 +124,18 @@ def suite_section(
     }
 
 
-def _run_all(plan: Sequence[Step], dirs: Mapping[str, Path]) -> list[str]:
-    """The audits that did not finish. Engines are loaded by the first that needs them, and kept for the others."""
+def _run_all(plan: Sequence[Step], dirs: Mapping[str, Path], state: dict[str, Any], path: Path) -> list[str]:
+    """The audits that did not finish. Engines are loaded by the first that needs them, and kept for the others.
+
+    state: what suite.json (at `path`) holds; an audit that ended well is noted there by its run's fingerprint.
+    """
     from audit.runtime.keep import keep_engines
 
     failed = []
     with keep_engines():
         for number, step in enumerate(plan, 1):
             print(f"\n{number} of {len(plan)}  {step.audit}  {' '.join(step.words)}", flush=True)
-            if finished(dirs[step.audit]):
+            if finished(dirs[step.audit], state["finished"].get(step.audit)):
                 print(f"finished already: {dirs[step.audit]}", flush=True)
                 continue
             try:
@@ -142,12 +145,21 @@ def _run_all(plan: Sequence[Step], dirs: Mapping[str, Path]) -> list[str]:
                 code = FAILED
             if code:
                 failed.append(step.audit)
+                continue
+            state["finished"][step.audit] = Manifest.load(dirs[step.audit]).fingerprint
+            write_file(path, _text(state).encode())
     return failed
 
 
-def finished(run_dir: Path) -> bool:
-    """Whether a run's manifest says so and its shards have every row."""
-    if not (run_dir / MANIFEST).is_file() or Manifest.load(run_dir).status != "finished":
+def finished(run_dir: Path, fingerprint: str | None) -> bool:
+    """Whether this is the run that the suite saw finish (None: it saw none), and its shards still have every row.
+
+    Of any other run that lies there the audit's own command says whether it is the one that was asked for.
+    """
+    if fingerprint is None or not (run_dir / MANIFEST).is_file():
+        return False
+    manifest = Manifest.load(run_dir)
+    if (manifest.fingerprint, manifest.status) != (fingerprint, "finished"):
         return False
     try:
         return all(rows.complete for rows in cell_rows(run_dir, count_rows(run_dir, audit_of(run_dir).schema)))
@@ -176,8 +188,8 @@ def _check_library(suite: Suite, step: Step) -> None:
             )
 
 
-def _open(suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str, Any]) -> None:
-    """Write suite.json, or check that it is the same suite. Raises ConfigError, ShardError."""
+def _open(suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str, Any]) -> dict[str, Any]:
+    """What suite.json holds: written now, or checked to be of the same suite. Raises ConfigError, ShardError."""
     path = run_dir / SUITE
     now = {"suite": asdict(suite), "words": _deciding({step.audit: step.words for step in plan}), "model": dict(model)}
     if path.exists():
@@ -185,15 +197,18 @@ def _open(suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str,
             before = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ConfigError(f"{path} cannot be read ({error}). Restore it, or choose another run_dir=.") from error
-        if before != json.loads(_text(now)):
-            keys = _differences(before, json.loads(_text(now)))
+        done = before.pop("finished", None) if isinstance(before, dict) else None
+        if before != json.loads(_text(now)) or not isinstance(done, dict):
+            keys = _differences(before, json.loads(_text(now))) or ["finished"]
             raise ConfigError(
                 f"{run_dir} belongs to another suite, or to this one before it was changed: {', '.join(keys)}. Choose "
                 f"another directory, such as run_dir={run_dir}_2, or go back to what it was started with."
             )
-        return
+        return {**now, "finished": done}
     run_dir.mkdir(parents=True, exist_ok=True)
-    write_file(path, _text(now).encode())
+    state = {**now, "finished": {}}
+    write_file(path, _text(state).encode())
+    return state
 
 
 def _differences(before: Any, now: Any, prefix: str = "") -> list[str]:

@@ -1,0 +1,69 @@
+"""What a suite takes for done, and what it refuses to go on with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from audit.errors import ConfigError
+from audit.shards.manifest import Manifest
+from audit.suite.commands import Step, audit_words, steps
+from audit.suite.read import suite_of
+from audit.suite.run import SUITE, _open, finished, run_dir_of
+from audit.suite.schema import Suite
+
+MODEL = {"name": "scripted", "stated": "scripted", "found": "scripted", "claimed": False}
+
+
+def suite(**changes: object) -> Suite:
+    plain = {
+        "audit_suite_id": "s",
+        "model_config": {"model_id": "scripted", "model_version": "scripted"},
+        "dataset_config": {"benchmark_name": "elementary", "sample_size": 20},
+    }
+    return suite_of({**plain, **changes})
+
+
+def planned(asked: Suite, run_dir: Path, *more: str) -> list[Step]:
+    return steps(asked, audit_words(asked, more), str(run_dir))
+
+
+def test_a_run_is_done_only_as_the_one_that_the_suite_saw_finish(tmp_path: Path) -> None:
+    Manifest("mine", {}, audit="perturb", status="finished").save(tmp_path)
+    assert not finished(tmp_path, None)  # somebody else's run that lies there
+    assert not finished(tmp_path, "other")
+    assert not finished(tmp_path, "mine")  # its shards are gone
+    assert not finished(tmp_path / "nowhere", "mine")
+
+
+def test_a_directory_goes_on_with_its_own_suite_alone(tmp_path: Path) -> None:
+    asked = suite()
+    state = _open(asked, planned(asked, tmp_path), tmp_path, MODEL)
+    assert state["finished"] == {} and _open(asked, planned(asked, tmp_path), tmp_path, MODEL) == state
+    # where and how fast it runs may change, and what is done is kept
+    (tmp_path / SUITE).write_text(json.dumps({**state, "finished": {"perturb": "f"}}))
+    again = planned(asked, tmp_path, "progress=false", "model.scripted.replicas=2", "cost.gpu_hour=2.5")
+    assert _open(asked, again, tmp_path, MODEL)["finished"] == {"perturb": "f"}
+    for changed, plan, model, said in (
+        (suite(gate="source"), planned(asked, tmp_path), MODEL, "suite.gate"),
+        (asked, planned(asked, tmp_path, "n=21"), MODEL, "words.perturb"),
+        (asked, planned(asked, tmp_path, "verdict.power=0.9"), MODEL, "words.perturb"),
+        (asked, planned(asked, tmp_path), {**MODEL, "found": "other"}, "model.found"),
+    ):
+        with pytest.raises(ConfigError, match=f"belongs to another suite.*{said}"):
+            _open(changed, plan, tmp_path, model)
+    (tmp_path / SUITE).write_text("{")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        _open(asked, planned(asked, tmp_path), tmp_path, MODEL)
+    shutil.rmtree(tmp_path)
+
+
+def test_the_same_suite_and_words_give_the_same_directory() -> None:
+    def folder(asked: Suite, *more: str) -> str:
+        return run_dir_of(asked, audit_words(asked, more)).name
+
+    assert folder(suite()) == folder(suite()) == folder(suite(), "progress=false")
+    assert len({folder(suite()), folder(suite(gate="source")), folder(suite(), "n=3")}) == 3

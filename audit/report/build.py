@@ -50,7 +50,8 @@ def write_parts(out: Path, tables: Mapping[str, str], drawn: Mapping[str, Figure
         make_folder(folder)
     for name, text in tables.items():
         write_file(out / "tables" / name, text.encode("utf-8", "backslashreplace"))
-    inline, figures = {}, []
+    inline: dict[str, str] = {}
+    figures: list[Path] = []
     for name, figure in drawn.items():
         svg = svg_text(figure)
         for suffix, data in ((".svg", svg.encode()), (".png", png_bytes(figure))):

@@ -91,8 +91,8 @@ def test_the_table_that_ships_holds_what_is_claimed():
     for references in (10, 20):
         rates = designs[1000, 3, references, 150, 1]
         assert rates["memorised_beyond"] >= 0.9 - 2 * rates["memorised_beyond_se"]
-        # why the curve is not used alone: it takes models' own differences for memory
-        assert rates["uneven_curve"] > 0.05 + 2 * rates["uneven_curve_se"]
+    # why the curve is not used alone: it takes models' own differences for memory
+    assert designs[1000, 3, 10, 150, 1]["uneven_curve"] > 0.1 > designs[1000, 3, 10, 150, 1]["uneven_beyond"]
     documented = (Path(__file__).resolve().parents[3] / "docs" / "perturb_calibration.md").read_text(encoding="utf-8")
     assert markdown(table["designs"]) in documented and curve_markdown(table["designs"]) in documented
 

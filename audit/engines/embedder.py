@@ -129,8 +129,10 @@ class VllmEmbedder(_Encoder):
         except ImportError as error:
             raise EngineLoadError("embedder adapter vllm needs vLLM. Use embedder.adapter=transformers.") from error
         # Where a folder does not say how to pool, vLLM takes the first token of a BERT: the mean is asked for.
-        own = {"dtype": "float32", "pooler_config": PoolerConfig(seq_pooling_type="MEAN"), **engine_args}
-        self._llm = LLM(str(folder.path), runner="pooling", **own)
+        # An encoder keeps no cache: vLLM's own share of the memory (.92) is refused where anything else runs.
+        own = {"dtype": "float32", "gpu_memory_utilization": 0.5, **engine_args}
+        mean = PoolerConfig(seq_pooling_type="MEAN")
+        self._llm = LLM(str(folder.path), runner="pooling", pooler_config=mean, **own)
 
     def _vectors(self, batch: list[list[int]]) -> Iterator[Vector]:
         outputs = self._llm.embed([{"prompt_token_ids": ids} for ids in batch], use_tqdm=False)

@@ -157,7 +157,7 @@ def calibrate(
     thresholds: PerturbThresholds | None = None,
     seeds: Sequence[int] = SEEDS,
 ) -> dict[str, Any]:
-    """{"design": ..., "rates": ..., "by_seed": ...}: for each world W and each R of RATES the share (0-1) of models W_R
+    """{"design", "rates", "by_seed", "seeds"}: for each world W and each R of RATES the share (0-1) of models W_R
     with its Monte-Carlo standard error W_R_se; by_seed: W_beyond of each seed by itself.
 
     simulations: clean models, the same number from every seed; two thirds as many of each world with memory.
@@ -178,7 +178,7 @@ def calibrate(
         for label, values in zip(RATES, np.concatenate(parts).T, strict=True):
             if not np.isnan(values).any():
                 rates |= rate(f"{name}_{label}", values)
-    return {"design": asdict(design), "rates": rates, "by_seed": by_seed}
+    return {"design": asdict(design), "rates": rates, "by_seed": by_seed, "seeds": list(seeds)}
 
 
 def markdown(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -221,7 +221,7 @@ def _latent(n: int, models: int, correlation: float, rng: np.random.Generator) -
 def main(arguments: Sequence[str] | None = None, designs: Sequence[PerturbDesign] = SHIPPED) -> int:
     """Simulate what ships, print one row a design, and write the table where asked."""
     asked = make_parser("perturb", __doc__).parse_args(arguments)
-    table: dict[str, Any] = {"seeds": list(SEEDS), "thresholds": asdict(PerturbThresholds()), "designs": []}
+    table: dict[str, Any] = {"thresholds": asdict(PerturbThresholds()), "designs": []}
     for design in designs:
         table["designs"].append(calibrate(design, simulations=asked.simulations or SIMULATIONS))
         keep(markdown(table["designs"]), asked.out, table)

@@ -95,7 +95,7 @@ def render(
         scripts=("validity/page.js", "report/items.js"),
         css=STYLE,
         gates=GATES,
-        gated=[Gated(one["label"], one["result"].gates, {"cell": one["cell"].name}) for one in cells],
+        gated=[Gated(label(r), r.gates, {"cell": c.name}) for c, r in zip(verdict.cells, verdict.results, strict=True)],
         marks=[
             *((f"{f.value}-{end}", f"{f.value} contract {word}") for f in Family for end, word in _CONTRACT),
             ("original-none", "original unread"),

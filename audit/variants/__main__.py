@@ -1,4 +1,4 @@
-"""`python -m audit.variants build|list|show|diff|merge|export|review`: thin; every command is a function elsewhere."""
+"""`python -m audit.variants COMMAND`: thin; every command is a function elsewhere."""
 
 from __future__ import annotations
 
@@ -71,6 +71,11 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("out", type=Path)
     export.add_argument("--all", action="store_true", help="every candidate, not the accepted ones alone")
     export.set_defaults(run=_export)
+
+    panel = commands.add_parser("panel", help="take in what the reference models of a finished run found")
+    panel.add_argument("library")
+    panel.add_argument("run_dir", type=Path, help="a run of audit.perturb with three references or more")
+    panel.set_defaults(run=_panel)
 
     review = commands.add_parser("review", help="write a random sample for a person, or read the findings back")
     review.add_argument("library")
@@ -170,6 +175,12 @@ def _export(args: argparse.Namespace) -> None:
 
     library = _find(args.library, args)
     print(f"{export_library(library, args.out, every=args.all)} variants written to {args.out}")
+
+
+def _panel(args: argparse.Namespace) -> None:
+    from audit.variants.panel_run import judge_by_run
+
+    _save(judge_by_run(_find(args.library, args), args.run_dir), args)
 
 
 def _review(args: argparse.Namespace) -> None:

@@ -15,13 +15,16 @@ from scipy.stats import binom
 from variant_helpers import CAPITAL, EGGS, FAR, GOOD, HEADER, NEAR, OTHER, QUESTIONS, make_library
 
 from audit.errors import ConfigError, DataError, LibraryError
+from audit.perturb.columns import SCHEMA
 from audit.perturb.report import reviewed_since
+from audit.shards.manifest import Manifest
 from audit.variants.__main__ import main
 from audit.variants.arrow import METADATA, read_about, read_library, to_table, write_library
 from audit.variants.combine import diff, merge
 from audit.variants.export import export_library
 from audit.variants.gates.panel import PanelFinding, apply_panel, panel_findings
 from audit.variants.gates.review import apply_review, draw_review, upper_bound
+from audit.variants.panel_run import judge_by_run
 from audit.variants.record import Library, ModelRef, State, header_dict, header_from
 from audit.variants.review_file import read_review, write_review
 from audit.variants.select import check_library, select_variants
@@ -220,6 +223,49 @@ def test_panel_findings_go_into_the_library() -> None:
         ("suspect", "too_close"), ("suspect", "suspect"), ("passed", "accepted")
     ]  # fmt: skip
     assert found.header.panel == ("a", "b", "c") and found.header.parents == (library.sha256,)
+
+
+def test_a_run_of_three_references_is_a_panel(tmp_path: Path) -> None:
+    library = make_library(GOOD, OTHER)  # q/1#1 and q/1#2
+    run = tmp_path / "run"
+    (run / "shards").mkdir(parents=True)
+
+    def kept(**changes: object) -> None:
+        facts = {"variants": library.sha256}
+        models = {name: {} for name in ("tested", "a", "b", "c")}
+        given = {"audit": "perturb", "status": "finished", "models": models, "analysis": {"judged": ["tested"]}}
+        Manifest("f", facts, **{**given, **changes}).save(run)
+
+    def row(model: str, variant: int, correct: bool, replicate: int = 0) -> dict[str, object]:
+        name = f"q/1#{variant}" if variant else None
+        return {
+            "model": model, "benchmark": "quiz", "question_id": "q/1", "arm": "variant" if variant else "original",
+            "variant": variant, "replicate": replicate, "asked": True, "variant_id": name, "parsed": True,
+            "correct": correct,
+        }  # fmt: skip
+
+    rows = [row("tested", 0, True), row("tested", 1, True), row("tested", 2, False)]  # not of the panel
+    for model in "abc":
+        rows += [row(model, 0, True), row(model, 0, True, 1), row(model, 1, False), row(model, 2, model == "b")]
+    table = pa.Table.from_pylist(rows, schema=SCHEMA.columns)
+    with pa.ipc.new_file(str(run / "shards" / "part-0.arrow"), table.schema) as sink:
+        sink.write_table(table)
+    kept()
+    found = judge_by_run(library, run)
+    assert [(v.panel, v.state.value) for v in found.variants] == [("suspect", "suspect"), ("passed", "accepted")]
+    assert found.header.panel == ("a", "b", "c") and found.header.parents == (library.sha256,)
+    save_library(library, tmp_path)
+    assert main(["--folder", str(tmp_path), "panel", library.sha256, str(run)]) == 0
+    for changes, said in (
+        ({"status": "running"}, "Expected a finished run"),
+        ({"analysis": {"judged": ["tested", "a"]}}, "2 reference models. Expected 3 or more"),
+    ):
+        kept(**changes)
+        with pytest.raises(ConfigError, match=said):
+            judge_by_run(library, run)
+    kept()
+    with pytest.raises(LibraryError, match="asked library"):
+        judge_by_run(make_library(GOOD), run)
 
 
 def test_export(tmp_path: Path) -> None:

@@ -28,9 +28,11 @@ perturb: $(STAMP)
 
 memory: $(STAMP)
 	$(PY) -m audit.memory $(ARGS)
+	$(NEXT) "$(VENV)/bin/audit memory plan=true control_benchmark=mcq_file control_benchmark.path=FRESH.jsonl   # what fresh items would add"
 
 validity: $(STAMP)
 	$(PY) -m audit.validity n=all $(ARGS)
+	$(NEXT) "$(VENV)/bin/audit validity benchmark=bbq benchmark.path=DATA edits=show   # another benchmark's edits, before anything runs"
 
 # A decision other than pass (3, 4) is an end as good as any; what failed (1) or was stopped (130) is none.
 SUITE := outputs/suite-demo

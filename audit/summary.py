@@ -101,6 +101,8 @@ def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | 
             table.add_column(heading, justify="left" if heading == "arm" else "right")
         for row in summarise(cell, audit.roles):
             s = row.setting
+            if not row.n:  # of no question was this asked
+                continue
             table.add_row(
                 str(s.arm),
                 str(s.level),

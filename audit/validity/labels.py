@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.benchmarks.files import read_rows
 from audit.benchmarks.items import REFUSES, Item
 from audit.benchmarks.rows import field
 from audit.errors import BenchmarkError, DataError
@@ -32,6 +31,8 @@ class Labelled:
 
 def read_labels(path: Path) -> tuple[Labelled, ...]:
     """Raises DataError, with the place, for a file that cannot be used."""
+    from audit.benchmarks.files import read_rows  # Arrow, which a refusal does without
+
     found = []
     try:
         for place, row in read_rows(path):

@@ -40,7 +40,7 @@ def _gains(k: int) -> list[chart.GainRow]:
 POINTS = [f.RouterPoint(r, 12, r % 4, 0.01 * r, 10 + r, 15 - r) for r in range(1, 10)]
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, 12, 30])
+@pytest.mark.parametrize("k", [1, 12])
 def test_every_figure_is_the_same_twice_and_is_xml(k: int) -> None:
     for make in (
         lambda: f.violation_pattern(POINTS),

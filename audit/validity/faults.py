@@ -20,6 +20,7 @@ from audit.statistics.contracts import UNREAD
 from audit.validity.edits.record import Family
 from audit.validity.evidence import CellEvidence, measure
 from audit.validity.gates import CHECKS, Check, named
+from audit.validity.gates.pairing import families_that_tell
 from audit.validity.record import Block, ValidityCell
 from audit.validity.result import Injected
 from audit.validity.thresholds import ValidityThresholds
@@ -80,10 +81,12 @@ def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injec
         ("F3a", "the orientation is inverted: right is scored wrong", inverted),
         ("F3b", "what cannot be read is scored as right", first_on_tie),
     )
+    sound = self_test(scorer, items)
     found = []
     for name, what, read in faults:
         test = self_test(replace(scorer, read=read), items)
-        state = "missed" if test.passed else "caught"
+        # CrowS-Pairs reads a tie as neutral, so that nothing is left unread which could be scored as right.
+        state = "not_showable" if test == sound else "missed" if test.passed else "caught"
         detail = "; ".join(test.faults) or "the self-test passes"
         found.append(Injected(name, what, "scorer_valid", state, detail))
     return tuple(found)
@@ -191,10 +194,12 @@ def _collapsed(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | N
 
 
 def _permuted(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
-    """The rows of one family are in another order than its ids."""
-    block = cell.families[Family.FORMAT]
+    """The rows of one family are in another order than its ids: of one in which edits agree enough to tell."""
+    family = next(iter(families_that_tell(cell)), None)
+    if family is None:
+        return None
     order = np.roll(np.arange(cell.n), max(1, cell.n // 3))
-    return _with(cell, Family.FORMAT, response=block.response[:, order], key=block.key)
+    return _with(cell, family, response=cell.families[family].response[:, order])
 
 
 def _foreign(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:

@@ -38,8 +38,29 @@ def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
     how the family's edits agree among themselves; judged where that is clear.
     """
     name, source = "G4_order", "ours: Cohen's kappa with the item's own original, against half of what the edits share"
+    found = families_that_tell(cell)
+    if not found:
+        return absent(name, 0.5, source, "Too few items, or edits that agree too little among themselves, to tell.")
+    family, (own, among) = min(found.items(), key=lambda one: one[1][0] / one[1][1])
+    silent = ", ".join(str(one) for one in SURFACE if one not in found)
+    return made(
+        name,
+        own >= among / 2,
+        own / among,
+        0.5,
+        source,
+        f"Responses to the {family} edits agree with those to the originals of the same items by a kappa of {own:.2f}, "
+        f"and among themselves by {among:.2f}."
+        + (f" Edits of {silent} agree too little among themselves to tell." if silent else ""),
+        "The edited rows seem to belong to other items than the originals: compare one id in both.",
+        numbers={"kappa": own, "kappa_among_edits": among},
+    )
+
+
+def families_that_tell(cell: ValidityCell) -> dict[Family, tuple[float, float]]:
+    """Surface families whose edits agree clearly: (mean kappa with the originals, among the family's own edits)."""
     before = cell.before
-    found: list[tuple[float, float, Family]] = []
+    found = {}
     for family in SURFACE:
         block = cell.used(family)
         rows = np.where(block.tests, block.response, UNREAD)
@@ -49,21 +70,8 @@ def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
             continue
         among = float(np.mean([kappa(y[i], y[j]) for i in range(len(y)) for j in range(i)]))
         if among * float(np.sqrt(x.size)) >= _ORDER_Z:
-            found.append((float(np.mean([kappa(x, row) for row in y])), among, family))
-    if not found:
-        return absent(name, 0.5, source, "Too few items, or edits that agree too little among themselves, to tell.")
-    own, among, family = min(found, key=lambda one: one[0] / one[1])
-    return made(
-        name,
-        own >= among / 2,
-        own / among,
-        0.5,
-        source,
-        f"Responses to the {family} edits agree with those to the originals of the same items by a kappa of {own:.2f}, "
-        f"and among themselves by {among:.2f}.",
-        "The edited rows seem to belong to other items than the originals: compare one id in both.",
-        numbers={"kappa": own, "kappa_among_edits": among},
-    )
+            found[family] = (float(np.mean([kappa(x, row) for row in y])), among)
+    return found
 
 
 def kappa(a: IntArray, b: IntArray) -> float:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scripted_models as models
 from scripted_models import cell
 
+from audit.benchmarks.items import Item
+from audit.scoring.reference import SCORERS
+from audit.validity.edits.record import Family
 from audit.validity.evidence import measure
-from audit.validity.faults import FAULTS, Fault, _one, inject_all, regression_gate
+from audit.validity.faults import FAULTS, Fault, _one, inject_all, regression_gate, scorer_faults
 from audit.validity.gates import all_gates
+from audit.validity.gates.pairing import families_that_tell
 from audit.validity.thresholds import ValidityThresholds
 
 T = ValidityThresholds()
@@ -55,3 +61,26 @@ def test_a_check_that_fails_already_proves_nothing():
 
 def test_the_faults_cover_the_five_classes():
     assert {f.name[:2] for f in FAULTS} == {"F1", "F2", "F3", "F4", "F5"}
+
+
+def test_rows_are_permuted_where_the_check_can_tell(good):
+    """CrowS-Pairs, a real run: edits of format agreed too little to judge, and permuting them was missed."""
+    one, gates = good
+    rng = np.random.default_rng(3)
+    format_, semantic = one.families[Family.FORMAT], one.families[Family.SEMANTIC]
+    noise = replace(format_, response=rng.integers(0, 3, format_.response.shape))
+    mixed = replace(one, families={**one.families, Family.FORMAT: noise})
+    assert list(families_that_tell(mixed)) == [Family.SEMANTIC]
+    (fault,) = [f for f in FAULTS if f.check == "G4_order"]
+    assert _one(mixed, gates, T, fault, rng).state == "caught"
+    silent = replace(mixed, families={**mixed.families, Family.SEMANTIC: replace(semantic, response=noise.response)})
+    assert fault.inject(silent, rng) is None
+
+
+def test_a_scorer_that_leaves_nothing_unread_cannot_show_what_scores_unread_as_right():
+    items = [
+        Item(f"p{i}", "crows_pairs", "", (f"The old one of {i} sang.", f"The new one of {i} sang."), 0, f"p{i}")
+        for i in range(4)
+    ]
+    states = {f.fault: f.state for f in scorer_faults(SCORERS["crows_causal_full"], items)}
+    assert states == {"F3a": "caught", "F3b": "not_showable"}

@@ -138,6 +138,10 @@ class VllmEmbedder(_Encoder):
         outputs = self._llm.embed([{"prompt_token_ids": ids} for ids in batch], use_tqdm=False)
         yield from (np.asarray(output.outputs.embedding, dtype=np.float32) for output in outputs)
 
+    def close(self) -> None:
+        """End the engine's processes, which else live, with their memory, as long as this one."""
+        self._llm.llm_engine.engine_core.shutdown()
+
 
 def masked_mean(hidden: NDArray[np.float32], mask: NDArray[np.int64]) -> Vector:
     """Mean over the tokens that are not padding. hidden: (n, t, d); mask: (n, t) of 0 and 1; returns (n, d)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 from pathlib import Path
 
@@ -38,9 +37,10 @@ def test_vllm_pools_as_transformers_does(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("VLLM_CPU_NUM_OF_RESERVED_CPU", "0")
     expected = TransformersEmbedder(folder).embed(TEXTS)
     started = VllmEmbedder(folder, enforce_eager=True)
-    found = started.embed(TEXTS)
-    del started
-    gc.collect()  # which ends the engine's processes
+    try:
+        found = started.embed(TEXTS)
+    finally:
+        started.close()
     assert [row.tokens for row in found] == [row.tokens for row in expected]
     assert (
         [row.error for row in found] == [row.error for row in expected] == [None, None, "the text is empty", None, None]

@@ -219,12 +219,15 @@ class OpenAIEngine:
             if result.kind in ROW_SUSPECT and attempts_used >= self._config.retry.max_attempts and own_fault:
                 return self._error_row(endpoint, f"{result.message} (attempt {attempts_used} of {attempts_used})")
             quiet_s = self._clock() - max(self._last_answer, started)
-            if quiet_s > self._config.retry.outage_s:
+            other = dispatcher.other_in_service(lease.slot)
+            # One slow failure is no outage while another endpoint is in service and was not asked.
+            asked = not other or failures >= len(self._endpoints)
+            if quiet_s > self._config.retry.outage_s and asked:
                 dispatcher.fail_waiters(self._outage)
                 raise self._outage()
             avoid = lease.slot
             self._counts["retries"] += 1
-            if dispatcher.other_in_service(lease.slot):
+            if other:
                 delay = min(delay, backoff_seconds(self._config.retry, 1, self._rng))
             await asyncio.sleep(delay)
 

@@ -354,6 +354,30 @@ def test_a_retry_goes_to_the_other_endpoint() -> None:
     assert 1 <= bad <= 40  # each request failed there once at most: its retry went to the other
 
 
+def test_a_failure_that_took_longer_than_an_outage_is_still_tried_elsewhere() -> None:
+    async def main() -> list[str | None]:
+        slow = replace(error(500, "oops"), delay_s=1.5 * FAST_RETRY.outage_s)
+        async with FaultyServer(lambda c: slow) as bad, FaultyServer() as good:
+            engine = await started(endpoint(bad), endpoint(good))
+            results = await engine.run([request(f"p{i}", f"q{i}") for i in range(8)])
+            await engine.close()
+            assert bad.calls
+            return [g.error for g in results]
+
+    assert asyncio.run(main()) == [None] * 8
+
+
+def test_two_endpoints_that_fail_without_end_are_an_outage_though_neither_is_taken_out() -> None:
+    async def main() -> None:
+        async with FaultyServer(lambda c: error(500, "one")) as a, FaultyServer(lambda c: error(500, "two")) as b:
+            engine = await started(endpoint(a), endpoint(b), circuit=CircuitConfig(failures=10**6, cooldown_s=0.05))
+            with pytest.raises(EngineError, match="No endpoint has answered"):
+                await engine.run([request("p")])
+            await engine.close()
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
 # --- faults that stay ---
 
 

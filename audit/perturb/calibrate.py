@@ -94,6 +94,7 @@ SHIPPED = (
     *(PerturbDesign(n, 3, r) for n in (500, 200) for r in (0, 5)),
     *(PerturbDesign(1000, v, 5) for v in (1, 9)),
     PerturbDesign(1000, 3, 5, replicates=2),
+    *(PerturbDesign(1000, 3, r) for r in (3, 8)),
     *(PerturbDesign(1000, 3, r) for r in (10, 20)),  # from ten references on, ConStat's curve must agree
 )
 RATES = ("beyond", "brittle", "article_triggered", "article_blocked", "curve")

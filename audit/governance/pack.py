@@ -15,7 +15,7 @@ import pyarrow as pa
 from securesystemslib.signer import CryptoSigner
 
 from audit.audits import audit_of, part_of
-from audit.errors import ConfigError, ShardError
+from audit.errors import ConfigError
 from audit.gate import rule_run
 from audit.governance.archive import good_name, write_archive
 from audit.governance.envelope import seal, sha256, statement
@@ -23,7 +23,8 @@ from audit.governance.reviews import DECISIONS, SUITES
 from audit.governance.verify import NOTE, PREDICATE, RUN, STATEMENT, SUMS, VERDICT
 from audit.panel import PANEL, panel_runs
 from audit.shards.attempt import ATTEMPT
-from audit.shards.files import SHARDS, disk_error
+from audit.shards.complete import listed_shards
+from audit.shards.files import disk_error
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.shard_file import file_sha256
 from audit.verdict.shipped import shipped_table
@@ -109,7 +110,7 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
             found[f"{RUN}/{name}"] = run_dir / name
     for path in sorted((run_dir / DECISIONS).glob("*.json")):
         found[f"{RUN}/{DECISIONS}/{path.name}"] = path
-    shards = _shards(run_dir, manifest)
+    shards = listed_shards(run_dir, manifest)
     tables = sorted(path for pattern in _HASHED_TABLES for path in run_dir.glob(pattern))
     if with_shards:
         for path in (*shards, *tables, *_others(run_dir)):
@@ -136,19 +137,6 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
     if table is not None:
         found["calibration.json"] = _json(table)
     return found
-
-
-def _shards(run_dir: Path, manifest: Manifest) -> list[Path]:
-    """The shards, each as the manifest lists it. ShardError for one that is missing, changed or not listed."""
-    there = {path.name: path for path in sorted((run_dir / SHARDS).iterdir()) if not path.name.startswith(".")}
-    listed = {Path(one["file"]).name: one["sha256"] for one in manifest.shards}
-    for name in sorted({*there, *listed}):
-        if name not in there or name not in listed:
-            what = "is not there" if name not in there else "is not in the manifest"
-            raise ShardError(f"{run_dir / SHARDS / name} {what}. Type the run's command again: it puts this right.")
-        if file_sha256(there[name]) != listed[name]:
-            raise ShardError(f"{there[name]} is not the file that the manifest lists: it was changed after the run.")
-    return [there[name] for name in sorted(there)]
 
 
 def _others(run_dir: Path) -> list[Path]:

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from sqlalchemy import Connection, or_, select, update
 
@@ -50,8 +51,21 @@ def addresses() -> list[str]:
     return found
 
 
+def unreached(to: Sequence[str], people: Sequence[str]) -> str:
+    """Why people whom a suite names are not told; "" where they are, or there are none."""
+    if people and not any(map(_is_mail, to)):
+        return f"{len(people)} whom the suite names are not told: no mail server (mailtos://...) is in {VARIABLE}"
+    return ""
+
+
 def send(notice: Notice, to: Sequence[str], give_up_s: float = _GIVE_UP_S) -> str:
-    """Send to every address, each tried three times; what failed, without any address in it, "" where nothing did."""
+    """Send to every address, each tried three times; what failed, without any address in it, "" where nothing did.
+
+    The people of the notice are written to by the first mail server among the addresses, if there is one (`unreached`).
+    """
+    mail = next(filter(_is_mail, to), None)
+    if notice.to and mail is not None:
+        to = [*to, _mail_to(mail, notice.to)]
     failed = []
     for place, address in enumerate(to, 1):
         wait = _WAIT_S
@@ -71,7 +85,8 @@ def send_waiting(registry: Registry, to: Sequence[str], now: datetime, give_up_s
     """Send what is waiting in the registry, also from earlier; a line for each message that did not go out."""
     problems = []
     for row in registry.write(lambda connection: _claimed(connection, now)):
-        problem = send(Notice(row.about, row.kind, row.title, row.body), to, give_up_s)
+        people = tuple(row.recipients or ())
+        problem = send(Notice(row.about, row.kind, row.title, row.body, people), to, give_up_s)
         done = {"claimed": None, "problem": problem} | ({} if problem else {"sent": at(now)})
         registry.write(partial(_note, row.id, done))
         if problem:
@@ -98,6 +113,17 @@ def _claimed(connection: Connection, now: datetime) -> list[Any]:
         claim = {"claimed": at(now), "tries": notices.c.tries + 1}
         connection.execute(update(notices).where(notices.c.id.in_(ids)).values(**claim))
     return list(rows)
+
+
+def _is_mail(address: str) -> bool:
+    return address.startswith(("mailto://", "mailtos://"))
+
+
+def _mail_to(address: str, people: Sequence[str]) -> str:
+    """The same mail server, login and sender, and other recipients."""
+    parts = urlsplit(address)
+    kept = [(name, value) for name, value in parse_qsl(parts.query, True) if name not in ("to", "cc", "bcc")]
+    return urlunsplit(parts._replace(path="", query=urlencode([*kept, ("to", ",".join(people))])))
 
 
 def _target(address: str) -> Any:

@@ -24,9 +24,10 @@ from audit.errors import ConfigError, RegistryError
 from audit.registry import database, finish
 from audit.registry.__main__ import main
 from audit.registry.database import Registry, open_registry, place_of
-from audit.registry.entry import Entry, key_of, read_entry
+from audit.registry.entry import Entry, content_key, key_of, read_entry
 from audit.registry.schema import cells, indicators, metadata, notices, runs
 from audit.registry.store import add, find, kept
+from audit.shards.manifest import Manifest
 
 
 def test_a_run_is_registered_once_with_all_of_it(registry: Registry, told: Callable[..., Path]) -> None:
@@ -53,10 +54,11 @@ def test_the_key_is_of_the_content_and_not_of_the_place(registry: Registry, told
     for name, changes in {
         "weights": {"manifest": {"models": {"m": {"revision": "rev2"}}}},
         "judged anew": {"cell": {"reasons": ["another"]}},
-        "answers": {"manifest": {"shards": [{"file": "x", "rows": 1, "sha256": "e" * 64}]}},
         "suite": {"suite": {"audit_suite_id": "s"}},
     }.items():
         assert read_entry(told(name, **changes)).key != here.key, name
+    answers = replace(Manifest.load(Path(here.run_dir)), shards=[{"file": "x", "rows": 1, "sha256": "e" * 64}])
+    assert content_key(answers, here.verdict_sha256, None) != here.key
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from audit.gate import rule_run, verdict_path
 from audit.governance.escape import one_line
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import DECISIONS, Bound, bound_to
+from audit.panel import panel_runs
 from audit.registry import finish, store
 from audit.registry.database import VARIABLE, Registry, check_clock, open_registry, place_of, utc_now
 from audit.registry.decided import forget_decisions, note_decisions
@@ -274,8 +275,9 @@ def notify(asked: argparse.Namespace, now: datetime | None) -> int:
 def card(asked: argparse.Namespace, now: datetime | None) -> int:
     from audit.registry.cards import push_card, write_card
 
-    for path in write_card(asked.run_dir, asked.out, asked.dataset, asked.model):
-        print(f"written  {path}")
+    for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
+        for path in write_card(run_dir, asked.out, asked.dataset, asked.model):
+            print(f"written  {path}")
     if asked.push:
         print(f"pushed   {push_card(asked.out, asked.push)}")
     return 0
@@ -284,15 +286,17 @@ def card(asked: argparse.Namespace, now: datetime | None) -> int:
 def mlflow(asked: argparse.Namespace, now: datetime | None) -> int:
     from audit.registry.model_registries import tag_mlflow
 
-    for line in tag_mlflow(asked.run_dir, asked.name, asked.version, asked.model):
-        print(one_line(line))
+    for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
+        for line in tag_mlflow(run_dir, asked.name, asked.version, asked.model):
+            print(one_line(line))
     return 0
 
 
 def wandb(asked: argparse.Namespace, now: datetime | None) -> int:
     from audit.registry.model_registries import log_wandb
 
-    print(one_line(log_wandb(asked.run_dir, asked.project)))
+    for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
+        print(one_line(log_wandb(run_dir, asked.project)))
     return 0
 
 

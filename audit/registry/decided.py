@@ -71,8 +71,8 @@ def _check(connection: Connection, run_dir: Path, bound: Bound, found: Sequence[
     if row is not None and (len(found) < row["count"] or found[row["count"] - 1] != row["last_sha256"]):
         raise SignatureError(
             f"The registry knows of {row['count']} decisions on {run_dir}, the last of sha256 "
-            f"{row['last_sha256'][:12]}, and {len(found)} are there: one was deleted or replaced. Put it back, or begin anew: audit registry forget "
-            f"{run_dir} --reason '...'"
+            f"{row['last_sha256'][:12]}, and {len(found)} are there: one was deleted or replaced. Put it back, or "
+            f"begin anew: audit registry forget {run_dir} --reason '...'"
         )
 
 

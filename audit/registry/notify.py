@@ -25,6 +25,7 @@ from audit.gate import rule_run, verdict_path
 from audit.governance.escape import one_line
 from audit.governance.keys import Trusted
 from audit.governance.reviews import bound_to, has_decisions, history
+from audit.panel import panel_of
 from audit.registry.database import Registry
 from audit.registry.schema import at, notices
 from audit.registry.store import Notice, all_runs, write_notice
@@ -162,22 +163,26 @@ def expiring(registry: Registry, trusted: Mapping[str, Trusted], now: datetime, 
     """Write a notice of every decision in force that expires within so many days, and of every one that has; a line
     for each run whose decisions do not hold or cannot be read."""
     problems = []
+    homes = {}  # where it is decided: of a suite's runs once, with the suite
     for run in all_runs(registry):
-        run_dir = Path(run["run_dir"])
-        if run["removed"] is not None or not has_decisions(run_dir):
+        if run["removed"] is None:
+            own = Path(run["run_dir"])
+            homes.setdefault(panel_of(own) or own, run["key"])
+    for run_dir, key in homes.items():
+        if not has_decisions(run_dir):
             continue
         try:
             bound = bound_to(run_dir, verdict_path(run_dir), rule_run(run_dir))
             decided = history(run_dir, bound, trusted, now)
         except (AuditError, OSError) as error:
-            problems.append(f"{run['key'][:12]}: {error}")
+            problems.append(f"{key[:12]}: {error}")
             continue
         for one in {d.signer: d for d in decided}.values():  # the last word of each signer
             if one.expires is None or one.expires > now + timedelta(days=days):
                 continue
             state = "has expired" if one.expires <= now else f"expires within {days} days"
-            about = f"{run['key'][:40]} {one.signer[:40]} {at(one.expires)} {'past' if one.expires <= now else 'soon'}"
-            body = f"{one.sentence(now)}\nRun {run['run_dir']}. Once it has expired the verdict alone counts again."
-            notice = Notice(about, "expiry", f"Decision on audit {run['key'][:12]} {state}", body)
+            about = f"{key[:40]} {one.signer[:40]} {at(one.expires)} {'past' if one.expires <= now else 'soon'}"
+            body = f"{one.sentence(now)}\nRun {run_dir}. Once it has expired the verdict alone counts again."
+            notice = Notice(about, "expiry", f"Decision on audit {key[:12]} {state}", body)
             registry.write(partial(write_notice, notice=notice, now=now))
     return problems

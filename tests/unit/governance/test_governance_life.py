@@ -27,6 +27,7 @@ from synthetic import synthetic_outcomes
 
 from audit.config import RunConfig
 from audit.engines.weights import resolve_weights
+from audit.errors import EngineError
 from audit.evidence import main as evidence
 from audit.gate import main as gate
 from audit.records import Setting
@@ -172,11 +173,11 @@ def test_the_whole_life(
     decided("approve", first, "bob", 2 * hour, 20 * day)
     assert "decided by people" in said(gate, first, *checked, after=2 * hour)
 
-    # The evidence, from which the verdict can be computed again.
+    # The evidence, with the decisions.
     pack = tmp_path / "pack.zip"
-    assert evidence([str(first), "-o", str(pack), "--with-shards", "--key", str(keys / "bob.key")]) == 0
+    assert evidence([str(first), "-o", str(pack), "--key", str(keys / "bob.key")]) == 0
     assert evidence(["verify", str(pack), *trusted]) == 0
-    assert "the same bytes" in capsys.readouterr().out
+    assert "signed by bob" in capsys.readouterr().out
 
     # The model version is tagged.
     server = ModelRegistry()
@@ -226,6 +227,26 @@ def test_the_whole_life(
         assert (run_dir / "sweep" / "tombstone.json").is_file() and len(list(run_dir.glob("decisions/*"))) == 2
         said(gate, run_dir, *checked, after=40 * day, code=1)
     assert "CHANGED: rose" in said(registry, "trends", *place, "--indicator", "excess", after=40 * day)
+
+
+def test_a_suite_that_breaks_off_is_told_and_does_not_pass(
+    keys: Path, mail: Mailbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(config: RunConfig) -> int:
+        raise EngineError("no memory")
+
+    monkeypatch.setattr(sweep_command, "sweep", broken)
+    path, run_dir = tmp_path / "suite.json", tmp_path / "run"
+    path.write_text(json.dumps({**SUITE, "model_config": {"model_id": "scripted", "model_version": "scripted"}}))
+    for _ in range(2):  # the same failure again is no news
+        assert suite([str(path), f"run_dir={run_dir}", f"registry={tmp_path / 'r.db'}"]) == 1
+    assert [subject for _, subject in mail.taken()] == ["Audit failed: run"] * 2
+    assert gate([str(run_dir), "--keys", str(keys / "trusted")]) == 1
+    # Without a mail server the people that the suite names cannot be told, and that is said.
+    capsys.readouterr()
+    monkeypatch.delenv("AUDIT_NOTIFY")
+    assert suite([str(path), f"run_dir={run_dir}"]) == 1
+    assert "1 whom the suite names are not told: no mail server" in capsys.readouterr().err
 
 
 def resolve_of(folder: Path) -> str:

@@ -58,6 +58,7 @@ _OPTIONS = {
     ),
     "calibrate": ("--n ", "--routers ", "--draws ", "--replicates ", "--panel ", "--observed ", "--jobs ", "--out "),
     "reanalyze": ("--out ", "--n ", "--chance ", "--table1 ", "--table3 ", "--seed "),
+    "export": ("inspect ",),
     "suite": ("plan=true ", "model=", "model_version=", "run_dir=", "gate=", "--schema "),
     "variants": ("build ", "list ", "show ", "diff ", "merge ", "export ", "review "),
     "completion": tuple(f"{shell} " for shell in SCRIPTS),

@@ -163,7 +163,7 @@ def expiring(registry: Registry, trusted: Mapping[str, Trusted], now: datetime, 
     """Write a notice of every decision in force that expires within so many days, and of every one that has; a line
     for each run whose decisions do not hold or cannot be read."""
     problems = []
-    homes = {}  # where it is decided: of a suite's runs once, with the suite
+    homes: dict[Path, str] = {}  # where it is decided: of a suite's runs once, with the suite
     for run in all_runs(registry):
         if run["removed"] is None:
             own = Path(run["run_dir"])

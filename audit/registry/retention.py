@@ -35,7 +35,7 @@ from audit.shards.shard_file import file_sha256
 
 TOMBSTONE = "tombstone.json"
 # What the program writes into a run directory and retention takes out; a person's own files there are left.
-_FOLDERS = (SHARDS, QUARANTINE, "report", "tasks")
+_FOLDERS = (SHARDS, QUARANTINE, "report", "tasks", "inspect")
 _FILES = (QUESTIONS, "attempt.json", ".attempt.lock", "*.arrow", "sensitivity.json", ".*.tmp", MANIFEST, LOCK)
 REMOVING, REMOVED = "removing", "removed"
 

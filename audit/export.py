@@ -1,7 +1,8 @@
 """A run for other people's tools: `python -m audit.export inspect RUN_DIR [--out FOLDER]` writes Inspect logs.
 
-One `.eval` file a model, benchmark and setting: a question is a sample, a replicate an epoch. `inspect view` opens it. It is a zip of JSON (https://inspect.aisi.org.uk/eval-logs.html, log version 2), written here as documented, so
-that no inspect_ai is needed. Exit codes: 0 written; 1 refused; 2 wrong usage.
+One `.eval` file a model, benchmark and setting: a question is a sample, a replicate an epoch. `inspect view` opens it.
+It is a zip of JSON (https://inspect.aisi.org.uk/eval-logs.html, log version 2), written here as documented, so that no
+inspect_ai is needed. Exit codes: 0 written; 1 refused; 2 wrong usage.
 """
 
 from __future__ import annotations

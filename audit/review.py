@@ -1,4 +1,4 @@
-"""People's decisions on a run: `python -m audit.review list|show|approve|reject|override|keygen`.
+"""People's decisions on a run: `python -m audit.review list|show|approve|reject|override|serve|keygen`.
 
 Exit codes: 0 done; 1 refused, or what is there does not hold; 2 wrong usage. What follows for the run: `audit.gate`.
 """
@@ -25,6 +25,8 @@ from audit.governance.reviews import Kind, bound_to, decide, parse_time
 from audit.panel import PANEL, panel_runs
 from audit.shards.manifest import MANIFEST
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
 
 def main(arguments: Sequence[str] | None = None, now: datetime | None = None) -> int:
     """Run one subcommand. now: the time, for who has a clock of their own."""
@@ -46,11 +48,51 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
             if ruling.problem:
                 raise ConfigError(ruling.problem)
             return 0
+        if asked.what == "serve":
+            return _serve(asked)
         print(f"written  {_decide(asked, now)}")
         return 0
     except AuditError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 1
+
+
+def _serve(asked: argparse.Namespace) -> int:
+    """The reviewers' page, until it is stopped."""
+    import secrets
+
+    import uvicorn
+
+    from audit.governance.serve import Reviewing, create_app
+
+    if asked.keys is None:
+        raise ConfigError(f"Expected --keys FOLDER, or {TRUSTED_VARIABLE}: whose decisions count.")
+    token, at = secrets.token_urlsafe(32), f"{f'[{asked.host}]' if ':' in asked.host else asked.host}:{asked.port}"
+    names = {at} | ({f"localhost:{asked.port}"} if asked.host in LOOPBACK else set())
+    queue(asked.folder)  # there is one
+    app = create_app(
+        Reviewing(
+            folder=asked.folder,
+            signer=load_signer(asked.key),
+            trusted=load_trusted(asked.keys),
+            keys=asked.keys,
+            approvals=asked.approvals,
+            registry=asked.registry,
+            token=token,
+            hosts=frozenset(names),
+        )
+    )
+    if asked.host not in LOOPBACK:
+        print(f"note: {asked.host} is seen by other machines, and this is HTTP: put TLS before it.", file=sys.stderr)
+    print(
+        f"Open http://{at}/login?token={token}\nWhoever has this address decides in your name. Ctrl-C ends it.",
+        flush=True,
+    )
+    try:
+        uvicorn.run(app, host=asked.host, port=asked.port, log_level="warning", access_log=False, server_header=False)
+    except SystemExit as end:  # the port is taken; uvicorn has said so
+        raise ConfigError(f"{at} could not be listened on. Choose another --port.") from end
+    return 0
 
 
 def _decide(asked: argparse.Namespace, now: datetime) -> Path:
@@ -166,6 +208,11 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--reason", required=True)
         one.add_argument("--expires", help="a day or a time, such as 2027-01-31", required=kind != Kind.REJECT)
         one.add_argument("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
+    served = commands.add_parser("serve", parents=[shared], help="a page to review and decide on, on this machine")
+    served.add_argument("folder", type=Path)
+    served.add_argument("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
+    served.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, which no other machine reaches")
+    served.add_argument("--port", type=int, default=8790)
     made = commands.add_parser("keygen", help="make a pair of keys")
     made.add_argument("name", help="whose, such as alice; alice.2027 for a further key of hers")
     made.add_argument("--out", type=Path, required=True)

@@ -133,7 +133,9 @@ def ruling_with_decisions(
         from audit.registry.decided import check_decisions
 
         try:
-            check_decisions(open_registry(registry), run_dir, bound_to(run_dir, verdict_path(run_dir), ruling))
+            check_decisions(
+                open_registry(registry, make=False), run_dir, bound_to(run_dir, verdict_path(run_dir), ruling)
+            )
         except (AuditError, OSError) as error:
             return failed(ruling.run, str(error))
     if not has_decisions(run_dir):

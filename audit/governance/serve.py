@@ -140,7 +140,7 @@ def create_app(review: Reviewing) -> Starlette:
         ruling = _ruling(review, run_dir)
         kinds = [] if ruling.problem else [(kind, _DOES[kind]) for kind in _offered(ruling)]
         return page(
-            status, title=_shown(run_dir, review.folder), run=name, csrf=csrf, seen=_seen(run_dir), kinds=kinds,
+            status, title=_shown(run_dir, review.folder), run=name, csrf=csrf, seen=_seen(run_dir, ruling), kinds=kinds,
             max_reason=MAX_REASON, error=error or one_line(ruling.problem), ruling=as_text(ruling),
             pages=[{"name": _shown(path.parent, review.folder)} for path in _reports(run_dir)],
         )  # fmt: skip
@@ -175,7 +175,8 @@ def create_app(review: Reviewing) -> Starlette:
 
         def sign() -> Response:
             run_dir = _run(review.folder, name)
-            if not _same(given.get("seen", ""), _seen(run_dir)):
+            ruling = rule_run(run_dir)
+            if not _same(given.get("seen", ""), _seen(run_dir, ruling)):
                 return shown(name, "The run changed since you looked: look at it again, then decide.", 409)
             try:
                 kind = Kind(given.get("kind", ""))
@@ -183,9 +184,6 @@ def create_app(review: Reviewing) -> Starlette:
                 return shown(name, "Expected approve, reject or override.", 400)
             expires = given.get("expires", "").strip() if kind != Kind.REJECT else ""
             try:
-                ruling = rule_run(run_dir)
-                if ruling.problem:
-                    raise ConfigError(ruling.problem)
                 decide_on(
                     run_dir, ruling, kind, reason=given.get("reason", ""), expires=expires or None,
                     signer=review.signer, trusted=review.trusted, now=review.now(), registry=review.registry,
@@ -223,9 +221,8 @@ def _ruling(review: Reviewing, run_dir: Path) -> Ruling:
     return ruling_with_decisions(run_dir, review.keys, review.approvals, review.now(), review.registry)
 
 
-def _seen(run_dir: Path) -> str:
-    """A hash over what a decision would bind now."""
-    ruling = rule_run(run_dir)
+def _seen(run_dir: Path, ruling: Ruling) -> str:
+    """A hash over what a decision would bind now; "" where there is nothing to decide on."""
     if ruling.problem:
         return ""
     bound = bound_to(run_dir, verdict_path(run_dir), ruling).subjects

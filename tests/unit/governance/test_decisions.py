@@ -347,6 +347,11 @@ def test_a_deleted_decision_is_missed_where_a_registry_knows_of_it(
     capsys.readouterr()
     down = ["--registry", "postgresql://nobody@127.0.0.1:1/audits"]
     assert gate([str(run_dir), *trusted, *down], LATER) == 1 and "could not be used" in capsys.readouterr().err
+    (tmp_path / "empty.db").touch()
+    for name in ("misspelt.db", "empty.db"):  # which would know of nothing
+        assert gate([str(run_dir), *trusted, "--registry", str(tmp_path / name)], LATER) == 1
+        assert "There is no registry at" in capsys.readouterr().err
+    assert not (tmp_path / "misspelt.db").exists()
 
 
 def test_decisions_made_without_the_registry_are_noted_later(

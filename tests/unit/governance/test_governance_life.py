@@ -33,6 +33,7 @@ from audit.gate import main as gate
 from audit.records import Setting
 from audit.registry import model_registries
 from audit.registry.__main__ import main as registry
+from audit.report import canvas
 from audit.review import main as review
 from audit.shards.manifest import now, open_run_dir, plain
 from audit.shards.write import write_shard
@@ -76,6 +77,13 @@ def mail(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
     monkeypatch.setenv("AUDIT_NOTIFY", address)
     yield box
     controller.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take seconds, and nothing here is about them."""
+    monkeypatch.setattr(canvas, "svg_text", lambda figure: '<svg viewBox="0 0 1 1"></svg>')
+    monkeypatch.setattr(canvas, "png_bytes", lambda figure: b"")
 
 
 @pytest.fixture
@@ -173,11 +181,19 @@ def test_the_whole_life(
     decided("approve", first, "bob", 2 * hour, 20 * day)
     assert "decided by people" in said(gate, first, *checked, after=2 * hour)
 
-    # The evidence, with the decisions.
-    pack = tmp_path / "pack.zip"
-    assert evidence([str(first), "-o", str(pack), "--key", str(keys / "bob.key")]) == 0
+    # The evidence, from which the verdict can be computed again; and a lie of somebody whose key is trusted.
+    pack, signing = tmp_path / "pack.zip", ["--with-shards", "--key", str(keys / "bob.key")]
+    assert evidence([str(first), "-o", str(pack), *signing]) == 0
     assert evidence(["verify", str(pack), *trusted]) == 0
-    assert "signed by bob" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "signed by bob" in out and "computed again from the shards: the same bytes" in out
+    lie = Path(shutil.copytree(first, tmp_path / "lie" / "v1"))
+    verdict = (lie / "report" / "verdict.json").read_text()
+    (lie / "report" / "verdict.json").write_text(verdict.replace('"claimed": false', '"claimed": true'))
+    assert evidence([str(lie), "-o", str(pack), *signing]) == 0
+    assert evidence(["verify", str(pack), *trusted]) == 1
+    assert "the verdict is another one (run/report/verdict.json)" in capsys.readouterr().err
+    shutil.rmtree(lie.parent)
 
     # The model version is tagged.
     server = ModelRegistry()

@@ -23,7 +23,7 @@ from audit.governance.formats import as_text
 from audit.governance.keys import KEY_VARIABLE, Trusted, create_key, load_signer, load_trusted
 from audit.governance.reviews import Kind, bound_to, decide, parse_time
 from audit.panel import PANEL, panel_runs
-from audit.shards.manifest import MANIFEST
+from audit.shards.manifest import MANIFEST, TOMBSTONE
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -156,11 +156,13 @@ def decide_on(
 
 
 def queue(folder: Path) -> list[Path]:
-    """Every run, panel and suite below a folder. The runs of a panel or suite are decided on together."""
+    """Every run, panel and suite below a folder, but for what retention removed. The runs of a panel or suite are
+    decided on together."""
     panels = {path.parent: panel_runs(path.parent) or [] for path in folder.glob(f"**/{PANEL}")}
+    gone = {panel for panel, members in panels.items() if all((run / TOMBSTONE).is_file() for run in members)}
     together = {run.resolve() for members in panels.values() for run in members}
     alone = {path.parent for path in folder.glob(f"**/{MANIFEST}") if path.parent.resolve() not in together}
-    runs = sorted({*panels, *alone})
+    runs = sorted({*panels, *alone} - gone)
     if not runs:
         raise ConfigError(f"No run below {folder}. Expected a folder of run directories, such as outputs.")
     return runs

@@ -34,7 +34,8 @@ def add(asked: argparse.Namespace, now: datetime | None) -> int:
     registry, found, decided, refused = _open(asked), [], [], 0
     for path in asked.paths:
         below = [path] if (path / MANIFEST).is_file() else sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
-        decided += sorted(p.parent for p in path.glob(f"**/{DECISIONS}"))
+        # Of what retention removed the decisions stay, and nothing to note them of.
+        decided += sorted(p.parent for p in path.glob(f"**/{DECISIONS}") if verdict_path(p.parent).is_file())
         if not below:
             raise ConfigError(f"No run in {path}. Expected run directories, or a folder of them, such as outputs.")
         found += below

@@ -29,11 +29,10 @@ from audit.registry.schema import at, runs
 from audit.registry.store import Notice, all_runs, write_notice
 from audit.shards.attempt import LOCK, RunLock
 from audit.shards.files import QUARANTINE, SHARDS, disk_error, write_file
-from audit.shards.manifest import MANIFEST
+from audit.shards.manifest import MANIFEST, TOMBSTONE
 from audit.shards.questions import QUESTIONS
 from audit.shards.shard_file import file_sha256
 
-TOMBSTONE = "tombstone.json"
 # What the program writes into a run directory and retention takes out; a person's own files there are left.
 _FOLDERS = (SHARDS, QUARANTINE, "report", "tasks", "inspect")
 _FILES = (QUESTIONS, "attempt.json", ".attempt.lock", "*.arrow", "sensitivity.json", ".*.tmp", MANIFEST, LOCK)

@@ -243,6 +243,7 @@ def test_the_whole_life(
         assert (run_dir / "sweep" / "tombstone.json").is_file() and len(list(run_dir.glob("decisions/*"))) == 2
         said(gate, run_dir, *checked, after=40 * day, code=1)
     assert "CHANGED: rose" in said(registry, "trends", *place, "--indicator", "excess", after=40 * day)
+    assert "No run below" in said(review, "list", tmp_path, *trusted, *place, after=40 * day, code=1)
 
 
 def test_a_suite_that_breaks_off_is_told_and_does_not_pass(

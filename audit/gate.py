@@ -196,7 +196,7 @@ def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any]) -> str:
             f"The manifest of {run_dir} says that the run is {manifest.status}, not finished"
             f"{f' ({broken})' if broken else ''}. Type the run's command again: it runs what is missing."
         )
-    if manifest is not None and manifest.status == "finished":
+    if manifest is not None and manifest.status == "finished" and not missing:
         try:
             listed_shards(run_dir, manifest)  # an answer that was changed leaves every count as it was
         except AuditError as error:

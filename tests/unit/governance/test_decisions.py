@@ -276,6 +276,20 @@ def test_no_mutation_passes(name: str, overridden: Path, keys: Path, tmp_path: P
     assert gate([str(run), "--keys", str(trusted)], LATER) == 1
 
 
+def test_an_answer_that_was_changed_after_the_run_does_not_pass(
+    run_dir: Path, keys: Path, changed: Callable[[Path, int], None], capsys: pytest.CaptureFixture
+) -> None:
+    """Nobody has decided, and no count of rows moved: the manifest's hash of the shard alone shows it."""
+    (shard,) = (run_dir / "shards").glob("*.arrow")
+    good = shard.read_bytes()
+    assert gated(run_dir, keys) == 4
+    for at in range(0, len(good), len(good) // 40):
+        shard.write_bytes(good)
+        changed(shard, at)
+        assert gated(run_dir, keys) == 1, at
+    assert "changed after the run" in capsys.readouterr().err
+
+
 def test_no_byte_of_a_decision_can_change(
     overridden: Path, keys: Path, tmp_path: Path, changed: Callable[[Path, int], None]
 ) -> None:

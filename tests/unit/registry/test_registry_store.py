@@ -83,6 +83,23 @@ def test_migrations_make_the_tables_that_the_program_writes(registry: Registry) 
     assert differences == []
 
 
+def test_a_registry_of_an_older_program_is_brought_up_to_date_with_what_is_in_it(
+    tmp_path: Path, told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As version 0001 left it: with a notice that waits."""
+    place, upgrade = str(tmp_path / "old.db"), database.command.upgrade
+    with monkeypatch.context() as patch:
+        patch.setattr(database.command, "upgrade", lambda config, _: upgrade(config, "0001"))
+        old = open_registry(place)
+    columns = "about, kind, title, body, created, tries, problem"
+    insert = text(f"INSERT INTO notices ({columns}) VALUES ('k', 'block', 't', 'b', '', 0, '')")
+    old.write(lambda c: c.execute(insert))
+    new = open_registry(place)
+    assert new.read(lambda c: compare_metadata(MigrationContext.configure(c), metadata)) == []
+    (row,) = new.read(lambda c: c.execute(select(notices)).all())
+    assert row.title == "t" and row.recipients is None and add(new, read_entry(told()), NOW)
+
+
 def test_a_registry_of_a_newer_program_is_refused_unchanged(registry: Registry, tmp_path: Path) -> None:
     registry.write(lambda c: c.execute(text("UPDATE alembic_version SET version_num = '9999'")))
     before = registry.read(lambda c: c.execute(text("SELECT name, sql FROM sqlite_master ORDER BY name")).all())

@@ -60,6 +60,7 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
 def _serve(asked: argparse.Namespace) -> int:
     """The reviewers' page, until it is stopped."""
     import secrets
+    import socket
 
     import uvicorn
 
@@ -82,16 +83,20 @@ def _serve(asked: argparse.Namespace) -> int:
             hosts=frozenset(names),
         )
     )
+    try:
+        listening = socket.create_server(
+            (asked.host, asked.port), family=socket.AF_INET6 if ":" in asked.host else socket.AF_INET
+        )
+    except OSError as error:
+        raise ConfigError(f"{at} cannot be listened on ({error.strerror}). Choose another --port.") from error
     if asked.host not in LOOPBACK:
         print(f"note: {asked.host} is seen by other machines, and this is HTTP: put TLS before it.", file=sys.stderr)
     print(
         f"Open http://{at}/login?token={token}\nWhoever has this address decides in your name. Ctrl-C ends it.",
         flush=True,
     )
-    try:
-        uvicorn.run(app, host=asked.host, port=asked.port, log_level="warning", access_log=False, server_header=False)
-    except SystemExit as end:  # the port is taken; uvicorn has said so
-        raise ConfigError(f"{at} could not be listened on. Choose another --port.") from end
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
+    server.run(sockets=[listening])
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -231,3 +232,7 @@ def test_who_cannot_decide_starts_no_page(
         ([str(run_dir.parent), *trusted, "--key", str(tmp_path / "nokey")], "cannot be read"),
     ):
         assert review(["serve", *words]) == 1 and says in capsys.readouterr().err
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        words = [str(run_dir.parent), *trusted, "--key", str(keys / "alice.key")]
+        assert review(["serve", *words, "--port", str(taken.getsockname()[1])]) == 1
+    assert "cannot be listened on" in capsys.readouterr().err

@@ -37,6 +37,7 @@ COMMANDS: dict[str, Command] = {
     "gate": Command("audit.gate", "a run's verdict as an exit code"),
     "review": Command("audit.review", "signed decisions on a run: approve, reject, override"),
     "evidence": Command("audit.evidence", "pack what a verdict rests on, signed; verify a pack"),
+    "export": Command("audit.export", "a run's answers as logs that `inspect view` opens"),
     "compare": Command("audit.compare", "two versions of a model, question by question: what changed"),
     "registry": Command("audit.registry.__main__", "finished runs in a database: trends, retention, rotation, notices"),
     "runs": Command("audit.runs", "the runs in a folder, with how far they came and their verdicts"),

@@ -30,12 +30,13 @@ from audit.governance.formats import FORMATS, as_markdown, as_sentences
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import bound_to, has_decisions, history, honour, runners
 from audit.panel import PANEL, SUITE, panel_runs
-from audit.shards.complete import cell_rows, contents, count_rows
+from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.shard_file import file_sha256
 
 TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
+REGISTRY_VARIABLE = "AUDIT_REGISTRY"
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
 
 
@@ -58,10 +59,15 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
         help=f"folder of the public keys whose decisions count (audit.review; default: {TRUSTED_VARIABLE})",
     )  # fmt: skip
     parser.add_argument("--approvals", type=int, default=1, help="people that an override needs (default: 1)")
+    parser.add_argument(
+        "--registry", default=os.environ.get(REGISTRY_VARIABLE),
+        help=f"it knows whether a decision was deleted (default: {REGISTRY_VARIABLE}; without either nobody is asked)",
+    )  # fmt: skip
     asked = parser.parse_args(arguments)
     if asked.approvals < 1:
         parser.error(f"--approvals {asked.approvals}: expected at least 1")
-    ruling = ruling_with_decisions(asked.run_dir, asked.keys, asked.approvals, now or datetime.now(UTC))
+    now = now or datetime.now(UTC)
+    ruling = ruling_with_decisions(asked.run_dir, asked.keys, asked.approvals, now, asked.registry)
     print(FORMATS[asked.format](ruling), end="", flush=True)
     if asked.format == "github" and os.environ.get(SUMMARY):
         with Path(os.environ[SUMMARY]).open("a", encoding="utf-8") as summary:
@@ -112,12 +118,27 @@ def rule_run(run_dir: Path) -> Ruling:
     return failed(name, problem) if problem else ruling
 
 
-def ruling_with_decisions(run_dir: Path, keys: Path | None, approvals: int, now: datetime) -> Ruling:
-    """The ruling on a run with what people decided about it. Decisions that do not hold, or that cannot be checked for
-    want of trusted keys, fail the run: none is passed over."""
+def ruling_with_decisions(
+    run_dir: Path, keys: Path | None, approvals: int, now: datetime, registry: str | None = None
+) -> Ruling:
+    """The ruling on a run with what people decided about it. Decisions that do not hold, that are gone although the
+    registry knows of them, or that cannot be checked for want of trusted keys or of the registry that was named, fail
+    the run: none is passed over."""
     ruling = rule_run(run_dir)
     run_dir = home_of(run_dir)
-    if ruling.problem or not has_decisions(run_dir):
+    if ruling.problem:
+        return ruling
+    if registry:
+        from audit.registry.database import open_registry
+        from audit.registry.decided import check_decisions
+
+        try:
+            check_decisions(
+                open_registry(registry, make=False), run_dir, bound_to(run_dir, verdict_path(run_dir), ruling)
+            )
+        except (AuditError, OSError) as error:
+            return failed(ruling.run, str(error))
+    if not has_decisions(run_dir):
         return ruling
     if keys is None:
         why = f"{run_dir} has decisions, and nothing says whose count. Expected --keys FOLDER or {TRUSTED_VARIABLE}."
@@ -175,6 +196,11 @@ def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any]) -> str:
             f"The manifest of {run_dir} says that the run is {manifest.status}, not finished"
             f"{f' ({broken})' if broken else ''}. Type the run's command again: it runs what is missing."
         )
+    if manifest is not None and manifest.status == "finished" and not missing:
+        try:
+            listed_shards(run_dir, manifest)  # an answer that was changed leaves every count as it was
+        except AuditError as error:
+            return str(error)
     return ""
 
 

@@ -24,6 +24,13 @@ def write_panel(folder: Path, run_dirs: Sequence[Path]) -> None:
     write_file(folder / PANEL, (json.dumps({"runs": runs}, indent=1) + "\n").encode())
 
 
+def panel_of(run_dir: Path) -> Path | None:
+    """The panel or suite in the folder above that a run is of; None where it is of none."""
+    above = run_dir.resolve().parent
+    runs = panel_runs(above) or []
+    return above if run_dir.resolve() in (run.resolve() for run in runs) else None
+
+
 def panel_runs(folder: Path) -> list[Path] | None:
     """The run directories of a panel's folder; None where it is none. ConfigError where the file is not readable."""
     path = folder / PANEL

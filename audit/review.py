@@ -1,4 +1,4 @@
-"""People's decisions on a run: `python -m audit.review list|show|approve|reject|override|keygen`.
+"""People's decisions on a run: `python -m audit.review list|show|approve|reject|override|serve|keygen`.
 
 Exit codes: 0 done; 1 refused, or what is there does not hold; 2 wrong usage. What follows for the run: `audit.gate`.
 """
@@ -8,20 +8,24 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from audit.errors import AuditError, ConfigError
+from securesystemslib.signer import CryptoSigner
+
+from audit.errors import AuditError, ConfigError, RegistryError
 from audit.exits import run_command
-from audit.gate import TRUSTED_VARIABLE, home_of, rule_run, ruling_with_decisions, verdict_path
-from audit.governance.decision import Decision
+from audit.gate import REGISTRY_VARIABLE, TRUSTED_VARIABLE, home_of, rule_run, ruling_with_decisions, verdict_path
+from audit.governance.decision import Decision, Ruling
 from audit.governance.escape import one_line
 from audit.governance.formats import as_text
-from audit.governance.keys import KEY_VARIABLE, create_key, load_signer, load_trusted
+from audit.governance.keys import KEY_VARIABLE, Trusted, create_key, load_signer, load_trusted
 from audit.governance.reviews import Kind, bound_to, decide, parse_time
 from audit.panel import PANEL, panel_runs
-from audit.shards.manifest import MANIFEST
+from audit.shards.manifest import MANIFEST, TOMBSTONE
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def main(arguments: Sequence[str] | None = None, now: datetime | None = None) -> int:
@@ -36,19 +40,64 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
             print(f"private  {private} (yours alone: never in a repository, a run or a log)\npublic   {public}")
             return 0
         if asked.what == "list":
-            return _list(asked.folder, asked.keys, asked.approvals, now)
+            return _list(asked, now)
         if asked.what == "show":
-            ruling = ruling_with_decisions(asked.run_dir, asked.keys, asked.approvals, now)
+            ruling = ruling_with_decisions(asked.run_dir, asked.keys, asked.approvals, now, asked.registry)
             print(as_text(ruling), end="")
             print(f"report   {verdict_path(home_of(asked.run_dir)).with_name('report.html')}")
             if ruling.problem:
                 raise ConfigError(ruling.problem)
             return 0
+        if asked.what == "serve":
+            return _serve(asked)
         print(f"written  {_decide(asked, now)}")
         return 0
     except AuditError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 1
+
+
+def _serve(asked: argparse.Namespace) -> int:
+    """The reviewers' page, until it is stopped."""
+    import secrets
+    import socket
+
+    import uvicorn
+
+    from audit.governance.serve import Reviewing, create_app
+
+    if asked.keys is None:
+        raise ConfigError(f"Expected --keys FOLDER, or {TRUSTED_VARIABLE}: whose decisions count.")
+    token, at = secrets.token_urlsafe(32), f"{f'[{asked.host}]' if ':' in asked.host else asked.host}:{asked.port}"
+    names = {at} | ({f"localhost:{asked.port}"} if asked.host in LOOPBACK else set())
+    queue(asked.folder)  # there is one
+    app = create_app(
+        Reviewing(
+            folder=asked.folder,
+            signer=load_signer(asked.key),
+            trusted=load_trusted(asked.keys),
+            keys=asked.keys,
+            approvals=asked.approvals,
+            registry=asked.registry,
+            token=token,
+            hosts=frozenset(names),
+        )
+    )
+    try:
+        listening = socket.create_server(
+            (asked.host, asked.port), family=socket.AF_INET6 if ":" in asked.host else socket.AF_INET
+        )
+    except OSError as error:
+        raise ConfigError(f"{at} cannot be listened on ({error.strerror}). Choose another --port.") from error
+    if asked.host not in LOOPBACK:
+        print(f"note: {asked.host} is seen by other machines, and this is HTTP: put TLS before it.", file=sys.stderr)
+    print(
+        f"Open http://{at}/login?token={token}\nWhoever has this address decides in your name. Ctrl-C ends it.",
+        flush=True,
+    )
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
+    server.run(sockets=[listening])
+    return 0
 
 
 def _decide(asked: argparse.Namespace, now: datetime) -> Path:
@@ -59,31 +108,76 @@ def _decide(asked: argparse.Namespace, now: datetime) -> Path:
     ruling = rule_run(run_dir)
     if ruling.problem:
         raise ConfigError(ruling.problem)
-    return decide(
+    return decide_on(
         run_dir,
         ruling,
-        bound_to(run_dir, verdict_path(run_dir), ruling),
         Kind(asked.what),
         reason=asked.reason,
-        expires=parse_time(asked.expires) if asked.expires else None,
+        expires=asked.expires,
         signer=signer,
         trusted=trusted,
         now=now,
+        registry=asked.registry,
     )
 
 
-def _list(folder: Path, keys: Path | None, approvals: int, now: datetime) -> int:
-    """The queue: every run, panel and suite below a folder that does not pass, with what was decided. The runs of a
-    panel or suite are decided on together."""
+def decide_on(
+    run_dir: Path,
+    ruling: Ruling,
+    kind: Kind,
+    *,
+    reason: str,
+    expires: str | None,
+    signer: CryptoSigner,
+    trusted: Mapping[str, Trusted],
+    now: datetime,
+    registry: str | None,
+) -> Path:
+    """Sign a decision on a run, add it, and note it in the registry where there is one; the file. expires: as typed.
+
+    Raises ConfigError where it would have no effect, SignatureError where what was decided before does not hold,
+    RegistryError where the registry does not answer.
+    """
+    bound, until = bound_to(run_dir, verdict_path(run_dir), ruling), parse_time(expires) if expires else None
+    opened = None
+    if registry:
+        from audit.registry.database import open_registry
+        from audit.registry.decided import check_decisions, note_decisions
+
+        opened = open_registry(registry)
+        check_decisions(opened, run_dir, bound)
+    path = decide(
+        run_dir, ruling, bound, kind, reason=reason, expires=until, signer=signer, trusted=trusted, now=now
+    )  # fmt: skip
+    if opened is not None:
+        try:
+            note_decisions(opened, run_dir, bound, now)
+        except RegistryError as error:
+            raise RegistryError(
+                f"{error} The decision counts ({path}), and the registry does not know of it: audit registry add "
+                f"{run_dir}"
+            ) from error
+    return path
+
+
+def queue(folder: Path) -> list[Path]:
+    """Every run, panel and suite below a folder, but for what retention removed. The runs of a panel or suite are
+    decided on together."""
     panels = {path.parent: panel_runs(path.parent) or [] for path in folder.glob(f"**/{PANEL}")}
+    gone = {panel for panel, members in panels.items() if all((run / TOMBSTONE).is_file() for run in members)}
     together = {run.resolve() for members in panels.values() for run in members}
     alone = {path.parent for path in folder.glob(f"**/{MANIFEST}") if path.parent.resolve() not in together}
-    runs = sorted({*panels, *alone})
+    runs = sorted({*panels, *alone} - gone)
     if not runs:
         raise ConfigError(f"No run below {folder}. Expected a folder of run directories, such as outputs.")
-    waiting = 0
+    return runs
+
+
+def _list(asked: argparse.Namespace, now: datetime) -> int:
+    """What is below a folder and does not pass, with what was decided."""
+    waiting, runs = 0, queue(asked.folder)
     for run_dir in runs:
-        ruling = ruling_with_decisions(run_dir, keys, approvals, now)
+        ruling = ruling_with_decisions(run_dir, asked.keys, asked.approvals, now, asked.registry)
         if ruling.decision != Decision.PASS:
             waiting += 1
             print(one_line(f"{ruling.decision!s:12} {run_dir}  {ruling.problem}"))
@@ -103,6 +197,10 @@ def _parser() -> argparse.ArgumentParser:
         help=f"folder of the trusted public keys (default: {TRUSTED_VARIABLE})",
     )  # fmt: skip
     shared.add_argument("--approvals", type=int, default=1, help="people that are needed (default: 1)")
+    shared.add_argument(
+        "--registry", default=os.environ.get(REGISTRY_VARIABLE),
+        help=f"it notes decisions, so that none is deleted unseen (default: {REGISTRY_VARIABLE})",
+    )  # fmt: skip
     listed = commands.add_parser("list", parents=[shared], help="the runs below a folder that do not pass")
     listed.add_argument("folder", type=Path)
     shown = commands.add_parser("show", parents=[shared], help="a run's verdict, and what was decided")
@@ -117,6 +215,11 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--reason", required=True)
         one.add_argument("--expires", help="a day or a time, such as 2027-01-31", required=kind != Kind.REJECT)
         one.add_argument("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
+    served = commands.add_parser("serve", parents=[shared], help="a page to review and decide on, on this machine")
+    served.add_argument("folder", type=Path)
+    served.add_argument("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
+    served.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, which no other machine reaches")
+    served.add_argument("--port", type=int, default=8790)
     made = commands.add_parser("keygen", help="make a pair of keys")
     made.add_argument("name", help="whose, such as alice; alice.2027 for a further key of hers")
     made.add_argument("--out", type=Path, required=True)

@@ -15,15 +15,16 @@ import pyarrow as pa
 from securesystemslib.signer import CryptoSigner
 
 from audit.audits import audit_of, part_of
-from audit.errors import ConfigError, ShardError
+from audit.errors import ConfigError
 from audit.gate import rule_run
 from audit.governance.archive import good_name, write_archive
 from audit.governance.envelope import seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES
 from audit.governance.verify import NOTE, PREDICATE, RUN, STATEMENT, SUMS, VERDICT
-from audit.panel import PANEL, panel_runs
+from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.attempt import ATTEMPT
-from audit.shards.files import SHARDS, disk_error
+from audit.shards.complete import listed_shards
+from audit.shards.files import disk_error
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.shard_file import file_sha256
 from audit.verdict.shipped import shipped_table
@@ -45,10 +46,10 @@ def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: CryptoSig
     ruling = rule_run(run_dir)
     if ruling.problem:
         raise ConfigError(f"{ruling.problem} An evidence pack is of a verdict on the shards that are there.")
-    if with_shards and runs is not None:
+    if with_shards and runs is not None and not (run_dir / SUITE).is_file():
         raise ConfigError(
-            f"{run_dir} is a panel or suite: its pack has the hash of every shard. For one from which a verdict can be "
-            f"computed again, pack each run: audit report {runs[0]}, then audit evidence {runs[0]} --with-shards."
+            f"{run_dir} is a panel: its pack has the hash of every shard. For one from which a verdict can be computed "
+            f"again, pack each run: audit report {runs[0]}, then audit evidence {runs[0]} --with-shards."
         )
     if with_shards and any(manifest.analysis.get("references") for manifest in manifests):
         raise ConfigError(
@@ -58,7 +59,7 @@ def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: CryptoSig
     if runs is None:
         contents = _contents(run_dir, manifests[0], with_shards)
     else:
-        contents = _panel_contents(run_dir, runs, manifests)
+        contents = _panel_contents(run_dir, runs, manifests, with_shards)
     odd = [name for name in contents if not good_name(name)]
     if odd:
         raise ConfigError(f"{run_dir} holds {odd[0]!r}. Expected names of letters, digits and '. _-': rename the file.")
@@ -82,8 +83,10 @@ def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: CryptoSig
     return sums
 
 
-def _panel_contents(folder: Path, runs: Sequence[Path], manifests: Sequence[Manifest]) -> dict[str, bytes | Path]:
-    """A panel's or suite's own files, and below each run's name everything of that run but its shards."""
+def _panel_contents(
+    folder: Path, runs: Sequence[Path], manifests: Sequence[Manifest], with_shards: bool
+) -> dict[str, bytes | Path]:
+    """A panel's or suite's own files, and below each run's name everything of that run."""
     names = [run.name for run in runs]
     if len(set(names)) < len(names):
         raise ConfigError(f"{folder} is of two runs called {max(names, key=names.count)}. Expected names of their own.")
@@ -94,22 +97,19 @@ def _panel_contents(folder: Path, runs: Sequence[Path], manifests: Sequence[Mani
         f"{RUN}/{path.relative_to(folder).as_posix()}": path for path in (*own, *pages, *decided) if path.is_file()
     }
     for run, manifest in zip(runs, manifests, strict=True):
-        for name, content in _contents(run, manifest, False).items():
+        for name, content in _contents(run, manifest, with_shards).items():
             found[f"{RUN}/{run.name}/{name.removeprefix(f'{RUN}/')}"] = content
     return found
 
 
 def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str, bytes | Path]:
     found: dict[str, bytes | Path] = {f"{RUN}/{MANIFEST}": run_dir / MANIFEST}
-    for name in _REPORT:
-        if (run_dir / name).is_file():
-            found[f"{RUN}/{name}"] = run_dir / name
-    for name in CHRONOLOGY:
+    for name in (*_REPORT, *SUITES, *CHRONOLOGY):
         if (run_dir / name).is_file():
             found[f"{RUN}/{name}"] = run_dir / name
     for path in sorted((run_dir / DECISIONS).glob("*.json")):
         found[f"{RUN}/{DECISIONS}/{path.name}"] = path
-    shards = _shards(run_dir, manifest)
+    shards = listed_shards(run_dir, manifest)
     tables = sorted(path for pattern in _HASHED_TABLES for path in run_dir.glob(pattern))
     if with_shards:
         for path in (*shards, *tables, *_others(run_dir)):
@@ -136,19 +136,6 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
     if table is not None:
         found["calibration.json"] = _json(table)
     return found
-
-
-def _shards(run_dir: Path, manifest: Manifest) -> list[Path]:
-    """The shards, each as the manifest lists it. ShardError for one that is missing, changed or not listed."""
-    there = {path.name: path for path in sorted((run_dir / SHARDS).iterdir()) if not path.name.startswith(".")}
-    listed = {Path(one["file"]).name: one["sha256"] for one in manifest.shards}
-    for name in sorted({*there, *listed}):
-        if name not in there or name not in listed:
-            what = "is not there" if name not in there else "is not in the manifest"
-            raise ShardError(f"{run_dir / SHARDS / name} {what}. Type the run's command again: it puts this right.")
-        if file_sha256(there[name]) != listed[name]:
-            raise ShardError(f"{there[name]} is not the file that the manifest lists: it was changed after the run.")
-    return [there[name] for name in sorted(there)]
 
 
 def _others(run_dir: Path) -> list[Path]:

@@ -76,7 +76,7 @@ def bound_to(run_dir: Path, verdict: Path, ruling: Ruling) -> Bound:
     found |= {path.name: path for path in files if path.is_file()}
     runs = panel_runs(run_dir) or []
     for run in runs:  # of a panel or suite: every run's manifest, and with it its shards
-        also = [run / MANIFEST, *sorted(run.glob("*.arrow"))]
+        also = [run / MANIFEST, *(run / name for name in SUITES), *sorted(run.glob("*.arrow"))]
         found |= {f"{run.name}/{path.name}": path for path in also if path.is_file()}
     if runs:
         found[PANEL] = run_dir / PANEL
@@ -99,8 +99,18 @@ def runners(run_dir: Path) -> tuple[str, ...]:
 
 
 def has_decisions(run_dir: Path) -> bool:
+    return bool(decision_files(run_dir))
+
+
+def decision_files(run_dir: Path) -> list[Path]:
+    """What lies in a run's folder of decisions, in order: each should be a decision."""
     folder = run_dir / DECISIONS
-    return folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir())
+    return sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+
+
+def decision_hashes(run_dir: Path) -> list[str]:
+    """sha256 of each decision's file, in order; what is in them is for `history` to check."""
+    return [sha256(path.read_bytes()) for path in decision_files(run_dir) if path.is_file()]
 
 
 def history(run_dir: Path, bound: Bound, trusted: Mapping[str, Trusted], now: datetime) -> tuple[Decided, ...]:
@@ -202,11 +212,9 @@ def parse_time(text: str) -> datetime:
 
 def _chain(run_dir: Path, bound: Bound, trusted: Mapping[str, Trusted], now: datetime) -> list[tuple[Decided, str]]:
     """Each decision with the sha256 of its file."""
-    folder = run_dir / DECISIONS
-    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
     chain: list[tuple[Decided, str]] = []
-    for number, name in enumerate(names, 1):
-        path = folder / name
+    for number, path in enumerate(decision_files(run_dir), 1):
+        name = path.name
         if not _FILE.fullmatch(name) or int(name[:4]) != number:
             raise SignatureError(f"{path} is not decision {number:04d}: one was taken out, or something else put in.")
         if path.is_symlink() or not path.is_file():

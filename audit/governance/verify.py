@@ -10,10 +10,11 @@ import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from zipfile import ZipFile
 
-from audit.errors import AuditError, SignatureError
+from audit.errors import AuditError, ConfigError, SignatureError
 from audit.governance.archive import check_bytes, extract, hash_entry, open_archive, read_entry
 from audit.governance.envelope import MAX_BYTES, subjects_of, unseal
 from audit.governance.keys import Trusted
@@ -60,7 +61,7 @@ def verify_pack(path: Path, trusted: Mapping[str, Trusted] | None) -> Verified:
         if trusted is not None:
             signer = _signed(archive, path, names, sums, trusted)
         check_bytes(path, archive)
-        recomputed = any(name.startswith(f"{RUN}/shards/") for name in names)
+        recomputed = any(re.match(f"{RUN}/([^/]+/)?shards/", name) for name in names)
         if recomputed:
             _recompute(archive, path)
     return Verified(len(names), signer, recomputed)
@@ -89,22 +90,39 @@ def _signed(
 
 
 def _recompute(archive: ZipFile, path: Path) -> None:
-    """The verdict once more, from the pack's own shards; SignatureError unless it has the same bytes."""
-    from audit.audits import audit_of, part_of  # here: hashes and signatures need no statistics
-
+    """The verdict once more, from the pack's own shards, of a suite each audit's too; SignatureError unless it has the
+    same bytes."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir, out = Path(folder) / RUN, Path(folder) / "out"
         extract(archive, RUN, run_dir)
-        if json.loads((run_dir / "manifest.json").read_bytes()).get("analysis", {}).get("references"):
-            raise SignatureError(f"{path}: the run names directories outside the pack, which are not read.")
         try:
-            audit = audit_of(run_dir).name
-            part_of(audit, "report").report_runs([run_dir], out, {"seed": None, "control_benchmark": None})
-        except AuditError as error:
+            pairs = _judged_again(run_dir, out)
+        except (AuditError, OSError, ValueError) as error:
             raise SignatureError(f"{path}: the verdict could not be computed again: {error}") from error
-        if (out / "verdict.json").read_bytes() != (run_dir / "report" / "verdict.json").read_bytes():
-            raise SignatureError(
-                f"{path}: computed again from the pack's shards, the verdict is another one. "
-                "It is not of these shards; or was judged with options that the manifest does not have (audit.report "
-                "--seed, --variants); or another version of the program made it: environment.json has its hash."
-            )
+        for packed, again in pairs:
+            if not packed.is_file() or packed.read_bytes() != again.read_bytes():
+                raise SignatureError(
+                    f"{path}: computed again from the pack's shards, the verdict is another one "
+                    f"({packed.relative_to(folder).as_posix()}). It is not of these shards; or was judged with options "
+                    "that the manifest does not have (audit.report --seed, --variants); or another version of the "
+                    "program made it: environment.json has its hash."
+                )
+
+
+def _judged_again(run_dir: Path, out: Path) -> list[tuple[Path, Path]]:
+    """(the pack's verdict, the same again) of a run, or of a suite and of each of its runs."""
+    from audit.audits import audit_of, part_of  # here: hashes and signatures need no statistics
+    from audit.panel import panel_runs
+
+    runs = panel_runs(run_dir) or [run_dir]
+    if any(run.resolve().parent != run_dir.resolve() for run in runs if run != run_dir):
+        raise ConfigError("panel.json names runs outside the pack, which are not read.")
+    if any(json.loads((run / "manifest.json").read_bytes()).get("analysis", {}).get("references") for run in runs):
+        raise ConfigError("the run names directories outside the pack, which are not read.")
+    if runs == [run_dir]:
+        part_of(audit_of(run_dir).name, "report").report_runs(runs, out, {"seed": None, "control_benchmark": None})
+        return [(run_dir / "report" / "verdict.json", out / "verdict.json")]
+    import_module("audit.suite.judge").judge_suite(run_dir, out)
+    found = [(run_dir / "report" / "verdict.json", out / "verdict.json")]
+    names = {run: audit_of(run).name for run in runs}
+    return found + [(run / "report" / "verdict.json", out / name / "verdict.json") for run, name in names.items()]

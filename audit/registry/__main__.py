@@ -1,4 +1,4 @@
-"""The registry of audits: `python -m audit.registry add|list|show|trends|hold|release|expire|due|draw|notify|card|...`.
+"""The registry of audits: `python -m audit.registry add|list|show|trends|expire|notify|card|...`.
 
 Exit codes: 0 done; 1 refused, or the registry does not answer; 2 wrong usage.
 """
@@ -61,6 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     held.add_argument("key")
     held.add_argument("--reason", required=True)
     command("release", "end a hold").add_argument("key")
+    forgotten = command("forget", "begin anew with the decisions on a run, after they were moved away; people are told")
+    forgotten.add_argument("run_dir", type=Path)
+    forgotten.add_argument("--reason", required=True)
     expire = command("expire", "remove what is past its suite's result_retention_days; hashes stay")
     how = expire.add_mutually_exclusive_group(required=True)
     how.add_argument("--dry-run", action="store_true", help="say what would go, and the token to confirm it with")

@@ -8,13 +8,18 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from audit.errors import AuditError, ConfigError
+from audit.gate import rule_run, verdict_path
 from audit.governance.escape import one_line
 from audit.governance.keys import load_trusted
+from audit.governance.reviews import DECISIONS, Bound, bound_to
+from audit.panel import panel_runs
 from audit.registry import finish, store
 from audit.registry.database import VARIABLE, Registry, check_clock, open_registry, place_of, utc_now
+from audit.registry.decided import forget_decisions, note_decisions
 from audit.registry.entry import read_entry
 from audit.registry.schema import at
 from audit.registry.trends import Point
@@ -26,9 +31,11 @@ _NEWS = timedelta(days=7)
 
 def add(asked: argparse.Namespace, now: datetime | None) -> int:
     """Register every run given or found below a folder; those that cannot be are named, and the code is 1."""
-    registry, found, refused = _open(asked), [], 0
+    registry, found, decided, refused = _open(asked), [], [], 0
     for path in asked.paths:
         below = [path] if (path / MANIFEST).is_file() else sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
+        # Of what retention removed the decisions stay, and nothing to note them of.
+        decided += sorted(p.parent for p in path.glob(f"**/{DECISIONS}") if verdict_path(p.parent).is_file())
         if not below:
             raise ConfigError(f"No run in {path}. Expected run directories, or a folder of them, such as outputs.")
         found += below
@@ -40,9 +47,16 @@ def add(asked: argparse.Namespace, now: datetime | None) -> int:
             refused += 1
             continue
         fresh = entry.ended > at((now or utc_now()) - _NEWS)  # nobody is told of the runs of an archive
-        notice = finish.notice_of(entry.ruling, entry.key, entry.run_dir) if fresh else None
+        notice = finish.notice_of(entry.ruling, entry.key, entry.run_dir, entry.notify) if fresh else None
         new = store.add(registry, entry, now or utc_now(), notice)
         print(one_line(f"{'added' if new else 'there':8} {entry.key[:12]}  {run_dir}"))
+    for folder in decided:
+        try:
+            number = note_decisions(registry, folder, _bound(folder), now or utc_now())
+            print(one_line(f"noted    {number} decisions  {folder}"))
+        except AuditError as error:
+            print(one_line(f"refused  {folder}: {error}"), file=sys.stderr)
+            refused += 1
     return 1 if refused else 0
 
 
@@ -165,6 +179,25 @@ def release(asked: argparse.Namespace, now: datetime | None) -> int:
     return 0
 
 
+def forget(asked: argparse.Namespace, now: datetime | None) -> int:
+    """Begin anew with the decisions on a run whose decisions were moved away; people are told."""
+    reason = asked.reason.strip()
+    if not reason:
+        raise ConfigError("To forget decisions needs a reason: --reason '...'")
+    registry, when = _open(asked), now or utc_now()
+    number = forget_decisions(registry, asked.run_dir, _bound(asked.run_dir), reason, when)
+    print(f"forgot   {number} decisions")
+    finish.send_waiting(registry, when)
+    return 0
+
+
+def _bound(run_dir: Path) -> Bound:
+    ruling = rule_run(run_dir)
+    if ruling.problem:
+        raise ConfigError(ruling.problem)
+    return bound_to(run_dir, verdict_path(run_dir), ruling)
+
+
 def expire(asked: argparse.Namespace, now: datetime | None) -> int:
     """Say what would go, or remove it; 1 where something could not be removed."""
     from audit.registry import retention
@@ -243,8 +276,9 @@ def notify(asked: argparse.Namespace, now: datetime | None) -> int:
 def card(asked: argparse.Namespace, now: datetime | None) -> int:
     from audit.registry.cards import push_card, write_card
 
-    for path in write_card(asked.run_dir, asked.out, asked.dataset, asked.model):
-        print(f"written  {path}")
+    for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
+        for path in write_card(run_dir, asked.out, asked.dataset, asked.model):
+            print(f"written  {path}")
     if asked.push:
         print(f"pushed   {push_card(asked.out, asked.push)}")
     return 0
@@ -253,15 +287,17 @@ def card(asked: argparse.Namespace, now: datetime | None) -> int:
 def mlflow(asked: argparse.Namespace, now: datetime | None) -> int:
     from audit.registry.model_registries import tag_mlflow
 
-    for line in tag_mlflow(asked.run_dir, asked.name, asked.version, asked.model):
-        print(one_line(line))
+    for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
+        for line in tag_mlflow(run_dir, asked.name, asked.version, asked.model):
+            print(one_line(line))
     return 0
 
 
 def wandb(asked: argparse.Namespace, now: datetime | None) -> int:
     from audit.registry.model_registries import log_wandb
 
-    print(one_line(log_wandb(asked.run_dir, asked.project)))
+    for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
+        print(one_line(log_wandb(run_dir, asked.project)))
     return 0
 
 

@@ -84,13 +84,20 @@ class Registry:
         raise AssertionError("unreachable")
 
 
-def open_registry(place: str) -> Registry:
+def open_registry(place: str, *, make: bool = True) -> Registry:
     """The registry at a file or address; made where there is none, brought up to date where its tables are older.
 
+    make: False refuses a place where there is none: who asks what is known must not be told nothing by a misspelt name.
     Raises ConfigError for an address that cannot be one and for tables of a newer program, RegistryError where the
     database does not answer.
     """
+    none = ConfigError(f"There is no registry at {_shown(place)}. Expected the one that the runs were registered in.")
+    file = _url(place).database if _url(place).get_backend_name() == "sqlite" else None
+    if not make and file and not Path(file).is_file():
+        raise none
     registry = Registry(_engine(place), _shown(place))
+    if not make and registry.read(lambda c: MigrationContext.configure(c).get_current_revision()) is None:
+        raise none
     registry.write(_up_to_date)
     return registry
 

@@ -63,7 +63,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Entry:
-    """What the registry keeps of a run. times as `schema.at` has them; run_dir is absolute."""
+    """What the registry keeps of a run. times as `schema.at` has them; run_dir is absolute. notify: whom its suite has
+    told."""
 
     key: str
     audit: str
@@ -79,6 +80,7 @@ class Entry:
     run_by: tuple[str, ...]
     retention_days: int | None
     rotate_every: str | None
+    notify: tuple[str, ...]
     ruling: Ruling
     cells: tuple[Cell, ...]
 
@@ -143,6 +145,7 @@ def read_entry(run_dir: Path) -> Entry:
         run_by=tuple(manifest.run_by),
         retention_days=_days(governance.get("result_retention_days"), run_dir),
         rotate_every=_rotation(governance.get("rotate_every"), run_dir),
+        notify=_people(governance.get("notify_on_failure"), run_dir),
         ruling=ruling,
         cells=tuple(
             _cell(manifest, verdict, cell, str(ruled.decision))
@@ -261,3 +264,9 @@ def _rotation(value: Any, run_dir: Path) -> str | None:
     if value is not None and value not in ROTATIONS:
         raise ConfigError(f"{run_dir}: its suite says rotate_every: {value!r}. Expected {' or '.join(ROTATIONS)}.")
     return value
+
+
+def _people(value: Any, run_dir: Path) -> tuple[str, ...]:
+    if not isinstance(value or [], list) or not all(isinstance(one, str) and "@" in one for one in value or []):
+        raise ConfigError(f"{run_dir}: its suite says notify_on_failure: {value!r}. Expected a list of mail addresses.")
+    return tuple(value or [])

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit.errors import AuditError, RegistryError
+from audit.gate import rule_run, verdict_path
 from audit.governance.decision import Decision, Ruling
 from audit.governance.escape import one_line
+from audit.governance.reviews import bound_to, has_decisions
+from audit.panel import panel_runs
 
 if TYPE_CHECKING:  # SQLAlchemy is loaded where a registry is configured
     from audit.registry.database import Registry
@@ -22,15 +26,16 @@ if TYPE_CHECKING:  # SQLAlchemy is loaded where a registry is configured
 _ADD = "python -m audit.registry add {}"
 
 
-def check(registry: str | None) -> None:
+def check(registry: str | None, people: Sequence[str] = ()) -> None:
     """At a run's start: ConfigError for a registry or an address that can never work; a database that does not answer
-    now is said, and the run goes on."""
-    if not _wanted(registry):
+    now is said, and the run goes on. people: whom its suite wants told."""
+    if not _wanted(registry) and not people:
         return
     from audit.registry.database import open_registry, place_of
-    from audit.registry.notify import addresses
+    from audit.registry.notify import addresses, unreached
 
-    addresses()
+    if said := unreached(addresses(), people):
+        _say(f"{said}.")
     place = place_of(registry)
     if place is not None:
         try:
@@ -40,8 +45,8 @@ def check(registry: str | None) -> None:
 
 
 def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -> None:
-    """At a run's end, its report written: register it and tell people. What fails is said with what to type; the
-    run's exit code is its own."""
+    """At a run's or suite's end, its report written: register it and tell people. What fails is said with what to
+    type; the exit code is the run's own."""
     if not _wanted(registry):
         return
     try:
@@ -50,18 +55,19 @@ def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -
         _say(f"{error}\nThe run's files are as they are. Register it later: {_ADD.format(run_dir)}")
 
 
-def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None = None) -> None:
-    """When a run breaks off or a model fails: tell people. Raises nothing: the run's own error is the one to show."""
+def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None = None, to: Sequence[str] = ()) -> None:
+    """When a run breaks off or a model fails: tell people, and those of the suite (`to`). Raises nothing: the run's own
+    error is the one to show."""
     if not _wanted(registry):
         return
     try:
-        _tell(registry, _failure(run_dir, why), now)
+        _tell(registry, _failure(run_dir, why, to), now)
     except AuditError as also:
         _say(str(also))
 
 
-def notice_of(ruling: Ruling, key: str, run_dir: str) -> Notice | None:
-    """The message about a finished run: of a block and of a review; None for the others."""
+def notice_of(ruling: Ruling, key: str, run_dir: str, to: Sequence[str] = ()) -> Notice | None:
+    """The message about a finished run or suite: of a block and of a review; None for the others."""
     from audit.registry.store import Notice
 
     if ruling.verdict_decision not in (Decision.BLOCK, Decision.REVIEW):
@@ -71,8 +77,13 @@ def notice_of(ruling: Ruling, key: str, run_dir: str) -> Notice | None:
     lines = [f"{one.model} on {one.benchmark}: {one.verdict.replace('_', ' ')}. {one.headline}" for one in cells]
     asks = "blocks" if kind == "block" else "asks for a review"
     title = f"Audit {asks}: {', '.join(sorted({one.model for one in cells}))}"
-    body = [*lines, f"Run {run_dir}, registered as {key[:12]}.", f"Look at it: python -m audit.review show {run_dir}"]
-    return Notice(key, kind, one_line(title), "\n".join(map(one_line, body)))
+    body = [
+        *lines,
+        *ruling.rules,
+        f"Run {run_dir}, registered as {key[:12]}.",
+        f"Look at it: python -m audit.review show {run_dir}",
+    ]
+    return Notice(key, kind, one_line(title), "\n".join(map(one_line, body)), tuple(to))
 
 
 def _wanted(registry: str | None) -> bool:
@@ -81,23 +92,34 @@ def _wanted(registry: str | None) -> bool:
 
 def _register(registry: str | None, run_dir: Path, now: datetime | None) -> None:
     from audit.registry.database import open_registry, place_of, utc_now
-    from audit.registry.entry import read_entry
-    from audit.registry.store import add
+    from audit.registry.decided import note_decisions
+    from audit.registry.entry import digest, read_entry
+    from audit.registry.store import add, write_notice
 
-    entry = read_entry(run_dir)
-    notice = notice_of(entry.ruling, entry.key, entry.run_dir)
+    now = now or utc_now()
+    runs = panel_runs(run_dir)
+    entries = [read_entry(run) for run in runs or [run_dir]]
+    ruling, key = entries[0].ruling, entries[0].key
+    if runs:  # a suite: each run is registered, and people are told once, of all of them
+        ruling, key = rule_run(run_dir), digest(sorted(entry.key for entry in entries))
+    notice = notice_of(ruling, key, str(run_dir.resolve()), entries[0].notify)
     place = place_of(registry)
     if place is None:
         _send(notice)
         return
     try:
         opened = open_registry(place)
-        new = add(opened, entry, now or utc_now(), notice)
+        for entry in entries:
+            new = add(opened, entry, now, None if runs else notice)
+            print(f"registry {entry.key[:12]}{'' if new else ', there already'} in {opened.shown}")
+        if runs and notice is not None:
+            opened.write(lambda connection: write_notice(connection, notice, now))
+        if has_decisions(run_dir):
+            note_decisions(opened, run_dir, bound_to(run_dir, verdict_path(run_dir), ruling), now)
     except RegistryError:  # people are told all the same
         _send(notice)
         raise
-    print(f"registry {entry.key[:12]}{'' if new else ', there already'} in {opened.shown}")
-    send_waiting(opened, now or utc_now())
+    send_waiting(opened, now)
 
 
 def _tell(registry: str | None, notice: Notice, now: datetime | None) -> None:
@@ -138,15 +160,17 @@ def send_waiting(registry: Registry, now: datetime) -> int:
     return len(problems)
 
 
-def _failure(run_dir: Path, why: str) -> Notice:
+def _failure(run_dir: Path, why: str, to: Sequence[str]) -> Notice:
     from audit.registry.store import Notice
     from audit.shards.manifest import MANIFEST, Manifest
     from audit.shards.redact import redact
 
     manifest = Manifest.load(run_dir) if (run_dir / MANIFEST).is_file() else None
     about = f"{manifest.fingerprint[:64]} attempt {manifest.attempts}" if manifest else str(run_dir)[-100:]
+    if runs := panel_runs(run_dir):
+        about += f" {sum(Manifest.load(run).attempts for run in runs if (run / MANIFEST).is_file())}"
     body = f"{one_line(redact(why))}\nRun {one_line(run_dir.resolve())}. The same command goes on where it stopped."
-    return Notice(about, "failure", f"Audit failed: {one_line(run_dir.name)}", body)
+    return Notice(about, "failure", f"Audit failed: {one_line(run_dir.name)}", body, tuple(to))
 
 
 def _say(text: str) -> None:

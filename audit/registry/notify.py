@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from sqlalchemy import Connection, or_, select, update
 
@@ -24,6 +25,7 @@ from audit.gate import rule_run, verdict_path
 from audit.governance.escape import one_line
 from audit.governance.keys import Trusted
 from audit.governance.reviews import bound_to, has_decisions, history
+from audit.panel import panel_of
 from audit.registry.database import Registry
 from audit.registry.schema import at, notices
 from audit.registry.store import Notice, all_runs, write_notice
@@ -50,8 +52,21 @@ def addresses() -> list[str]:
     return found
 
 
+def unreached(to: Sequence[str], people: Sequence[str]) -> str:
+    """Why people whom a suite names are not told; "" where they are, or there are none."""
+    if people and not any(map(_is_mail, to)):
+        return f"{len(people)} whom the suite names are not told: no mail server (mailtos://...) is in {VARIABLE}"
+    return ""
+
+
 def send(notice: Notice, to: Sequence[str], give_up_s: float = _GIVE_UP_S) -> str:
-    """Send to every address, each tried three times; what failed, without any address in it, "" where nothing did."""
+    """Send to every address, each tried three times; what failed, without any address in it, "" where nothing did.
+
+    The people of the notice are written to by the first mail server among the addresses, if there is one (`unreached`).
+    """
+    mail = next(filter(_is_mail, to), None)
+    if notice.to and mail is not None:
+        to = [*to, _mail_to(mail, notice.to)]
     failed = []
     for place, address in enumerate(to, 1):
         wait = _WAIT_S
@@ -71,7 +86,8 @@ def send_waiting(registry: Registry, to: Sequence[str], now: datetime, give_up_s
     """Send what is waiting in the registry, also from earlier; a line for each message that did not go out."""
     problems = []
     for row in registry.write(lambda connection: _claimed(connection, now)):
-        problem = send(Notice(row.about, row.kind, row.title, row.body), to, give_up_s)
+        people = tuple(row.recipients or ())
+        problem = send(Notice(row.about, row.kind, row.title, row.body, people), to, give_up_s)
         done = {"claimed": None, "problem": problem} | ({} if problem else {"sent": at(now)})
         registry.write(partial(_note, row.id, done))
         if problem:
@@ -98,6 +114,17 @@ def _claimed(connection: Connection, now: datetime) -> list[Any]:
         claim = {"claimed": at(now), "tries": notices.c.tries + 1}
         connection.execute(update(notices).where(notices.c.id.in_(ids)).values(**claim))
     return list(rows)
+
+
+def _is_mail(address: str) -> bool:
+    return address.startswith(("mailto://", "mailtos://"))
+
+
+def _mail_to(address: str, people: Sequence[str]) -> str:
+    """The same mail server, login and sender, and other recipients."""
+    parts = urlsplit(address)
+    kept = [(name, value) for name, value in parse_qsl(parts.query, True) if name not in ("to", "cc", "bcc")]
+    return urlunsplit(parts._replace(path="", query=urlencode([*kept, ("to", ",".join(people))])))
 
 
 def _target(address: str) -> Any:
@@ -136,22 +163,26 @@ def expiring(registry: Registry, trusted: Mapping[str, Trusted], now: datetime, 
     """Write a notice of every decision in force that expires within so many days, and of every one that has; a line
     for each run whose decisions do not hold or cannot be read."""
     problems = []
+    homes: dict[Path, str] = {}  # where it is decided: of a suite's runs once, with the suite
     for run in all_runs(registry):
-        run_dir = Path(run["run_dir"])
-        if run["removed"] is not None or not has_decisions(run_dir):
+        if run["removed"] is None:
+            own = Path(run["run_dir"])
+            homes.setdefault(panel_of(own) or own, run["key"])
+    for run_dir, key in homes.items():
+        if not has_decisions(run_dir):
             continue
         try:
             bound = bound_to(run_dir, verdict_path(run_dir), rule_run(run_dir))
             decided = history(run_dir, bound, trusted, now)
         except (AuditError, OSError) as error:
-            problems.append(f"{run['key'][:12]}: {error}")
+            problems.append(f"{key[:12]}: {error}")
             continue
         for one in {d.signer: d for d in decided}.values():  # the last word of each signer
             if one.expires is None or one.expires > now + timedelta(days=days):
                 continue
             state = "has expired" if one.expires <= now else f"expires within {days} days"
-            about = f"{run['key'][:40]} {one.signer[:40]} {at(one.expires)} {'past' if one.expires <= now else 'soon'}"
-            body = f"{one.sentence(now)}\nRun {run['run_dir']}. Once it has expired the verdict alone counts again."
-            notice = Notice(about, "expiry", f"Decision on audit {run['key'][:12]} {state}", body)
+            about = f"{key[:40]} {one.signer[:40]} {at(one.expires)} {'past' if one.expires <= now else 'soon'}"
+            body = f"{one.sentence(now)}\nRun {run_dir}. Once it has expired the verdict alone counts again."
+            notice = Notice(about, "expiry", f"Decision on audit {key[:12]} {state}", body)
             registry.write(partial(write_notice, notice=notice, now=now))
     return problems

@@ -19,21 +19,22 @@ from typing import Any
 from sqlalchemy import Connection, update
 
 from audit.errors import AuditError, ConfigError, RegistryError, ShardError
+from audit.gate import rule_run
 from audit.governance.decision import Decision
-from audit.governance.reviews import DECISIONS
+from audit.governance.reviews import DECISIONS, decision_files
+from audit.panel import panel_of, panel_runs
 from audit.registry.database import Registry, check_clock
 from audit.registry.entry import digest, key_of
 from audit.registry.schema import at, runs
 from audit.registry.store import Notice, all_runs, write_notice
 from audit.shards.attempt import LOCK, RunLock
 from audit.shards.files import QUARANTINE, SHARDS, disk_error, write_file
-from audit.shards.manifest import MANIFEST
+from audit.shards.manifest import MANIFEST, TOMBSTONE
 from audit.shards.questions import QUESTIONS
 from audit.shards.shard_file import file_sha256
 
-TOMBSTONE = "tombstone.json"
 # What the program writes into a run directory and retention takes out; a person's own files there are left.
-_FOLDERS = (SHARDS, QUARANTINE, "report", "tasks")
+_FOLDERS = (SHARDS, QUARANTINE, "report", "tasks", "inspect")
 _FILES = (QUESTIONS, "attempt.json", ".attempt.lock", "*.arrow", "sensitivity.json", ".*.tmp", MANIFEST, LOCK)
 REMOVING, REMOVED = "removing", "removed"
 
@@ -117,11 +118,13 @@ def _why_it_stays(run: Mapping[str, Any], same: Sequence[Mapping[str, Any]], now
 
 
 def _under_review(run: Mapping[str, Any], run_dir: Path, now: datetime) -> str:
-    """Signatures are not checked here: whatever claims to be a decision that counts keeps the run."""
-    folder = run_dir / DECISIONS
-    files = sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
-    if not files and run["decision"] == Decision.REVIEW:
-        return "under review: nobody has decided"
+    """Of a run, or of the suite that it is of: there the run is decided on. Signatures are not checked here: whatever
+    claims to be a decision that counts keeps the run."""
+    suite = panel_of(run_dir)
+    files = [path for folder in (run_dir, suite) if folder for path in decision_files(folder)]
+    asks = rule_run(suite).verdict_decision if suite else run["decision"]
+    if not files and asks == Decision.REVIEW:
+        return f"under review{' with its suite' if suite else ''}: nobody has decided"
     for path in files:
         try:
             payload = json.loads(base64.b64decode(json.loads(path.read_bytes())["payload"]))
@@ -183,5 +186,8 @@ def _bury(run: Mapping[str, Any], run_dir: Path, now: datetime) -> None:
             for path in run_dir.glob(pattern):
                 if path.name != LOCK:
                     path.unlink(missing_ok=True)
+        suite = panel_of(run_dir)
+        if suite and not any((one / MANIFEST).is_file() for one in panel_runs(suite) or []):
+            shutil.rmtree(suite / "report", ignore_errors=True)  # the page of all goes with the last of them
     except OSError as error:
         raise disk_error(run_dir, error) from error

@@ -99,7 +99,19 @@ notices = Table(
     Column("sent", _TIME),
     Column("tries", Integer, nullable=False),
     Column("problem", Text, nullable=False),
+    Column("recipients", JSON(none_as_null=True)),  # mail addresses of a suite, beside those of AUDIT_NOTIFY
     UniqueConstraint("about", "kind"),
+)
+
+# What people decided on: about is over the hashes of what a decision binds (`decided.py`).
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("about", _HASH, primary_key=True),
+    Column("run_dir", Text, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("last_sha256", _HASH, nullable=False),
+    Column("noted", _TIME, nullable=False),
 )
 
 # Held-out samples that were drawn: one a benchmark (or library) and period.

@@ -20,12 +20,14 @@ INSERT: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.inse
 
 @dataclass(frozen=True)
 class Notice:
-    """A message to people. about and kind: one message of a kind about one thing is sent once."""
+    """A message to people. about and kind: one message of a kind about one thing is sent once. to: mail addresses of
+    those whom a suite names, beside everybody of AUDIT_NOTIFY."""
 
     about: str
     kind: str
     title: str
     body: str
+    to: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,9 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
 def write_notice(connection: Connection, notice: Notice, now: datetime) -> bool:
     """Add a notice to be sent, unless one of its kind about this was written before; whether it is new."""
     asked = INSERT[connection.dialect.name](notices).values(
-        about=notice.about, kind=notice.kind, title=notice.title, body=notice.body, created=at(now), tries=0, problem=""
-    )
+        about=notice.about, kind=notice.kind, title=notice.title, body=notice.body, created=at(now), tries=0,
+        problem="", recipients=[*notice.to],
+    )  # fmt: skip
     return connection.scalar(asked.on_conflict_do_nothing().returning(notices.c.id)) is not None
 
 

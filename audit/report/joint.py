@@ -5,6 +5,7 @@ Each audit's own report is built beside it and linked. verdict.json holds all of
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,26 +28,30 @@ def joint_report(
     out: Path,
     asked: Mapping[str, Any],
     suite: Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, Any]] | None = None,
+    homes: Mapping[str, Path] | None = None,
 ) -> ReportPaths:
-    """Build every audit's report into `out`/<audit>, and the page of all of them into `out`.
+    """Build every audit's report, and the page of all of them into `out`.
 
     suite: what a suite says of the verdicts by audit, for verdict.json and the page; its audits need have no model and
-    benchmark in common. Raises ConfigError where no model and benchmark was seen by two audits, or in two revisions.
+    benchmark in common. homes: where each audit's own report goes; `out`/<audit> by default.
+    Raises ConfigError where no model and benchmark was seen by two audits, or in two revisions.
     """
     by_audit: dict[str, list[Path]] = {}
     for run_dir in run_dirs:
         by_audit.setdefault(audit_of(run_dir).name, []).append(run_dir)
     if own := sorted(name for name, value in asked.items() if name != "seed" and value is not None):
         raise ConfigError(f"--{own[0].replace('_', '-')} belongs to one audit. Build that run's own report with it.")
+    homes = homes or {audit: out / audit for audit in by_audit}
     made = {
-        audit: part_of(audit, "report").report_runs(dirs, out / audit, {"seed": asked.get("seed")})
+        audit: part_of(audit, "report").report_runs(dirs, homes[audit], {"seed": asked.get("seed")})
         for audit, dirs in by_audit.items()
     }
     verdicts = {audit: paths.content for audit, paths in made.items()}
     plain = content(verdicts, suite(verdicts) if suite else None)
     make_folder(out)
     html = out / "report.html"
-    write_file(html, page(plain).encode("utf-8", "backslashreplace"))
+    links = {audit: Path(os.path.relpath(paths.html, out)).as_posix() for audit, paths in made.items()}
+    write_file(html, page(plain, links).encode("utf-8", "backslashreplace"))
     write_file(out / "verdict.json", json_text(plain).encode())
     incomplete = tuple(rows for paths in made.values() for rows in paths.incomplete)
     tables, figures = ([p for paths in made.values() for p in getattr(paths, kind)] for kind in ("tables", "figures"))
@@ -98,8 +103,8 @@ def _check(
             )
 
 
-def page(plain: Mapping[str, Any]) -> str:
-    """The page as text, from what verdict.json holds."""
+def page(plain: Mapping[str, Any], links: Mapping[str, str] | None = None) -> str:
+    """The page as text, from what verdict.json holds. links: audit -> its own page; in a folder of its name."""
     cells = {
         (audit, cell["model"], cell["benchmark"], str(cell.get("context") or "")): cell
         for audit, verdict in plain["audits"].items()
@@ -115,5 +120,5 @@ def page(plain: Mapping[str, Any]) -> str:
         cells=cells,
         kinds=KINDS,
         suite=plain.get("suite"),
-        audits=list(plain["audits"]),
+        links=links or {audit: f"{audit}/report.html" for audit in plain["audits"]},
     )

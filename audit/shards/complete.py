@@ -15,9 +15,11 @@ import pyarrow as pa
 
 from audit.errors import ShardError
 from audit.records import CellRows
+from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.read import iter_columns
 from audit.shards.schema import RowSchema
+from audit.shards.shard_file import file_sha256
 
 Revised = tuple[str, str, str]  # model, benchmark, model revision
 REVISED = ("model", "benchmark", "model_revision")
@@ -66,6 +68,19 @@ def cell_rows(run_dir: Path, seen: Mapping[Revised, int]) -> tuple[CellRows, ...
                 f"for {asked:,}. Expected the shards of this run alone: take out those of other runs."
             )
     return tuple(CellRows(*cell, found[cell], rows) for cell, rows in sorted(expected.items()))
+
+
+def listed_shards(run_dir: Path, manifest: Manifest) -> list[Path]:
+    """The shards, each as the manifest lists it. ShardError for one that is missing, changed or not listed."""
+    there = {path.name: path for path in sorted((run_dir / SHARDS).iterdir()) if not path.name.startswith(".")}
+    listed = {Path(one["file"]).name: one["sha256"] for one in manifest.shards}
+    for name in sorted({*there, *listed}):
+        if name not in there or name not in listed:
+            what = "is not there" if name not in there else "is not in the manifest"
+            raise ShardError(f"{run_dir / SHARDS / name} {what}. Type the run's command again: it puts this right.")
+        if file_sha256(there[name]) != listed[name]:
+            raise ShardError(f"{there[name]} is not the file that the manifest lists: it was changed after the run.")
+    return [there[name] for name in sorted(there)]
 
 
 def largest_clusters(run_dirs: Sequence[Path]) -> dict[tuple[str, str], int]:

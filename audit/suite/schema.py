@@ -1,8 +1,9 @@
 """What a suite says, field by field; `suite.schema.json` is made from these classes (`json_schema`).
 
 The fields are those of the source's "audit-ready" test suite ("A Router-Worker Evaluation Harness", section
-"Operationalizing Governance"), and the few that are ours: dataset_config.path, dataset_config.domain, audits, domains,
-gate. Every one says what it does; what only people or a registry read is kept beside the results.
+"Operationalizing Governance"), and the few that are ours: dataset_config.path, dataset_config.domain,
+governance.rotate_every, audits, domains, gate. Every one says what it does; what only people or a registry read is kept
+beside the results.
 """
 
 from __future__ import annotations
@@ -97,8 +98,14 @@ class Governance:
     block_deployment_above_contaminated_pct: float = _is(
         "The source's: percentage of flagged items above which the deployment is blocked.", 5.0, **_PERCENT
     )
-    result_retention_days: int = _is("How long results are kept. Recorded, for who keeps them.", 365, minimum=1)
-    notify_on_failure: list[str] = _is("Whom to tell. Recorded, for who tells them.", [])
+    result_retention_days: int = _is("How long results are kept: audit registry expire.", 365, minimum=1)
+    notify_on_failure: list[str] = _is(
+        "Mail addresses that hear of a failure, a block and a review, by the mail server of AUDIT_NOTIFY.", []
+    )
+    rotate_every: str | None = _is(
+        "Ours: after which benchmark and library are due for new questions: audit registry due.",
+        None, enum=["quarter", None],
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,9 @@ from audit.gate import main as gate
 from audit.gate import rule_run
 from audit.governance.formats import FORMATS
 from audit.governance.keys import create_key
+from audit.registry.__main__ import main as registry
+from audit.registry.database import open_registry
+from audit.registry.store import kept
 from audit.runtime import keep
 from audit.shards.manifest import Manifest
 from audit.suite.__main__ import main
@@ -136,7 +139,7 @@ def test_one_report_one_verdict_one_exit_code(walked, capsys):
     for name in FORMATS:
         assert gate([str(walked.run_dir), "--format", name]) == walked.code
         assert "false alarms" in capsys.readouterr().out, name
-    pages = [walked.run_dir / "report" / one / "report.html" for one in ("", *AUDITS)]
+    pages = [walked.run_dir / one / "report" / "report.html" for one in ("", *AUDITS)]
     assert all(page.is_file() for page in pages) and "Suite tiny" in pages[0].read_text()
 
 
@@ -147,8 +150,18 @@ def test_the_evidence_pack_of_a_suite_verifies(walked, tmp_path, capsys):
     pack = tmp_path / "pack.zip"
     assert evidence([str(walked.run_dir), "-o", str(pack), "--key", str(private)]) == 0
     assert evidence(["verify", str(pack), "--keys", str(tmp_path / "trusted")]) == 0
-    assert evidence([str(walked.run_dir), "-o", str(pack), "--with-shards", "--unsigned"]) == 1
-    assert "pack each run" in capsys.readouterr().err
+    assert "not computed again" in capsys.readouterr().out
+    assert evidence([str(walked.run_dir), "-o", str(pack), "--key", str(private), "--with-shards"]) == 0
+    assert evidence(["verify", str(pack), "--keys", str(tmp_path / "trusted")]) == 0
+    assert "computed again from the shards: the same bytes" in capsys.readouterr().out
+
+
+def test_each_run_of_a_suite_is_registered_and_their_suite_is_one(walked, tmp_path, capsys):
+    place = str(tmp_path / "registry.db")
+    assert registry(["add", str(walked.run_dir), "--registry", place]) == 0, capsys.readouterr().err
+    rows = {one.run["audit"]: one.run for one in kept(open_registry(place))}
+    assert set(rows) == set(AUDITS) and {one["retention_days"] for one in rows.values()} == {365}
+    assert len({one["suite_sha256"] for one in rows.values()}) == 1 and rows["sweep"]["suite"] == "tiny"
 
 
 def test_a_suite_that_was_changed_after_its_verdict_does_not_pass(walked, capsys):

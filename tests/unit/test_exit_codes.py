@@ -44,6 +44,7 @@ REFUSED = {
     "registry": ["list", "--registry", "oracle://nowhere"],
     "review": ["show", "nowhere"],
     "evidence": ["verify", "nowhere.zip", "--unsigned"],
+    "export": ["inspect", "nowhere"],
     "chronology": ["check", "nowhere.jsonl"],
     "calibrate": ["--n", "some"],
     "reanalyze": ["nowhere.csv"],

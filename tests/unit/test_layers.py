@@ -28,7 +28,7 @@ LAYERS = (
     ("audit.runtime", "audit.variants"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
     ("audit.plant", "audit.suite", "audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze",
-     "audit.loading", "audit.compare", "audit.runs",
+     "audit.loading", "audit.compare", "audit.export", "audit.runs",
      "audit.completion", "audit.__main__"),
 )  # fmt: skip
 SHARED = tuple(prefix for layer in LAYERS[:7] for prefix in layer if prefix != "audit.variants")
@@ -123,6 +123,7 @@ LIGHT = [
     ["audit.review", "--help"],
     ["audit.registry", "--help"],
     ["audit.compare", "--help"],
+    ["audit.export", "--help"],
     ["audit.sweep", "r=9..1"],
     ["audit.sweep", "verdict.alpha=2"],
     ["audit.sweep", "model=scripted", "benchmark=mcq_file", "benchmark.path=nowhere.jsonl"],

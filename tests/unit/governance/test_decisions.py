@@ -193,6 +193,16 @@ def no_subject(stated: dict[str, Any]) -> None:
     del stated["subject"][0]
 
 
+def flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def renamed(folder: Path, old: str, new: str) -> None:
+    (folder / old).replace(folder / new)
+
+
 MUTATIONS: dict[str, Callable[[Path, Path], None]] = {
     "verdict: a word": text_of("report/verdict.json", '"headline"', '"Headline"'),
     "verdict: a space": text_of("report/verdict.json", "{\n", "{ \n"),
@@ -202,6 +212,12 @@ MUTATIONS: dict[str, Callable[[Path, Path], None]] = {
     "manifest: the status": text_of("manifest.json", '"finished"', '"running"'),
     "suite: one appears": lambda run, keys: (run / "suite.json").write_text("{}") and None,
     "library: one appears": lambda run, keys: (run / "variants.arrow").write_bytes(b"x") and None,
+    "shards: a bit of an answer": lambda run, keys: flipped(next((run / "shards").glob("*.arrow"))),
+    "shards: one more": lambda run, keys: shutil.copy(next((run / "shards").glob("*.arrow")), run / "shards/b.arrow"),
+    "key: alice's under bob's name": lambda run, keys: renamed(run.parent / "trusted", "alice.pub", "bob.pub"),
+    "key: another one of hers": lambda run, keys: shutil.copy(keys / "mallory.pub", run.parent / "trusted/alice.pub"),
+    "key: taken out": lambda run, keys: (run.parent / "trusted/alice.pub").unlink(),
+    "key: cut": lambda run, keys: (run.parent / "trusted/alice.pub").write_text("-----BEGIN") and None,
     "shards: one less": lambda run, keys: next((run / "shards").glob("*.arrow")).unlink(),
     "decision: a later expiry": payload(predicate("expires", "2036-12-31T23:59:59+00:00")),
     "decision: another reason": payload(predicate("reason", "because")),
@@ -254,9 +270,24 @@ def test_there_are_at_least_thirty_mutations() -> None:
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_no_mutation_passes(name: str, overridden: Path, keys: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(overridden, tmp_path / "run"))
+    run, trusted = Path(shutil.copytree(overridden, tmp_path / "run")), tmp_path / "trusted"
+    shutil.copytree(keys / "trusted", trusted)
     MUTATIONS[name](run, keys)
-    assert gated(run, keys) == 1
+    assert gate([str(run), "--keys", str(trusted)], LATER) == 1
+
+
+def test_an_answer_that_was_changed_after_the_run_does_not_pass(
+    run_dir: Path, keys: Path, changed: Callable[[Path, int], None], capsys: pytest.CaptureFixture
+) -> None:
+    """Nobody has decided, and no count of rows moved: the manifest's hash of the shard alone shows it."""
+    (shard,) = (run_dir / "shards").glob("*.arrow")
+    good = shard.read_bytes()
+    assert gated(run_dir, keys) == 4
+    for at in range(0, len(good), len(good) // 40):
+        shard.write_bytes(good)
+        changed(shard, at)
+        assert gated(run_dir, keys) == 1, at
+    assert "changed after the run" in capsys.readouterr().err
 
 
 def test_no_byte_of_a_decision_can_change(
@@ -280,6 +311,74 @@ def test_the_clock_and_the_keys_fail_closed(
     assert "nothing says whose count" in capsys.readouterr().err
     assert gate([str(overridden), "--keys", str(tmp_path)], LATER) == 1
     assert "holds no public key" in capsys.readouterr().err
+
+
+def test_two_decisions_cannot_change_places(overridden: Path, keys: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(overridden, tmp_path / "run"))
+    words = ["override", str(run), "--reason", "r", "--expires", "2026-12-31", "--key", str(keys / "bob.key")]
+    assert review([*words, "--keys", str(keys / "trusted")], NOW) == 0
+    assert gated(run, keys, "--approvals", "2") == 0
+    second = run / "decisions" / "0002.dsse.json"
+    one, other = first(run).read_bytes(), second.read_bytes()
+    first(run).write_bytes(other)
+    second.write_bytes(one)
+    assert gated(run, keys, "--approvals", "2") == 1
+
+
+def test_a_deleted_decision_is_missed_where_a_registry_knows_of_it(
+    run_dir: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of two, all of them, and one in the place of another; and how to begin anew, which people hear of."""
+    from audit.registry import database
+    from audit.registry.__main__ import main as registry
+
+    place, trusted = ["--registry", str(tmp_path / "r.db")], ["--keys", str(keys / "trusted")]
+    for who in ("alice", "bob"):
+        words = [str(run_dir), "--reason", "r", "--key", str(keys / f"{who}.key"), *trusted, *place]
+        assert review(["reject", *words], NOW) == 0
+    assert gate([str(run_dir), *trusted, *place], LATER) == 4
+    folder, away = run_dir / "decisions", tmp_path / "away"
+    shutil.copytree(folder, away)
+    (folder / "0002.dsse.json").unlink()
+    assert gate([str(run_dir), *trusted, *place], LATER) == 1
+    assert "knows of 2 decisions" in capsys.readouterr().err
+    alone = [str(run_dir), "--reason", "r", "--key", str(keys / "bob.key"), *trusted]
+    assert review(["reject", *alone, *place], LATER) == 1  # nobody decides on top of a gap
+    assert review(["reject", *alone], LATER) == 0  # another second decision
+    assert gate([str(run_dir), *trusted, *place], LATER + timedelta(hours=1)) == 1
+    shutil.rmtree(folder)
+    assert gate([str(run_dir), *trusted], LATER) == 4  # without a registry nothing shows it
+    assert gate([str(run_dir), *trusted, *place], LATER) == 1
+    shutil.copytree(away, folder)
+    assert gate([str(run_dir), *trusted, *place], LATER) == 4
+    assert registry(["forget", str(run_dir), "--reason", "key stolen", *place], LATER) == 1  # they are still there
+    shutil.rmtree(folder)
+    assert registry(["forget", str(run_dir), "--reason", " ", *place], LATER) == 1
+    assert registry(["forget", str(run_dir), "--reason", "key stolen", *place], LATER) == 0
+    assert gate([str(run_dir), *trusted, *place], LATER) == 4
+    assert registry(["forget", str(run_dir), "--reason", "again", *place], LATER) == 1
+    monkeypatch.setattr(database, "_WAITS_S", ())
+    capsys.readouterr()
+    down = ["--registry", "postgresql://nobody@127.0.0.1:1/audits"]
+    assert gate([str(run_dir), *trusted, *down], LATER) == 1 and "could not be used" in capsys.readouterr().err
+    (tmp_path / "empty.db").touch()
+    for name in ("misspelt.db", "empty.db"):  # which would know of nothing
+        assert gate([str(run_dir), *trusted, "--registry", str(tmp_path / name)], LATER) == 1
+        assert "There is no registry at" in capsys.readouterr().err
+    assert not (tmp_path / "misspelt.db").exists()
+
+
+def test_decisions_made_without_the_registry_are_noted_later(
+    overridden: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    from audit.registry.__main__ import main as registry
+
+    run = Path(shutil.copytree(overridden, tmp_path / "run"))
+    place = ["--registry", str(tmp_path / "r.db")]
+    assert registry(["add", str(run), *place], NOW) == 0
+    assert "noted    1 decisions" in capsys.readouterr().out
+    first(run).unlink()
+    assert gated(run, keys, *place) == 1
 
 
 def test_a_decision_of_another_run_does_not_count(overridden: Path, run_dir: Path, keys: Path) -> None:

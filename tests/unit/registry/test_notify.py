@@ -25,7 +25,7 @@ from audit.registry import finish, notify
 from audit.registry.__main__ import main
 from audit.registry.database import Registry
 from audit.registry.entry import read_entry
-from audit.registry.notify import addresses, send, send_waiting, waiting
+from audit.registry.notify import addresses, send, send_waiting, unreached, waiting
 from audit.registry.schema import notices
 from audit.registry.store import Notice, add, write_notice
 from audit.review import main as review
@@ -114,6 +114,16 @@ def test_a_mail_and_a_webhook_arrive(mail: tuple[str, list[Any]], hook: Hook) ->
     for part in message.walk():  # markup may stand in a text, and nowhere else
         assert part.get_content_type() != "text/html" or "<script>" not in part.get_content()
     assert hook.received[0]["title"].startswith("Audit blocks: m Bcc") and hook.received[0]["type"] == "failure"
+
+
+def test_people_whom_a_suite_names_are_written_to_by_the_mail_server(mail: tuple[str, list[Any]], hook: Hook) -> None:
+    told = Notice("k", "block", "Audit blocks: m", "body", ("a@example.org", "b@example.org"))
+    server = mail[0].replace("to=team", "cc=other@example.org&to=team")
+    assert send(told, [hook.address, server]) == "" and len(hook.received) == 1
+    assert sorted(str(one["to"]) for one in mail[1]) == ["a@example.org", "b@example.org", "team@example.org"]
+    assert [str(one["cc"]) for one in mail[1] if one["cc"]] == ["other@example.org"]
+    assert unreached([hook.address, server], told.to) == unreached([hook.address], ()) == ""
+    assert "2 whom the suite names are not told" in unreached([hook.address], told.to)
 
 
 def test_what_fails_is_tried_again_and_then_said_without_the_address(

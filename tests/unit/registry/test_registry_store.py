@@ -24,9 +24,10 @@ from audit.errors import ConfigError, RegistryError
 from audit.registry import database, finish
 from audit.registry.__main__ import main
 from audit.registry.database import Registry, open_registry, place_of
-from audit.registry.entry import Entry, key_of, read_entry
+from audit.registry.entry import Entry, content_key, key_of, read_entry
 from audit.registry.schema import cells, indicators, metadata, notices, runs
 from audit.registry.store import add, find, kept
+from audit.shards.manifest import Manifest
 
 
 def test_a_run_is_registered_once_with_all_of_it(registry: Registry, told: Callable[..., Path]) -> None:
@@ -53,10 +54,11 @@ def test_the_key_is_of_the_content_and_not_of_the_place(registry: Registry, told
     for name, changes in {
         "weights": {"manifest": {"models": {"m": {"revision": "rev2"}}}},
         "judged anew": {"cell": {"reasons": ["another"]}},
-        "answers": {"manifest": {"shards": [{"file": "x", "rows": 1, "sha256": "e" * 64}]}},
         "suite": {"suite": {"audit_suite_id": "s"}},
     }.items():
         assert read_entry(told(name, **changes)).key != here.key, name
+    answers = replace(Manifest.load(Path(here.run_dir)), shards=[{"file": "x", "rows": 1, "sha256": "e" * 64}])
+    assert content_key(answers, here.verdict_sha256, None) != here.key
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,23 @@ def test_what_is_not_finished_or_unsound_is_refused(told: Callable[..., Path], c
 def test_migrations_make_the_tables_that_the_program_writes(registry: Registry) -> None:
     differences = registry.read(lambda c: compare_metadata(MigrationContext.configure(c), metadata))
     assert differences == []
+
+
+def test_a_registry_of_an_older_program_is_brought_up_to_date_with_what_is_in_it(
+    tmp_path: Path, told: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As version 0001 left it: with a notice that waits."""
+    place, upgrade = str(tmp_path / "old.db"), database.command.upgrade
+    with monkeypatch.context() as patch:
+        patch.setattr(database.command, "upgrade", lambda config, _: upgrade(config, "0001"))
+        old = open_registry(place)
+    columns = "about, kind, title, body, created, tries, problem"
+    insert = text(f"INSERT INTO notices ({columns}) VALUES ('k', 'block', 't', 'b', '', 0, '')")
+    old.write(lambda c: c.execute(insert))
+    new = open_registry(place)
+    assert new.read(lambda c: compare_metadata(MigrationContext.configure(c), metadata)) == []
+    (row,) = new.read(lambda c: c.execute(select(notices)).all())
+    assert row.title == "t" and row.recipients is None and add(new, read_entry(told()), NOW)
 
 
 def test_a_registry_of_a_newer_program_is_refused_unchanged(registry: Registry, tmp_path: Path) -> None:

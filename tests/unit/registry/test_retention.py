@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 from registered_runs import NOW
 
 from audit.governance.keys import create_key
+from audit.panel import write_panel
 from audit.registry import retention
 from audit.registry.__main__ import main
 from audit.registry.database import Registry
@@ -87,6 +89,25 @@ def test_what_is_under_review_or_counts_stays(registry: Registry, told: Callable
     assert stays(registry, datetime(2027, 3, 1, tzinfo=UTC)) == [""]
     (folder / "decisions" / "0002.dsse.json").write_text("{}")
     assert "is no decision" in stays(registry, datetime(2027, 3, 1, tzinfo=UTC))[0]
+
+
+def test_a_run_stays_while_its_suite_is_under_review_and_the_page_of_all_goes_with_the_last(
+    registry: Registry, told: Callable[..., Path], tmp_path: Path
+) -> None:
+    home = tmp_path / "suite"
+    home.mkdir()
+    folder = told("suite/sweep", suite=SUITE, cell={"verdict": "brittle"})
+    write_panel(home, [folder])
+    shutil.copytree(folder / "report", home / "report")
+    add(registry, read_entry(folder), NOW)
+    assert stays(registry) == ["under review with its suite: nobody has decided"]
+    (home / "decisions").mkdir()
+    said = {"payload": base64.b64encode(b'{"predicate": {"expires": "2027-02-28T00:00:00+00:00"}}').decode()}
+    (home / "decisions" / "0001.dsse.json").write_text(json.dumps(said))
+    assert "counts until 2027-02-28" in stays(registry)[0]
+    later = datetime(2027, 3, 1, tzinfo=UTC)
+    retention.expire(registry, retention.token_of(retention.past_retention(registry, later)), later)
+    assert not (home / "report").exists() and (home / "decisions").is_dir() and (folder / "tombstone.json").is_file()
 
 
 def test_a_directory_with_something_else_or_none_stays(registry: Registry, run: Path) -> None:

@@ -16,6 +16,7 @@ from audit.records import Setting
 from audit.shards.attempt import start_attempt
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
+from audit.shards.shard_file import file_sha256
 from audit.shards.write import write_shard
 from audit.sweep.columns import SCHEMA
 from audit.sweep.paper import setting_rows
@@ -94,6 +95,7 @@ def manifest_of(folder: Path, asked: Sequence[Outcome], **also: Any) -> None:
         models={model: {} for model, _ in cells},
         benchmark={benchmark: {"n": len(ids)} for (_, benchmark), ids in cells.items()},
         settings=[asdict(s) for s in settings],
+        shards=[{"file": p.name, "sha256": file_sha256(p)} for p in sorted((folder / "shards").glob("*.arrow"))],
         **also,
     ).save(folder)
 

@@ -90,6 +90,18 @@ def test_the_sources_json_and_the_shipped_yaml_are_one_suite(tmp_path: Path) -> 
     assert read.audits == {"perturb": []} and read.gate == "ours"
 
 
+@pytest.mark.parametrize("given", ["#channel", "slack://token", "a@b@c", "a@example.org?to=x", "a@example.org,b@c"])
+def test_whom_a_suite_names_is_a_mail_address(given: str) -> None:
+    with pytest.raises(ConfigError, match="no mail address"):
+        suite_of(small(governance={"notify_on_failure": [given]}))
+
+
+def test_rotation_is_by_the_quarter() -> None:
+    assert suite_of(small(governance={"rotate_every": "quarter"})).governance.rotate_every == "quarter"
+    with pytest.raises(ConfigError, match="rotate_every"):
+        suite_of(small(governance={"rotate_every": "week"}))
+
+
 def test_every_field_of_the_source_says_something_to_the_audit() -> None:
     suite = read_suite("gsm8k_contamination_audit_v3")
     (words,) = audit_words(suite).values()

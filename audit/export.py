@@ -1,0 +1,284 @@
+"""A run for other people's tools: `python -m audit.export inspect RUN_DIR [--out FOLDER]` writes Inspect logs.
+
+One `.eval` file a model, benchmark and setting: a question is a sample, a replicate an epoch. `inspect view` opens it.
+It is a zip of JSON (https://inspect.aisi.org.uk/eval-logs.html, log version 2), written here as documented, so that no
+inspect_ai is needed. Exit codes: 0 written; 1 refused; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import os
+import re
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from audit.errors import AuditError, ConfigError
+from audit.exits import run_command
+from audit.governance.escape import one_line
+
+INSPECT = "inspect"  # the folder in a run directory; retention takes it out with the answers
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same run gives the same bytes
+_MAX_FILES = 500  # open at once: settings x models x benchmarks
+_STOPS = {"stop": "stop", "scored": "stop", "length": "max_tokens"}
+_SHOWN = {"model", "benchmark", "question_id", "prompt", "response", "options", "error"}  # elsewhere in a sample
+_SCORER = "audit"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the logs of a run, or of every run of a suite or panel."""
+    parser = argparse.ArgumentParser(prog="python -m audit.export", description="A run for other people's tools.")
+    formats = parser.add_subparsers(dest="format", required=True)
+    inspect = formats.add_parser("inspect", help="eval logs, for `inspect view` and whatever reads them")
+    inspect.add_argument("run_dir", type=Path)
+    inspect.add_argument("--out", type=Path, help=f"a folder (default: RUN_DIR/{INSPECT})")
+    asked = parser.parse_args(arguments)
+    try:
+        from audit.panel import panel_runs
+
+        out = asked.out or asked.run_dir / INSPECT
+        for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
+            for path, problem in export_inspect(run_dir, out):
+                print(one_line(f"written  {path}{f'  {problem}' if problem else ''}"))
+        print(f"Look at them: inspect view --log-dir {out}")
+        return 0
+    except AuditError as error:
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        return 1
+
+
+@dataclass
+class _Log:
+    """One file that is being written. counts: of its samples so far."""
+
+    target: Path
+    tmp: Path
+    archive: zipfile.ZipFile
+    spec: dict[str, Any]
+    summaries: list[dict[str, Any]] = field(default_factory=list)
+    right: int = 0
+    read: int = 0
+    unread: int = 0
+    errors: int = 0
+    epochs: int = 0
+    tokens: list[int] = field(default_factory=lambda: [0, 0])
+
+    def add(self, sample: Mapping[str, Any]) -> None:
+        _entry(self.archive, f"samples/{sample['id']}_epoch_{sample['epoch']}.json", sample)
+        kept = ("id", "epoch", "input", "choices", "target", "metadata", "scores", "model_usage")
+        summary = {name: sample[name] for name in kept} | {"completed": True, "message_count": len(sample["messages"])}
+        summary["input"] = summary["input"][:1000]
+        summary["metadata"] = {name: one for name, one in sample["metadata"].items() if not isinstance(one, list)}
+        if "error" in sample:
+            summary["error"] = sample["error"]["message"]
+        self.summaries.append(summary)
+        value = sample["scores"][_SCORER]["value"] if sample["scores"] else None
+        self.right, self.read = self.right + (value == "C"), self.read + (value in ("C", "I"))
+        self.unread, self.errors = self.unread + (value == "N"), self.errors + ("error" in sample)
+        self.epochs = max(self.epochs, int(sample["epoch"]))
+        for usage in sample["model_usage"].values():
+            self.tokens = [self.tokens[0] + usage["input_tokens"], self.tokens[1] + usage["output_tokens"]]
+
+
+def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
+    """Write the logs of a run; each file with what is missing in it, "" where nothing is.
+
+    Raises ConfigError for what is no run, ShardError where a shard cannot be read or the disk refuses.
+    """
+    from audit.audits import audit_of
+    from audit.shards.complete import cell_rows, count_rows
+    from audit.shards.files import disk_error, make_folder
+    from audit.shards.manifest import Manifest
+
+    manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
+    rows = {(r.model, r.benchmark): r for r in cell_rows(run_dir, count_rows(run_dir, schema))}
+    make_folder(out)
+    logs: dict[tuple[str, ...], _Log] = {}
+    try:
+        with ExitStack() as stack:
+            for row in _rows(run_dir, schema):
+                key = (row["model"], row["benchmark"], row["arm"], str(row[schema.level]))
+                if key not in logs:
+                    if len(logs) == _MAX_FILES:
+                        raise ConfigError(f"{run_dir} has more than {_MAX_FILES} settings: too many for one export.")
+                    logs[key] = _open(stack, out, spec_of(manifest, key, schema.level))
+                logs[key].add(sample_of(row, schema.level))
+            for (model, benchmark, *_), log in logs.items():
+                finished = manifest.status == "finished" and rows[model, benchmark].complete
+                _close(log, manifest, "success" if finished else "cancelled")
+            found = []
+            for (model, benchmark, *_), log in sorted(logs.items()):
+                log.tmp.replace(log.target)
+                problem = rows[model, benchmark].watermark or ("" if manifest.status == "finished" else manifest.status)
+                found.append((log.target, problem))
+    except OSError as error:
+        raise disk_error(out, error) from error
+    return found
+
+
+def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
+    """An answered question as Inspect has a sample. A failed one has an error and no score; a reply in which no answer
+    could be read is scored "N" (no answer), which is not wrong."""
+    options = list(row["options"] or ())
+    score: dict[str, Any] = {}
+    if row["error"] is None and row["reading"] != "text":  # a given text has no answer
+        value = "N" if not row["parsed"] else "C" if row["correct"] else "I"
+        said = f"read by {row['reading']} ({row['answer_form']})" if row["parsed"] else "no answer could be read"
+        score = {_SCORER: {"value": value, "answer": _answer(row), "explanation": said, "history": []}}
+    asked = {"id": "prompt", "role": "user", "content": row["prompt"] or ""}
+    reply = {"id": "reply", "role": "assistant", "content": row["response"] or "", "source": "generate"}
+    usage = {"input_tokens": int(row["prompt_tokens"] or 0), "output_tokens": int(row["completion_tokens"] or 0)}
+    usage["total_tokens"] = sum(usage.values())
+    stop = _STOPS.get(str(row["finish_reason"]), "unknown")
+    number = "" if row["target"] is None else _number(row["target"])
+    sample = {
+        "id": sample_id(row["question_id"]),
+        "epoch": int(row["replicate"]) + 1,
+        "input": row["prompt"] or "",
+        "choices": options or None,
+        "target": _letter(row["gold"]) if options and row["gold"] >= 0 else number,
+        "messages": [asked] if row["error"] is not None else [asked, reply],
+        "output": {
+            "model": row["model"],
+            "choices": [] if row["error"] is not None else [{"message": reply, "stop_reason": stop}],
+            "completion": row["response"] or "",
+            "usage": usage,
+        },
+        "scores": score,
+        "metadata": {name: _plain(value) for name, value in row.items() if name not in _SHOWN}
+        | {"question_id": row["question_id"], "setting": f"{row['arm']}, {level} {row[level]}"},
+        "store": {},
+        "events": [],
+        "model_usage": {row["model"]: usage},
+        "attachments": {},
+    }
+    if row["error"] is not None:
+        sample["error"] = {"message": row["error"], "traceback": "", "traceback_ansi": ""}
+    return sample
+
+
+def spec_of(manifest: Any, key: Sequence[str], level: str) -> dict[str, Any]:
+    """What Inspect calls the evaluation: task, data, model."""
+    model, benchmark, arm, number = key
+    facts = manifest.models.get(model, {})
+    task = f"{manifest.audit} {benchmark} {arm} {level} {number}"
+    short = hashlib.sha256("\0".join((manifest.fingerprint, *key)).encode()).hexdigest()[:22]
+    return {
+        "eval_id": short,
+        "run_id": manifest.fingerprint[:22],
+        "created": manifest.started,
+        "task": task,
+        "task_id": short,
+        "task_version": manifest.schema_version,
+        "task_args": {"arm": arm, level: int(number)},
+        "dataset": {"name": benchmark, "samples": manifest.benchmark.get(benchmark, {}).get("n")},
+        "model": model,
+        "model_args": {"revision": facts.get("revision"), "worker": facts.get("worker", model)},
+        "model_generate_config": {},
+        "config": {},
+        "packages": {name: str(version) for name, version in manifest.packages.items()},
+        "metadata": {"run": manifest.fingerprint, "audit": manifest.audit},
+    }
+
+
+def sample_id(question_id: str) -> str:
+    """A question's id as a name within the zip: no name there leaves the folder of samples."""
+    safe = re.fullmatch(r"[\w .:@+-]+(/[\w .:@+-]+)*", question_id, re.ASCII) and not re.search(
+        r"(^|/)\.{1,2}(/|$)", question_id
+    )
+    return question_id if safe else quote(question_id, safe="").replace(".", "%2E")
+
+
+def _rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
+    """Every row that was asked, in the order of the shards."""
+    from audit.shards.read import iter_columns
+
+    for batch in iter_columns(run_dir, schema, schema.columns.names):
+        yield from (row for row in batch.to_pylist() if row.get("asked") is not False)
+
+
+def _open(stack: ExitStack, out: Path, spec: dict[str, Any]) -> _Log:
+    stem = re.sub(r"[^A-Za-z0-9]+", "-", f"{spec['model']}-{spec['task']}")[:120].strip("-")
+    when = re.sub(r"[:.]", "-", spec["created"] or "")
+    handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=out)
+    os.close(handle)
+    stack.callback(Path(name).unlink, missing_ok=True)
+    archive = stack.enter_context(zipfile.ZipFile(name, "w", zipfile.ZIP_DEFLATED))
+    _entry(archive, "_journal/start.json", {"version": 2, "eval": spec, "plan": _PLAN})
+    return _Log(out / f"{when}_{stem}_{spec['eval_id']}.eval", Path(name), archive, spec)
+
+
+_PLAN = {"name": "plan", "steps": [], "config": {}}
+
+
+def _close(log: _Log, manifest: Any, status: str) -> None:
+    """accuracy is over the replies that could be read, as in the audit's own report; what could not is counted."""
+    spec = log.spec | {"config": {"epochs": log.epochs}}
+    n = len(log.summaries)
+    figures = {"accuracy": log.right / log.read if log.read else math.nan, "unread": log.unread, "errors": log.errors}
+    metrics = {name: {"name": name, "value": value, "params": {}} for name, value in figures.items()}
+    scored = [{"name": _SCORER, "scorer": _SCORER, "params": {}, "metrics": metrics}] if log.read + log.unread else []
+    if scored and not log.read:
+        del metrics["accuracy"]  # of nothing there is no share
+    total = max(n, int(spec["dataset"]["samples"] or 0) * log.epochs) if status != "success" else n
+    usage = {"input_tokens": log.tokens[0], "output_tokens": log.tokens[1], "total_tokens": sum(log.tokens)}
+    _entry(log.archive, "summaries.json", log.summaries)
+    _entry(
+        log.archive,
+        "header.json",
+        {
+            "version": 2,
+            "status": status,
+            "eval": spec,
+            "plan": _PLAN,
+            "results": {"total_samples": total, "completed_samples": n - log.errors, "scores": scored},
+            "stats": {
+                "started_at": manifest.started or "",
+                "completed_at": manifest.ended or "",
+                "model_usage": {spec["model"]: usage},
+            },
+            "tags": [] if status == "success" else ["incomplete"],
+        },
+    )
+    log.archive.close()
+
+
+def _entry(archive: zipfile.ZipFile, name: str, content: Any) -> None:
+    info = zipfile.ZipInfo(name, _EPOCH)
+    info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o100644 << 16
+    archive.writestr(info, json.dumps(content, separators=(",", ":"), allow_nan=False))
+
+
+def _answer(row: Mapping[str, Any]) -> str | None:
+    if row["answer"] is not None:
+        return _letter(row["answer"])
+    return None if row["answer_number"] is None else _number(row["answer_number"])
+
+
+def _letter(index: int) -> str:
+    return chr(ord("A") + index) if 0 <= index < 26 else str(index)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def _plain(value: Any) -> Any:
+    """With null for what JSON has no word for."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return [_plain(one) for one in value] if isinstance(value, list) else value
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,266 @@
+"""The reviewers' page: the queue, a report in place, and a decision signed with the key of who started it.
+
+For one person on their own machine: whoever has the address with its token decides in their name. Three walls. No
+answer without the session that the token opens, a cookie that no script and no other site can use. No decision without
+a number that only our page has, from our own origin, over what was seen. And a report, which holds hostile text, is
+shown in a sandbox without an origin, so nothing in it can read this page or send it anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from securesystemslib.signer import CryptoSigner
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from audit.errors import AuditError, ConfigError
+from audit.gate import home_of, rule_run, ruling_with_decisions, verdict_path
+from audit.governance.decision import Decision, Ruling
+from audit.governance.escape import one_line
+from audit.governance.formats import as_text
+from audit.governance.keys import Trusted
+from audit.governance.reviews import MAX_REASON, Kind, bound_to
+from audit.panel import panel_runs
+from audit.review import decide_on, queue
+
+SESSION = "audit_review"
+_MAX_BODY = 64 * 1024
+_DOES = {
+    Kind.APPROVE: "lets the run pass, whose verdict asks for a review",
+    Kind.OVERRIDE: "lets the run pass all the same",
+    Kind.REJECT: "blocks the run",
+}
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",  # without a referrer a browser would send Origin: null with our own form
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+}
+# Of a report: its own policy allows two hashes; this one takes away its origin, also where it is opened by itself.
+_SANDBOX = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
+)
+_PAGES = Environment(loader=PackageLoader("audit", "governance"), autoescape=True, undefined=StrictUndefined)
+
+
+@dataclass(frozen=True)
+class Reviewing:
+    """What a reviewer serves. folder: below it lie the runs. hosts: names under which a browser may ask."""
+
+    folder: Path
+    signer: CryptoSigner
+    trusted: Mapping[str, Trusted]
+    keys: Path
+    approvals: int
+    registry: str | None
+    token: str
+    hosts: frozenset[str]
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+
+class _NoSuchRunError(Exception):
+    """The queue has no run of that name."""
+
+
+def create_app(review: Reviewing) -> Starlette:
+    """The application. ConfigError where the reviewer's key is none that the gate would believe."""
+    known = review.trusted.get(review.signer.public_key.keyid)
+    if known is None:
+        raise ConfigError("This private key has no public key among the trusted ones: the gate would not believe it.")
+    session, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+
+    def page(status: int = 200, **shown: Any) -> HTMLResponse:
+        nonce = secrets.token_urlsafe(16)
+        text = _PAGES.get_template("review.html.j2").render(nonce=nonce, signer=known.signer, **{"error": "", **shown})
+        policy = (
+            f"default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; frame-src 'self'; form-action 'self'; "
+            "base-uri 'none'; frame-ancestors 'none'"
+        )
+        data = text.encode("utf-8", "backslashreplace")
+        return HTMLResponse(data, status, headers={**_HEADERS, "Content-Security-Policy": policy})
+
+    def guarded(
+        answer: Callable[[Request], Awaitable[Response]],
+    ) -> Callable[[Request], Awaitable[Response]]:
+        @wraps(answer)
+        async def check(request: Request) -> Response:
+            if request.headers.get("host", "") not in review.hosts:
+                return _refused(421, "Not this host.")
+            if not _same(request.cookies.get(SESSION, ""), session):
+                return _refused(401, "Open the address that audit review serve printed.")
+            try:
+                return await answer(request)
+            except _NoSuchRunError:
+                return _refused(404, "There is no such run.")
+            except AuditError as error:
+                return _refused(500, one_line(error))
+
+        return check
+
+    async def login(request: Request) -> Response:
+        if request.headers.get("host", "") not in review.hosts:
+            return _refused(421, "Not this host.")
+        if not _same(request.query_params.get("token", ""), review.token):
+            return _refused(403, "Wrong token.")
+        answer = RedirectResponse("/", 303, headers=_HEADERS)
+        answer.set_cookie(SESSION, session, httponly=True, samesite="strict", path="/")
+        return answer
+
+    @guarded
+    async def listed(request: Request) -> Response:
+        def rows() -> list[dict[str, Any]]:
+            found = []
+            for name, run_dir in _runs(review.folder).items():
+                ruling = _ruling(review, run_dir)
+                row = {"id": name, "name": _shown(run_dir, review.folder), "decision": str(ruling.decision)}
+                found.append({**row, "problem": one_line(ruling.problem), "said": [one_line(s) for s in ruling.said]})
+            return sorted(found, key=lambda row: (row["decision"] == Decision.PASS, row["name"]))
+
+        return page(title="Audits", runs=await run_in_threadpool(rows))
+
+    def shown(name: str, error: str = "", status: int = 200) -> HTMLResponse:
+        run_dir = _run(review.folder, name)
+        ruling = _ruling(review, run_dir)
+        kinds = [] if ruling.problem else [(kind, _DOES[kind]) for kind in _offered(ruling)]
+        return page(
+            status, title=_shown(run_dir, review.folder), run=name, csrf=csrf, seen=_seen(run_dir, ruling), kinds=kinds,
+            max_reason=MAX_REASON, error=error or one_line(ruling.problem), ruling=as_text(ruling),
+            pages=[{"name": _shown(path.parent, review.folder)} for path in _reports(run_dir)],
+        )  # fmt: skip
+
+    @guarded
+    async def one(request: Request) -> Response:
+        return await run_in_threadpool(shown, request.path_params["name"])
+
+    @guarded
+    async def report(request: Request) -> Response:
+        paths = _reports(_run(review.folder, request.path_params["name"]))
+        number = request.path_params["number"]
+        if number >= len(paths):
+            return _refused(404, "There is no such report.")
+        data = await run_in_threadpool(paths[number].read_bytes)
+        return HTMLResponse(data, headers={**_HEADERS, "Content-Security-Policy": _SANDBOX})
+
+    @guarded
+    async def decided(request: Request) -> Response:
+        name = request.path_params["name"]
+        origin = request.headers.get("origin", "")
+        if origin != f"http://{request.headers['host']}" and origin != f"https://{request.headers['host']}":
+            return _refused(403, "A decision has to come from this page.")
+        if request.headers.get("content-type", "") != "application/x-www-form-urlencoded":
+            return _refused(415, "Expected the page's own form.")
+        body = await _body(request)
+        if body is None:
+            return _refused(413, "That is too long for a decision.")
+        given = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+        if not _same(given.get("csrf", ""), csrf):
+            return _refused(403, "The page is of another session. Open it again.")
+
+        def sign() -> Response:
+            run_dir = _run(review.folder, name)
+            ruling = rule_run(run_dir)
+            if not _same(given.get("seen", ""), _seen(run_dir, ruling)):
+                return shown(name, "The run changed since you looked: look at it again, then decide.", 409)
+            try:
+                kind = Kind(given.get("kind", ""))
+            except ValueError:
+                return shown(name, "Expected approve, reject or override.", 400)
+            expires = given.get("expires", "").strip() if kind != Kind.REJECT else ""
+            try:
+                decide_on(
+                    run_dir, ruling, kind, reason=given.get("reason", ""), expires=expires or None,
+                    signer=review.signer, trusted=review.trusted, now=review.now(), registry=review.registry,
+                )  # fmt: skip
+            except AuditError as error:
+                return shown(name, one_line(error), 400)
+            return RedirectResponse(f"/run/{name}", 303, headers=_HEADERS)
+
+        return await run_in_threadpool(sign)
+
+    return Starlette(
+        routes=[
+            Route("/login", login, methods=["GET"]),
+            Route("/", listed, methods=["GET"]),
+            Route("/run/{name}", one, methods=["GET"]),
+            Route("/run/{name}", decided, methods=["POST"]),
+            Route("/run/{name}/report/{number:int}", report, methods=["GET"]),
+        ]
+    )
+
+
+def _runs(folder: Path) -> dict[str, Path]:
+    """The queue by a name that is in no way a path: nothing that a browser sends is ever joined to one."""
+    return {hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:20]: run for run in queue(folder)}
+
+
+def _run(folder: Path, name: str) -> Path:
+    try:
+        return _runs(folder)[name]
+    except KeyError as error:
+        raise _NoSuchRunError from error
+
+
+def _ruling(review: Reviewing, run_dir: Path) -> Ruling:
+    return ruling_with_decisions(run_dir, review.keys, review.approvals, review.now(), review.registry)
+
+
+def _seen(run_dir: Path, ruling: Ruling) -> str:
+    """A hash over what a decision would bind now; "" where there is nothing to decide on."""
+    if ruling.problem:
+        return ""
+    bound = bound_to(run_dir, verdict_path(run_dir), ruling).subjects
+    return hashlib.sha256(json.dumps(bound, sort_keys=True).encode()).hexdigest()
+
+
+def _offered(ruling: Ruling) -> list[Kind]:
+    """What would have an effect on it."""
+    passing = {Decision.REVIEW: [Kind.APPROVE, Kind.OVERRIDE], Decision.PASS: []}
+    return [*passing.get(ruling.verdict_decision, [Kind.OVERRIDE]), Kind.REJECT]
+
+
+def _reports(run_dir: Path) -> list[Path]:
+    """The page of a run, or of a suite and of each of its runs; none that is elsewhere by a link."""
+    homes = [home_of(run_dir), *(panel_runs(run_dir) or [])]
+    found = [verdict_path(home).with_name("report.html") for home in homes]
+    return [p for p in found if p.is_file() and p.resolve().is_relative_to(p.parent.parent.resolve())]
+
+
+def _shown(path: Path, folder: Path) -> str:
+    name = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
+    return one_line(name if name != "." else path.resolve().name)
+
+
+async def _body(request: Request) -> bytes | None:
+    """The body; None where it is longer than any decision."""
+    found = b""
+    async for block in request.stream():
+        found += block
+        if len(found) > _MAX_BODY:
+            return None
+    return found
+
+
+def _same(given: str, wanted: str) -> bool:
+    """Compared in a time that tells nothing; never equal where there is nothing."""
+    return bool(wanted) and secrets.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+
+
+def _refused(status: int, why: str) -> PlainTextResponse:
+    return PlainTextResponse(f"{why}\n", status, headers=_HEADERS)

@@ -1,0 +1,280 @@
+"""The whole life of two versions of a model under one suite, by the commands that people type.
+
+Suite, run, review needed, notified, approved by two, gate passes, evidence, model tag; a worse version: the trend flags
+it, the gate blocks, an override with an expiry, blocked again after it; a deleted decision; retention. Everything is
+the program's own but for one function: who answers. Its rows are synthetic, with an effect of known size.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
+from email.policy import default
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+from aiosmtpd.controller import Controller
+from outcome_tables import outcomes_to_table
+from synthetic import synthetic_outcomes
+
+from audit.config import RunConfig
+from audit.engines.weights import resolve_weights
+from audit.errors import EngineError
+from audit.evidence import main as evidence
+from audit.gate import main as gate
+from audit.records import Setting
+from audit.registry import model_registries
+from audit.registry.__main__ import main as registry
+from audit.report import canvas
+from audit.review import main as review
+from audit.shards.manifest import now, open_run_dir, plain
+from audit.shards.write import write_shard
+from audit.suite.__main__ import main as suite
+from audit.sweep import __main__ as sweep_command
+from audit.sweep.columns import SCHEMA
+
+NAME = "smollm2_135m"  # a model of conf/model; its weights are a folder of the test
+SUITE: dict[str, Any] = {
+    "audit_suite_id": "life-v1",
+    "dataset_config": {"benchmark_name": "elementary", "sample_size": 120},
+    "governance": {"result_retention_days": 30, "notify_on_failure": ["governance@example.org"]},
+    "audits": {"sweep": ["r=1"]},
+}
+
+
+class Mailbox:
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        self.messages.append(message_from_bytes(envelope.content, policy=default))
+        return "250 OK"
+
+    def taken(self) -> list[tuple[str, str]]:
+        """(to, subject) of what came since the last call, sorted."""
+        found = sorted((str(one["to"]), str(one["subject"])) for one in self.messages)
+        self.messages.clear()
+        return found
+
+
+@pytest.fixture
+def mail(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
+    box = Mailbox()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    controller = Controller(box, hostname="127.0.0.1", port=port)
+    controller.start()
+    address = f"mailto://127.0.0.1:{port}?from=audit@example.org&to=team@example.org&mode=insecure"
+    monkeypatch.setenv("AUDIT_NOTIFY", address)
+    yield box
+    controller.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take seconds, and nothing here is about them."""
+    monkeypatch.setattr(canvas, "svg_text", lambda figure: '<svg viewBox="0 0 1 1"></svg>')
+    monkeypatch.setattr(canvas, "png_bytes", lambda figure: b"")
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """gain: what noise adds to the accuracy of the model that is asked next (0-1)."""
+    model = {"gain": 0.0}
+
+    def sweep(config: RunConfig) -> int:
+        """A finished run, as the sweep's own command leaves it where it builds no report."""
+        rows = synthetic_outcomes(
+            120, (1,), rng=np.random.default_rng(3), model=NAME, benchmark="elementary", gain=model["gain"]
+        )
+        facts = {NAME: {"revision": resolve_weights(config.model[NAME]).revision, "reading": "letter", "worker": NAME}}
+        with open_run_dir(config.run_dir, SCHEMA, "f" * 64, plain(asdict(config)), facts, {"seed": 42}) as run:
+            info = write_shard(run.path, outcomes_to_table(rows), SCHEMA, attempt=run.attempt)
+            run.update(
+                settings=[asdict(s) for s in sorted({Setting(o.arm, o.routers, o.replicate) for o in rows})],
+                benchmark={"elementary": {"n": 120, "revision": "sha256:b", "ids_sha256": "1" * 64}},
+                prompt_hashes={NAME: "0" * 64},
+                shards=[info.record()],
+                status="finished",
+                ended=now(),
+            )
+        return 0
+
+    monkeypatch.setattr(sweep_command, "sweep", sweep)
+    return model
+
+
+class ModelRegistry:
+    """MLflow's answers about version 1 of a model, as its documentation has them."""
+
+    def __init__(self) -> None:
+        self.tags: dict[str, str] = {}
+
+    def request(self, method: str, url: str, **asked: Any) -> Any:
+        if url.endswith("set-tag"):
+            self.tags[asked["json"]["key"]] = asked["json"]["value"]
+        answer = requests.Response()
+        answer.status_code = 200
+        tags = [{"key": key, "value": value} for key, value in self.tags.items()]
+        answer._content = json.dumps({"model_version": {"name": "m", "version": "1", "tags": tags}}).encode()
+        return answer
+
+
+def weights(folder: Path, text: str) -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"weights": text}))
+    return folder
+
+
+def test_the_whole_life(
+    keys: Path, mail: Mailbox, answering: dict[str, float], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    place, trusted = ["--registry", str(tmp_path / "registry.db")], ["--keys", str(keys / "trusted")]
+    monkeypatch.setenv("AUDIT_RUN_BY", "carol")
+    start = datetime.now(UTC)
+
+    def audited(version: str, gain: float) -> tuple[Path, int]:
+        folder, run_dir = weights(tmp_path / f"weights_{version}", version), tmp_path / version
+        monkeypatch.setenv("HOME", str(tmp_path))
+        pin = resolve_of(folder)
+        path = tmp_path / "suite.json"
+        path.write_text(json.dumps({**SUITE, "model_config": {"model_id": NAME, "model_version": pin}}))
+        answering["gain"] = gain
+        words = [f"run_dir={run_dir}", f"model.{NAME}.path={folder}", f"registry={place[1]}", "progress=false"]
+        return run_dir, suite([str(path), *words])
+
+    def said(command: Callable[..., int], *words: str, after: timedelta = timedelta(0), code: int = 0) -> str:
+        assert command([str(word) for word in words], start + timedelta(minutes=1) + after) == code
+        out = capsys.readouterr()
+        return out.out + out.err
+
+    def decided(kind: str, run_dir: Path, who: str, after: timedelta, expires: timedelta) -> None:
+        until = (start + expires).isoformat(timespec="seconds")
+        key = ["--key", str(keys / f"{who}.key"), "--reason", f"{who} has read it", "--expires", until]
+        said(review, kind, run_dir, *key, *trusted, *place, after=after)
+
+    hour, day = timedelta(hours=1), timedelta(days=1)
+    checked = [*trusted, *place, "--approvals", "2"]
+
+    # The first version needs a review; people are told: the team, and those whom the suite names.
+    first, code = audited("v1", -0.2)
+    assert code == 4
+    title = f"Audit asks for a review: {NAME}"
+    assert mail.taken() == [("governance@example.org", title), ("team@example.org", title)]
+    assert "decision review" in said(gate, first, *checked, code=4)
+    assert "1 of 1 runs do not pass" in said(review, "list", tmp_path, *trusted, *place)
+    assert "BRITTLE" in said(review, "show", first, *trusted, *place)
+
+    # Two people approve; the first alone is not enough, and who ran it does not count alone.
+    decided("approve", first, "alice", hour, 20 * day)
+    assert "1 of 2 needed" in said(gate, first, *checked, after=hour, code=4)
+    decided("approve", first, "bob", 2 * hour, 20 * day)
+    assert "decided by people" in said(gate, first, *checked, after=2 * hour)
+
+    # The evidence, from which the verdict can be computed again; and a lie of somebody whose key is trusted.
+    pack, signing = tmp_path / "pack.zip", ["--with-shards", "--key", str(keys / "bob.key")]
+    assert evidence([str(first), "-o", str(pack), *signing]) == 0
+    assert evidence(["verify", str(pack), *trusted]) == 0
+    out = capsys.readouterr().out
+    assert "signed by bob" in out and "computed again from the shards: the same bytes" in out
+    lie = Path(shutil.copytree(first, tmp_path / "lie" / "v1"))
+    verdict = (lie / "report" / "verdict.json").read_text()
+    (lie / "report" / "verdict.json").write_text(verdict.replace('"claimed": false', '"claimed": true'))
+    assert evidence([str(lie), "-o", str(pack), *signing]) == 0
+    assert evidence(["verify", str(pack), *trusted]) == 1
+    assert "the verdict is another one (run/report/verdict.json)" in capsys.readouterr().err
+    shutil.rmtree(lie.parent)
+
+    # The model version is tagged.
+    server = ModelRegistry()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+    monkeypatch.setattr(model_registries, "_WAITS_S", ())
+    monkeypatch.setattr(requests, "request", server.request)
+    assert "0 there before" in said(registry, "mlflow", first, "--name", "m", "--version", "1")
+    assert {value for key, value in server.tags.items() if key.endswith(".verdict")} == {"brittle"}
+
+    # The second version is worse. The trend says so, and the gate blocks.
+    second, code = audited("v2", 0.2)
+    title = f"Audit blocks: {NAME}"
+    assert code == 3 and mail.taken() == [("governance@example.org", title), ("team@example.org", title)]
+    trend = said(registry, "trends", *place, "--indicator", "excess", after=2 * hour)
+    assert trend.count("CHANGED: rose") == 1 and "not comparable" not in trend
+    assert "decision block" in said(gate, second, *checked, after=2 * hour, code=3)
+
+    # An override lets it pass until it expires, and everybody hears of that.
+    decided("override", second, "alice", 3 * hour, 10 * day)
+    decided("override", second, "bob", 4 * hour, 10 * day)
+    assert "the verdict alone says block" in said(gate, second, *checked, after=5 * hour)
+    said(registry, "notify", *trusted, *place, after=5 * day)
+    assert sorted(one for _, one in mail.taken() if "expires within 7 days" in one)[1:]  # of both
+    assert "EXPIRED" in said(gate, second, *checked, after=10 * day + hour, code=3)
+
+    # A decision that is deleted is missed, the last one and all of them too.
+    last = second / "decisions" / "0002.dsse.json"
+    kept = last.read_bytes()
+    last.unlink()
+    assert "The registry knows of 2 decisions" in said(gate, second, *checked, after=5 * hour, code=1)
+    shutil.move(second / "decisions", tmp_path / "away")
+    assert "and 0 are there" in said(gate, second, *checked, after=5 * hour, code=1)
+    shutil.move(tmp_path / "away", second / "decisions")
+    last.write_bytes(kept)
+    said(gate, second, *checked, after=5 * hour)
+
+    # Retention: what counts stays; later answers and pages go, figures and hashes and decisions stay.
+    assert "0 of 0 past" in said(registry, "expire", "--dry-run", *place, after=29 * day)
+    said(registry, "hold", run_key(second), "--reason", "case 7", *place)
+    listed = said(registry, "expire", "--dry-run", *place, after=40 * day)
+    assert "1 of 2 past" in listed and "on hold: case 7" in listed
+    said(registry, "release", run_key(second), *place)
+    token = said(registry, "expire", "--dry-run", *place, after=40 * day).split("--confirm ")[1].strip()
+    assert said(registry, "expire", "--confirm", token, *place, after=40 * day).count("removed") == 2
+    for run_dir in (first, second):
+        assert not list(run_dir.glob("**/*.arrow")) and not list(run_dir.glob("**/report"))
+        assert (run_dir / "sweep" / "tombstone.json").is_file() and len(list(run_dir.glob("decisions/*"))) == 2
+        said(gate, run_dir, *checked, after=40 * day, code=1)
+    assert "CHANGED: rose" in said(registry, "trends", *place, "--indicator", "excess", after=40 * day)
+    assert "No run below" in said(review, "list", tmp_path, *trusted, *place, after=40 * day, code=1)
+
+
+def test_a_suite_that_breaks_off_is_told_and_does_not_pass(
+    keys: Path, mail: Mailbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(config: RunConfig) -> int:
+        raise EngineError("no memory")
+
+    monkeypatch.setattr(sweep_command, "sweep", broken)
+    path, run_dir = tmp_path / "suite.json", tmp_path / "run"
+    path.write_text(json.dumps({**SUITE, "model_config": {"model_id": "scripted", "model_version": "scripted"}}))
+    for _ in range(2):  # the same failure again is no news
+        assert suite([str(path), f"run_dir={run_dir}", f"registry={tmp_path / 'r.db'}"]) == 1
+    assert [subject for _, subject in mail.taken()] == ["Audit failed: run"] * 2
+    assert gate([str(run_dir), "--keys", str(keys / "trusted")]) == 1
+    # Without a mail server the people that the suite names cannot be told, and that is said.
+    capsys.readouterr()
+    monkeypatch.delenv("AUDIT_NOTIFY")
+    assert suite([str(path), f"run_dir={run_dir}"]) == 1
+    assert "1 whom the suite names are not told: no mail server" in capsys.readouterr().err
+
+
+def resolve_of(folder: Path) -> str:
+    from audit.config import load_model_config
+
+    model = load_model_config(NAME)
+    model.path = str(folder)
+    return resolve_weights(model).revision
+
+
+def run_key(run_dir: Path) -> str:
+    from audit.registry.entry import key_of
+
+    return key_of(run_dir / "sweep")

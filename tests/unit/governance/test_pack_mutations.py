@@ -1,0 +1,169 @@
+"""Every change to a signed pack is found, also one whose hashes were made to fit: a list of mutations."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.errors import SignatureError
+from audit.governance import verify
+from audit.governance.archive import write_archive
+from audit.governance.keys import load_signer, load_trusted
+from audit.governance.pack import write_pack
+from audit.governance.verify import STATEMENT, SUMS, verify_pack
+from audit.review import main as review
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+Files = dict[str, bytes]
+CONTENTS = (
+    "run/report/verdict.json", "run/report/report.html", "run/manifest.json", "run/suite.json", "run/shards/shard",
+    "run/decisions/0001.dsse.json", "config.json", "prompts.json", "calibration.json", "shards.json",
+    "environment.json", "VERIFY.md",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def packs(built: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, Files]:
+    """The files of two signed packs with shards, suite and a decision: of one run, and of it judged in other words."""
+    folder, found = tmp_path_factory.mktemp("packs"), []
+    for name in ("a", "b"):
+        run = Path(shutil.copytree(built, folder / name))
+        (run / "suite.json").write_text(json.dumps({"audit_suite_id": name}))
+        words = ["override", str(run), "--reason", name, "--expires", "2026-12-31", "--key", str(keys / "alice.key")]
+        assert review([*words, "--keys", str(keys / "trusted")], NOW) == 0
+        write_pack(run, folder / f"{name}.zip", with_shards=True, signer=load_signer(keys / "alice.key"))
+        with zipfile.ZipFile(folder / f"{name}.zip") as archive:
+            found.append({one: archive.read(one) for one in archive.namelist()})
+    return found[0], found[1]
+
+
+def full_name(files: Files, name: str) -> str:
+    return next(one for one in files if one.startswith("run/shards/")) if name == "run/shards/shard" else name
+
+
+def changed(name: str) -> Callable[[Files, Files], None]:
+    """One bit in the middle of a file."""
+
+    def spoil(files: Files, other: Files) -> None:
+        at = full_name(files, name)
+        data = bytearray(files[at])
+        data[len(data) // 2] ^= 1
+        files[at] = bytes(data)
+
+    return spoil
+
+
+def summed(spoil: Callable[[Files, Files], None]) -> Callable[[Files, Files], None]:
+    """With the list of hashes made to fit, as whoever has no key can."""
+
+    def both(files: Files, other: Files) -> None:
+        spoil(files, other)
+        names = sorted(set(files) - {SUMS, STATEMENT})
+        files[SUMS] = "".join(f"{hashlib.sha256(files[n]).hexdigest()}  {n}\n" for n in names).encode()
+
+    return both
+
+
+def envelope(change: Callable[[dict[str, Any]], Any]) -> Callable[[Files, Files], None]:
+    def spoil(files: Files, other: Files) -> None:
+        plain = json.loads(files[STATEMENT])
+        change(plain)
+        files[STATEMENT] = (json.dumps(plain, sort_keys=True, indent=1) + "\n").encode()
+
+    return spoil
+
+
+def stated(change: Callable[[dict[str, Any]], Any]) -> Callable[[Files, Files], None]:
+    def inner(plain: dict[str, Any]) -> None:
+        told = json.loads(base64.b64decode(plain["payload"]))
+        change(told)
+        text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+        plain["payload"] = base64.b64encode(text.encode()).decode()
+
+    return envelope(inner)
+
+
+def moved(old: str, new: str) -> Callable[[Files, Files], None]:
+    return lambda files, other: files.update({new: files.pop(old)})
+
+
+def lines(change: Callable[[list[str]], list[str]]) -> Callable[[Files, Files], None]:
+    def spoil(files: Files, other: Files) -> None:
+        files[SUMS] = "".join(change(files[SUMS].decode().splitlines(keepends=True))).encode()
+
+    return spoil
+
+
+def taken(*names: str) -> Callable[[Files, Files], None]:
+    return lambda files, other: files.update({name: other[name] for name in names})
+
+
+def decision_as_statement(files: Files, other: Files) -> None:
+    files[STATEMENT] = files["run/decisions/0001.dsse.json"]
+
+
+MUTATIONS: dict[str, Callable[[Files, Files], None]] = {
+    **{f"{name}: a bit": changed(name) for name in CONTENTS},
+    **{f"{name}: a bit, and its hash": summed(changed(name)) for name in CONTENTS},
+    "an entry more": lambda files, other: files.update({"run/notes.txt": b"x"}),
+    "an entry more, and its hash": summed(lambda files, other: files.update({"run/notes.txt": b"x"})),
+    "an entry less": lambda files, other: files.pop("run/suite.json") and None,
+    "an entry less, and its hash": summed(lambda files, other: files.pop("run/suite.json") and None),
+    "no decision any more": summed(lambda files, other: files.pop("run/decisions/0001.dsse.json") and None),
+    "an entry renamed": moved("config.json", "config2.json"),
+    "an entry renamed, and its hash": summed(moved("config.json", "config2.json")),
+    "a decision renumbered": summed(moved("run/decisions/0001.dsse.json", "run/decisions/0002.dsse.json")),
+    "a name that leaves the folder": summed(moved("config.json", "../config.json")),
+    "a name in another case beside it": summed(lambda files, other: files.update({"CONFIG.json": b"{}"})),
+    "the list: a line twice": lines(lambda rows: [*rows, rows[0]]),
+    "the list: another order": lines(lambda rows: rows[::-1]),
+    "the list: a line less": lines(lambda rows: rows[1:]),
+    "the list: gone": lambda files, other: files.pop(SUMS) and None,
+    "the statement: gone": lambda files, other: files.pop(STATEMENT) and None,
+    "the statement: a space": lambda files, other: files.update({STATEMENT: b" " + files[STATEMENT]}),
+    "the statement: another signature": envelope(lambda e: e["signatures"][0].update({"sig": "0" * 128})),
+    "the statement: another key": envelope(lambda e: e["signatures"][0].update({"keyid": "0" * 64})),
+    "the statement: signed twice": envelope(lambda e: e["signatures"].append(dict(e["signatures"][0]))),
+    "the statement: another decision": stated(lambda told: told["predicate"].update({"decision": "pass"})),
+    "the statement: another model": stated(lambda told: told["predicate"].update({"models": {"m": "x"}})),
+    "the statement: another verdict": stated(lambda told: told["subject"][1]["digest"].update({"sha256": "0" * 64})),
+    "the statement of another run": taken(STATEMENT),
+    "statement and list of another run": taken(STATEMENT, SUMS),
+    "the decision of another run": summed(taken("run/decisions/0001.dsse.json")),
+    "the suite of another run": summed(taken("run/suite.json")),
+    "a decision in the statement's place": decision_as_statement,
+}
+
+
+def test_there_are_at_least_thirty_mutations() -> None:
+    assert len(MUTATIONS) >= 30
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_no_mutation_of_a_pack_verifies(name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path) -> None:
+    files, path = dict(packs[0]), tmp_path / "pack.zip"
+    MUTATIONS[name](files, packs[1])
+    assert files != packs[0]
+    with path.open("wb") as file:
+        write_archive(file, files)
+    with pytest.raises(SignatureError):
+        verify_pack(path, load_trusted(keys / "trusted"))
+
+
+def test_what_was_not_changed_verifies(
+    packs: tuple[Files, Files], keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So none of the above is found for the way in which it was packed."""
+    monkeypatch.setattr(verify, "_recompute", lambda archive, path: None)  # seconds; test_evidence_pack.py has it
+    with (tmp_path / "pack.zip").open("wb") as file:
+        write_archive(file, packs[0])
+    assert verify_pack(tmp_path / "pack.zip", load_trusted(keys / "trusted")).signer == "alice"

@@ -1,0 +1,238 @@
+"""The reviewers' page under hostile requests: who is let in, what is decided, and what a text on it can do."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from audit.errors import ConfigError
+from audit.gate import main as gate
+from audit.governance.keys import load_signer, load_trusted
+from audit.governance.serve import SESSION, Reviewing, create_app
+from audit.panel import write_panel
+from audit.review import main as review
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+AT = "127.0.0.1:8790"
+TOKEN = "t" * 43
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'>\x1b[2J\u202e"
+
+
+def reviewing(folder: Path, keys: Path, who: str = "alice") -> Reviewing:
+    return Reviewing(
+        folder=folder, signer=load_signer(keys / f"{who}.key"), trusted=load_trusted(keys / "trusted"),
+        keys=keys / "trusted", approvals=1, registry=None, token=TOKEN, hosts=frozenset({AT}), now=lambda: NOW,
+    )  # fmt: skip
+
+
+def client(folder: Path, keys: Path, *, logged_in: bool = True) -> TestClient:
+    found = TestClient(create_app(reviewing(folder, keys)), base_url=f"http://{AT}", follow_redirects=False)
+    if logged_in:
+        assert found.get(f"/login?token={TOKEN}").status_code == 303
+    return found
+
+
+@pytest.fixture
+def page(run_dir: Path, keys: Path) -> TestClient:
+    return client(run_dir.parent, keys)
+
+
+@pytest.fixture
+def address(page: TestClient) -> str:
+    """Of the one run of the queue."""
+    (found,) = set(re.findall(r'href="(/run/[0-9a-f]{20})"', page.get("/").text))
+    return found
+
+
+def form(page: TestClient, address: str, **changes: str) -> dict[str, str]:
+    text = page.get(address).text
+    hidden = dict(re.findall(r'name="(csrf|seen)" value="([^"]*)"', text))
+    return {**hidden, "kind": "override", "reason": "needed", "expires": "2026-12-31", **changes}
+
+
+def post(page: TestClient, address: str, data: dict[str, str], **headers: str) -> int:
+    return page.post(address, data=data, headers={"origin": f"http://{AT}", **headers}).status_code
+
+
+def test_a_run_is_looked_at_and_decided(
+    page: TestClient, address: str, run_dir: Path, keys: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert "no decision" in page.get("/").text
+    shown = page.get(address).text
+    assert "You sign as <strong>alice</strong>" in shown and "UNDERPOWERED" in shown
+    assert 'value="approve"' not in shown and 'value="override"' in shown  # an approval would have no effect
+    assert post(page, address, form(page, address)) == 303
+    assert gate([str(run_dir), "--keys", str(keys / "trusted")], NOW) == 0
+    assert "override by alice" in capsys.readouterr().out and "override by alice" in page.get(address).text
+    assert post(page, address, form(page, address, kind="reject", expires="2026-12-31")) == 303  # it does not expire
+    assert gate([str(run_dir), "--keys", str(keys / "trusted")], NOW) == 4
+
+
+def test_nobody_without_the_token_sees_or_does_anything(
+    run_dir: Path, keys: Path, page: TestClient, address: str
+) -> None:
+    stranger = client(run_dir.parent, keys, logged_in=False)
+    for path in ("/", address, f"{address}/report/0"):
+        assert stranger.get(path).status_code == 401
+        assert stranger.get(path, headers={"cookie": f"{SESSION}={TOKEN}"}).status_code == 401
+        assert stranger.get(path, headers={"cookie": f"{SESSION}="}).status_code == 401
+    assert post(stranger, address, form(page, address)) == 401
+    for token in ("", "x", TOKEN[:-1], TOKEN + "x", "\u00e9"):
+        answer = stranger.get("/login", params={"token": token})
+        assert answer.status_code == 403 and SESSION not in answer.cookies
+    other = client(run_dir.parent, keys)  # a session of another start
+    assert page.get("/", headers={"cookie": f"{SESSION}={other.cookies[SESSION]}"}).status_code in (200, 401)
+    stranger.cookies.set(SESSION, other.cookies[SESSION])
+    assert stranger.get("/").status_code == 401
+    assert not (run_dir / "decisions").exists()
+
+
+def test_the_session_is_for_no_script_and_no_other_site(run_dir: Path, keys: Path) -> None:
+    answer = client(run_dir.parent, keys, logged_in=False).get(f"/login?token={TOKEN}")
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie and "samesite=strict" in cookie and TOKEN not in cookie
+
+
+def test_another_host_is_refused(page: TestClient, address: str) -> None:
+    """A name that an attacker points at this machine."""
+    for host in ("evil.example.org", "evil.example.org:8790", "127.0.0.1", ""):
+        assert page.get("/", headers={"host": host}).status_code == 421
+        assert page.get(f"/login?token={TOKEN}", headers={"host": host}).status_code == 421
+        assert page.post(address, data={}, headers={"host": host}).status_code == 421
+
+
+def test_a_decision_comes_from_our_own_page_or_not_at_all(page: TestClient, address: str, run_dir: Path) -> None:
+    good = form(page, address)
+    for origin in ("http://evil.example.org", "null", f"http://{AT}.evil.example.org", "http://127.0.0.1", ""):
+        assert post(page, address, good, origin=origin) == 403
+    assert page.post(address, data=good).status_code == 403  # no origin at all
+    for csrf in ("", "x", good["csrf"][:-1]):
+        assert post(page, address, {**good, "csrf": csrf}) == 403
+    assert post(page, address, {k: v for k, v in good.items() if k != "csrf"}) == 403
+    own = {"origin": f"http://{AT}"}
+    assert page.post(address, json=good, headers=own).status_code == 415
+    assert page.post(address, files={"csrf": good["csrf"]}, headers=own).status_code == 415
+    assert page.post(address, content="csrf=x", headers={**own, "content-type": "text/plain"}).status_code == 415
+    assert post(page, address, {**good, "reason": "x" * 70_000}) == 413
+    for method in ("PUT", "DELETE", "PATCH"):
+        assert page.request(method, address, data=good, headers=own).status_code == 405
+    assert page.get(address, params=good).status_code == 200  # a GET changes nothing
+    assert not (run_dir / "decisions").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"kind": "approve"}, "an approval answers a review"),
+        ({"kind": "delete"}, "Expected approve, reject or override"),
+        ({"kind": ""}, "Expected approve, reject or override"),
+        ({"reason": "  "}, "needs a reason"),
+        ({"reason": "x" * 2001}, "1 to 2000 characters"),
+        ({"expires": ""}, "in the future"),
+        ({"expires": "2026-11-19"}, "in the future"),
+        ({"expires": HOSTILE}, "Invalid time"),
+    ],
+)
+def test_what_has_no_effect_is_refused_with_its_reason(
+    page: TestClient, address: str, run_dir: Path, changes: dict[str, str], says: str
+) -> None:
+    answer = page.post(address, data=form(page, address, **changes), headers={"origin": f"http://{AT}"})
+    assert answer.status_code == 400 and says in answer.text and "<script>alert" not in answer.text
+    assert not (run_dir / "decisions").exists()
+
+
+def test_what_changed_since_it_was_looked_at_is_not_decided(page: TestClient, address: str, run_dir: Path) -> None:
+    seen = form(page, address)
+    path = run_dir / "report" / "verdict.json"
+    path.write_text(path.read_text() + " ")
+    assert post(page, address, seen) == 409 and not (run_dir / "decisions").exists()
+    path.unlink()
+    assert post(page, address, seen) == 409 and "is missing" in page.get(address).text
+    assert 'name="csrf"' not in page.get(address).text  # nothing to decide
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/run/..%2f..%2fetc%2fpasswd", "/run/%2e%2e/%2e%2e/manifest.json", "/run/" + "0" * 20, "/run/x/report/0",
+     "/run//report/0", "/static/x", "/docs", "/openapi.json", "/run/" + "a" * 5000],
+)  # fmt: skip
+def test_no_address_is_a_path(page: TestClient, path: str) -> None:
+    answer = page.get(path)
+    assert answer.status_code in (404, 401) and len(answer.text) < 100
+
+
+def test_reports_are_by_number_and_none_is_elsewhere(
+    page: TestClient, address: str, run_dir: Path, tmp_path: Path
+) -> None:
+    assert page.get(f"{address}/report/0").content == (run_dir / "report" / "report.html").read_bytes()
+    for number in ("1", "-1", "99999999999999999999", "0.5", "..%2f"):
+        assert page.get(f"{address}/report/{number}").status_code == 404
+    secret = tmp_path / "secret"
+    secret.write_text("top secret")
+    (run_dir / "report" / "report.html").unlink()
+    (run_dir / "report" / "report.html").symlink_to(secret)
+    assert page.get(f"{address}/report/0").status_code == 404
+
+
+def test_texts_are_escaped_and_reports_have_no_origin(
+    run_dir: Path, keys: Path, page: TestClient, address: str
+) -> None:
+    path = run_dir / "report" / "verdict.json"
+    verdict = json.loads(path.read_text())
+    verdict["cells"][0] |= {"headline": HOSTILE, "reasons": [HOSTILE]}
+    path.write_text(json.dumps(verdict))
+    assert post(page, address, form(page, address, reason=HOSTILE)) == 303
+    for at in ("/", address):
+        answer = page.get(at)
+        assert "<script>alert" not in answer.text and "<img" not in answer.text and "\x1b" not in answer.text
+        assert "&lt;script&gt;" in answer.text
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "script-src" not in policy and "unsafe-inline" not in policy
+        assert "frame-ancestors 'none'" in policy and answer.headers["cache-control"] == "no-store"
+    shown = page.get(f"{address}/report/0").headers
+    assert shown["content-security-policy"].startswith("sandbox allow-scripts;")
+    assert "allow-same-origin" not in shown["content-security-policy"] and shown["x-content-type-options"] == "nosniff"
+    assert 'sandbox="allow-scripts"' in page.get(address).text
+
+
+def test_neither_key_nor_token_is_ever_shown(run_dir: Path, keys: Path, page: TestClient, address: str) -> None:
+    private = (keys / "alice.key").read_text().splitlines()[1]
+    for at in ("/", address, f"{address}/report/0", "/nowhere"):
+        answer = page.get(at)
+        assert private not in answer.text and TOKEN not in answer.text and TOKEN not in str(answer.headers)
+
+
+def test_a_suite_shows_the_page_of_each_run(run_dir: Path, keys: Path, tmp_path: Path) -> None:
+    panel = tmp_path / "panel"
+    shutil.copytree(run_dir / "report", panel / "report")
+    write_panel(panel, [run_dir])
+    found = client(tmp_path, keys)
+    (address,) = set(re.findall(r'href="(/run/[0-9a-f]{20})"', found.get("/").text))
+    assert [found.get(f"{address}/report/{k}").status_code for k in range(3)] == [200, 200, 404]
+    assert post(found, address, form(found, address)) == 303 and (panel / "decisions" / "0001.dsse.json").is_file()
+
+
+def test_who_cannot_decide_starts_no_page(
+    run_dir: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match="no public key among the trusted"):
+        create_app(reviewing(run_dir.parent, keys, "mallory"))
+    trusted = ["--keys", str(keys / "trusted")]
+    monkeypatch.delenv("AUDIT_TRUSTED_KEYS", raising=False)
+    for words, says in (
+        ([str(run_dir.parent), "--key", str(keys / "alice.key")], "whose decisions count"),
+        ([str(tmp_path / "nowhere"), *trusted, "--key", str(keys / "alice.key")], "No run below"),
+        ([str(run_dir.parent), *trusted, "--key", str(tmp_path / "nokey")], "cannot be read"),
+    ):
+        assert review(["serve", *words]) == 1 and says in capsys.readouterr().err
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        words = [str(run_dir.parent), *trusted, "--key", str(keys / "alice.key")]
+        assert review(["serve", *words, "--port", str(taken.getsockname()[1])]) == 1
+    assert "cannot be listened on" in capsys.readouterr().err

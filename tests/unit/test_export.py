@@ -1,0 +1,149 @@
+"""A run as Inspect logs: read back by inspect_ai where it is installed, and held against the format where it is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "registry"))
+
+from outcome_tables import outcomes_to_table
+from registered_runs import make_run
+
+from audit.export import main, sample_id, sample_of
+from audit.shards.manifest import Manifest
+from audit.sweep.columns import SCHEMA
+
+HOSTILE = "</script><img src=x onerror=alert(1)>\x00\u202e::error::"
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """(the run, the folder of its logs)."""
+    run = make_run(tmp_path_factory.mktemp("exported") / "run")
+    assert main(["inspect", str(run)]) == 0
+    return run, run / "inspect"
+
+
+def rows_of(run: Path) -> list[dict[str, Any]]:
+    from audit.shards.read import iter_columns
+
+    return [row for batch in iter_columns(run, SCHEMA, SCHEMA.columns.names) for row in batch.to_pylist()]
+
+
+def header(path: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(path) as archive:
+        return json.loads(archive.read("header.json"))
+
+
+def test_every_row_is_a_sample_of_its_setting(exported: tuple[Path, Path]) -> None:
+    run, out = exported
+    rows, found = rows_of(run), {}
+    for path in out.iterdir():
+        with zipfile.ZipFile(path) as archive:
+            assert archive.testzip() is None
+            spec = json.loads(archive.read("header.json"))["eval"]
+            names = [name for name in archive.namelist() if name.startswith("samples/")]
+            for name in names:
+                sample = json.loads(archive.read(name))
+                assert name == f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
+                key = (spec["task_args"]["arm"], spec["task_args"]["routers"], sample["epoch"] - 1, sample["id"])
+                found[key] = sample
+            assert len(json.loads(archive.read("summaries.json"))) == len(names)
+    assert set(found) == {(r["arm"], r["routers"], r["replicate"], r["question_id"]) for r in rows}
+    for row in rows:
+        sample = found[row["arm"], row["routers"], row["replicate"], row["question_id"]]
+        assert sample["messages"][0]["content"] == row["prompt"] and sample["choices"] == row["options"]
+        assert sample["output"]["completion"] == row["response"]
+        assert (sample["scores"]["audit"]["value"] == "C") == bool(row["correct"])
+        assert sample["metadata"]["router_messages"] == row["router_messages"]
+
+
+def test_accuracy_is_of_what_was_read(exported: tuple[Path, Path]) -> None:
+    run, out = exported
+    for path in out.iterdir():
+        told = header(path)
+        own = [r for r in rows_of(run) if (r["arm"], r["routers"]) == tuple(told["eval"]["task_args"].values())]
+        (score,) = told["results"]["scores"]
+        assert score["metrics"]["accuracy"]["value"] == pytest.approx(sum(r["correct"] for r in own) / len(own))
+        assert told["status"] == "success" and told["results"]["completed_samples"] == len(own)
+
+
+def test_the_same_run_gives_the_same_bytes(exported: tuple[Path, Path], tmp_path: Path) -> None:
+    run, out = exported
+    assert main(["inspect", str(run), "--out", str(tmp_path)]) == 0
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {p.name: p.read_bytes() for p in out.iterdir()}
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    from synthetic import np, synthetic_outcomes
+
+    table = outcomes_to_table(synthetic_outcomes(1, (1,), rng=np.random.default_rng(0)))
+    return {**table.to_pylist()[0], **changes}
+
+
+def test_a_failure_and_what_could_not_be_read_are_no_wrong_answers() -> None:
+    failed = sample_of(row(error="no reply", parsed=False, correct=None, answer=None), "routers")
+    assert failed["scores"] == {} and failed["error"]["message"] == "no reply" and len(failed["messages"]) == 1
+    unread = sample_of(row(parsed=False, correct=None, answer=None), "routers")["scores"]["audit"]
+    assert (unread["value"], unread["answer"]) == ("N", None)
+    assert sample_of(row(reading="text"), "routers")["scores"] == {}
+    number = sample_of(row(options=[], gold=-1, answer=None, answer_number=42.0, target=41.5, correct=False), "routers")
+    assert (number["target"], number["scores"]["audit"]["answer"], number["choices"]) == ("41.5", "42", None)
+    json.dumps(sample_of(row(option_logprobs=[float("nan"), float("-inf")]), "routers"), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/x", "a\\..\\x", "..", ".", "a//b", "x\n", "\u202ex", ""])
+def test_no_name_in_a_log_leaves_its_folder(name: str) -> None:
+    found = sample_id(name)
+    assert "/" not in found and "\\" not in found and found not in (".", "..") and found.isprintable()
+    assert sample_id("elementary/3") == "elementary/3"
+
+
+def test_an_interrupted_run_does_not_look_finished(
+    exported: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(exported[0], tmp_path / "run"))
+    shutil.rmtree(run / "inspect")
+    path = run / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"status": "failed"}))
+    assert Manifest.load(run).status == "failed" and main(["inspect", str(run)]) == 0
+    assert "failed" in capsys.readouterr().out
+    assert {header(one)["status"] for one in (run / "inspect").iterdir()} == {"cancelled"}
+    next((run / "shards").glob("*.arrow")).write_bytes(b"x")
+    assert main(["inspect", str(run), "--out", str(tmp_path / "out")]) == 1
+    assert not list((tmp_path / "out").glob("*")) if (tmp_path / "out").exists() else True
+    assert main(["inspect", str(tmp_path / "nowhere")]) == 1
+
+
+def test_inspect_reads_them_back(exported: tuple[Path, Path], tmp_path: Path) -> None:
+    log = pytest.importorskip("inspect_ai.log", reason="inspect_ai needs other versions of fsspec and python-dateutil")
+    run, out = exported
+    rows = rows_of(run)
+    assert len(log.list_eval_logs(str(out))) == len(list(out.iterdir()))
+    seen = 0
+    for path in out.iterdir():
+        read = log.read_eval_log(str(path))
+        assert read.status == "success" and read.eval.model == "m" and read.eval.dataset.name == "synthetic"
+        assert len(read.samples) == read.results.completed_samples
+        arm, routers = read.eval.task_args["arm"], read.eval.task_args["routers"]
+        own = {(r["question_id"], r["replicate"] + 1): r for r in rows if (r["arm"], r["routers"]) == (arm, routers)}
+        for sample in read.samples:
+            found = own[sample.id, sample.epoch]
+            assert sample.output.completion == found["response"] and sample.choices == found["options"]
+            assert sample.target == "ABCD"[found["gold"]]
+            assert sample.scores["audit"].as_str() == ("C" if found["correct"] else "I")
+        one = log.read_eval_log_sample(str(path), read.samples[0].id, read.samples[0].epoch)
+        assert one.messages[0].text == own[one.id, one.epoch]["prompt"]
+        assert len(log.read_eval_log_sample_summaries(str(path))) == len(read.samples)
+        assert read.results.scores[0].metrics["accuracy"].value == pytest.approx(
+            sum(r["correct"] for r in own.values()) / len(own)
+        )
+        seen += len(own)
+    assert seen == len(rows)

@@ -67,8 +67,8 @@ def difference_in_differences(
     whole items (clusters) on the difference. Models: the references' drops differ by more than items explain where
     wordings suit some models better; that variance tau^2 (moment estimate, as DerSimonian & Laird 1986, Controlled
     Clinical Trials 7, cut at 0) counts 1 + 1/R times, for the new model and for the references' mean. From two
-    references on t has R - 1 degrees of freedom, as in `audit.statistics.set_difference` and for the reason given there.
-    With one reference tau cannot be seen and is not in the error.
+    references on t has R - 1 degrees of freedom, as in `audit.statistics.set_difference` and for the reason given
+    there. With one reference tau cannot be seen and is not in the error.
 
     Raises DataError without references, or (scale="share") for one that is not above chance.
     """

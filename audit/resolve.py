@@ -157,7 +157,7 @@ def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) 
             f"Of {configs[0].name} and control_benchmark {configs[1].name}, one has numbers as answers, one options: "
             "they are not read alike, so they are not compared. Name another control."
         )
-    samples = []
+    samples: list[BenchmarkSample] = []
     for one in configs:
         benchmark = replace(open_benchmark(one, seed=config.seed), only=(only or {}).get(one.name))
         n = sample_size(config)

@@ -71,8 +71,8 @@ def decide(
         )
     if found is not None:
         against = against_fresh(tests, alpha)
-        reasons = (fallen, *_above_broken(tests), *_not_beyond(tests, against), *_fresh(tests))
-        return Decision(found, reasons, _what_would_tell(tests), against)
+        told = (fallen, *_above_broken(tests), *_not_beyond(tests, against), *_fresh(tests))
+        return Decision(found, told, _what_would_tell(tests), against)
     doubt = ""
     reasons = [f"No drop counts (p={tests.found_p if found_p is None else found_p:.2g})."]
     if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:

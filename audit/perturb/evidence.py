@@ -224,8 +224,10 @@ def _detectable(tests: Tests, wordings: int, thresholds: PerturbThresholds) -> f
         return float(stats.t.isf(thresholds.alpha, df) + stats.t.ppf(thresholds.power, df))
 
     own = (tests.margin or 0.0) + errors(units - 1) * tests.drop_se
-    decides = tests.control.beyond if tests.beyond and tests.control is not None and tests.control.asked else ()
-    return max(own, *(errors(b.df) * b.se for b in (*tests.beyond, *decides)), 0.0)
+    beyond = [errors(b.df) * b.se for b in tests.beyond]
+    if beyond and tests.control is not None and tests.control.asked:
+        beyond += [errors(b.df) * b.se for b in tests.control.beyond]
+    return max(own, *beyond, 0.0)
 
 
 def clean_alarms(

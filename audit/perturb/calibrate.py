@@ -56,8 +56,8 @@ _GRID = np.linspace(0, 1, 4001)
 class PerturbDesign:
     """What is simulated. checked: variants a person read. replicates: of every model's originals, sampled. accuracy,
     flip (two wordings disagree), item_correlation (of latent difficulties between models) and reference_spread (half
-    the range of the references' accuracies): 0-1. control: fresh items; not in what names a design to its random
-    numbers, so that the models of a design are the same with and without."""
+    the range of the references' accuracies): 0-1. control: fresh items; not in the name that a design's random numbers
+    come from, so that its models are the same with and without."""
 
     n: int
     variants: int
@@ -117,7 +117,7 @@ SHIPPED = (
     *(PerturbDesign(1000, 3, r) for r in (3, 8)),
     *(PerturbDesign(1000, 3, r) for r in (10, 20)),  # from ten references on, ConStat's curve must agree
 )
-RATES = ("beyond", "brittle", "article_triggered", "article_blocked", "curve", "control")
+RATES = ("beyond", "brittle", "article_triggered", "article_blocked", "curve", "control", "uncontrolled")
 
 
 def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> PerturbCell:
@@ -136,6 +136,7 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     cell = _cell(models, broken, BrokenShare(design.checked, found))
     if not design.control:
         return cell
+    rng = rng.spawn(1)[0]  # a stream of its own: with and without a control the models are the same
     latent = _latent(design.control, 1, design.item_correlation, rng)
     broken = rng.random((design.variants, design.control)) < world.broken
     cost = costs[0] - world.fresh_easier
@@ -182,19 +183,24 @@ def judge(
 ) -> tuple[float, ...]:
     """One model, 1 or 0 for each of RATES: beyond reference, brittle, the article's CS > .10 and p < .05, its block at
     over 5 % of items, and whether ConStat's curve alone rejects at alpha (NaN where too few references give no curve),
-    and fresh items alone (NaN without).
+    whether fresh items alone do, and whether it is beyond reference but for them (both NaN without).
     """
     cell = simulate(design, world, rng)
     tests = run_tests(cell, thresholds, rng=rng, n_draws=CURVE_DRAWS)
     found = finding(tests, thresholds.alpha)
     article = article_result(*cell.tested.pair)
+    control = alone = np.nan
+    if tests.control is not None:
+        control = tests.control.pvalue <= thresholds.alpha
+        alone = finding(replace(tests, control=None), thresholds.alpha) == PerturbVerdict.DROP_BEYOND_REFERENCE
     return (
         found == PerturbVerdict.DROP_BEYOND_REFERENCE,
         found == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN,
         article.triggered,
         article.blocked,
         np.nan if tests.curve is None else tests.curve.pvalue <= thresholds.alpha,
-        np.nan if tests.control is None else tests.control.pvalue <= thresholds.alpha,
+        control,
+        alone,
     )
 
 
@@ -254,14 +260,14 @@ def curve_markdown(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def control_markdown(entries: Sequence[Mapping[str, Any]]) -> str:
-    """The table of designs with fresh items: per cent called beyond reference, and in brackets what the fresh items
-    alone would call so."""
-    head = ["n", "references", "fresh items", *(name.replace("_", " ") for name in CONTROL_WORLDS)]
+    """The table of designs with fresh items: per cent called beyond reference by both, by the references without fresh
+    items, and what fresh items alone would call so."""
+    head = ["n", "references", "fresh items", "called by", *(name.replace("_", " ") for name in CONTROL_WORLDS)]
     rows = []
     for entry in entries:
-        d, r = entry["design"], entry["rates"]
-        row = [str(d[k]) for k in ("n", "references", "control")]
-        rows.append([*row, *(f"{shown(r, f'{w}_beyond')} ({shown(r, f'{w}_control')})" for w in CONTROL_WORLDS)])
+        design = [str(entry["design"][k]) for k in ("n", "references", "control")]
+        for label, by in (("beyond", "both"), ("uncontrolled", "references"), ("control", "fresh items")):
+            rows.append([*design, by, *(shown(entry["rates"], f"{w}_{label}") for w in CONTROL_WORLDS)])
     return table_text(head, rows)
 
 

@@ -63,6 +63,8 @@ def perturb(config: PerturbConfig) -> int:
         run = resolve_perturb(config)
         for one in run.sets:
             display.note(f"library {one.library.header.name} {one.library.sha256[:12]}: {one.selection.sentence}")
+        if run.unlike:
+            display.note(run.unlike)
         from audit.runtime.run import run_audit
         from audit.summary import print_cells
 

@@ -36,6 +36,7 @@ def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
     lines = [
         f"run directory  {resolved.path}{'  (exists: it would be resumed)' if resolved.path.exists() else ''}",
         *(f"library        {x.library.header.name} {x.library.sha256[:12]}: {x.selection.sentence}" for x in run.sets),
+        *([f"  {run.unlike}"] if run.unlike else []),
         *(f"{name}: cannot run: {why}" for name, why in resolved.failed.items()),
     ]
     counts = {one.name: (asked.sample.n, _variants(asked, one)) for asked, one in _sets(run)}

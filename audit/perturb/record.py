@@ -83,7 +83,8 @@ class PerturbCell:
 
     cluster: (n,) index 0..G-1 of what resampling keeps whole. n_options: (n,), FREE_FORM for a free answer.
     broken: None where no person read a sample. requests: None where no hashes were kept. control: the same models on
-    fresh items with rewordings of their own; None where none were run.
+    fresh items with rewordings of their own; None where none were run. unlike: of a control, in what its library was
+    made differently from the benchmark's.
     """
 
     benchmark: str
@@ -95,6 +96,7 @@ class PerturbCell:
     broken: BrokenShare | None = None
     requests: RequestCounts | None = None
     control: PerturbCell | None = None
+    unlike: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.question_ids)

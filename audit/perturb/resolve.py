@@ -45,6 +45,15 @@ class PerturbRun:
     def sets(self) -> tuple[Reworded, ...]:
         return (self.benchmark, self.control) if self.control else (self.benchmark,)
 
+    @property
+    def unlike(self) -> str:
+        """In what the two libraries were made differently, as a sentence; empty where they were made alike."""
+        if self.control is None:
+            return ""
+        found = self.benchmark.library.header.made_unlike(self.control.library.header)
+        said = f"The fresh items' library was made differently from the benchmark's ({', '.join(found)}): "
+        return said + "rewording may cost another amount there." if found else ""
+
 
 def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.

@@ -71,7 +71,10 @@ def perturb_cells(
         for library in (header, control)
         if library is not None
     }
-    fresh = {} if control is None else cells[control.benchmark]
+    fresh = {}
+    if control is not None:
+        unlike = header.made_unlike(control)
+        fresh = {model: replace(cell, unlike=unlike) for model, cell in cells[control.benchmark].items()}
     return tuple(replace(cell, control=fresh.get(model)) for model, cell in cells[header.benchmark].items())
 
 

@@ -80,7 +80,7 @@ def cannot_exclude(cell: PerturbCell, evidence: Evidence | None) -> tuple[str, .
             else f"that rewording suits this model less than any of {r} references, whose drops differ by {points(tau)}"
         )
         out.append("that the reference models remember the same wordings, which would hide memory of this one")
-    out += _of_fresh_items(tests)
+    out += _of_fresh_items(cell, tests)
     if cell.broken is None:
         out.append("that some variants lost their answer: no person read a sample")
     if evidence.noise.replicates < 2:
@@ -92,13 +92,15 @@ def cannot_exclude(cell: PerturbCell, evidence: Evidence | None) -> tuple[str, .
     return tuple(out)
 
 
-def _of_fresh_items(tests: Tests) -> tuple[str, ...]:
+def _of_fresh_items(cell: PerturbCell, tests: Tests) -> tuple[str, ...]:
     """What a control leaves open: it rests on rewordings of two sets being equally hard, which it cannot show."""
-    if tests.control is None:
+    if cell.control is None or tests.control is None:
         return ()
     if not tests.control.asked:
         return ("that rewording as such costs this model as much: the fresh items could not be asked",)
+    unlike = cell.control.unlike
+    made = f" (their libraries differ in {', '.join(unlike)})" if unlike else ""
     return (
-        "that the fresh items' variants are less hard than the benchmark's, which looks like memory beside them",
+        f"that the fresh items' variants are less hard than the benchmark's, which looks like memory beside them{made}",
         "that they are harder, or more of them broken, which hides memory",
     )

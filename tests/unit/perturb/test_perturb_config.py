@@ -168,6 +168,9 @@ def test_fresh_items_are_drawn_from_those_with_a_variant_and_their_library_is_in
     assert set(run.resolved.own) == {"elementary", "fresh"}
     alone = resolve_perturb(configured())
     assert alone.control is None and alone.resolved.identity != run.resolved.identity
+    assert run.unlike == ""
+    other = replace(run.control.library.header, window=(0.2, 0.5), judge=None)
+    assert run.benchmark.library.header.made_unlike(other) == ("window",)
 
 
 def test_what_fresh_items_cannot_be_is_refused(tmp_path):

@@ -70,6 +70,9 @@ def test_memory_beyond_references_and_fresh_items_stays_a_finding_and_says_what_
     assert "On 800 fresh items of fresh, rewording costs it" in text
     assert text.count("exceeds what these say it should be by") == 2
     assert any("fresh items' variants are less hard" in c for c in found.cannot_exclude)
+    c = cell(**BIG, control=800)
+    told = result(replace(c, control=replace(c.control, unlike=("window", "judge")))).cannot_exclude
+    assert any("their libraries differ in window, judge" in one for one in told)
 
 
 def test_fresh_items_alone_accuse_nobody():

@@ -63,7 +63,7 @@ def build_report(
     verdict, library, control = judge(read, seed=seed, n_resamples=n_resamples, variants=variants)
     from audit.perturb.page import write_page  # here: figures need matplotlib
 
-    html, tables, figures = write_page(read, out, verdict, library, control, run_facts(read.run_dir))
+    html, tables, figures = write_page(read, out, verdict, library, run_facts(read.run_dir), control)
     path, plain = out / "verdict.json", verdict.to_dict()
     write_file(path, json_text(plain).encode())
     incomplete = tuple(rows for rows in verdict.rows if not rows.complete)

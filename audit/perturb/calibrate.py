@@ -292,8 +292,8 @@ def main(arguments: Sequence[str] | None = None, designs: Sequence[PerturbDesign
     parser.add_argument("--control", action="store_true", help="designs and worlds with fresh items as a control")
     asked = parser.parse_args(arguments)
     table: dict[str, Any] = {"thresholds": asdict(PerturbThresholds()), "designs": []}
-    worlds, text = (CONTROL_WORLDS, control_markdown) if asked.control else (WORLDS, markdown)
+    worlds, text, rows = (CONTROL_WORLDS, control_markdown, 3) if asked.control else (WORLDS, markdown, 1)
     for design in designs or (WITH_CONTROL if asked.control else SHIPPED):
         table["designs"].append(calibrate(design, simulations=asked.simulations or SIMULATIONS, worlds=worlds))
-        keep(text(table["designs"]), asked.out, table)
+        keep(text(table["designs"]), asked.out, table, rows)
     return 0

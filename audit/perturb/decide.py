@@ -172,10 +172,17 @@ def _fresh(tests: Tests) -> tuple[str, ...]:
     ]
     if (d := control.references) is not None:
         k = control.reference_models
+        which = (
+            "the benchmark's are harder for any model"
+            if d.low > 0
+            else "the fresh items' are harder for any model, which hides memory"
+            if d.high < 0
+            else "neither are shown to be harder"
+        )
         reasons.append(
-            f"{k} reference {'model loses' if k == 1 else 'models lose'} {points(d.difference)} more on the "
-            f"benchmark's variants than on the fresh items' (95 % interval {100 * d.low:.1f} to {100 * d.high:.1f}): "
-            + ("that much harder are they for any model." if d.low > 0 else "they are not shown to be harder.")
+            f"{k} reference {'model loses' if k == 1 else 'models lose'} {points(abs(d.difference))} "
+            f"{'more' if d.difference >= 0 else 'less'} on the benchmark's variants than on the fresh items' (95 % "
+            f"interval of the difference {100 * d.low:.1f} to {100 * d.high:.1f}): {which}."
         )
     return tuple(reasons)
 

@@ -73,8 +73,10 @@ def cannot_exclude(cell: PerturbCell, evidence: Evidence | None) -> tuple[str, .
         out.append("that models differ in how much rewording costs them: with one reference this cannot be seen")
     else:
         r, tau = tests.beyond[0].references, max(b.tau for b in tests.beyond)
+        asked = tests.control is not None and tests.control.asked
+        where = " than on fresh items" if asked else ""
         out.append(
-            f"that rewording suits this model less for reasons of its own: the {r} reference models differ by "
+            f"that rewording suits this model less{where} for reasons of its own: the {r} reference models differ by "
             f"{points(tau)} beyond sampling, an uncertain figure from so few"
             if r < 10
             else f"that rewording suits this model less than any of {r} references, whose drops differ by {points(tau)}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import signal
 import subprocess
@@ -14,13 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 from paths import RAY, ROOT
-
-from audit.command_line import hydra_arguments
-from audit.config import CONF_DIR
-from audit.sweep.__main__ import run_config
-from audit.sweep.config import SweepConfig, register
+from sweep_here import Finished, sweep_here
 
 _PORT, _DASHBOARD, _METRICS = 46379, 48265, 48266
 
@@ -113,15 +106,6 @@ class Run:
             time.sleep(0.02)
 
 
-@dataclass
-class Finished:
-    """A sweep that ran in this process, as the command would have: exit code and what it printed."""
-
-    code: int
-    out: str
-    run_dir: Path
-
-
 @pytest.fixture(scope="package")
 def driver(cluster: Cluster) -> Iterator[None]:
     """This process as a driver of the cluster; a sweep finds Ray initialised and uses it."""
@@ -139,24 +123,12 @@ def driver(cluster: Cluster) -> Iterator[None]:
             os.environ[name] = value
 
 
-def _sweep_here(*overrides: str, run_dir: Path, model: str = "scripted") -> Finished:
-    """Starting the command anew costs ten seconds a time."""
-    register()
-    out = io.StringIO()
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        words = [f"model={model}", f"run_dir={run_dir}", "report=false", *overrides]
-        cfg = compose("sweep", hydra_arguments(words, SweepConfig))
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = run_config(cfg)
-    return Finished(code, out.getvalue(), run_dir)
-
-
 @pytest.fixture
 def sweep(driver: None, tmp_path: Path) -> Callable[..., Finished]:
     """Run a sweep here: sweep("r=1..3", "n=20") -> Finished."""
 
     def run(*overrides: str, run_dir: Path | None = None, model: str = "scripted") -> Finished:
-        return _sweep_here(*overrides, run_dir=run_dir or tmp_path / "run", model=model)
+        return sweep_here(*overrides, run_dir=run_dir or tmp_path / "run", model=model)
 
     return run
 
@@ -164,7 +136,7 @@ def sweep(driver: None, tmp_path: Path) -> Callable[..., Finished]:
 @pytest.fixture(scope="package")
 def independent_run(driver: None, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A finished run as the paper's: 20 questions, r=1..3, independent draws. To be read only."""
-    done = _sweep_here("r=1..3", "n=20", run_dir=tmp_path_factory.mktemp("independent") / "run")
+    done = sweep_here("r=1..3", "n=20", run_dir=tmp_path_factory.mktemp("independent") / "run")
     assert done.code == 0, done.out
     return done
 
@@ -173,7 +145,7 @@ def independent_run(driver: None, tmp_path_factory: pytest.TempPathFactory) -> F
 def nested_run(driver: None, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A finished run as `make audit`'s: 30 questions, nested draws, replicates, ensemble control. To be read only."""
     asked = ("r=1..3", "n=30", "draws=nested", "ensemble_control=true", "clean_replicates=2")
-    done = _sweep_here(*asked, run_dir=tmp_path_factory.mktemp("nested") / "run")
+    done = sweep_here(*asked, run_dir=tmp_path_factory.mktemp("nested") / "run")
     assert done.code == 0, done.out
     return done
 

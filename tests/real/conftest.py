@@ -6,12 +6,16 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from audit.config import load_model_config
 from audit.engines.weights import local_path, resolve_weights
 from audit.records import Generation, GenerationRequest
+
+if TYPE_CHECKING:
+    from audit.runtime.actors import EnginePool
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,14 +34,13 @@ def embedded_model_dir() -> Path:
     return Path(local_path(model, resolve_weights(model)))
 
 
-@pytest.fixture(scope="module")
-def run_requests(
-    embedded_model_dir: Path, tmp_path_factory
-) -> Iterator[Callable[[Sequence[GenerationRequest]], list[Generation]]]:
-    """One engine actor of the embedded model, as the sweep starts it."""
+@pytest.fixture(scope="session")
+def engine_here(embedded_model_dir: Path) -> Iterator[EnginePool]:
+    """A Ray of this process, and the engine of the embedded model that its runs share, as the sweep starts it."""
     import ray
 
     from audit.runtime.actors import start_pool
+    from audit.runtime.keep import give_back, keep_engines, take_pool
 
     if ray.is_initialized():  # by the pipeline's tests, as a driver of their cluster
         ray.shutdown()
@@ -45,14 +48,23 @@ def run_requests(
     os.environ["RAY_AUTH_MODE"] = "disabled"
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="WARNING")
     model = load_model_config("smollm2_135m")
-    pool = start_pool(model, resolve_weights(model), questions_path="")
     try:
-        pool.wait_ready(600)
-        yield lambda requests: ray.get(pool.actors[0].run.remote(list(requests)))
+        with keep_engines():
+            pool = take_pool(model, resolve_weights(model), "", start_pool)
+            pool.wait_ready(600)
+            give_back(pool, failed=False)
+            yield pool
     finally:
-        pool.close()
         ray.shutdown()
         if before is None:
             del os.environ["RAY_AUTH_MODE"]
         else:
             os.environ["RAY_AUTH_MODE"] = before
+
+
+@pytest.fixture(scope="session")
+def run_requests(engine_here: EnginePool) -> Callable[[Sequence[GenerationRequest]], list[Generation]]:
+    """Ask the engine."""
+    import ray
+
+    return lambda requests: ray.get(engine_here.actors[0].run.remote(list(requests)))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from audit.engines.embedder import TransformersEmbedder, VllmEmbedder
+from audit.engines.embedder import Embedding, TransformersEmbedder, VllmEmbedder
 from audit.engines.entailment import TransformersEntailment, VllmEntailment
 from audit.engines.model_folder import find_model
 
@@ -22,8 +25,30 @@ TEXTS = (
 )
 
 
+# In a process of its own that computes itself: vLLM changes its environment, and would start two more.
+ALONE = {"VLLM_CPU_NUM_OF_RESERVED_CPU": "0", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+
+
+def by_vllm(folder: str) -> list[Embedding]:
+    os.environ.update(ALONE)
+    started = VllmEmbedder(find_model(folder), enforce_eager=True)
+    try:
+        return started.embed(TEXTS)
+    finally:
+        started.close()
+
+
+def classified_by_vllm(folder: str, pairs: list[tuple[str, str]]) -> list[float | None]:
+    os.environ.update(ALONE)
+    started = VllmEntailment(find_model(folder), enforce_eager=True)
+    try:
+        return started.entails(pairs)
+    finally:
+        started.close()
+
+
 @pytest.mark.real
-def test_vllm_pools_as_transformers_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vllm_pools_as_transformers_does(tmp_path: Path) -> None:
     """From a folder as `save_pretrained` writes it, which does not say how to pool: vLLM would take the first token."""
     for package in ("vllm", MODULE):
         if importlib.util.find_spec(package) is None:
@@ -35,13 +60,10 @@ def test_vllm_pools_as_transformers_does(tmp_path: Path, monkeypatch: pytest.Mon
     AutoTokenizer.from_pretrained(packaged).save_pretrained(tmp_path)
     assert not (tmp_path / "1_Pooling").exists()
     folder = find_model(str(tmp_path))
-    monkeypatch.setenv("VLLM_CPU_NUM_OF_RESERVED_CPU", "0")
-    expected = TransformersEmbedder(folder).embed(TEXTS)
-    started = VllmEmbedder(folder, enforce_eager=True)
-    try:
-        found = started.embed(TEXTS)
-    finally:
-        started.close()
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        asked = process.submit(by_vllm, str(tmp_path))
+        expected = TransformersEmbedder(folder).embed(TEXTS)
+        found = asked.result(400)
     assert [row.tokens for row in found] == [row.tokens for row in expected]
     assert (
         [row.error for row in found] == [row.error for row in expected] == [None, None, "the text is empty", None, None]
@@ -53,7 +75,7 @@ def test_vllm_pools_as_transformers_does(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.real
-def test_vllm_classifies_pairs_as_transformers_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vllm_classifies_pairs_as_transformers_does(tmp_path: Path) -> None:
     """A BERT with a random head of three labels: it is told which tokens are the second text's, and its configuration
     asks vLLM for no softmax, as those of cross-encoders do."""
     for package in ("vllm", MODULE):
@@ -71,16 +93,11 @@ def test_vllm_classifies_pairs_as_transformers_does(tmp_path: Path, monkeypatch:
     )  # fmt: skip
     BertForSequenceClassification(config).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(find_model(f"package:{MODULE}").path).save_pretrained(tmp_path)
-    folder = find_model(str(tmp_path))
     pairs = [("a dog barks", "an animal makes a sound, which is loud"), ("it rains", "it is dry"), ("x", "x")]
     pairs += [(second, first) for first, second in pairs[:2]] + [("word " * 40, "word " * 40)]
-    expected = TransformersEntailment(folder).entails(pairs)
-    monkeypatch.setenv("VLLM_CPU_NUM_OF_RESERVED_CPU", "0")
-    started = VllmEntailment(folder, enforce_eager=True)
-    try:
-        found = started.entails(pairs)
-    finally:
-        started.close()
+    expected = TransformersEntailment(find_model(str(tmp_path))).entails(pairs)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        found = process.submit(classified_by_vllm, str(tmp_path), pairs).result(400)
     assert expected[-1] is None and found[-1] is None  # too long for it
     assert found[:-1] == pytest.approx(expected[:-1], abs=1e-4)
     assert max(expected[:-1]) - min(expected[:-1]) > 0.1

@@ -4,63 +4,64 @@ end."""
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
+import threading
 import time
 from pathlib import Path
 
 import psutil
 import pyarrow.dataset as ds
-import pytest
+from sweep_here import Finished, sweep_here
 
-ROOT = Path(__file__).resolve().parents[2]
 N, SETTINGS = 8, 1 + 2 + 2  # direct; forward_full and noisy_rewrite at r=1..2
 SHARDS = 8  # 24 router sets, three a shard
 
 
-def start(run_dir: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "audit.sweep", f"run_dir={run_dir}", f"n={N}", "r=1..2", "draws=nested",
-               "ensemble_control=true", "store.rows_per_shard=5", "cluster.chunks_in_flight=2"]  # fmt: skip
-    env = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
-    return subprocess.Popen(command, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-
-def wait_for_shards(sweep: subprocess.Popen[str], run_dir: Path, count: int) -> None:
-    deadline = time.monotonic() + 300
-    while sweep.poll() is None and time.monotonic() < deadline and len(shards_of(run_dir)) < count:
-        time.sleep(0.1)
-    if sweep.poll():
-        pytest.fail(f"The sweep ended with {sweep.returncode} before it had {count} shards:\n{sweep.communicate()[0]}")
+def sweep(run_dir: Path) -> Finished:
+    asked = (f"n={N}", "r=1..2", "draws=nested", "ensemble_control=true")
+    few = ("store.rows_per_shard=5", "cluster.chunks_in_flight=2")
+    return sweep_here(*asked, *few, run_dir=run_dir, model="smollm2_135m", report=True)
 
 
 def shards_of(run_dir: Path) -> dict[str, int]:
     return {p.name: p.stat().st_mtime_ns for p in (run_dir / "shards").glob("*.arrow")}
 
 
-def engine_cores(sweep: subprocess.Popen[str]) -> list[psutil.Process]:
-    """vLLM's inner engine processes of this sweep's own Ray."""
-    return [p for p in psutil.Process(sweep.pid).children(recursive=True) if "EngineCore" in " ".join(p.cmdline())]
+def engine_core() -> psutil.Process:
+    """vLLM's inner engine process, of this process's own Ray."""
+    found = [p for p in psutil.Process().children(recursive=True) if "EngineCore" in " ".join(p.cmdline())]
+    (core,) = found
+    return core
 
 
-def test_a_real_sweep_survives_the_death_of_its_engine_and_ends_with_a_report(tmp_path, embedded_model_dir):
+class Killer(threading.Thread):
+    """kill -9 of vLLM's inner process once two shards are there; its actor lives on, and holds a dead engine."""
+
+    def __init__(self, run_dir: Path) -> None:
+        super().__init__(daemon=True)
+        self.run_dir, self.killed, self.kept = run_dir, 0, {}
+
+    def run(self) -> None:
+        deadline = time.monotonic() + 300
+        while time.monotonic() < deadline and len(shards_of(self.run_dir)) < 2:
+            time.sleep(0.1)
+        core = engine_core()
+        core.kill()
+        self.killed, self.kept = core.pid, shards_of(self.run_dir)
+
+
+def test_a_real_sweep_survives_the_death_of_its_engine_and_ends_with_a_report(tmp_path, engine_here):
     run_dir = tmp_path / "run"
-    sweep = start(run_dir)
-    wait_for_shards(sweep, run_dir, 2)
-    (core,) = engine_cores(sweep)
-    core.kill()  # its actor lives on, and holds a dead engine
-    kept = shards_of(run_dir)
-    wait_for_shards(sweep, run_dir, len(kept) + 2)  # the two chunks in flight died with it: a new engine wrote these
-    (new_core,) = engine_cores(sweep)
-    assert new_core.pid != core.pid
-    out, _ = sweep.communicate(timeout=300)
-    assert sweep.returncode == 0, out
-    assert 2 <= len(kept) < len(shards_of(run_dir)) == SHARDS
-    assert kept.items() <= shards_of(run_dir).items()  # finished work is not repeated
+    killer = Killer(run_dir)
+    killer.start()
+    done = sweep(run_dir)
+    killer.join(1)
+    assert done.code == 0, done.out
+    assert killer.killed and engine_core().pid != killer.killed
+    assert 2 <= len(killer.kept) < len(shards_of(run_dir)) == SHARDS
+    assert killer.kept.items() <= shards_of(run_dir).items()  # finished work is not repeated
 
-    again, _ = start(run_dir).communicate(timeout=100)
-    assert re.search("40 of 40 rows are already there", again)
+    assert re.search("40 of 40 rows are already there", sweep(run_dir).out)
 
     rows = ds.dataset(run_dir / "shards", format="ipc").to_table().to_pylist()
     keys = {(r["question_id"], r["arm"], r["routers"], r["replicate"]) for r in rows}

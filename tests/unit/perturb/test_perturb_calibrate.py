@@ -76,19 +76,14 @@ def test_the_table_that_ships_holds_what_is_claimed():
         for e in table["designs"]
     }
     for (_, _, references, _, _), rates in designs.items():
-        for world in ("clean", "harder", "broken_2", "broken_5"):
-            if references >= 10 and f"{world}_beyond" not in rates:
-                assert world.startswith("broken")  # not measured yet with so many references
-                continue
+        # one reference cannot show that models differ in what rewording costs them, and the verdict says so
+        for world in ("clean", "harder", "broken_2", "broken_5", *(("stronger", "uneven") if references > 1 else ())):
             assert rates[f"{world}_beyond"] <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["simulations"])
         if not references:
             assert rates["clean_beyond"] == 0  # without references nothing is beyond them
-    # the reach is .9; with one run of the original it is met within the simulation's error, with two clearly
-    for checked in (150, 300):
-        rates = designs[1000, 3, 5, checked, 1]
-        assert rates["memorised_beyond"] >= 0.9 - 2 * rates["memorised_beyond_se"]
-    assert designs[1000, 3, 5, 150, 2]["memorised_beyond"] >= 0.9
-    for references in (10, 20):
+    # the reach is .9: with five references two runs of the original have it, one run has not (docs)
+    assert designs[1000, 3, 5, 150, 2]["memorised_beyond"] >= 0.9 > designs[1000, 3, 5, 150, 1]["memorised_beyond"]
+    for references in (8, 10, 20):
         rates = designs[1000, 3, references, 150, 1]
         assert rates["memorised_beyond"] >= 0.9 - 2 * rates["memorised_beyond_se"]
     # why the curve is not used alone: it takes models' own differences for memory

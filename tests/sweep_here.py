@@ -1,0 +1,36 @@
+"""A sweep in this process: starting the command anew costs ten seconds a time."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+
+from audit.command_line import hydra_arguments
+from audit.config import CONF_DIR
+from audit.sweep.__main__ import run_config
+from audit.sweep.config import SweepConfig, register
+
+
+@dataclass
+class Finished:
+    """A sweep that ran in this process, as the command would have: exit code and what it printed."""
+
+    code: int
+    out: str
+    run_dir: Path
+
+
+def sweep_here(*overrides: str, run_dir: Path, model: str = "scripted", report: bool = False) -> Finished:
+    """As `python -m audit.sweep` with these words, on the Ray that this process has."""
+    register()
+    out = io.StringIO()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+        words = [f"model={model}", f"run_dir={run_dir}", f"report={report}".lower(), *overrides]
+        cfg = compose("sweep", hydra_arguments(words, SweepConfig))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = run_config(cfg)
+    return Finished(code, out.getvalue(), run_dir)

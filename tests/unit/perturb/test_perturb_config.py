@@ -20,6 +20,7 @@ from audit.perturb.resolve import resolve_perturb
 from audit.perturb.thresholds import PerturbThresholds
 from audit.records import Setting
 from audit.references import judged
+from audit.registry.entry import comparable
 from audit.shards.manifest import Manifest
 from audit.variants.arrow import write_library
 from audit.variants.record import Library, State
@@ -206,3 +207,14 @@ def test_the_plan_counts_the_calls_on_fresh_items(tmp_path):
     # (1.645 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) * (1/100 + 1/50)) = 15.73 points
     assert "beyond fresh items        15.7%" in text
     assert [(one.benchmark, one.calls) for one in planned(run, config)] == [("elementary", 500), ("fresh", 250)]
+
+
+def test_another_library_of_the_fresh_items_is_another_control_in_a_registry():
+    facts = {"elementary": {"revision": "r"}, "fresh": {"revision": "f", "ids_sha256": "1"}}
+
+    def asked(**config: str) -> dict[str, str]:
+        return comparable(Manifest("f", config, audit="perturb", benchmark=facts), "m", "elementary", "library")
+
+    first, other, sweep = asked(control_variants="a" * 64), asked(control_variants="b" * 64), asked()
+    assert len({first["control"], other["control"], sweep["control"]}) == 3
+    assert first["design"] == other["design"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -110,13 +110,13 @@ def resolve_run(
     own: Any = None,
     *,
     samples: Sequence[BenchmarkSample] | None = None,
-    only: frozenset[str] | None = None,
+    only: Mapping[str, frozenset[str]] | None = None,
 ) -> ResolvedRun:
     """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
 
     own: what the audit resolved for itself, for `Work.own`; what decides rows belongs into the configuration too.
     samples: the questions, where they are not drawn from the benchmark that the configuration names. only: ids of the
-    questions from which the sample is drawn; None for all.
+    questions from which the sample is drawn, by benchmark; None for all.
     """
     design = audit.design(config)
     samples = _open_samples(config, only) if samples is None else list(samples)
@@ -138,8 +138,11 @@ def resolve_run(
     )  # fmt: skip
 
 
-def _open_samples(config: RunConfig, only: frozenset[str] | None) -> list[BenchmarkSample]:
-    """The benchmark, and the control benchmark when one is asked for, each with its fixed sample."""
+def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) -> list[BenchmarkSample]:
+    """The benchmark, and the control benchmark when one is asked for, each with its fixed sample.
+
+    A control benchmark with fewer than n questions is asked in full: fresh items are few.
+    """
     configs = [config.benchmark]
     if config.control_benchmark is not None:
         configs.append(config.control_benchmark)
@@ -154,10 +157,13 @@ def _open_samples(config: RunConfig, only: frozenset[str] | None) -> list[Benchm
             f"Of {configs[0].name} and control_benchmark {configs[1].name}, one has numbers as answers, one options: "
             "they are not read alike, so they are not compared. Name another control."
         )
-    samples = []
+    samples: list[BenchmarkSample] = []
     for one in configs:
-        benchmark = replace(open_benchmark(one, seed=config.seed), only=only)
-        samples.append(BenchmarkSample(benchmark, draw_sample(benchmark, sample_size(config), config.seed)))
+        benchmark = replace(open_benchmark(one, seed=config.seed), only=(only or {}).get(one.name))
+        n = sample_size(config)
+        if samples and n is not None:
+            n = min(n, len(benchmark.census.frame))
+        samples.append(BenchmarkSample(benchmark, draw_sample(benchmark, n, config.seed)))
     names = [s.benchmark.name for s in samples]
     if len(set(names)) != len(names):
         raise ConfigError(

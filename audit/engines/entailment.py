@@ -1,13 +1,18 @@
-"""Does one text entail another? A port, and its transformers adapter for NLI classifiers (RoBERTa, ModernBERT)."""
+"""Does one text entail another? A port for NLI classifiers, two adapters (transformers on CPU, vLLM on GPUs)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
 
 from audit.engines.model_folder import ModelFolder, find_model
-from audit.errors import EngineLoadError
+from audit.errors import EngineLoadError, unknown_name
 
+FloatArray = NDArray[np.float64]
 BATCH_PAIRS = 32
 
 
@@ -23,41 +28,101 @@ class Entailment(Protocol):
     def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]: ...
 
 
-def load_entailment(model: str, revision: str | None = None) -> Entailment:
-    """The classifier of a hub model at a pinned commit, or of a local folder."""
-    return TransformersEntailment(find_model(model, revision))
+def load_entailment(model: str, revision: str | None = None, adapter: str = "transformers") -> Entailment:
+    """The classifier of a hub model at a pinned commit, or of a local folder, by this adapter ("transformers" or
+    "vllm"). EngineLoadError when it cannot load."""
+    adapters = {"transformers": TransformersEntailment, "vllm": VllmEntailment}
+    if adapter not in adapters:
+        raise unknown_name("nli adapter", adapter, adapters)
+    return adapters[adapter](find_model(model, revision))
 
 
-class TransformersEntailment:
-    """A sequence classifier with a label "entailment", on the CPU."""
+class _Classifier:
+    """What the adapters share: the tokenizer, the label, and which pairs are too long."""
 
     def __init__(self, folder: ModelFolder) -> None:
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        from transformers import AutoConfig, AutoTokenizer
 
         self.name, self.revision = folder.name, folder.revision
         self._tokenizer = AutoTokenizer.from_pretrained(folder.path)
-        self._model = AutoModelForSequenceClassification.from_pretrained(folder.path).eval()
-        labels = {str(label).lower(): index for index, label in self._model.config.id2label.items()}
+        config = AutoConfig.from_pretrained(folder.path)
+        labels = {str(label).lower(): index for index, label in config.id2label.items()}
         if "entailment" not in labels:
             raise EngineLoadError(
                 f"{folder.name} has the labels {', '.join(labels)}; expected one of them to be 'entailment'."
             )
         self._label = int(labels["entailment"])
-        self._max_tokens = min(self._tokenizer.model_max_length, self._model.config.max_position_embeddings)
+        self._max_tokens = min(self._tokenizer.model_max_length, config.max_position_embeddings)
 
     def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         """A pair that is longer than the model holds is None: it is never cut."""
-        import torch
-
         found: list[float | None] = [None] * len(pairs)
-        lengths = [len(self._tokenizer(*pair, truncation=False)["input_ids"]) for pair in pairs]
+        tokens = [self._tokenizer(*pair, truncation=False) for pair in pairs]
+        lengths = [len(one["input_ids"]) for one in tokens]
         fitting = sorted((n, i) for i, n in enumerate(lengths) if n <= self._max_tokens)
         for start in range(0, len(fitting), BATCH_PAIRS):
             batch = [i for _, i in fitting[start : start + BATCH_PAIRS]]
-            firsts, seconds = zip(*(pairs[i] for i in batch), strict=True)
-            tokens = self._tokenizer(list(firsts), list(seconds), padding=True, truncation=False, return_tensors="pt")
-            with torch.inference_mode():
-                shares = torch.softmax(self._model(**tokens).logits.float(), dim=-1)[:, self._label]
+            shares = softmax(self._logits([tokens[i] for i in batch]), axis=1)[:, self._label]
             for i, share in zip(batch, shares.tolist(), strict=True):
                 found[i] = share
         return found
+
+    def _logits(self, batch: list[Mapping[str, list[int]]]) -> FloatArray:
+        """(pairs, labels), each pair given as its token ids (and token types, where the model has them)."""
+        raise NotImplementedError
+
+
+class TransformersEntailment(_Classifier):
+    """A sequence classifier with a label "entailment", on the CPU."""
+
+    def __init__(self, folder: ModelFolder) -> None:
+        from transformers import AutoModelForSequenceClassification
+
+        super().__init__(folder)
+        self._model = AutoModelForSequenceClassification.from_pretrained(folder.path).eval()
+
+    def _logits(self, batch: list[Mapping[str, list[int]]]) -> FloatArray:
+        import torch
+
+        padded = self._tokenizer.pad(batch, padding=True, return_tensors="pt")
+        with torch.inference_mode():
+            logits: FloatArray = self._model(**padded).logits.double().numpy()
+        return logits
+
+
+class VllmEntailment(_Classifier):
+    """The same by vLLM's pooling runner, for GPUs."""
+
+    def __init__(self, folder: ModelFolder, **engine_args: Any) -> None:
+        super().__init__(folder)
+        try:
+            from vllm import LLM
+        except ImportError as error:
+            raise EngineLoadError("nli adapter vllm needs vLLM. Use nli.adapter=transformers.") from error
+        # As the embedder's: an encoder keeps no cache, and it may stand beside one.
+        own = {"dtype": "float32", "gpu_memory_utilization": 0.4, **engine_args}
+        self._llm = LLM(str(folder.path), runner="pooling", **own)
+
+    def _logits(self, batch: list[Mapping[str, list[int]]]) -> FloatArray:
+        from vllm import PoolingParams
+
+        # Logits, not vLLM's probabilities: a cross-encoder's own configuration may ask for no softmax.
+        outputs = self._llm.classify(
+            [{"prompt_token_ids": one["input_ids"]} for one in batch],
+            pooling_params=[PoolingParams(use_activation=False, extra_kwargs=_second_text(one)) for one in batch],
+            use_tqdm=False,
+        )
+        return np.array([output.outputs.probs for output in outputs], dtype=float)
+
+    def close(self) -> None:
+        """End the engine's processes, which else live, with their memory, as long as this one."""
+        self._llm.llm_engine.engine_core.shutdown()
+
+
+def _second_text(tokens: Mapping[str, list[int]]) -> dict[str, int] | None:
+    """Where the second text begins, for a model that is told (BERT): vLLM takes token types as the first 1's place.
+
+    Without it every token is of the first text, and the probabilities are those of another input.
+    """
+    types = tokens.get("token_type_ids") or []
+    return {"compressed_token_type_ids": types.index(1)} if 1 in types else None

@@ -21,8 +21,9 @@ from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
 
 _FINISH = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
-# vLLM's CPU build puts a worker process behind the engine's process, which imports torch and vLLM once more: a quarter of
-# the time that a small model loads. It leaves that out only where this says so; AsyncLLM has its engine process anyway.
+# vLLM's CPU build puts a worker process behind the engine's process, which imports torch and vLLM once more: a quarter
+# of the time that a small model loads. It leaves that out only where this says so; AsyncLLM has its engine process
+# anyway.
 _ONE_PROCESS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
 _ERROR_CHARS = 500  # of vLLM's text, which may quote the whole prompt's tokens
 

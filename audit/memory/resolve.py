@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
-from audit.benchmarks.rows import words_alone
-from audit.errors import ConfigError
+from audit.benchmarks.fresh import check_fresh
 from audit.memory.audit import MEMORY
 from audit.memory.config import MemoryConfig
 from audit.memory.present import Orders
@@ -24,14 +23,7 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
     resolved = resolve_run(MEMORY, config)
     benchmark, *fresh = resolved.samples
     for one in fresh:
-        # The whole benchmark, not the sample: what the model may have seen is all of it.
-        shared = shared_items(_all(benchmark), _all(one))
-        if shared:
-            ours, theirs = shared[0]
-            raise ConfigError(
-                f"{len(shared)} items of {one.benchmark.name} have the same text as one of {benchmark.benchmark.name}, "
-                f"such as {theirs} and {ours}: they are not fresh. Take them out of control_benchmark."
-            )
+        check_fresh(_all(benchmark), _all(one), (benchmark.benchmark.name, one.benchmark.name))
     models = [name for name in config.model if name in config.references]
     check_references(reference_dirs(config), benchmark.benchmark.name, resolved.plain, models)
     own = Orders(
@@ -42,25 +34,3 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
 
 def _all(sample: BenchmarkSample) -> Iterator[Question]:
     return (question for _, question in sample.benchmark.iter_located())
-
-
-def shared_items(benchmark: Iterable[Question], fresh: Iterable[Question]) -> list[tuple[str, str]]:
-    """(id of the benchmark, id of the fresh set) of items with one text, whatever their case, marks and blanks.
-
-    The question decides; where the benchmark asks one question of several lists of options (passages apart), these too.
-    """
-    known: dict[str, list[Question]] = {}
-    for question in benchmark:
-        known.setdefault(words_alone(question.text), []).append(question)
-    found = []
-    for question in fresh:
-        same = known.get(words_alone(question.text), [])
-        if len(same) > 1:
-            same = [one for one in same if _options(one) == _options(question)]
-        if same:
-            found.append((same[0].id, question.id))
-    return found
-
-
-def _options(question: Question) -> frozenset[str]:
-    return frozenset(map(words_alone, question.options))

@@ -61,7 +61,10 @@ def perturb(config: PerturbConfig) -> int:
     with Display(quiet=not config.progress) as display:
         display.stage("reading the benchmark and its variants, resolving models")
         run = resolve_perturb(config)
-        display.note(f"library {run.library.header.name} {run.library.sha256[:12]}: {run.selection.sentence}")
+        for one in run.sets:
+            display.note(f"library {one.library.header.name} {one.library.sha256[:12]}: {one.selection.sentence}")
+        if run.unlike:
+            display.note(run.unlike)
         from audit.runtime.run import run_audit
         from audit.summary import print_cells
 

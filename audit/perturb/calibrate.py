@@ -1,6 +1,7 @@
 """How often is this audit itself wrong? Models of known truth through the tests of the real verdict.
 
     python -m audit.calibrate audit=perturb --out audit/data/calibration_perturb.json      # the table that ships
+    python -m audit.calibrate audit=perturb --control      # with fresh items as a control, in worlds of their own
 
 A simulated benchmark has n items. Each model answers item i right with a chance of its own: Beta distributed over items
 (`audit.statistics.difficulty`), correlated between models (easy items are easy for most), references of accuracies
@@ -14,6 +15,11 @@ around the tested model's. The worlds:
 - memorised: the tested model is right on 15 % of the originals because it remembers them;
 - memorised_harder, memorised_broken_2: both at once.
 
+With a control the same models answer fresh items, too, whose variants cost what the benchmark's do, but for two worlds:
+
+- fresh_easier: the benchmark's variants cost 5 points and the fresh items' nothing, which breaks the control;
+- memorised_fresh_harder: memory, and fresh items whose variants cost 5 points where the benchmark's cost nothing.
+
 A person has read `checked` variants of each library, and the verdict knows only what was found there. The gates, which
 look for faults that a simulation does not have, are bypassed.
 """
@@ -22,7 +28,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -37,7 +43,7 @@ from audit.perturb.result import PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
 from audit.statistics.contamination_score import article_result
 from audit.statistics.difficulty import beta_shape, shift
-from audit.statistics.paired import FloatArray
+from audit.statistics.paired import BoolArray, FloatArray
 from audit.verdict.simulated import SEEDS, keep, make_parser, rate, shown, table_text
 
 N_OPTIONS = 4
@@ -50,7 +56,8 @@ _GRID = np.linspace(0, 1, 4001)
 class PerturbDesign:
     """What is simulated. checked: variants a person read. replicates: of every model's originals, sampled. accuracy,
     flip (two wordings disagree), item_correlation (of latent difficulties between models) and reference_spread (half
-    the range of the references' accuracies): 0-1."""
+    the range of the references' accuracies): 0-1. control: fresh items; not in the name that a design's random numbers
+    come from, so that its models are the same with and without."""
 
     n: int
     variants: int
@@ -61,19 +68,22 @@ class PerturbDesign:
     flip: float = 0.2
     item_correlation: float = 0.7
     reference_spread: float = 0.1
+    control: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True)
 class World:
     """harder: points lost under the variants by a model of the design's accuracy; uneven: standard deviation of that
     between models; broken: share of variants without their answer; memorised: share of originals remembered; weaker:
-    how far the references' mean accuracy is below the tested model's."""
+    how far the references' mean accuracy is below the tested model's; fresh_easier: points that the variants of fresh
+    items cost less than the benchmark's."""
 
     harder: float = 0.0
     uneven: float = 0.0
     broken: float = 0.0
     memorised: float = 0.0
     weaker: float = 0.0
+    fresh_easier: float = 0.0
 
 
 WORLDS: Mapping[str, World] = {
@@ -88,6 +98,16 @@ WORLDS: Mapping[str, World] = {
     "memorised_broken_2": World(memorised=0.15, broken=0.02),
 }
 
+CONTROL_WORLDS: Mapping[str, World] = {
+    **{name: WORLDS[name] for name in ("clean", "harder", "uneven", "broken_5", "memorised", "memorised_harder")},
+    "fresh_easier": World(harder=0.05, fresh_easier=0.05),
+    "memorised_fresh_harder": World(memorised=0.15, fresh_easier=-0.05),
+}
+WITH_CONTROL = (
+    *(PerturbDesign(1000, 3, r, control=1000) for r in (0, 1, 5)),
+    PerturbDesign(1000, 3, 5, control=300),
+)
+
 # The designs that ship: `calibrated.nearest` picks from them.
 SHIPPED = (
     *(PerturbDesign(1000, 3, r, checked) for checked in (150, 300) for r in (0, 1, 5)),
@@ -97,7 +117,7 @@ SHIPPED = (
     *(PerturbDesign(1000, 3, r) for r in (3, 8)),
     *(PerturbDesign(1000, 3, r) for r in (10, 20)),  # from ten references on, ConStat's curve must agree
 )
-RATES = ("beyond", "brittle", "article_triggered", "article_blocked", "curve")
+RATES = ("beyond", "brittle", "article_triggered", "article_blocked", "curve", "control", "uncontrolled")
 
 
 def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> PerturbCell:
@@ -105,29 +125,56 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     n, r = design.n, design.references
     means = design.accuracy - world.weaker + design.reference_spread * np.linspace(-1, 1, r) if r > 1 else None
     accuracies = [design.accuracy, *(means if means is not None else [design.accuracy - world.weaker] * r)]
-    share = design.flip / (2 * design.accuracy * (1 - design.accuracy))
     latent = _latent(n, r + 1, design.item_correlation, rng)
     broken = rng.random((design.variants, n)) < world.broken
-    models = []
+    models, costs = [], []
     for k, accuracy in enumerate(accuracies):
-        a, b = beta_shape(accuracy, share * 2 * accuracy * (1 - accuracy))
-        theta = np.interp(latent[k], _GRID, _quantiles(a, b))
-        cost = (world.harder + world.uneven * rng.standard_normal()) * accuracy / design.accuracy
-        reworded = np.where(broken, 1 / N_OPTIONS, shift(theta, -min(cost, accuracy), accuracy))
-        original = rng.random((design.replicates, n)) < theta
-        if k == 0:
-            original |= rng.random(n) < world.memorised
-        answers = rng.random((design.variants, n)) < reworded
-        models.append(Wordings(f"model {k}", original.astype(float), answers.astype(float)))
+        costs.append(world.harder + world.uneven * rng.standard_normal())
+        memorised = world.memorised if k == 0 else None
+        models.append(_answers(design, f"model {k}", accuracy, costs[k], memorised, latent[k], broken, rng))
     found = int(rng.binomial(design.checked, world.broken))
+    cell = _cell(models, broken, BrokenShare(design.checked, found))
+    if not design.control:
+        return cell
+    rng = rng.spawn(1)[0]  # a stream of its own: with and without a control the models are the same
+    latent = _latent(design.control, 1, design.item_correlation, rng)
+    broken = rng.random((design.variants, design.control)) < world.broken
+    cost = costs[0] - world.fresh_easier
+    fresh = _answers(design, "model 0", accuracies[0], cost, None, latent[0], broken, rng)
+    return replace(cell, control=_cell([fresh], broken, None, "fresh"))
+
+
+def _answers(
+    design: PerturbDesign, name: str, accuracy: float, cost: float, memorised: float | None, latent: FloatArray,
+    broken: BoolArray, rng: np.random.Generator,
+) -> Wordings:  # fmt: skip
+    """One model on n items. cost: points that variants cost a model of the design's accuracy; memorised: share of the
+    originals, None where nothing can be; latent: (n,); broken: (N, n)."""
+    share = design.flip / (2 * design.accuracy * (1 - design.accuracy))
+    a, b = beta_shape(accuracy, share * 2 * accuracy * (1 - accuracy))
+    theta = np.interp(latent, _GRID, _quantiles(a, b))
+    reworded = np.where(
+        broken, 1 / N_OPTIONS, shift(theta, -min(cost * accuracy / design.accuracy, accuracy), accuracy)
+    )
+    original = rng.random((design.replicates, latent.size)) < theta
+    if memorised is not None:
+        original |= rng.random(latent.size) < memorised
+    answers = rng.random(broken.shape) < reworded
+    return Wordings(name, original.astype(float), answers.astype(float))
+
+
+def _cell(
+    models: Sequence[Wordings], broken: BoolArray, checked: BrokenShare | None, benchmark: str = "simulated"
+) -> PerturbCell:
+    n = broken.shape[1]
     return PerturbCell(
-        benchmark="simulated",
+        benchmark=benchmark,
         question_ids=tuple(map(str, range(n))),
         cluster=np.arange(n),
         n_options=np.full(n, N_OPTIONS),
         tested=models[0],
         references=tuple(models[1:]),
-        broken=BrokenShare(design.checked, found),
+        broken=checked,
     )
 
 
@@ -135,18 +182,25 @@ def judge(
     design: PerturbDesign, world: World, thresholds: PerturbThresholds, rng: np.random.Generator
 ) -> tuple[float, ...]:
     """One model, 1 or 0 for each of RATES: beyond reference, brittle, the article's CS > .10 and p < .05, its block at
-    over 5 % of items, and whether ConStat's curve alone rejects at alpha (NaN where too few references give no curve).
+    over 5 % of items, and whether ConStat's curve alone rejects at alpha (NaN where too few references give no curve),
+    whether fresh items alone do, and whether it is beyond reference but for them (both NaN without).
     """
     cell = simulate(design, world, rng)
     tests = run_tests(cell, thresholds, rng=rng, n_draws=CURVE_DRAWS)
     found = finding(tests, thresholds.alpha)
     article = article_result(*cell.tested.pair)
+    control = alone = np.nan
+    if tests.control is not None:
+        control = tests.control.pvalue <= thresholds.alpha
+        alone = finding(replace(tests, control=None), thresholds.alpha) == PerturbVerdict.DROP_BEYOND_REFERENCE
     return (
         found == PerturbVerdict.DROP_BEYOND_REFERENCE,
         found == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN,
         article.triggered,
         article.blocked,
         np.nan if tests.curve is None else tests.curve.pvalue <= thresholds.alpha,
+        control,
+        alone,
     )
 
 
@@ -205,6 +259,18 @@ def curve_markdown(entries: Sequence[Mapping[str, Any]]) -> str:
     return table_text(["references", *(name.replace("_", " ") for name in WORLDS)], rows)
 
 
+def control_markdown(entries: Sequence[Mapping[str, Any]]) -> str:
+    """The table of designs with fresh items: per cent called beyond reference by both, by the references without fresh
+    items, and what fresh items alone would call so."""
+    head = ["n", "references", "fresh items", "called by", *(name.replace("_", " ") for name in CONTROL_WORLDS)]
+    rows = []
+    for entry in entries:
+        design = [str(entry["design"][k]) for k in ("n", "references", "control")]
+        for label, by in (("beyond", "both"), ("uncontrolled", "references"), ("control", "fresh items")):
+            rows.append([*design, by, *(shown(entry["rates"], f"{w}_{label}") for w in CONTROL_WORLDS)])
+    return table_text(head, rows)
+
+
 @lru_cache(maxsize=64)
 def _quantiles(a: float, b: float) -> FloatArray:
     """Quantiles of a Beta distribution at _GRID: exact ones take longer than all the rest of a simulation."""
@@ -219,11 +285,15 @@ def _latent(n: int, models: int, correlation: float, rng: np.random.Generator) -
     return uniform
 
 
-def main(arguments: Sequence[str] | None = None, designs: Sequence[PerturbDesign] = SHIPPED) -> int:
-    """Simulate what ships, print one row a design, and write the table where asked."""
-    asked = make_parser("perturb", __doc__).parse_args(arguments)
+def main(arguments: Sequence[str] | None = None, designs: Sequence[PerturbDesign] | None = None) -> int:
+    """Simulate what ships (or with --control what has fresh items), print one row a design, and write the table where
+    asked. designs: in their place."""
+    parser = make_parser("perturb", __doc__)
+    parser.add_argument("--control", action="store_true", help="designs and worlds with fresh items as a control")
+    asked = parser.parse_args(arguments)
     table: dict[str, Any] = {"thresholds": asdict(PerturbThresholds()), "designs": []}
-    for design in designs:
-        table["designs"].append(calibrate(design, simulations=asked.simulations or SIMULATIONS))
-        keep(markdown(table["designs"]), asked.out, table)
+    worlds, text, rows = (CONTROL_WORLDS, control_markdown, 3) if asked.control else (WORLDS, markdown, 1)
+    for design in designs or (WITH_CONTROL if asked.control else SHIPPED):
+        table["designs"].append(calibrate(design, simulations=asked.simulations or SIMULATIONS, worlds=worlds))
+        keep(text(table["designs"]), asked.out, table, rows)
     return 0

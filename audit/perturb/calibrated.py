@@ -13,11 +13,12 @@ SHIPPED = "calibration_perturb.json"
 
 
 def nearest(
-    table: Mapping[str, Any] | None, *, n: int, variants: int, references: int, checked: int
+    table: Mapping[str, Any] | None, *, n: int, variants: int, references: int, checked: int, control: bool = False
 ) -> Calibration | None:
     """The design with the smallest |log n| + |log N| + |log(1 + R)| + |log checked| / 4. None where there is no table.
 
-    checked: variants that a person read; a run without any is compared as if one had been.
+    checked: variants that a person read; a run without any is compared as if one had been. control: fresh items were
+    asked, which no design of this table has.
     """
     designs = table.get("designs", ()) if table else ()
     if not designs:
@@ -30,7 +31,13 @@ def nearest(
         return float(far + abs(log(max(checked, 1) / d["checked"])) / 4)
 
     found = min(designs, key=distance)
-    return Calibration(design=dict(found["design"]), rates=dict(found["rates"]), sentence=sentence(found))
+    said = sentence(found)
+    if control and references:
+        said += (
+            " Fresh items, which only take findings away, are not in these rates: fewer false alarms and less found "
+            "(docs/perturb_calibration.md)."
+        )
+    return Calibration(design=dict(found["design"]), rates=dict(found["rates"]), sentence=said)
 
 
 def sentence(entry: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from audit.variants.select import SHORT
 @dataclass
 class PerturbConfig(ReferencedConfig):
     variants: str | None = None  # a library's hash, path or name; null: the one named as the benchmark
+    control_variants: str | None = None  # the same of the fresh items, control_benchmark
     num_variants: int = 3
     short: str = "keep"
     original_replicates: int = 2
@@ -46,10 +47,10 @@ def validate(config: PerturbConfig) -> None:
     design_of(config)
     if config.short not in SHORT:
         raise unknown_name("value of short", config.short, SHORT)
-    if config.control_benchmark is not None:
+    if config.control_variants is not None and config.control_benchmark is None:
         raise ConfigError(
-            "control_benchmark belongs to the sweep. Here reference models show whether the variants are harder: such "
-            "as 'references=[llama3_8b,qwen3_8b]'."
+            f"control_variants={config.control_variants} rewords fresh items, and none are named. Expected such as "
+            "control_benchmark=mcq_file control_benchmark.path=fresh.jsonl control_benchmark.name=fresh beside it."
         )
     PerturbThresholds.from_mapping(config.verdict)
     check_run(config, _itself, {})

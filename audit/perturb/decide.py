@@ -34,9 +34,11 @@ def decide(
     """The first that applies: withheld, drop beyond reference, brittle (cause unknown), underpowered, no drop detected.
 
     A drop counts where the exchange test speaks for it and it is larger than broken variants could make; it is beyond
-    reference where it is larger than the reference models' on both scales, and off their curve where there are ten or
-    more. Small samples keep these error rates, so `underpowered` stands after the findings; what a small sample cannot
-    do is to clear a model, so it stands before `no drop detected`.
+    reference where it is larger than the reference models' on both scales, off their curve where there are ten or more,
+    and larger than that on fresh items, on both scales, where these were run. Fresh items alone make no such finding:
+    rewordings of theirs that are less hard would make it (`audit.perturb.control`). Small samples keep these error
+    rates, so `underpowered` stands after the findings; what a small sample cannot do is to clear a model, so it stands
+    before `no drop detected`.
     """
     blocking = failed(gates)
     if blocking:
@@ -60,7 +62,7 @@ def decide(
     if found == PerturbVerdict.DROP_BEYOND_REFERENCE:
         return Decision(
             found,
-            (fallen, *_above_broken(tests), *_beyond(tests)),
+            (fallen, *_above_broken(tests), *_beyond(tests), *_fresh(tests)),
             (
                 "Treat the score as partly memory of these wordings until shown otherwise: repeat it on fresh "
                 "questions.",
@@ -68,7 +70,9 @@ def decide(
             ),
         )
     if found is not None:
-        return Decision(found, (fallen, *_above_broken(tests), *_not_beyond(tests, alpha)), _what_would_tell(tests))
+        against = against_fresh(tests, alpha)
+        told = (fallen, *_above_broken(tests), *_not_beyond(tests, against), *_fresh(tests))
+        return Decision(found, told, _what_would_tell(tests), against)
     doubt = ""
     reasons = [f"No drop counts (p={tests.found_p if found_p is None else found_p:.2g})."]
     if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:
@@ -84,7 +88,7 @@ def decide(
             f"{points(thresholds.effect_of_interest)} would be of interest."
         )
         advice = tuple(g.advice for g in gates if g.name == "enough_data")
-        return Decision(PerturbVerdict.UNDERPOWERED, tuple(reasons), advice, doubt)
+        return Decision(PerturbVerdict.UNDERPOWERED, (*reasons, *_fresh(tests)), advice, doubt)
     equivalence = evidence.equivalence
     shown = "is shown" if equivalence.p_no_larger <= alpha else "is not shown"
     reasons += [
@@ -92,7 +96,7 @@ def decide(
         f"That it is below {points(equivalence.delta)} {shown} (p={equivalence.p_no_larger:.2g}).",
         "Memory of a fact that was learnt with its answer survives rewording and is not excluded.",
     ]
-    return Decision(PerturbVerdict.NO_DROP_DETECTED, tuple(reasons), (), doubt)
+    return Decision(PerturbVerdict.NO_DROP_DETECTED, (*reasons, *_fresh(tests)), (), doubt)
 
 
 def _fallen(evidence: Evidence, found_p: float | None) -> str:
@@ -129,14 +133,69 @@ def _beyond(tests: Tests) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _not_beyond(tests: Tests, alpha: float) -> tuple[str, ...]:
+def against_fresh(tests: Tests, alpha: float) -> str:
+    """What the fresh items say of a drop that is not called beyond reference, in a few words; empty where they are not
+    what decides: not asked, or the references (or the want of a human sample) already speak against it."""
+    control = tests.control
+    if control is None or not control.asked:
+        return ""
+    if tests.beyond and (tests.broken_p is None or tests.reference_p > alpha):
+        return ""
+    more = "more than the reference models lose, but " if tests.beyond else ""
+    if control.pvalue > alpha:
+        return (
+            f"that is {more}not clearly more than rewording fresh items costs it, so it may be touchy about wording as "
+            "such"
+        )
+    if tests.beyond:  # it is the panel's correction that speaks against it
+        return ""
+    return (
+        "that is more than rewording fresh items costs it, so it may remember the wording, or these variants may be "
+        "harder than the fresh items' (or more of them broken)"
+    )
+
+
+def _fresh(tests: Tests) -> tuple[str, ...]:
+    """What was measured on fresh items, whatever the verdict; why they were not asked where they were not."""
+    control = tests.control
+    if control is None:
+        return ()
+    if not control.asked:
+        return (f"The fresh items of {control.benchmark} are not asked: {control.why}.",)
+    reasons = [
+        f"On {control.n:,} fresh items of {control.benchmark}, rewording costs it {points(control.drop or 0.0)}.",
+        *(
+            f"Counted {_scale(b.scale)}, the drop exceeds what these say it should be by {points(b.difference)} (95 % "
+            f"interval {100 * b.low:.1f} to {100 * b.high:.1f}, p={b.pvalue:.2g})."
+            for b in control.beyond
+        ),
+    ]
+    if (d := control.references) is not None:
+        k = control.reference_models
+        which = (
+            "the benchmark's are harder for any model"
+            if d.low > 0
+            else "the fresh items' are harder for any model, which hides memory"
+            if d.high < 0
+            else "neither are shown to be harder"
+        )
+        reasons.append(
+            f"{k} reference {'model loses' if k == 1 else 'models lose'} {points(abs(d.difference))} "
+            f"{'more' if d.difference >= 0 else 'less'} on the benchmark's variants than on the fresh items' (95 % "
+            f"interval of the difference {100 * d.low:.1f} to {100 * d.high:.1f}): {which}."
+        )
+    return tuple(reasons)
+
+
+def _not_beyond(tests: Tests, against: str) -> tuple[str, ...]:
+    """against: of `against_fresh`."""
     if not tests.beyond:
         left = f" ({len(tests.left_out)} left out: not above chance)" if tests.left_out else ""
         return (f"No reference models were run{left}: harder variants make the same drop as memory of the wording.",)
     reasons = list(_beyond(tests))
     if tests.broken_p is None:
         reasons.append("Without a human sample of the variants, a drop is not called beyond reference.")
-    else:
+    elif not against:
         reasons.append("It is not clearly more than the references lose: harder variants are an explanation.")
     return tuple(reasons)
 
@@ -149,6 +208,8 @@ def _what_would_tell(tests: Tests) -> tuple[str, ...]:
         out.append("Run reference models on the same items and variants (references=[...]), five or more.")
     elif tests.beyond[0].references < 5:
         out.append("Run more reference models: five or more.")
+    if tests.control is None:
+        out.append("Reword fresh questions of the same kind too (control_benchmark=...): what that costs is no memory.")
     return (*out, "Ask fresh questions of the same kind: memory shows as a gap to them.")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
+from audit.perturb.control import FreshControl, fresh_control
 from audit.perturb.items import ItemLevel, item_level
-from audit.perturb.record import PerturbCell, Wordings
+from audit.perturb.record import PerturbCell
 from audit.perturb.thresholds import PerturbThresholds
 from audit.statistics.contamination_score import (
     ARTICLE,
@@ -37,9 +38,11 @@ from audit.statistics.wording_drop import (
     wording_drop,
     wording_flips,
 )
+from audit.verdict.result import points
 
-_CURVE_SE_MAX = 2.0  # of the difference in differences: a curve through bunched references tells nothing
-_REFERENCE_STANDARD_ERRORS = 2.0  # above chance, to serve as a reference: a model that guesses loses nothing
+# Errors of the difference in differences, above which a further test is not asked: a curve through bunched references
+# tells nothing, and neither do a few fresh items.
+_SE_MAX = 2.0
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class Tests:
     share of broken variants makes (`margin`, 0-1)? None where no person read a sample. broken_se: its standard error.
     beyond: difference in differences on both scales, empty without references; curve: from ten references on.
     adverse_p: the exchange test with every unread answer held against a drop (variants right, originals wrong); None
-    where all were read. left_out: reference models that are not above chance.
+    where all were read. left_out: reference models that are not above chance. control: the same model on fresh items;
+    None where none were run.
     """
 
     exchange: ExchangeResult
@@ -62,6 +66,7 @@ class Tests:
     adverse_p: float | None
     references: tuple[str, ...]
     left_out: tuple[str, ...]
+    control: FreshControl | None = None
 
     @property
     def found_p(self) -> float:
@@ -72,16 +77,23 @@ class Tests:
     def curve_counts(self) -> bool:
         """Whether the curve is known well enough to be asked: its error is at most twice that of the difference in
         differences. It is not where the reference models are all about equally good."""
-        return self.curve is not None and bool(self.curve.delta_se <= _CURVE_SE_MAX * self.beyond[0].se)
+        return self.curve is not None and bool(self.curve.delta_se <= _SE_MAX * self.beyond[0].se)
 
     @property
     def beyond_p(self) -> float | None:
-        """For a drop beyond reference: every test must speak for it (intersection-union, so no correction is needed).
+        """For a drop beyond reference: every test must speak for it (intersection-union, so no correction is needed),
+        that against fresh items too where they were run and asked.
 
         None without references, or where the share of broken variants is not known.
         """
         if not self.beyond or self.broken_p is None:
             return None
+        control = self.control.pvalue if self.control is not None and self.control.asked else 0.0
+        return max(self.reference_p, control)
+
+    @property
+    def reference_p(self) -> float:
+        """The same without the fresh items: what the references alone would say."""
         curve = self.curve.pvalue if self.curve is not None and self.curve_counts else 0.0
         return max(self.found_p, *(b.pvalue for b in self.beyond), curve)
 
@@ -91,7 +103,7 @@ class Evidence:
     """Everything that `decide` and the report look at, apart from the gates. Accuracies and drops are 0-1.
 
     flips: chance that two wordings of an item disagree. detectable: the smallest drop that this design finds (above
-    broken variants, and beyond the references where there are some); NaN where nothing varies.
+    broken variants, and beyond the references and the fresh items where they decide); NaN where nothing varies.
     alarms: the article's rules on clean models like this one; None where no such model can be simulated.
     """
 
@@ -120,7 +132,7 @@ def run_tests(
         broken_p, excess = above_broken(*pair, chance, cell.cluster, cell.broken.upper)
         se = excess.se
         margin = cell.broken.upper * max(float(np.nanmean(o - chance)), 0.0)
-    used = [w for w in cell.references if _above_chance(w, cell)]
+    used = [w for w in cell.references if cell.can_lose(w)]
     pairs = [w.pair for w in used]
     beyond: tuple[BeyondReference, ...] = ()
     curve = None
@@ -131,6 +143,13 @@ def run_tests(
         )
     if len(pairs) >= thresholds.curve_references_min:
         curve = reference_curve(pair, pairs, chance, cell.cluster, n_draws=n_draws, rng=rng)
+    control = fresh_control(cell, thresholds)
+    if control is not None and control.asked and beyond and control.beyond[0].se > _SE_MAX * beyond[0].se:
+        vague = (
+            f"its comparison has an error of {points(control.beyond[0].se)}, more than twice that of the comparison "
+            f"with the references ({points(beyond[0].se)}): take more fresh items"
+        )
+        control = replace(control, why=vague)
     return Tests(
         exchange=exchange,
         margin=margin,
@@ -141,6 +160,7 @@ def run_tests(
         adverse_p=_adverse(cell, rng),
         references=tuple(w.model for w in used),
         left_out=tuple(w.model for w in cell.references if w not in used),
+        control=control,
     )
 
 
@@ -182,15 +202,6 @@ def panel_pvalues(tests: Sequence[Tests]) -> tuple[FloatArray, FloatArray]:
     return found, beyond
 
 
-def _above_chance(wordings: Wordings, cell: PerturbCell) -> bool:
-    """Whether a model can lose anything: its reworded accuracy is above chance by two of its own standard errors."""
-    o, v = item_means(*wordings.pair)
-    if np.isnan(o).all():
-        return False
-    height = mean_of(v - cell.chance_items, cell.cluster)
-    return height.value > _REFERENCE_STANDARD_ERRORS * max(height.se, 1e-12)
-
-
 def _adverse(cell: PerturbCell, rng: np.random.Generator) -> float | None:
     """The exchange test with unread originals wrong and unread variants right."""
     original, variants = cell.tested.pair
@@ -213,7 +224,10 @@ def _detectable(tests: Tests, wordings: int, thresholds: PerturbThresholds) -> f
         return float(stats.t.isf(thresholds.alpha, df) + stats.t.ppf(thresholds.power, df))
 
     own = (tests.margin or 0.0) + errors(units - 1) * tests.drop_se
-    return max(own, *(errors(b.df) * b.se for b in tests.beyond), 0.0)
+    beyond = [errors(b.df) * b.se for b in tests.beyond]
+    if beyond and tests.control is not None and tests.control.asked:
+        beyond += [errors(b.df) * b.se for b in tests.control.beyond]
+    return max(own, *beyond, 0.0)
 
 
 def clean_alarms(

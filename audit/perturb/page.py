@@ -41,7 +41,7 @@ HARDEST = 10  # variants listed that most models fail although they have the ori
 
 
 def write_page(
-    read: Read, out: Path, verdict: RunVerdict, library: Library, facts: RunFacts
+    read: Read, out: Path, verdict: RunVerdict, library: Library, facts: RunFacts, control: Library | None = None
 ) -> tuple[Path, tuple[Path, ...], tuple[Path, ...]]:
     """Write figures, tables and the page into `out`; their paths (page, tables, figures)."""
     bars = {c.benchmark: _bars(c, verdict.cells) for c in verdict.cells}
@@ -56,15 +56,20 @@ def write_page(
     tables = {"items.csv": items_csv(verdict.cells, verdict.results), "cells.csv": _cells_csv(verdict)}
     parts = write_parts(out, tables, drawn)
     items = top_items(read.run_dir, verdict.cells, verdict.results)
-    html = render(verdict, library, facts, parts.inline, items)
+    html = render(verdict, library, facts, parts.inline, items, control)
     write_file(out / "report.html", html.encode("utf-8", "backslashreplace"))
     return out / "report.html", parts.tables, parts.figures
 
 
 def render(
-    verdict: RunVerdict, library: Library, facts: RunFacts, figures: dict[str, str], items: Sequence[Item]
+    verdict: RunVerdict,
+    library: Library,
+    facts: RunFacts,
+    figures: dict[str, str],
+    items: Sequence[Item],
+    control: Library | None = None,
 ) -> str:
-    """The page as text. figures: <svg> elements by name; items: in their order."""
+    """The page as text. figures: <svg> elements by name; items: in their order; control: the fresh items' library."""
     marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
     cells = [
         {"cell": c, "result": r, "mark": marks.get((r.model, r.benchmark), ""), "not_asked": _not_asked(c)}
@@ -87,6 +92,7 @@ def render(
         hardest=[_hardest(c) for c in verdict.cells],
         funnel=funnel_text(funnel(library), library.header),
         library=library,
+        control=control,
         thresholds=verdict.thresholds,
         facts=facts,
         items=items,

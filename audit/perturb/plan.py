@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import islice
 
 from audit.config import reading_of, sampling_of
@@ -9,12 +10,13 @@ from audit.errors import EngineError
 from audit.perturb.config import PerturbConfig
 from audit.perturb.design import Arm
 from audit.perturb.present import reworded
-from audit.perturb.resolve import PerturbRun, resolve_perturb
+from audit.perturb.resolve import PerturbRun, Reworded, resolve_perturb
 from audit.perturb.thresholds import PerturbThresholds
 from audit.plan_cost import PlannedCalls, Tokens, planned_cost
 from audit.prompting.prompts import direct_prompt
 from audit.records import Reading
 from audit.references import judged, reference_dirs
+from audit.resolve import BenchmarkSample
 from audit.statistics.wording_design import detectable_drop, volume_table
 
 CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
@@ -24,34 +26,42 @@ _SHOWN_QUESTIONS = 50
 
 def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
     """The plan in lines that a person reads. Tokens are before prefix caching; calls leave out missing variants."""
-    resolved, library, selection = run.resolved, run.library, run.selection
-    (sample,) = resolved.samples
+    resolved = run.resolved
+    sample = resolved.samples[0].sample
     thresholds = PerturbThresholds.from_mapping(config.verdict)
-    n = sample.sample.n
-    variants, originals = _variants(run), n * config.original_replicates
     references = len(config.model) - len(judged(config)) + len(reference_dirs(config))
-    review = library.header.review
+    review = run.benchmark.library.header.review
     # The margin is largest for a model that has everything right: what is printed holds for any.
-    margin = (review.upper_95 if review else 0.0) * (1 - sample.sample.chance)
+    margin = (review.upper_95 if review else 0.0) * (1 - sample.chance)
     lines = [
         f"run directory  {resolved.path}{'  (exists: it would be resumed)' if resolved.path.exists() else ''}",
-        f"library        {library.header.name} {library.sha256[:12]}: {selection.sentence}",
+        *(f"library        {x.library.header.name} {x.library.sha256[:12]}: {x.selection.sentence}" for x in run.sets),
+        *([f"  {run.unlike}"] if run.unlike else []),
         *(f"{name}: cannot run: {why}" for name, why in resolved.failed.items()),
     ]
+    counts = {one.name: (asked.sample.n, _variants(asked, one)) for asked, one in _sets(run)}
     for one in planned(run, config):
         role = "judged" if one.model in judged(config) else "reference"
+        n, variants = counts[one.benchmark]
+        originals = n * config.original_replicates
+        fresh = ", fresh items" if run.control is not None and one.benchmark == run.control.name else ""
         lines += [
-            f"{one.model} ({role}) on {one.benchmark}",
+            f"{one.model} ({role}) on {one.benchmark}{fresh}",
             f"  questions          {n:>12,}",
             f"  calls              {one.calls:>12,}  {originals:,} {Arm.ORIGINAL}, {variants:,} {Arm.VARIANT}",
             f"  prompt tokens      {one.tokens.prompt:>12,}  estimated, before prefix caching",
             f"  generated tokens   {one.tokens.generated:>12,}  at most",
             *one.cost.lines(),
         ]
-    alpha, power = thresholds.alpha, thresholds.power
+    alpha, power, n = thresholds.alpha, thresholds.power, sample.n
     seen = detectable_drop(n, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=alpha, power=power)
     basis = f"power {thresholds.power:.0%}, two wordings of an item disagree in {PLANNED_FLIPS:.0%} of cases"
     lines.append(f"detectable drop      {100 * seen:>11.1f}%  points of accuracy ({basis})")
+    if run.control is not None:
+        sizes = (n, counts[run.control.name][0])
+        each = [detectable_drop(m, config.num_variants, PLANNED_FLIPS, alpha=alpha, power=power) for m in sizes]
+        beyond = 100 * math.hypot(*each)
+        lines.append(f"  beyond fresh items {beyond:>11.1f}%  these can take a finding away, and make none")
     if review is None:
         lines.append(
             "  Nobody has read a sample of the variants (audit.variants review): no drop counts as beyond reference."
@@ -79,28 +89,30 @@ def planned_calls(config: PerturbConfig) -> list[PlannedCalls]:
 
 
 def planned(run: PerturbRun, config: PerturbConfig) -> list[PlannedCalls]:
-    """The calls and tokens of each model."""
-    resolved, library, selection = run.resolved, run.library, run.selection
-    (sample,) = resolved.samples
-    n = sample.sample.n
-    calls = n * config.original_replicates + _variants(run)
-    some = list(islice(sample.questions(), _SHOWN_QUESTIONS))
-    found = []
-    for name, model in config.model.items():
-        reading = reading_of(config, model)
-        chars = 0
-        for q in some:
-            asked = [q] * config.original_replicates
-            asked += [reworded(library, q, v) for v in selection.variants[q.id]]
-            chars += sum(len(direct_prompt(resolved.protocols[name], one, reading)) for one in asked)
-        written = reading in (Reading.LETTER, Reading.NUMBER)
-        generated = calls * sampling_of(reading, model).max_tokens if written else 0
-        tokens = Tokens(int(chars / len(some) * n / CHARS_PER_TOKEN), generated)
-        cost = planned_cost(config.cost, {name: tokens}, {name: model})
-        found.append(PlannedCalls(name, sample.benchmark.name, calls, tokens, cost))
-    return found
+    """The calls and tokens of each model, on the benchmark and on the fresh items."""
+    return [_planned(run, config, name, asked, one) for name in config.model for asked, one in _sets(run)]
 
 
-def _variants(run: PerturbRun) -> int:
+def _planned(run: PerturbRun, config: PerturbConfig, name: str, asked: BenchmarkSample, one: Reworded) -> PlannedCalls:
+    model, n = config.model[name], asked.sample.n
+    reading = reading_of(config, model)
+    calls = n * config.original_replicates + _variants(asked, one)
+    some, chars = list(islice(asked.questions(), _SHOWN_QUESTIONS)), 0
+    for q in some:
+        wordings = [q] * config.original_replicates
+        wordings += [reworded(one.library, q, v) for v in one.selection.variants[q.id]]
+        chars += sum(len(direct_prompt(run.resolved.protocols[name], each, reading)) for each in wordings)
+    written = reading in (Reading.LETTER, Reading.NUMBER)
+    generated = calls * sampling_of(reading, model).max_tokens if written else 0
+    tokens = Tokens(int(chars / len(some) * n / CHARS_PER_TOKEN), generated)
+    cost = planned_cost(config.cost, {name: tokens}, {name: model})
+    return PlannedCalls(name, one.name, calls, tokens, cost)
+
+
+def _sets(run: PerturbRun) -> list[tuple[BenchmarkSample, Reworded]]:
+    return list(zip(run.resolved.samples, run.sets, strict=True))
+
+
+def _variants(asked: BenchmarkSample, one: Reworded) -> int:
     """Rewordings of the sampled questions."""
-    return sum(len(run.selection.variants[id_]) for id_ in run.resolved.samples[0].sample.ids)
+    return sum(len(one.selection.variants[id_]) for id_ in asked.sample.ids)

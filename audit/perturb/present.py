@@ -17,15 +17,16 @@ from audit.records import Generation, Part, Presentation, Question
 from audit.variants.arrow import read_library
 from audit.variants.record import Library, Variant
 
+CONTROL_FILE = "variants_control.arrow"  # beside the shards: the library of the fresh items
 NOT_ASKED = "the library has no such variant of this question: nothing was asked"
 
 
 def present(work: Work, question: Question, part: Part, _: Sequence[Generation]) -> list[Presentation]:
     """The question at each level of a part: 0 as published, j in the words of its j-th accepted variant.
 
-    work.own: the path of the run's library (text), which every stage process reads once.
+    work.own: {benchmark: path of its library}, each of which every stage process reads once.
     """
-    library, accepted = _opened(str(work.own))
+    library, accepted = _opened(work.own[question.benchmark])
     return [_present(work, question, library, accepted.get(question.id, ()), level) for level in part.levels]
 
 

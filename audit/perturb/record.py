@@ -9,8 +9,10 @@ from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
+from audit.statistics.wording_drop import item_means, mean_of
 
 FREE_FORM = 0  # options of an item that is answered freely, such as with a number: chance 0
+_STANDARD_ERRORS = 2.0  # above chance, to be compared with: a model that guesses loses nothing
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ class PerturbCell:
     """One model on one benchmark, and the reference models on the same items and variants.
 
     cluster: (n,) index 0..G-1 of what resampling keeps whole. n_options: (n,), FREE_FORM for a free answer.
-    broken: None where no person read a sample. requests: None where no hashes were kept.
+    broken: None where no person read a sample. requests: None where no hashes were kept. control: the same models on
+    fresh items with rewordings of their own; None where none were run. unlike: of a control, in what its library was
+    made differently from the benchmark's.
     """
 
     benchmark: str
@@ -91,6 +95,8 @@ class PerturbCell:
     references: tuple[Wordings, ...] = ()
     broken: BrokenShare | None = None
     requests: RequestCounts | None = None
+    control: PerturbCell | None = None
+    unlike: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.question_ids)
@@ -130,3 +136,14 @@ class PerturbCell:
     def clustered(self) -> bool:
         """Whether some items share a cluster."""
         return bool(np.unique(self.cluster).size < self.n)
+
+    def can_lose(self, wordings: Wordings) -> bool:
+        """Whether a model can lose anything: its reworded accuracy is above chance by two of its own standard errors.
+
+        False too where it has no item with an answer to both an original and a variant.
+        """
+        o, v = item_means(*wordings.pair)
+        if np.isnan(o).all():
+            return False
+        height = mean_of(v - self.chance_items, self.cluster)
+        return height.value > _STANDARD_ERRORS * max(height.se, 1e-12)

@@ -13,6 +13,7 @@ from typing import Any
 from audit.errors import ConfigError, DataError
 from audit.perturb.analyse import analyse
 from audit.perturb.calibrated import SHIPPED
+from audit.perturb.present import CONTROL_FILE
 from audit.perturb.reference import check_references
 from audit.perturb.rows import Read, perturb_cells, read_run
 from audit.perturb.thresholds import PerturbThresholds
@@ -33,7 +34,7 @@ from audit.verdict.shipped import shipped_table
 def report_runs(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
     """`audit.report` of runs of this audit: judged as the manifest says, but for what is asked."""
     if asked.get("control_benchmark") is not None:
-        raise ConfigError("--control-benchmark belongs to the sweep; this audit compares with references=.")
+        raise ConfigError("--control-benchmark belongs to the sweep; fresh items of this audit are those of its run.")
     return build_report(run_dirs, out, seed=asked.get("seed"), variants=asked.get("variants"))
 
 
@@ -59,10 +60,10 @@ def build_report(
             "together, run them in one job, such as 'model=[llama3_8b,qwen3_8b]'."
         )
     read = read or read_run(Path(run_dirs[0]))
-    verdict, library = judge(read, seed=seed, n_resamples=n_resamples, variants=variants)
+    verdict, library, control = judge(read, seed=seed, n_resamples=n_resamples, variants=variants)
     from audit.perturb.page import write_page  # here: figures need matplotlib
 
-    html, tables, figures = write_page(read, out, verdict, library, run_facts(read.run_dir))
+    html, tables, figures = write_page(read, out, verdict, library, run_facts(read.run_dir), control)
     path, plain = out / "verdict.json", verdict.to_dict()
     write_file(path, json_text(plain).encode())
     incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
@@ -71,12 +72,13 @@ def build_report(
 
 def judge(
     read: Read, *, seed: int | None = None, n_resamples: int = N_RESAMPLES, variants: str | None = None
-) -> tuple[RunVerdict, Library]:
-    """The verdict of a run directory, as its manifest asks for it, and its library."""
+) -> tuple[RunVerdict, Library, Library | None]:
+    """The verdict of a run directory, as its manifest asks for it, its library, and that of its fresh items."""
     manifest = Manifest.load(read.run_dir)
     asked = library = run_library(read.run_dir, manifest)
     if variants is not None:
         library = reviewed_since(asked, find_library(variants))
+    control = control_library(read.run_dir, manifest)
     analysis = manifest.analysis
     thresholds = PerturbThresholds.from_mapping(analysis["thresholds"])
     seed = int(analysis["seed"]) if seed is None else seed
@@ -85,7 +87,8 @@ def judge(
     references = [Path(one) for one in analysis["references"]]
     own = [name for name in manifest.models if name not in analysis["judged"]]
     check_references(references, asked.sha256, asked.header.benchmark, own)
-    cells = perturb_cells(read, analysis["judged"], [read_run(path) for path in references], library.header)
+    others = [read_run(path) for path in references]
+    cells = perturb_cells(read, analysis["judged"], others, library.header, control.header if control else None)
     sensitivity = load_sensitivity(read.run_dir)
     results = tuple(
         replace(result, sensitivity=quote(sensitivity, "perturb", result.model, result.benchmark))
@@ -96,12 +99,13 @@ def judge(
         n_resamples=n_resamples,
         thresholds=thresholds.to_dict(),
         library=library_facts(library),
+        control_library=library_facts(control) if control else None,
         runs=({"models": contents(seen)},),
         rows=rows,
         cells=cells,
         results=results,
     )
-    return verdict, library
+    return verdict, library, control
 
 
 def reviewed_since(asked: Library, given: Library) -> Library:
@@ -117,8 +121,17 @@ def reviewed_since(asked: Library, given: Library) -> Library:
 
 def run_library(run_dir: Path, manifest: Manifest) -> Library:
     """The library that a run asked, from its own directory; DataError when it is gone or another one."""
-    path = run_dir / FILE
-    wanted = str(manifest.config.get("variants"))
+    return _kept(run_dir / FILE, str(manifest.config.get("variants")))
+
+
+def control_library(run_dir: Path, manifest: Manifest) -> Library | None:
+    """The same of the fresh items; None where the run asked none."""
+    if manifest.config.get("control_benchmark") is None:
+        return None
+    return _kept(run_dir / CONTROL_FILE, str(manifest.config.get("control_variants")))
+
+
+def _kept(path: Path, wanted: str) -> Library:
     if not path.is_file():
         raise DataError(f"{path} is missing. Expected library {wanted[:12]} there: type the run's command again.")
     library = read_library(path)

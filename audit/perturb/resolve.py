@@ -1,15 +1,19 @@
-"""A configuration -> a resolved run with its library, checked against the benchmark's questions. Starts nothing."""
+"""A configuration -> a resolved run with its libraries, checked against the questions. Starts nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.fresh import check_fresh
 from audit.benchmarks.load import open_benchmark
-from audit.errors import ConfigError
+from audit.errors import ConfigError, LibraryError
 from audit.perturb.audit import PERTURB
 from audit.perturb.config import PerturbConfig
+from audit.perturb.present import CONTROL_FILE
 from audit.perturb.reference import check_references
 from audit.references import reference_dirs
 from audit.resolve import ResolvedRun, resolve_run
@@ -20,23 +24,75 @@ from audit.variants.store import find_library
 
 
 @dataclass(frozen=True)
-class PerturbRun:
-    """A resolved run, its library, and which of the benchmark's questions the library serves."""
+class Reworded:
+    """A benchmark, its library, and which of its questions the library serves."""
 
-    resolved: ResolvedRun
+    name: str
     library: Library
     selection: Selection
+
+
+@dataclass(frozen=True)
+class PerturbRun:
+    """A resolved run and what it rewords. control: the fresh items; None where there are none. The samples of
+    `resolved` are in the order of `sets`."""
+
+    resolved: ResolvedRun
+    benchmark: Reworded
+    control: Reworded | None = None
+
+    @property
+    def sets(self) -> tuple[Reworded, ...]:
+        return (self.benchmark, self.control) if self.control else (self.benchmark,)
+
+    @property
+    def unlike(self) -> str:
+        """In what the two libraries were made differently, as a sentence; empty where they were made alike."""
+        if self.control is None:
+            return ""
+        found = self.benchmark.library.header.made_unlike(self.control.library.header)
+        said = f"The fresh items' library was made differently from the benchmark's ({', '.join(found)}): "
+        return said + "rewording may cost another amount there." if found else ""
 
 
 def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
 
-    The configuration names the library by its whole hash from here on, whatever it was asked for by, so that the
-    fingerprint has it. The sample is drawn from the questions that have a variant (with short=drop: all of them).
+    The configuration names each library by its whole hash from here on, whatever it was asked for by, so that the
+    fingerprint has it. A sample is drawn from the questions that have a variant (with short=drop: all of them).
+    ConfigError where fresh items are the benchmark's own.
     """
-    library = find_library(config.variants or config.benchmark.name)
-    config = replace(config, variants=library.sha256)
-    benchmark = open_benchmark(config.benchmark, seed=config.seed)
+    sets = [_reworded(config, config.benchmark, find_library(config.variants or config.benchmark.name))]
+    config = replace(config, variants=sets[0].library.sha256)
+    fresh = config.control_benchmark
+    if fresh is not None:
+        sets.append(_reworded(config, fresh, _control_library(config, fresh.name)))
+        config = replace(config, control_variants=sets[1].library.sha256)
+    own = [name for name in config.model if name in config.references]
+    check_references(reference_dirs(config), sets[0].library.sha256, sets[0].name, own)
+    resolved = resolve_run(PERTURB, config, only={one.name: frozenset(one.selection.variants) for one in sets})
+    if fresh is not None:
+        both = [open_benchmark(one, seed=config.seed).iter_questions() for one in (config.benchmark, fresh)]
+        check_fresh(both[0], both[1], (sets[0].name, sets[1].name))
+    files = dict(zip((FILE, CONTROL_FILE), (one.library for one in sets), strict=False))
+    paths = {library.header.benchmark: str((resolved.path / file).resolve()) for file, library in files.items()}
+    return PerturbRun(replace(resolved, own=paths, on_open=partial(_save, files)), *sets)
+
+
+def _control_library(config: PerturbConfig, name: str) -> Library:
+    try:
+        return find_library(config.control_variants or name)
+    except LibraryError as error:
+        raise LibraryError(
+            f"{error}\nThe fresh items of {name} need rewordings of their own: make them as the benchmark's were made "
+            "(audit variants build) and name the library, such as control_variants=HASH."
+        ) from error
+
+
+def _reworded(config: PerturbConfig, asked: BenchmarkConfig, library: Library) -> Reworded:
+    """The questions of one benchmark that a library serves. LibraryError where it is of another one, ConfigError where
+    it has fewer variants of every question than asked for."""
+    benchmark = open_benchmark(asked, seed=config.seed)
     questions = list(benchmark.iter_questions())
     check_library(library, benchmark.name, questions)
     selection = select_variants(library, questions, config.num_variants, config.short)
@@ -46,13 +102,10 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
             f"num_variants={config.num_variants}, but no question has more than {fullest} accepted variants in library "
             f"{library.header.name} {library.sha256[:12]}. Expected num_variants={fullest} or less."
         )
-    own = [name for name in config.model if name in config.references]
-    check_references(reference_dirs(config), library.sha256, benchmark.name, own)
-    resolved = resolve_run(PERTURB, config, only=frozenset(selection.variants))
-    path = (resolved.path / FILE).resolve()
-    return PerturbRun(replace(resolved, own=str(path), on_open=partial(_save, library)), library, selection)
+    return Reworded(benchmark.name, library, selection)
 
 
-def _save(library: Library, run_dir: Path) -> None:
-    """The library beside the shards: what every node reads, and what a report is rebuilt from."""
-    write_library(library, run_dir / FILE)
+def _save(libraries: Mapping[str, Library], run_dir: Path) -> None:
+    """The libraries beside the shards: what every node reads, and what a report is rebuilt from."""
+    for file, library in libraries.items():
+        write_library(library, run_dir / file)

@@ -24,7 +24,10 @@ class PerturbVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """A verdict, why, and what to do about it. doubt: where a drop was not counted, the reason in a few words."""
+    """A verdict, why, and what to do about it.
+
+    doubt: in a few words, why a drop was not counted, or (brittle) what fresh items say of it.
+    """
 
     verdict: PerturbVerdict
     reasons: tuple[str, ...]

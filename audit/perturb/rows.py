@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from audit.perturb.record import BrokenShare, PerturbCell, RequestCounts, Wordin
 from audit.shards.outcomes import Outcomes, read_outcomes
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray
 from audit.statistics.values import to_values
-from audit.variants.record import Header
+from audit.variants.record import Header, Review
 
 _COLUMNS = ("model", "benchmark", "question_id", "arm", "variant", "asked", "request_sha256", "distance", "correct")
 Cell = tuple[str, str]  # model, benchmark
@@ -49,9 +49,9 @@ def read_run(run_dir: Path) -> Read:
 
 
 def perturb_cells(
-    read: Read, judged: Sequence[str], references: Sequence[Read], header: Header
+    read: Read, judged: Sequence[str], references: Sequence[Read], header: Header, control: Header | None = None
 ) -> tuple[PerturbCell, ...]:
-    """One cell for each judged model and benchmark with rows, sorted. header: of the run's library.
+    """One cell for each judged model with rows, sorted. header: of the run's library; control: of its fresh items'.
 
     References are the other models of the run and every model of the reference runs; a model that is judged here is
     not its own reference.
@@ -62,20 +62,27 @@ def perturb_cells(
         for cell in run.outcomes.cells
         if run is not read or cell.model not in judged
     ]
-    review = header.review
-    broken = BrokenShare(review.n, review.broken) if review is not None and review.n else None
-    return tuple(
-        _cell(cell, read.requests[cell.model, cell.benchmark], others, broken)
-        for cell in read.outcomes.cells
-        if cell.model in judged
-    )
+    cells = {
+        library.benchmark: {
+            cell.model: _cell(cell, read.requests[cell.model, cell.benchmark], others, library.review)
+            for cell in read.outcomes.cells
+            if cell.model in judged and cell.benchmark == library.benchmark
+        }
+        for library in (header, control)
+        if library is not None
+    }
+    fresh = {}
+    if control is not None:
+        unlike = header.made_unlike(control)
+        fresh = {model: replace(cell, unlike=unlike) for model, cell in cells[control.benchmark].items()}
+    return tuple(replace(cell, control=fresh.get(model)) for model, cell in cells[header.benchmark].items())
 
 
 def _cell(
     own: CellOutcomes,
     requests: Requests,
     others: Sequence[tuple[CellOutcomes, Requests]],
-    broken: BrokenShare | None,
+    review: Review | None,
 ) -> PerturbCell:
     ids = own.question_ids
     references = [
@@ -90,7 +97,7 @@ def _cell(
         n_options=own.n_options,
         tested=wordings(own, requests, ids),
         references=tuple(references),
-        broken=broken,
+        broken=BrokenShare(review.n, review.broken) if review is not None and review.n else None,
         requests=count_requests(requests.original, requests.variants),
     )
 

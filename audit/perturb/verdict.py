@@ -12,12 +12,13 @@ from audit.variants.record import Library
 from audit.verdict.result import MAX_ITEMS, json_ready, json_text
 
 SCHEMA = "perturb verdict"
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 
 
 @dataclass(frozen=True)
 class RunVerdict:
-    """All judged cells of a run. runs, rows: as in the sweep's verdict. library: what `library_facts` gives."""
+    """All judged cells of a run. runs, rows: as in the sweep's verdict. library: what `library_facts` gives;
+    control_library: the same of the fresh items, None without."""
 
     seed: int
     n_resamples: int
@@ -27,6 +28,7 @@ class RunVerdict:
     rows: tuple[CellRows, ...]
     cells: tuple[PerturbCell, ...]
     results: tuple[PerturbResult, ...]
+    control_library: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         marks = {(r.model, r.benchmark): r.watermark for r in self.rows}
@@ -43,6 +45,7 @@ class RunVerdict:
                 "n_resamples": self.n_resamples,
                 "thresholds": self.thresholds,
                 "library": self.library,
+                "control_library": self.control_library,
                 "runs": self.runs,
                 "rows": self.rows,
                 "cells": cells,

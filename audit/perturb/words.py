@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from audit.perturb.evidence import Evidence
+from audit.perturb.evidence import Evidence, Tests
 from audit.perturb.record import PerturbCell
 from audit.perturb.result import Decision, PerturbVerdict
 from audit.perturb.vocabulary import GATES
@@ -35,7 +35,7 @@ def headline(
             "published wording, as it would if that were remembered."
         )
     if decision.verdict == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN:
-        why = (
+        why = decision.doubt or (
             "no reference model was run, so it may remember the wording, or the variants may be harder"
             if not tests.beyond
             else "no person checked the variants, so broken ones may be the cause"
@@ -73,13 +73,16 @@ def cannot_exclude(cell: PerturbCell, evidence: Evidence | None) -> tuple[str, .
         out.append("that models differ in how much rewording costs them: with one reference this cannot be seen")
     else:
         r, tau = tests.beyond[0].references, max(b.tau for b in tests.beyond)
+        asked = tests.control is not None and tests.control.asked
+        where = " than on fresh items" if asked else ""
         out.append(
-            f"that rewording suits this model less for reasons of its own: the {r} reference models differ by "
+            f"that rewording suits this model less{where} for reasons of its own: the {r} reference models differ by "
             f"{points(tau)} beyond sampling, an uncertain figure from so few"
             if r < 10
             else f"that rewording suits this model less than any of {r} references, whose drops differ by {points(tau)}"
         )
         out.append("that the reference models remember the same wordings, which would hide memory of this one")
+    out += _of_fresh_items(cell, tests)
     if cell.broken is None:
         out.append("that some variants lost their answer: no person read a sample")
     if evidence.noise.replicates < 2:
@@ -89,3 +92,17 @@ def cannot_exclude(cell: PerturbCell, evidence: Evidence | None) -> tuple[str, .
             f"which items are affected: with these variants no item's p can be below {evidence.items.smallest_p:.2g}"
         )
     return tuple(out)
+
+
+def _of_fresh_items(cell: PerturbCell, tests: Tests) -> tuple[str, ...]:
+    """What a control leaves open: it rests on rewordings of two sets being equally hard, which it cannot show."""
+    if cell.control is None or tests.control is None:
+        return ()
+    if not tests.control.asked:
+        return ("that rewording as such costs this model as much: the fresh items could not be asked",)
+    unlike = cell.control.unlike
+    made = f" (their libraries differ in {', '.join(unlike)})" if unlike else ""
+    return (
+        f"that the fresh items' variants are less hard than the benchmark's, which looks like memory beside them{made}",
+        "that they are harder, or more of them broken, which hides memory",
+    )

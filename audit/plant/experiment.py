@@ -212,7 +212,8 @@ def _reading(experiment: Experiment, audit: str, ask: Ask, adapter: str) -> Read
     questions, normal = experiment.halves.questions, experiment.model.option_normalisation
     if audit == "perturb":
         design = wordings(experiment.config.num_variants, 1)
-        work = _work(experiment, design, str((experiment.path / FILE).resolve()))
+        own = {experiment.config.benchmark.name: str((experiment.path / FILE).resolve())}
+        work = _work(experiment, design, own)
         rows = measure.answers(ask, PERTURB, work, questions, adapter)
         return Reading(correct=measure.scores(rows, questions, work, normal), errors=measure.failures(rows))
     if audit == "sweep":

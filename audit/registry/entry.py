@@ -30,7 +30,7 @@ from audit.verdict.indicator import Indicator
 ROTATIONS = ("quarter",)
 # Keys of the configuration that stand for something hashed on its own, or that decide nothing of the design.
 _ELSEWHERE = {"model", "benchmark", "control_benchmark", "protocol", "protocols", "answering", "worker", "variants",
-              "reading", "seed", "n", "store"}  # fmt: skip
+              "control_variants", "reading", "seed", "n", "store"}  # fmt: skip
 NAMES = {"audit": "the audit", "schema": "the version of its rows", "benchmark": "the benchmark's revision",
          "questions": "the questions drawn", "prompts": "the prompts", "library": "the library of variants",
          "design": "the settings asked", "reading": "how answers are read", "references": "the reference models",
@@ -174,7 +174,7 @@ def comparable(manifest: Manifest, model: str, benchmark: str, library: str | No
         "library": library or "",
         "design": _design(manifest, model),
         "reading": str(manifest.models.get(model, {}).get("reading", "")),
-        "control": digest(others) if others else "",
+        "control": digest([*others, *filter(None, [manifest.config.get("control_variants")])]) if others else "",
     }
 
 

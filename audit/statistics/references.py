@@ -74,14 +74,14 @@ def difference_in_differences(
     """
     if not references:
         raise DataError("A difference in differences needs at least one reference model; found none.")
-    own, above = _drop_and_height(*tested, chance, cluster)
+    own, above = drop_and_height(*tested, chance, cluster)
     expected = []
     for k, reference in enumerate(references):
-        drop, height = _drop_and_height(*reference, chance, cluster)
+        drop, height = drop_and_height(*reference, chance, cluster)
         if scale == "share":
             if height.value <= 0:
                 raise DataError(f"Reference {k} is not above chance: no share of its accuracy can be lost.")
-            drop = _times(drop, height, above)
+            drop = times(drop, height, above)
         expected.append(drop)
     r = len(expected)
     difference = own
@@ -144,7 +144,7 @@ def reference_curve(
     return curve_test(y / there, x / there, anchor=(guess, guess), anchor_items=(n, n), threshold=threshold, rng=rng)
 
 
-def _drop_and_height(
+def drop_and_height(
     original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray
 ) -> tuple[Estimate, Estimate]:
     """Drop, and accuracy above chance under the variants, which memory of the original wording does not raise."""
@@ -152,7 +152,7 @@ def _drop_and_height(
     return mean_of(o - v, cluster), mean_of(v - chance, cluster)
 
 
-def _times(drop: Estimate, height: Estimate, other: Estimate) -> Estimate:
+def times(drop: Estimate, height: Estimate, other: Estimate) -> Estimate:
     """drop x other / height: a reference's drop as a share of its own height, of the tested model's height."""
     ratio, share = other.value / height.value, drop.value / height.value
     influence = ratio * drop.influence - share * ratio * height.influence + share * other.influence

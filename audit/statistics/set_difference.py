@@ -83,12 +83,12 @@ def set_difference(
     for other in others:
         difference = difference.plus(other, -1 / r)
     cut = published[0].influence.size
-    items, df = _welch(difference.influence, cut)
+    items, df = welch(difference.influence, cut)
     models_part, tau = 0.0, float("nan")
     if r > 1:
         gaps = np.array([e.value for e in others])
         part = np.stack([e.influence for e in others])
-        sampling = sum(_welch(row, cut)[0] for row in part - part.mean(axis=0)) / (r - 1)
+        sampling = sum(welch(row, cut)[0] for row in part - part.mean(axis=0)) / (r - 1)
         tau = float(np.sqrt(max(gaps.var(ddof=1) - sampling, 0.0)))
         models_part, df = tau**2 * (1 + 1 / r), r - 1.0
     se = float(np.sqrt(items + models_part))
@@ -119,7 +119,7 @@ def _means(values: FloatArray, groups: IntArray) -> tuple[list[Estimate], int]:
     return [Estimate(float(mean), row) for mean, row in zip(means, influence, strict=True)], n
 
 
-def _welch(influence: FloatArray, cut: int) -> tuple[float, float]:
+def welch(influence: FloatArray, cut: int) -> tuple[float, float]:
     """Variance of a difference of two means and its degrees of freedom (Welch-Satterthwaite)."""
     sides = influence[:cut], influence[cut:]
     variances = [float(np.sum(x**2)) * x.size / (x.size - 1) for x in sides]

@@ -49,7 +49,7 @@ class PolicyConfig:
 
 @dataclass
 class EncoderConfig:
-    """An embedder, or an NLI classifier (whose adapter is transformers)."""
+    """An embedder, or an NLI classifier. adapter: transformers (CPU) or vllm."""
 
     adapter: str = "transformers"
     model: Optional[str] = None  # noqa: UP045

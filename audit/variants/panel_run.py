@@ -11,7 +11,7 @@ from audit.shards.read import iter_columns
 from audit.variants.gates.panel import MIN_MODELS, apply_panel, panel_findings
 from audit.variants.record import Library
 
-_COLUMNS = ("model", "question_id", "variant", "asked", "variant_id", "correct", "parsed", "error")
+_COLUMNS = ("model", "benchmark", "question_id", "variant", "asked", "variant_id", "correct", "parsed", "error")
 
 
 def judge_by_run(library: Library, run_dir: Path) -> Library:
@@ -39,7 +39,7 @@ def judge_by_run(library: Library, run_dir: Path) -> Library:
     question_of: dict[str, str] = {}
     for batch in iter_columns(run_dir, find_audit("perturb").schema, _COLUMNS):
         for row in batch.to_pylist():
-            if row["model"] not in original or not row["asked"]:
+            if row["model"] not in original or row["benchmark"] != library.header.benchmark or not row["asked"]:
                 continue
             right = row["correct"] if row["parsed"] and row["error"] is None else None
             if row["variant"]:

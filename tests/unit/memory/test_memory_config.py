@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
+from audit.benchmarks.fresh import shared_items
 from audit.benchmarks.rows import words_alone
 from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR
@@ -16,7 +17,7 @@ from audit.errors import AuditError
 from audit.memory.config import MemoryConfig, from_hydra, register
 from audit.memory.design import make_design
 from audit.memory.plan import describe
-from audit.memory.resolve import resolve_memory, shared_items
+from audit.memory.resolve import resolve_memory
 from audit.records import Question, Setting
 from audit.references import judged
 

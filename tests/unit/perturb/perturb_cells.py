@@ -8,9 +8,11 @@ from audit.perturb.calibrate import PerturbDesign, World, simulate
 from audit.perturb.record import PerturbCell, RequestCounts, Wordings
 
 
-def cell(n=600, variants=3, references=5, seed=1, checked=300, replicates=2, **world) -> PerturbCell:
+def cell(n=600, variants=3, references=5, seed=1, checked=300, replicates=2, control=0, **world) -> PerturbCell:
     """A simulated cell whose tested model answered its originals `replicates` times alike, and all variants reached."""
-    made = simulate(PerturbDesign(n, variants, references, checked), World(**world), np.random.default_rng(seed))
+    made = simulate(
+        PerturbDesign(n, variants, references, checked, control=control), World(**world), np.random.default_rng(seed)
+    )
     original = made.tested.original
     if replicates == 2:
         again = original.copy()

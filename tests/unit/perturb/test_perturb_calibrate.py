@@ -97,8 +97,19 @@ def test_the_nearest_design_is_printed():
     found = nearest(table, n=900, variants=3, references=6, checked=140)
     assert (found.design["n"], found.design["references"], found.design["checked"]) == (1000, 5, 150)
     assert "5 reference models" in found.sentence and "15 % of the items" in found.sentence
+    assert "Fresh items" not in found.sentence
+    controlled = nearest(table, n=900, variants=3, references=6, checked=140, control=True)
+    assert controlled.sentence.startswith(found.sentence) and "only take findings away" in controlled.sentence
     assert "brittle" in nearest(table, n=900, variants=3, references=0, checked=0).sentence
     assert nearest(None, n=1, variants=1, references=0, checked=0) is None
+
+
+def test_the_table_of_the_control_is_printed_whole(capsys):
+    assert (
+        main(["--control", "--simulations", "2"], (PerturbDesign(60, 2, 1, control=40), PerturbDesign(60, 2, 0))) == 0
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + 3 + 3 and "| both |" in lines[2] and "| 60 | 0 | 0 | fresh items | - |" in lines[-1]
 
 
 def test_the_generator_writes_its_table(tmp_path):

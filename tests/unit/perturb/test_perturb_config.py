@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fresh_exam import fresh_exam
 from hydra import compose, initialize_config_dir
 
+from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR, load_group
 from audit.errors import ConfigError, LibraryError
 from audit.perturb.config import PerturbConfig, from_hydra, register
 from audit.perturb.design import make_design
-from audit.perturb.plan import describe
+from audit.perturb.plan import describe, planned
 from audit.perturb.resolve import resolve_perturb
 from audit.perturb.thresholds import PerturbThresholds
 from audit.records import Setting
 from audit.references import judged
+from audit.registry.entry import comparable
 from audit.shards.manifest import Manifest
 from audit.variants.arrow import write_library
 from audit.variants.record import Library, State
@@ -26,7 +30,7 @@ from audit.variants.store import find_library
 def configured(*overrides: str) -> PerturbConfig:
     register()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        return from_hydra(compose("perturb", ["model=scripted", "n=10", *overrides]))
+        return from_hydra(compose("perturb", hydra_arguments(["model=scripted", "n=10", *overrides], PerturbConfig)))
 
 
 def thinned(keep: int, path: Path, every: int = 1) -> Path:
@@ -56,7 +60,7 @@ def test_the_design_is_the_originals_and_the_variants():
         ("short=never", "short"),
         ("references=[nobody]", "nobody"),
         ("references=[scripted]", "none is judged"),
-        ("+benchmark@control_benchmark=arc_easy", "belongs to the sweep"),
+        ("control_variants=elementary", "control_variants=elementary rewords fresh items, and none are named"),
         ("+verdict.alpa=0.1", "alpa"),
         ("verdict.alpha=2", "0 < alpha < 1"),
     ],
@@ -152,3 +156,65 @@ def test_the_plan_counts_calls_and_what_could_be_found():
 
 def test_the_thresholds_of_the_file_are_the_defaults():
     assert PerturbThresholds.from_mapping(load_group("verdict", "perturb")) == PerturbThresholds()
+
+
+def test_fresh_items_are_drawn_from_those_with_a_variant_and_their_library_is_in_the_fingerprint(tmp_path):
+    fresh = fresh_exam(tmp_path, 8)
+    run = resolve_perturb(configured(*fresh))
+    benchmark, control = run.resolved.samples
+    # fewer than n=10: all of them
+    assert (benchmark.sample.n, control.sample.n, control.benchmark.name) == (10, 8, "fresh")
+    assert all(id_.startswith("f/elementary/") for id_ in control.sample.ids)
+    assert run.resolved.plain["control_variants"] == run.control.library.sha256
+    assert set(run.resolved.own) == {"elementary", "fresh"}
+    alone = resolve_perturb(configured())
+    assert alone.control is None and alone.resolved.identity != run.resolved.identity
+    assert run.unlike == ""
+    other = replace(run.control.library.header, window=(0.2, 0.5), judge=None)
+    assert run.benchmark.library.header.made_unlike(other) == ("window",)
+
+
+def test_what_fresh_items_cannot_be_is_refused(tmp_path):
+    fresh = fresh_exam(tmp_path, 8)
+    with pytest.raises(LibraryError, match=r"(?s)variant library.*fresh.*rewordings of their own.*control_variants="):
+        resolve_perturb(configured(*fresh[:-1]))
+    with pytest.raises(LibraryError, match="rewords elementary, not fresh"):
+        resolve_perturb(configured(*fresh[:-1], "control_variants=elementary"))
+    with pytest.raises(ConfigError, match="control_benchmark is the benchmark itself"):
+        resolve_perturb(configured("control_benchmark=elementary"))
+    path = tmp_path / "fresh.jsonl"
+    path.write_text(
+        path.read_text()
+        + json.dumps(
+            {
+                "id": "f/x",
+                "question": "Which  ANIMAL barks, and is kept to guard houses?",
+                "choices": ["cow", "dog"],
+                "answer": 1,
+            }
+        )
+        + "\n"
+    )
+    with pytest.raises(ConfigError, match=r"1 items of fresh have the same text .* f/x and elementary/animals/01"):
+        resolve_perturb(configured(*fresh))
+
+
+def test_the_plan_counts_the_calls_on_fresh_items(tmp_path):
+    config = configured("n=100", "plan=true", *fresh_exam(tmp_path, 50))
+    run = resolve_perturb(config)
+    text = "\n".join(describe(run, config))
+    assert "scripted (judged) on fresh, fresh items" in text and "250  100 original, 150 variant" in text
+    # (1.645 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) * (1/100 + 1/50)) = 15.73 points
+    assert "beyond fresh items        15.7%" in text
+    assert [(one.benchmark, one.calls) for one in planned(run, config)] == [("elementary", 500), ("fresh", 250)]
+
+
+def test_another_library_of_the_fresh_items_is_another_control_in_a_registry():
+    facts = {"elementary": {"revision": "r"}, "fresh": {"revision": "f", "ids_sha256": "1"}}
+
+    def asked(**config: str) -> dict[str, str]:
+        return comparable(Manifest("f", config, audit="perturb", benchmark=facts), "m", "elementary", "library")
+
+    first, other, sweep = asked(control_variants="a" * 64), asked(control_variants="b" * 64), asked()
+    assert len({first["control"], other["control"], sweep["control"]}) == 3
+    assert first["design"] == other["design"]

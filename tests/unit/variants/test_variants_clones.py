@@ -14,11 +14,11 @@ import pytest
 from variant_helpers import CAPITAL, EGGS
 
 from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.fresh import shared_items
 from audit.benchmarks.load import open_benchmark
 from audit.config import load_group
 from audit.engines.embedder import Embedding
 from audit.errors import ConfigError, EngineError, LibraryError
-from audit.memory.resolve import shared_items
 from audit.records import FinishReason, Generation
 from audit.variants.build import Judge
 from audit.variants.clones import CANDIDATES, FUNNEL, run_clones, write_clones

@@ -1,0 +1,115 @@
+"""Fresh items as a control: what the same rewording costs this model where there is no memory.
+
+The control can take a `drop beyond reference` away, and never makes one: that the fresh items' rewordings are less hard
+than the benchmark's makes the same difference as memory, and this model alone cannot show which. A control that cannot
+carry the comparison is not asked, and says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.perturb.gates import all_gates, failed
+from audit.perturb.record import PerturbCell, Wordings
+from audit.perturb.thresholds import PerturbThresholds
+from audit.statistics.fresh_drop import Asked, BeyondFresh, beyond_fresh
+from audit.statistics.paired import FloatArray, IntArray
+from audit.statistics.set_difference import SetDifference, set_difference
+from audit.statistics.wording_drop import item_means
+
+UNITS_MIN = 30  # independent fresh items: with fewer, a t-test of items that mostly do not change has no level
+
+
+@dataclass(frozen=True)
+class FreshControl:
+    """The tested model on fresh items. Accuracies and drops are 0-1; None where nothing can be compared.
+
+    benchmark: their name. n: items that count. original, variants, drop: accuracy under the original and the variants,
+    and what is lost. beyond: the drop on the benchmark less what these say it should be, on both scales; empty where it
+    was not computed. references: the drop on the benchmark less that on the fresh items, of the mean of the reference
+    models that answered both (`reference_models`): are the two sets of rewordings equally hard? None without such.
+    why: for what reason the control is not asked; empty where it is.
+    """
+
+    benchmark: str
+    n: int
+    original: float | None = None
+    variants: float | None = None
+    drop: float | None = None
+    beyond: tuple[BeyondFresh, ...] = ()
+    references: SetDifference | None = None
+    reference_models: int = 0
+    why: str = ""
+
+    @property
+    def asked(self) -> bool:
+        return not self.why
+
+    @property
+    def pvalue(self) -> float:
+        """For a drop beyond the fresh items': it must be so on both scales (intersection-union). 1 where not asked."""
+        return max(b.pvalue for b in self.beyond) if self.asked else 1.0
+
+
+def fresh_control(cell: PerturbCell, thresholds: PerturbThresholds) -> FreshControl | None:
+    """The control of one cell; None where no fresh items were run."""
+    fresh = cell.control
+    if fresh is None:
+        return None
+    o, v = item_means(*fresh.tested.pair)
+    there = ~np.isnan(o)
+    n, units = int(there.sum()), _units(o, fresh.cluster)
+    if not n:
+        return FreshControl(fresh.benchmark, 0, why="not one fresh item has an answer to its original and to a variant")
+    original, variants = float(o[there].mean()), float(v[there].mean())
+    why = _unfit(cell, fresh, n, units, thresholds)
+    beyond: tuple[BeyondFresh, ...] = ()
+    if not why:
+        sides = _asked(cell), _asked(fresh)
+        beyond = (beyond_fresh(*sides), beyond_fresh(*sides, scale="share"))
+    references, count = _references(cell, fresh)
+    return FreshControl(
+        fresh.benchmark, n, original, variants, original - variants, beyond, references, count, why
+    )  # fmt: skip
+
+
+def _unfit(cell: PerturbCell, fresh: PerturbCell, n: int, units: int, thresholds: PerturbThresholds) -> str:
+    """Why fresh items cannot carry the comparison; empty where they can. Their measurement must pass every gate."""
+    if _units(_drop(cell.tested), cell.cluster) < 2:
+        return "the benchmark's items that can be compared are one group, so their own error is not known"
+    if units < UNITS_MIN:
+        groups = f" in {units} groups" if units < n else ""
+        return f"{n} fresh items{groups} can be compared, and {UNITS_MIN} are the fewest that tell anything"
+    if broken := failed(all_gates(fresh, thresholds, None)):
+        return "on the fresh items a check failed: " + "; ".join(f"{g.name}: {g.detail.rstrip('.')}" for g in broken)
+    if not fresh.can_lose(fresh.tested):
+        return "the model is not above guessing on the reworded fresh items, so it has nothing to lose there"
+    return ""
+
+
+def _asked(cell: PerturbCell) -> Asked:
+    return (*cell.tested.pair, cell.chance_items, cell.cluster)
+
+
+def _references(cell: PerturbCell, fresh: PerturbCell) -> tuple[SetDifference | None, int]:
+    """The references' own difference between the two sets, and how many answered both above chance."""
+    there = {w.model: w for w in fresh.references if fresh.can_lose(w)}
+    both = [(w, there[w.model]) for w in cell.references if w.model in there and cell.can_lose(w)]
+    if not both:
+        return None, 0
+    sides = tuple(np.stack([_drop(pair[side]) for pair in both]).mean(axis=0) for side in (0, 1))
+    if min(_units(sides[0], cell.cluster), _units(sides[1], fresh.cluster)) < UNITS_MIN:
+        return None, 0  # too few items that all of them answered
+    return set_difference((sides[0], sides[1]), (), (cell.cluster, fresh.cluster)), len(both)
+
+
+def _units(values: FloatArray, cluster: IntArray) -> int:
+    """Clusters with a value."""
+    return int(np.unique(cluster[~np.isnan(values)]).size)
+
+
+def _drop(wordings: Wordings) -> FloatArray:
+    o, v = item_means(*wordings.pair)
+    return o - v

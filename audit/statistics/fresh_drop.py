@@ -1,0 +1,88 @@
+"""The drop of one model under rewording, on a benchmark against fresh items that were reworded the same way. Pure.
+
+Fresh items cannot have been learnt, so what rewording costs this model there is what it costs without memory. No other
+model is needed. What it rests on: that the rewordings of both sets are equally hard, which one model cannot show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from audit.errors import DataError
+from audit.statistics.paired import FloatArray, IntArray
+from audit.statistics.references import Scale, drop_and_height, times
+from audit.statistics.set_difference import welch
+from audit.statistics.wording_drop import Estimate, item_means
+
+# original (K, n), variants (N, n), chance (n,) of guessing each item, cluster (n,) of what belongs together
+Asked = tuple[FloatArray, FloatArray, FloatArray, IntArray]
+
+
+@dataclass(frozen=True)
+class BeyondFresh:
+    """drop on the benchmark - what the fresh items say it should be (accuracy 0-1).
+
+    scale: "points" expects the fresh items' drop; "share" expects it as a share of the accuracy above chance there,
+    times that on the benchmark (who has more can lose more), both under the variants, which memory of the original
+    wording does not raise. difference, its se, degrees of freedom, 95 % interval and one-sided p for difference > 0.
+    """
+
+    scale: Scale
+    expected: float
+    difference: float
+    se: float
+    df: float
+    low: float
+    high: float
+    pvalue: float
+
+
+def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> BeyondFresh:
+    """One-sided test that a model drops by more on the benchmark than on fresh items, in points or as a share.
+
+    Notes
+    -----
+    The two sets share no item, so the variance is that of the influence of whole items (clusters) within each, added
+    (Welch 1947, Biometrika 34, with Satterthwaite's degrees of freedom). The share is a ratio: its influence is that of
+    the delta method, as in `audit.statistics.references`.
+
+    Raises DataError for a set with fewer than two clusters answered under both wordings, and (scale="share") for fresh
+    items on which the model is not above chance.
+    """
+    (own, above), (other, height) = _estimates(benchmark), _estimates(fresh)
+    cut, more = own.influence.size, other.influence.size
+    own, above = (Estimate(e.value, np.concatenate([e.influence, np.zeros(more)])) for e in (own, above))
+    other, height = (Estimate(e.value, np.concatenate([np.zeros(cut), e.influence])) for e in (other, height))
+    if scale == "share":
+        if height.value <= 0:
+            raise DataError("The model is not above chance on the fresh items: no share of its accuracy can be lost.")
+        other = times(other, height, above)
+    difference = own.plus(other, -1.0)
+    variance, df = welch(difference.influence, cut)
+    se = float(np.sqrt(variance))
+    half = float(stats.t.ppf(0.975, df)) * se
+    return BeyondFresh(
+        scale=scale,
+        expected=other.value,
+        difference=difference.value,
+        se=se,
+        df=df,
+        low=difference.value - half,
+        high=difference.value + half,
+        pvalue=float(stats.t.sf(difference.value / se, df)) if se > 0 else 1.0,
+    )
+
+
+def _estimates(asked: Asked) -> tuple[Estimate, Estimate]:
+    """Drop and height of one set, over the items that were answered under both wordings."""
+    original, variants, chance, cluster = asked
+    there = ~np.isnan(item_means(original, variants)[0])
+    if np.unique(cluster[there]).size < 2:
+        raise DataError(
+            f"A set needs two items that share no cluster, with an answer to the original and to a variant; found "
+            f"{int(there.sum())}."
+        )
+    return drop_and_height(original[:, there], variants[:, there], chance[there], cluster[there])

@@ -1,0 +1,192 @@
+"""Fresh items as a control: what they take away, what they say, and when they are not asked."""
+
+import json
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.resources import files
+
+import jsonschema
+import numpy as np
+import pytest
+from perturb_cells import cell, with_answers
+
+from audit.perturb.analyse import analyse
+from audit.perturb.calibrate import CONTROL_WORLDS, PerturbDesign, calibrate, control_markdown
+from audit.perturb.control import fresh_control
+from audit.perturb.decide import decide
+from audit.perturb.evidence import Tests as Measured
+from audit.perturb.evidence import measure, run_tests
+from audit.perturb.result import Decision
+from audit.perturb.result import PerturbVerdict as V
+from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.verdict import RunVerdict
+from audit.perturb.words import cannot_exclude, headline
+from audit.records import CellRows
+
+LIMITS = PerturbThresholds()
+BIG = {"n": 1500, "checked": 600}
+
+
+@lru_cache
+def measured():
+    """Evidence whose tests are put in place of below: the article's simulation in it takes a second of each model."""
+    return measure(cell(n=200), LIMITS, rng=np.random.default_rng(0), n_resamples=100)
+
+
+def result(c):
+    tests = run_tests(c, LIMITS, rng=np.random.default_rng(1))
+    evidence = replace(measured(), tests=tests)
+    decision = decide(evidence, (), LIMITS, tests.found_p, tests.beyond_p)
+    return Judged(decision, headline("m", "b", decision, evidence, ()), cannot_exclude(c, evidence), tests)
+
+
+@dataclass
+class Judged:
+    decision: Decision
+    headline: str
+    cannot_exclude: tuple[str, ...]
+    tests: Measured
+
+
+def touchy():
+    """A model without memory that loses 10 points to any rewording, among references that lose nothing."""
+    return replace(cell(**BIG, harder=0.10, control=800), references=cell(**BIG).references)
+
+
+def test_a_model_that_loses_as_much_on_fresh_items_is_not_accused():
+    without = result(replace(touchy(), control=None))
+    assert without.decision.verdict == V.DROP_BEYOND_REFERENCE  # what the references alone say
+    found = result(touchy())
+    assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
+    assert "touchy about wording as such" in found.headline and "not clearly more" in found.decision.doubt
+    assert not any("than the references lose" in r for r in found.decision.reasons)
+    assert found.tests.beyond_p > 0.05 >= without.tests.beyond_p
+
+
+def test_memory_beyond_references_and_fresh_items_stays_a_finding_and_says_what_fresh_items_say():
+    found = result(cell(**BIG, memorised=0.3, control=800))
+    assert found.decision.verdict == V.DROP_BEYOND_REFERENCE
+    text = " ".join(found.decision.reasons)
+    assert "On 800 fresh items of fresh, rewording costs it" in text
+    assert text.count("exceeds what these say it should be by") == 2
+    assert any("fresh items' variants are less hard" in c for c in found.cannot_exclude)
+    c = cell(**BIG, control=800)
+    told = result(replace(c, control=replace(c.control, unlike=("window", "judge")))).cannot_exclude
+    assert any("their libraries differ in window, judge" in one for one in told)
+
+
+def test_fresh_items_alone_accuse_nobody():
+    found = result(cell(**BIG, memorised=0.3, references=0, control=800))
+    assert found.tests.control.pvalue < 0.001 and found.tests.beyond_p is None
+    assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN and found.tests.beyond_p is None
+    assert "more than rewording fresh items costs it" in found.headline
+    assert "these variants may be harder than the fresh items'" in found.headline
+
+
+def test_fresh_items_whose_variants_are_easier_break_the_control_and_the_references_hold():
+    c = cell(**BIG, harder=0.08, fresh_easier=0.08, control=800)
+    found = result(c)
+    assert found.tests.control.pvalue < 0.01  # it looks like memory beside them
+    assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
+    assert "reference models lose" in found.headline and "fresh items" not in found.headline
+    # reference models that answered both sets show it
+    theirs = cell(n=800, seed=5).references
+    told = result(replace(c, control=replace(c.control, references=theirs)))
+    seen = told.tests.control
+    assert seen.reference_models == 5 and 0.03 < seen.references.low < 0.08 < seen.references.high < 0.13
+    assert any("the benchmark's are harder for any model" in r for r in told.decision.reasons)
+
+
+def test_a_control_can_only_take_away():
+    rng = np.random.default_rng(0)
+    for seed in range(12):
+        c = cell(n=300, seed=seed, memorised=0.3 * (seed % 2), control=200 + 20 * seed)
+        alone, beside = (run_tests(x, LIMITS, rng=rng) for x in (replace(c, control=None), c))
+        assert beside.beyond_p >= alone.beyond_p == beside.reference_p
+        assert beside.found_p == alone.found_p
+
+
+def test_the_detectable_drop_counts_what_the_fresh_items_cannot_tell():
+    c = cell(n=200, control=100)
+    found = [
+        measure(x, LIMITS, rng=np.random.default_rng(0), n_resamples=100).detectable
+        for x in (c, replace(c, control=None), replace(c, references=()), replace(c, references=(), control=None))
+    ]
+    assert found[0] > found[1] and found[2] == found[3]  # without references nothing hangs on the control
+
+
+def spoilt(kind):
+    """A model with memory whose fresh items cannot be asked."""
+    c = cell(**BIG, memorised=0.3, control=25 if kind == "few" else 60 if kind == "vague" else 500)
+    fresh = c.control
+    o, v = (x.copy() for x in fresh.tested.pair)
+    if kind == "groups":
+        return replace(c, control=replace(fresh, cluster=np.arange(fresh.n) % 20))
+    if kind == "guessing":
+        rng = np.random.default_rng(0)
+        o, v = o, (rng.random(v.shape) < 0.25) * 1.0
+    if kind == "unread":
+        v[0, :60] = np.nan
+    if kind == "nothing":
+        v[:] = np.nan
+    return replace(c, control=with_answers(fresh, o, v))
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("few", "25 fresh items can be compared, and 30 are the fewest"),
+        ("groups", "500 fresh items in 20 groups can be compared, and 30"),
+        ("guessing", "not above guessing on the reworded fresh items"),
+        ("unread", "a check failed: parseability: 88.0%"),
+        ("nothing", "not one fresh item has an answer"),
+        ("vague", "more than twice that of the comparison with the references"),
+    ],
+)
+def test_a_control_that_cannot_be_asked_decides_nothing_and_says_why(kind, why):
+    c = spoilt(kind)
+    found, alone = result(c), result(replace(c, control=None))
+    control = found.tests.control
+    assert not control.asked and why in control.why and control.pvalue == 1.0
+    assert found.decision.verdict == alone.decision.verdict == V.DROP_BEYOND_REFERENCE
+    assert found.tests.beyond_p == alone.tests.beyond_p and found.headline == alone.headline
+    said = next(r for r in found.decision.reasons if "are not asked: " in r)
+    assert why in said and "nan" not in said and ".." not in said
+    assert any("could not be asked" in x for x in found.cannot_exclude)
+
+
+def test_a_benchmark_of_one_group_is_no_crash():
+    c = cell(n=200, memorised=0.9, control=100)
+    found = result(replace(c, cluster=np.zeros(200, dtype=int)))
+    assert "are one group" in found.tests.control.why
+    assert fresh_control(replace(c, control=None), LIMITS) is None
+
+
+def test_the_control_is_in_the_verdict_as_its_schema_says():
+    schema = json.loads((files("audit.perturb") / "verdict.schema.json").read_text(encoding="utf-8"))
+    c = cell(n=300, control=200)
+    cells = (replace(c, control=replace(c.control, references=cell(n=200, seed=3).references)), spoilt("few"))
+    results = analyse(cells, LIMITS, seed=1, n_resamples=100, n_draws=50)
+    assert results[0].evidence.tests.control.references is not None
+    facts = {
+        "name": "l", "sha256": "a" * 64, "benchmark": "b", "strategy": "file", "window": (0.15, 0.45), "review": None,
+        "candidates": {"accepted": 600},
+    }  # fmt: skip
+    rows = (CellRows("m", "b", 10, None),)
+    run = RunVerdict(1, 100, LIMITS.to_dict(), facts, ({"models": []},), rows, cells, results, facts)
+    jsonschema.validate(run.to_dict(), schema)
+    plain = run.to_dict()["cells"][0]["evidence"]["tests"]["control"]
+    assert plain["n"] == 200 and [b["scale"] for b in plain["beyond"]] == ["points", "share"]
+
+
+def test_the_same_models_are_drawn_with_and_without_a_control():
+    design = PerturbDesign(80, 2, 1)
+    worlds = {"memorised": CONTROL_WORLDS["memorised"]}
+    alone, beside = (calibrate(d, simulations=6, worlds=worlds)["rates"] for d in (design, replace(design, control=60)))
+    assert "memorised_control" not in alone and "memorised_control" in beside
+    assert beside["memorised_brittle"] + beside["memorised_beyond"] == pytest.approx(
+        alone["memorised_brittle"] + alone["memorised_beyond"], abs=1e-5
+    )
+    assert beside["memorised_uncontrolled"] == alone["memorised_beyond"] >= beside["memorised_beyond"]
+    entry = {"design": {"n": 80, "references": 1, "control": 60}, "rates": beside}
+    assert control_markdown([entry]).count("| 80 | 1 | 60 | ") == 3

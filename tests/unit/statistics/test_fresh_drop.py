@@ -1,0 +1,110 @@
+"""The drop on a benchmark against that on fresh items, of one model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from audit.errors import DataError
+from audit.statistics.difficulty import draw_difficulties, shift
+from audit.statistics.fresh_drop import beyond_fresh
+from audit.statistics.set_difference import set_difference
+from audit.statistics.wording_drop import item_means
+
+
+def asked(rng, n=300, accuracy=0.7, harder=0.05, memorised=0.0, groups=1):
+    """One set of items as a model answered it: three variants that cost `harder`, a share remembered as published."""
+    theta = draw_difficulties(n, accuracy, 0.2, rng)
+    original = (rng.random((1, n)) < theta) | (rng.random((1, n)) < memorised)
+    variants = rng.random((3, n)) < shift(theta, -harder, accuracy)
+    return original.astype(float), variants.astype(float), np.full(n, 0.25), np.arange(n) // groups
+
+
+def rows(right, wrong):
+    return np.repeat([[1.0, 0.0]], [right, wrong], axis=1)
+
+
+def test_points_are_a_welch_test_of_the_differences_of_items():
+    rng = np.random.default_rng(1)
+    benchmark, fresh = asked(rng, 200), asked(rng, 120)
+    found = beyond_fresh(benchmark, fresh)
+    (a, b), (c, d) = item_means(*benchmark[:2]), item_means(*fresh[:2])
+    expected = stats.ttest_ind(a - b, c - d, equal_var=False, alternative="greater")
+    assert (found.pvalue, found.df) == pytest.approx((expected.pvalue, expected.df))
+    same = set_difference((a - b, c - d))
+    assert (found.low, found.high, found.se) == pytest.approx((same.low, same.high, same.se))
+    assert found.expected == pytest.approx(np.mean(c - d))
+
+
+def test_by_hand():
+    """Benchmark: 80 right of 100, 60 under the variant. Fresh: 50 of 100, 40. Chance 0."""
+    zero, items = np.zeros(100), np.arange(100)
+    benchmark, fresh = (rows(80, 20), rows(60, 40), zero, items), (rows(50, 50), rows(40, 60), zero, items)
+    points, share = beyond_fresh(benchmark, fresh), beyond_fresh(benchmark, fresh, scale="share")
+    assert points.difference == pytest.approx(0.20 - 0.10)
+    # d is 1 on 20 items, else 0: .2 x .8 / 99; and .1 x .9 / 99
+    assert points.se == pytest.approx(np.sqrt(0.16 / 99 + 0.09 / 99))
+    assert share.expected == pytest.approx(0.10 / 0.40 * 0.60)  # a quarter of what is left there, of the .60 here
+    assert share.difference == pytest.approx(0.20 - 0.15)
+
+
+def test_swapped_sets_swap_the_sign():
+    rng = np.random.default_rng(2)
+    benchmark, fresh = asked(rng, 150, 0.8), asked(rng, 90, 0.6, harder=0.1)
+    there, back = beyond_fresh(benchmark, fresh), beyond_fresh(fresh, benchmark)
+    assert (there.difference, there.se, there.low) == pytest.approx((-back.difference, back.se, -back.high))
+    assert there.pvalue == pytest.approx(1 - back.pvalue)
+    share = [beyond_fresh(*pair, scale="share").difference for pair in ((benchmark, fresh), (fresh, benchmark))]
+    assert np.sign(share[0]) == -np.sign(share[1])
+
+
+def test_two_copies_of_a_set_do_not_differ_and_the_order_of_items_is_nothing():
+    benchmark = asked(np.random.default_rng(3), groups=3)
+    order = np.random.default_rng(4).permutation(300)
+    shuffled = tuple(part[..., order] for part in benchmark)
+    for scale in ("points", "share"):
+        found = beyond_fresh(benchmark, shuffled, scale=scale)
+        assert found.difference == pytest.approx(0, abs=1e-12) and found.pvalue == pytest.approx(0.5)
+
+
+def test_the_delta_method_has_the_error_of_the_bootstrap():
+    rng = np.random.default_rng(5)
+    benchmark, fresh = asked(rng, 400), asked(rng, 250, 0.55)
+
+    def drawn(side):
+        pick = rng.integers(0, side[2].size, side[2].size)
+        return (*(part[..., pick] for part in side[:3]), np.arange(pick.size))
+
+    again = [beyond_fresh(drawn(benchmark), drawn(fresh), scale="share").difference for _ in range(400)]
+    assert beyond_fresh(benchmark, fresh, scale="share").se == pytest.approx(np.std(again), rel=0.12)
+
+
+@pytest.mark.parametrize("scale", ["points", "share"])
+def test_a_model_without_memory_is_seldom_beyond(scale):
+    """Equally hard rewordings of two sets of one accuracy; the sampling error of the rate is 1.1 points."""
+    rng, trials = np.random.default_rng(6), 400
+    found = [beyond_fresh(asked(rng, 200), asked(rng, 100), scale=scale).pvalue <= 0.05 for _ in range(trials)]
+    assert 0.01 <= np.mean(found) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / trials)
+
+
+def test_memory_of_the_wording_is_found_on_both_scales():
+    rng = np.random.default_rng(7)
+    found = [
+        max(beyond_fresh(asked(rng, 600, memorised=0.3), asked(rng, 400), scale=s).pvalue for s in ("points", "share"))
+        for _ in range(40)
+    ]
+    assert np.mean(np.array(found) <= 0.05) > 0.9
+
+
+def test_items_without_an_answer_are_left_out_and_nothing_is_refused():
+    rng = np.random.default_rng(8)
+    benchmark, fresh = asked(rng, 100), asked(rng, 80)
+    holes = fresh[1].copy()
+    holes[:, :30] = np.nan
+    cut = tuple(part[..., 30:] for part in fresh)
+    assert beyond_fresh(benchmark, (fresh[0], holes, *fresh[2:])) == beyond_fresh(benchmark, cut)
+    with pytest.raises(DataError, match="needs two items that share no cluster"):
+        beyond_fresh(benchmark, (fresh[0], np.full((3, 80), np.nan), *fresh[2:]))
+    with pytest.raises(DataError, match="not above chance on the fresh items"):
+        beyond_fresh(benchmark, (fresh[0], np.zeros((3, 80)), *fresh[2:]), scale="share")

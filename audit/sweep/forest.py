@@ -11,9 +11,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from audit.report.canvas import INK, MUTED, plain, styled
 from audit.sweep.result import Verdict
-from audit.sweep.vocabulary import VERDICTS
+from audit.sweep.vocabulary import VERDICTS, severity
 
-_ROW = 0.42  # inches a model
+_WIDTH, _ROW = 5.4, 0.62  # inches, and inches a model
 
 
 @dataclass(frozen=True)
@@ -37,40 +37,45 @@ class GainRow:
 
 def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
     """Points of accuracy: zero, the effect of interest on both sides, and each model's own noise between clean runs."""
-    order = list(VERDICTS)
-    ranked = sorted(rows, key=lambda r: (order.index(r.verdict), -r.gain, r.label))
+    ranked = sorted(rows, key=lambda r: severity(r.verdict, r.gain, r.label))
 
     def draw() -> Figure:
-        height = 1.5 + _ROW * len(ranked)
-        figure = Figure(figsize=(9.6, height))
-        axes = figure.add_axes((0.27, 0.62 / height, 0.7, 1 - 1.3 / height))
+        height = 1.25 + _ROW * len(ranked)
+        figure = Figure(figsize=(_WIDTH, height))
+        axes = figure.add_axes((0.03, 0.62 / height, 0.94, 1 - 1.15 / height))
         axes.axvline(0, color=INK, linewidth=1)
         for side in (-effect_of_interest, effect_of_interest):
             axes.axvline(side, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
         for k, row in enumerate(ranked):
             colour, marker = VERDICTS[row.verdict].colour, VERDICTS[row.verdict].marker
             if row.noise is not None:
-                axes.barh(k, 2 * row.noise, left=-row.noise, height=0.72, color=MUTED, alpha=0.16, linewidth=0)
+                axes.barh(k + 0.06, 2 * row.noise, left=-row.noise, height=0.5, color=MUTED, alpha=0.16, linewidth=0)
             for y, value, low, high, filled in (
-                (k - 0.13, row.gain, row.low, row.high, True),
-                (k + 0.17, row.mean, row.mean_low, row.mean_high, False),
+                (k - 0.05, row.gain, row.low, row.high, True),
+                (k + 0.19, row.mean, row.mean_low, row.mean_high, False),
             ):
                 axes.errorbar(
                     [value], [y], xerr=[[max(value - low, 0)], [max(high - value, 0)]], fmt=marker, color=colour,
-                    markersize=7 if filled else 5, markerfacecolor=colour if filled else "none",
-                    elinewidth=1.4 if filled else 1.0, capsize=2.5,
+                    markersize=8 if filled else 6, markerfacecolor=colour if filled else "none",
+                    elinewidth=1.6 if filled else 1.1, capsize=3,
                 )  # fmt: skip
-        axes.set_yticks(range(len(ranked)), [plain(r.label) for r in ranked])
-        axes.set_ylim(len(ranked) - 0.4, -0.6)
+        # Names stand above their lines and not beside them, so that a telephone shows the whole chart.
+        axes.set_yticks([k - 0.36 for k in range(len(ranked))], [plain(r.label, 44) for r in ranked], fontsize=11)
+        axes.tick_params(axis="y", length=0, pad=-2, direction="in")
+        for name in axes.get_yticklabels():
+            name.set_horizontalalignment("left")
+        axes.spines["left"].set_visible(False)
+        axes.set_ylim(len(ranked) - 0.5, -0.62)
         axes.grid(visible=True, axis="x")
         axes.grid(visible=False, axis="y")
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=[1, 2, 5, 10]))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:+.0f}".replace("-", "−")))
-        axes.set_xlabel("Accuracy under noise minus clean accuracy, points; dashed: the effect of interest")
+        axes.tick_params(axis="x", labelsize=10)
+        axes.set_xlabel("Accuracy under noise minus clean accuracy, points", fontsize=10)
         present = [word for v, word in VERDICTS.items() if any(r.verdict == v for r in ranked)]
         handles = [Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7) for w in present]
         names = [w.name for w in present]
-        figure.legend(handles, names, loc="upper left", ncols=min(len(present), 4), fontsize=8.5, frameon=False)
+        figure.legend(handles, names, loc="upper left", ncols=min(len(present), 3), fontsize=10, frameon=False)
         return figure
 
     return styled(draw)

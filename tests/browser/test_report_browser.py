@@ -84,7 +84,7 @@ def _search(browser: Any, words: str) -> int:
 
 def test_the_page_is_quiet_and_asks_nothing_of_the_network(browser: Any, panel: Path) -> None:
     _open(browser, panel)
-    browser.execute_script("document.querySelector('#rows button').click()")
+    browser.execute_script("document.querySelector('#grid button').click()")
     assert browser.get_log("browser") == []
     asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     urls = [m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"]
@@ -95,6 +95,8 @@ def test_the_page_is_quiet_and_asks_nothing_of_the_network(browser: Any, panel: 
 
 def test_nothing_that_a_model_wrote_runs(browser: Any, hostile: Path) -> None:
     _open(browser, hostile)
+    browser.execute_script("document.querySelectorAll('#grid button').forEach((b) => b.click())")
+    _filter(browser, "view", "list")
     opened = browser.execute_script(
         "const all = [...document.querySelectorAll('#rows button.row')]; all.forEach((b) => b.click());"
         "document.querySelectorAll('details').forEach((d) => (d.open = true)); return all.length;"
@@ -158,6 +160,7 @@ def test_filters_show_what_they_say(browser: Any, panel: Path) -> None:
 
 def test_a_line_opens_by_keyboard_and_shows_everything(browser: Any, panel: Path) -> None:
     _open(browser, panel)
+    _filter(browser, "view", "list")
     _filter(browser, "arm", "noisy")
     _filter(browser, "routers", "3")
     browser.execute_script("document.querySelector('#rows button').focus()")
@@ -181,7 +184,7 @@ def test_no_sideways_scroll_and_readable_colours(browser: Any, panel: Path, widt
     _open(browser, panel, width, dark)
     browser.execute_script(
         "document.querySelectorAll('details').forEach((d) => (d.open = true));"
-        "document.querySelector('#rows button').click()"
+        "document.querySelector('#grid button').click()"
     )
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     contrasts = browser.execute_script("""
@@ -191,7 +194,7 @@ def test_no_sideways_scroll_and_readable_colours(browser: Any, panel: Path, widt
         const ground = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
             if (c !== "rgba(0, 0, 0, 0)") return c; } };
         const out = [];
-        const every = "h1,h2,p,td,th,dt,dd,summary,.word,.muted,.row span,.s-fail,.s-pass,a";
+        const every = "h1,h2,p,td,th,dt,dd,summary,.word,.muted,.row span,.s-fail,.s-pass,a,button.c,span.c,mark,del";
         for (const e of document.querySelectorAll(every)) {
             const a = light(getComputedStyle(e).color), b = light(ground(e));
             const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
@@ -238,6 +241,7 @@ def test_texts_left_out_are_said(browser: Any, tmp_path: Path) -> None:
     page = _report(tmp_path, panels.outcomes_of(2, 20), max_text_bytes=20_000)
     _open(browser, page)
     assert "This page holds the texts of" in browser.execute_script("return document.body.textContent")
+    _filter(browser, "view", "list")
     browser.execute_script("document.querySelectorAll('#rows button.row').forEach((b) => b.click())")
     assert "they are in the shards" in browser.execute_script("return document.getElementById('rows').textContent")
     assert browser.get_log("browser") == []

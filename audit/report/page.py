@@ -11,6 +11,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
@@ -23,6 +24,9 @@ from audit.verdict.vocabulary import GateWord
 from audit.verdict.watermark import COMPLETE_IT
 
 DASH = "–"
+
+# Seconds after which a page loads itself again: of a run that goes on (`audit.report --follow`). 0: it stays.
+REFRESH_S: ContextVar[int] = ContextVar("refresh_s", default=0)
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,7 @@ def render_page(
     missing = [r for r in rows if not r.complete]
     return made.get_template(template).render(
         policy=policy(js, style), css=style, js=js, missing=missing, complete_it=COMPLETE_IT, many=len(rows) > 1,
+        refresh_s=REFRESH_S.get(),
         gated=gated, gate_names=sorted({name for one in gated for name in one.with_items}), **values,
     )  # fmt: skip
 

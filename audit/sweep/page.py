@@ -12,8 +12,8 @@ from audit.sweep.accuracy import SettingAccuracy
 from audit.sweep.drill import DrillDown, script_json
 from audit.sweep.paper import SettingRow, model_summary, router_summary
 from audit.sweep.result import CellVerdict
-from audit.sweep.verdict import RunVerdict
 from audit.sweep.simulation import TRUTHS
+from audit.sweep.verdict import RunVerdict
 from audit.sweep.vocabulary import ARMS, GATES, LABELS, VERDICTS, severity
 from audit.verdict.result import Calibration, Status
 from audit.verdict.simulated import told
@@ -108,7 +108,14 @@ def _where(cell: CellVerdict, drill: DrillDown) -> dict[str, int]:
 
 def _gate_items(cells: Sequence[CellVerdict]) -> list[dict[str, Any]]:
     return [
-        {"name": g.name, "title": GATES[g.name].title if g.name in GATES else words(g.name), "model": c.model, "benchmark": c.benchmark, "status": g.status.value, "items": list(g.items)}
+        {
+            "name": g.name,
+            "title": GATES[g.name].title if g.name in GATES else words(g.name),
+            "model": c.model,
+            "benchmark": c.benchmark,
+            "status": g.status.value,
+            "items": list(g.items),
+        }
         for c in cells
         for g in c.gates
         if g.items or g.status is Status.FAIL

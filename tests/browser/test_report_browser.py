@@ -144,7 +144,7 @@ def test_filters_show_what_they_say(browser: Any, panel: Path) -> None:
     assert _count(browser) == sum(o.correct is True and clean[o.question_id] is False for o in chosen)
     browser.execute_script("document.getElementById('clear').click()")
     assert _count(browser) == len(outcomes)
-    _filter(browser, "gate", "parseability")
+    _filter(browser, "gate", "Readable answers")
     assert _count(browser) == 3 * 7 * 8  # seven questions behind the gate, three models, eight settings
     browser.execute_script("document.getElementById('clear').click()")
     _filter(browser, "state", "unparsed")
@@ -263,7 +263,12 @@ def test_100_000_outcomes_stay_quick(browser: Any, tmp_path: Path) -> None:
     opened = time.monotonic() - start
     assert _count(browser) == len(outcomes) >= 100_000
     times = {}
-    for name, label in (("model", "model-02"), ("arm", "noisy"), ("transition", "degrade"), ("gate", "parseability")):
+    for name, label in (
+        ("model", "model-02"),
+        ("arm", "noisy"),
+        ("transition", "degrade"),
+        ("gate", "Readable answers"),
+    ):
         times[name] = browser.execute_script(
             """
             const select = document.getElementById("f-" + arguments[0]), start = performance.now();

@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from audit.report.canvas import INK, MUTED, plain, styled
+from audit.report.canvas import INK, MUTED, PHONE, PHONE_FONT, names_above, styled
 from audit.sweep.result import Verdict
 from audit.sweep.vocabulary import VERDICTS, severity
 
-_WIDTH, _ROW = 5.4, 0.62  # inches, and inches a model
+_ROW = 0.62  # inches a model
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
 
     def draw() -> Figure:
         height = 1.25 + _ROW * len(ranked)
-        figure = Figure(figsize=(_WIDTH, height))
+        figure = Figure(figsize=(PHONE, height))
         axes = figure.add_axes((0.03, 0.62 / height, 0.94, 1 - 1.15 / height))
         axes.axvline(0, color=INK, linewidth=1)
         for side in (-effect_of_interest, effect_of_interest):
@@ -59,23 +59,16 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
                     markersize=8 if filled else 6, markerfacecolor=colour if filled else "none",
                     elinewidth=1.6 if filled else 1.1, capsize=3,
                 )  # fmt: skip
-        # Names stand above their lines and not beside them, so that a telephone shows the whole chart.
-        axes.set_yticks([k - 0.36 for k in range(len(ranked))], [plain(r.label, 44) for r in ranked], fontsize=11)
-        axes.tick_params(axis="y", length=0, pad=-2, direction="in")
-        for name in axes.get_yticklabels():
-            name.set_horizontalalignment("left")
-        axes.spines["left"].set_visible(False)
+        names_above(axes, [r.label for r in ranked], [k - 0.36 for k in range(len(ranked))])
         axes.set_ylim(len(ranked) - 0.5, -0.62)
         axes.grid(visible=True, axis="x")
-        axes.grid(visible=False, axis="y")
         axes.xaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:+.0f}".replace("-", "−")))
-        axes.tick_params(axis="x", labelsize=10)
-        axes.set_xlabel("Accuracy under noise minus clean accuracy, points", fontsize=10)
+        axes.set_xlabel("Accuracy under noise minus clean accuracy, points")
         present = [word for v, word in VERDICTS.items() if any(r.verdict == v for r in ranked)]
         handles = [Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7) for w in present]
         names = [w.name for w in present]
         figure.legend(handles, names, loc="upper left", ncols=min(len(present), 3), fontsize=10, frameon=False)
         return figure
 
-    return styled(draw)
+    return styled(draw, PHONE_FONT)

@@ -68,7 +68,7 @@ def render(
         todo=_todo(cells, names),
         figures=figures,
         accuracies=accuracies,
-        calibrated=_calibrated(run.calibration),
+        calibrated=calibrated(run.calibration),
         one_run=ONE_RUN if replicated else "",
         of_one_run=", of replicate 0 alone" if replicated else "",
         pooled=POOLED if replicated else "",
@@ -90,7 +90,7 @@ def _severity(cell: CellVerdict, names: Mapping[tuple[str, str], str]) -> tuple[
     return severity(cell.verdict, gain, names[cell.model, cell.benchmark])
 
 
-def _calibrated(found: Calibration | None) -> dict[str, Any]:
+def calibrated(found: Calibration | None) -> dict[str, Any]:
     """What the nearest design was, and of each truth that it was simulated for, how often each verdict fell."""
     rates = found.rates if found else {}
     verdicts = ("excess", "cleared", "brittle")

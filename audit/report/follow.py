@@ -31,6 +31,7 @@ def follow(
     Until then the page asks its reader's browser to load it again as often. What cannot be built yet (no rows, no
     finished arm) is said and tried again; after the end it raises.
     """
+    told = ""
     while True:
         going = any(map(goes_on, run_dirs))
         asked = REFRESH_S.set(max(every_s, SHORTEST_S) if going else 0)
@@ -39,7 +40,9 @@ def follow(
         except AuditError as error:
             if not going:
                 raise
-            print(f"not yet: {error}", flush=True)
+            if str(error) != told:
+                print(f"not yet: {error}", flush=True)
+            told = str(error)
         else:
             if not going:
                 return paths

@@ -211,7 +211,7 @@ def test_navigation_and_the_gates_of_a_model_fit_a_telephone(browser: Any, tmp_p
     right = (
         "return Math.max(...[...document.querySelectorAll(arguments[0])].map((e) => e.getBoundingClientRect().right))"
     )
-    for what in ("nav a", "table.matrix td"):
+    for what in ("nav a", "table.matrix td", "svg.phone", "#grid th", "#grid button"):
         assert 0 < browser.execute_script(right, what) <= width, what
 
 
@@ -235,6 +235,69 @@ def test_what_is_chosen_stands_in_the_address(browser: Any, panel: Path) -> None
         time.sleep(0.05)
     browser.execute_script("document.getElementById('clear').click()")
     assert _count(browser) == everything and browser.current_url.endswith("#questions")
+
+
+_GAINED = """
+    return [...document.querySelectorAll("#grid tr.line")].map((line) =>
+        [...line.querySelectorAll("button.x-improve")].filter((b) => b.title.startsWith("noisy")).length);
+"""
+_MESSAGES = """
+    return [...document.querySelectorAll('#grid .detail [aria-label^="Router message"]')].map((box) => {
+        const copy = box.cloneNode(true), marked = copy.querySelectorAll("mark, del").length;
+        copy.querySelectorAll("del").forEach((node) => node.remove());
+        return [copy.textContent, marked];
+    });
+"""
+
+
+def test_the_grid_leads_from_what_changed_to_the_words_that_changed(browser: Any, panel: Path) -> None:
+    """Wrong in clean and right under noise first; a square opens its answer, whose link opens it again elsewhere."""
+    _open(browser, panel)
+    gained = browser.execute_script(_GAINED)
+    assert gained == sorted(gained, reverse=True) and gained[0] == 3  # right at every r
+    square = "#grid tr.line button[title^='noisy r=3: correct, improve']"
+    browser.find_element("css selector", square).click()
+    name = browser.find_element("css selector", square).get_attribute("aria-label").split(", ")[0]
+    model = browser.execute_script("return document.querySelector('#grid tr.line th .muted').textContent").strip()
+    messages = browser.execute_script(_MESSAGES)
+    (asked,) = [o for o in panels.outcomes_of(3, 25) if (o.model, o.question_id, o.arm, o.routers, o.replicate)
+                == (model, name, Arm.NOISY_REWRITE, 3, 0)]  # fmt: skip
+    assert [text for text, _ in messages] == list(asked.router_messages)  # to the letter, but for what was struck out
+    assert all(marked for _, marked in messages)
+    link = browser.current_url
+    assert "open=" in link and "page=" not in link
+    browser.execute_cdp_cmd(
+        "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    )
+    browser.find_element("id", "copy").click()
+    deadline = time.monotonic() + 10
+    while browser.find_element("id", "copy").text != "Copied":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert browser.execute_async_script("navigator.clipboard.readText().then(arguments[0])") == link
+    browser.get("about:blank")
+    browser.get(link)
+    deadline = time.monotonic() + READY_LIMIT_S
+    while browser.execute_script("return document.querySelectorAll('#grid .detail').length") != 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert browser.execute_script(_MESSAGES) == messages and browser.current_url == link
+    browser.execute_script("document.querySelector('#grid [aria-expanded=true]').focus()")
+    browser.switch_to.active_element.send_keys("\ue012")  # the arrow to the left: another square, and it opens nothing
+    assert browser.switch_to.active_element.get_attribute("title").startswith("noisy r=2")
+    browser.switch_to.active_element.send_keys("\ue007")
+    assert len(browser.execute_script(_MESSAGES)) == 2  # one answer at a time
+    assert browser.get_log("browser") == []
+
+
+def test_a_gate_shows_what_was_found_when_it_failed_or_is_asked_for(browser: Any, panel: Path) -> None:
+    _open(browser, panel)
+    shown = "return [...document.querySelectorAll('.finding')].filter((x) => x.checkVisibility()).map((x) => x.id)"
+    failed = browser.execute_script(shown)
+    assert len(failed) == 2 < browser.execute_script("return document.querySelectorAll('.finding').length")
+    passed = browser.execute_script("return document.querySelector('table.matrix td.s-pass a').getAttribute('href')")
+    browser.execute_script("document.querySelector('table.matrix td.s-pass a').click()")
+    assert sorted(browser.execute_script(shown)) == sorted([*failed, passed[1:]])
 
 
 def test_texts_left_out_are_said(browser: Any, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 // What every page's script begins with: names for elements, a choice that stands in the address, and what is printed.
 const byId = (id) => document.getElementById(id);
 const AT = "#questions?";
+// The page of a run that goes on (`--follow`) is built again: a reload keeps what is chosen, which <meta> would not.
+if (document.body.dataset.refresh) setTimeout(() => location.reload(), Number(document.body.dataset.refresh) * 1000);
 // control: name -> select; beside them the text that is looked for. A link shows the same lines.
 const remember = (control, more = {}) => {
   const at = new URLSearchParams();

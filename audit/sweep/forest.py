@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,9 +41,11 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
     ranked = sorted(rows, key=lambda r: severity(r.verdict, r.gain, r.label))
 
     def draw() -> Figure:
-        height = 1.25 + _ROW * len(ranked)
+        present = [word for v, word in VERDICTS.items() if any(r.verdict == v for r in ranked)]
+        legend = 0.12 + 0.21 * math.ceil(len(present) / 2)
+        height = 0.65 + legend + _ROW * len(ranked)
         figure = Figure(figsize=(PHONE, height))
-        axes = figure.add_axes((0.03, 0.62 / height, 0.94, 1 - 1.15 / height))
+        axes = figure.add_axes((0.03, 0.62 / height, 0.94, 1 - (0.62 + legend) / height))
         axes.axvline(0, color=INK, linewidth=1)
         for side in (-effect_of_interest, effect_of_interest):
             axes.axvline(side, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
@@ -63,12 +66,11 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
         axes.set_ylim(len(ranked) - 0.5, -0.62)
         axes.grid(visible=True, axis="x")
         axes.xaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:+.0f}".replace("-", "−")))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:+.0f}".replace("-", "−") if v else "0"))
         axes.set_xlabel("Accuracy under noise minus clean accuracy, points")
-        present = [word for v, word in VERDICTS.items() if any(r.verdict == v for r in ranked)]
         handles = [Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7) for w in present]
         names = [w.name for w in present]
-        figure.legend(handles, names, loc="upper left", ncols=min(len(present), 3), fontsize=10, frameon=False)
+        figure.legend(handles, names, loc="upper left", ncols=2, fontsize=10, frameon=False)
         return figure
 
     return styled(draw, PHONE_FONT)

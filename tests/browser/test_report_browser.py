@@ -11,6 +11,7 @@ from typing import Any
 import panels
 import pytest
 
+from audit.report.page import REFRESH_S
 from audit.sweep.design import Arm
 
 pytestmark = pytest.mark.browser
@@ -44,6 +45,10 @@ def _open(browser: Any, page: Path, width: int = 1280, dark: bool = False) -> No
     for kind in ("browser", "performance"):
         browser.get_log(kind)
     browser.get(page.as_uri())
+    _ready(browser)
+
+
+def _ready(browser: Any) -> None:
     deadline = time.monotonic() + READY_LIMIT_S
     while browser.execute_script("return document.documentElement.dataset.ready") != "true":
         assert time.monotonic() < deadline, browser.get_log("browser")
@@ -298,6 +303,26 @@ def test_a_gate_shows_what_was_found_when_it_failed_or_is_asked_for(browser: Any
     passed = browser.execute_script("return document.querySelector('table.matrix td.s-pass a').getAttribute('href')")
     browser.execute_script("document.querySelector('table.matrix td.s-pass a').click()")
     assert sorted(browser.execute_script(shown)) == sorted([*failed, passed[1:]])
+
+
+def test_a_followed_page_loads_itself_again_where_its_reader_was(browser: Any, tmp_path: Path) -> None:
+    shown = REFRESH_S.set(1)
+    try:
+        page = _report(tmp_path, panels.outcomes_of(1, 4, (1,)))
+    finally:
+        REFRESH_S.reset(shown)
+    _open(browser, page)
+    _filter(browser, "arm", "noisy")
+    link, chosen = browser.current_url, _count(browser)
+    page.write_text(page.read_text(encoding="utf-8").replace("<title>", "<title>Built again. "), encoding="utf-8")
+    deadline = time.monotonic() + READY_LIMIT_S
+    while not browser.title.startswith("Built again. "):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert browser.current_url == link
+    _ready(browser)
+    assert _count(browser) == chosen
+    browser.get("about:blank")
 
 
 def test_texts_left_out_are_said(browser: Any, tmp_path: Path) -> None:

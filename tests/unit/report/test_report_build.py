@@ -307,9 +307,9 @@ def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
     paths = follow([run], build, 7, work)
     (half,) = pages
     assert "Incomplete: 48 of 96 answers are there." in half and "<title>Incomplete: " in half
-    assert '<meta http-equiv="refresh" content="7">' in half and "The run goes on" in half
+    assert '<body data-refresh="7">' in half and "The run goes on" in half
     whole = paths.html.read_text(encoding="utf-8")
-    assert 'http-equiv="refresh"' not in whole and "Incomplete" not in whole and not paths.incomplete
+    assert "<body>" in whole and "Incomplete" not in whole and not paths.incomplete
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith("not yet: No shards") and told[1].endswith("model-00 on synthetic 48 of 96")
     assert len(told) == 2
@@ -322,7 +322,7 @@ def test_a_run_whose_driver_died_is_not_waited_for(tmp_path: Path) -> None:
     assert not goes_on(run)
     paths = follow([run], lambda: build_report([run], run / "report", n_resamples=50), 7, pytest.fail)
     page = paths.html.read_text(encoding="utf-8")
-    assert "Incomplete: 56 of 64" in page and "The run was interrupted" in page and 'http-equiv="refresh"' not in page
+    assert "Incomplete: 56 of 64" in page and "The run was interrupted" in page and "<body>" in page
 
 
 def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

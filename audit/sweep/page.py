@@ -53,7 +53,7 @@ def render(
     return render_page(
         "sweep/page.html.j2",
         rows=run.rows,
-        scripts=("report/diff.js", "sweep/page.js"),
+        scripts=("report/diff.js", *(f"sweep/{name}.js" for name in ("drill", "answer", "grid", "page"))),
         gates=GATES,
         gated=[Gated(names[c.model, c.benchmark], c.gates, _where(c, drill)) for c in cells],
         labels=LABELS,

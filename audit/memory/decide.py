@@ -8,8 +8,9 @@ from audit.memory.evidence import Evidence, Indicator, Name
 from audit.memory.gates import failed
 from audit.memory.result import Decision, MemoryVerdict
 from audit.memory.thresholds import MemoryThresholds
-from audit.memory.vocabulary import INDICATORS
+from audit.memory.vocabulary import GATES, INDICATORS
 from audit.verdict.result import Gate, Status, points
+from audit.verdict.vocabulary import gate_reasons
 
 
 def found(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicator, ...]:
@@ -36,7 +37,7 @@ def decide(evidence: Evidence, gates: Sequence[Gate], thresholds: MemoryThreshol
     if blocking:
         return Decision(
             MemoryVerdict.WITHHELD,
-            tuple(f"{g.name}: {g.detail}" for g in blocking),
+            gate_reasons(blocking, GATES),
             tuple(g.advice for g in blocking if g.advice),
         )
     indicators, alpha = evidence.indicators, thresholds.alpha

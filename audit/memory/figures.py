@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from audit.report.canvas import BLUE, GRID, INK, MUTED, VERMILLION, plain, styled
+from audit.report.canvas import BLUE, GRID, INK, MUTED, PHONE, VERMILLION, plain, styled
 from audit.statistics.paired import FloatArray
 
 
@@ -18,7 +18,7 @@ def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure
     """
 
     def draw() -> Figure:
-        figure = Figure(figsize=(6.4, 1.1 + 0.36 * len(rows)), layout="constrained")
+        figure = Figure(figsize=(PHONE, 1.1 + 0.36 * len(rows)), layout="constrained")
         axes = figure.subplots()
         for k, (_, gain, low, high, judged) in enumerate(rows):
             colour = BLUE if judged else MUTED
@@ -27,7 +27,7 @@ def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure
         axes.axvline(0, color=INK, linewidth=0.8)
         axes.set_yticks(range(len(rows)), [plain(row[0], 46) for row in rows])
         axes.invert_yaxis()
-        axes.set_xlabel("log-likelihood of the published order less that of others, nats")
+        axes.set_xlabel("log-likelihood, published order less others, nats")
         axes.grid(color=GRID, linewidth=0.6)
         return figure
 
@@ -38,7 +38,7 @@ def text_scores(published: FloatArray, fresh: FloatArray, label: str) -> Figure:
     """How likely the text of each item is, as shares of items at or below each value; NaN are left out."""
 
     def draw() -> Figure:
-        figure = Figure(figsize=(6.4, 3.0), layout="constrained")
+        figure = Figure(figsize=(PHONE, 3.0), layout="constrained")
         axes = figure.subplots()
         for values, name, colour in ((published, "benchmark", VERMILLION), (fresh, "fresh items", BLUE)):
             x = np.sort(values[~np.isnan(values)])

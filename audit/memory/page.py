@@ -21,7 +21,7 @@ from audit.memory.record import TEXTS, TOKEN_SCORES, MemoryCell
 from audit.memory.result import MemoryResult
 from audit.memory.texts import item_text
 from audit.memory.verdict import RunVerdict, mark_of
-from audit.memory.vocabulary import GATES, INDICATORS, VERDICTS
+from audit.memory.vocabulary import GATES, INDICATORS, LABELS, VERDICTS
 from audit.records import Question
 from audit.report.build import write_parts
 from audit.report.page import Gated, RunFacts, render_page
@@ -84,6 +84,7 @@ def render(verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items:
         rows=verdict.rows,
         scripts=("report/items.js",),
         gates=GATES,
+        labels=LABELS,
         gated=[Gated(r.model, r.gates, {"cell": r.model}) for r in verdict.results],
         title=_title(verdict),
         subtitle=_subtitle(verdict),

@@ -95,3 +95,17 @@ GATES: dict[str, GateWord] = {
     ),
     "enough_data": GateWord("Enough data", "there are too few data"),
 }
+
+# Thresholds, as the page prints them.
+LABELS = {
+    "alpha": "Error rate of all findings, family-wise",
+    "power": "Power at which the detectable gap is stated",
+    "effect_of_interest": "Effect of interest: the gap that matters",
+    "answered_share_min": "Readable answers and likelihoods: least share",
+    "matched_alpha": "Fresh items as hard: level of the test",
+    "matched_share_min": "Fresh items as hard: least share of items that have a match",
+    "exchangeable_alpha": "Order not told by its words: level of the test",
+    "references_min": "References from which their spread is in the error",
+    "shards_min": "Fewest shards for a test of the order of items",
+    "items_min": "Fewest items for a test of the order of options",
+}

@@ -10,7 +10,9 @@ from audit.perturb.evidence import Evidence, Tests
 from audit.perturb.gates import failed
 from audit.perturb.result import Decision, PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.vocabulary import GATES
 from audit.verdict.result import Gate, Status, points
+from audit.verdict.vocabulary import gate_reasons
 
 
 def finding(
@@ -44,7 +46,7 @@ def decide(
     if blocking:
         return Decision(
             PerturbVerdict.WITHHELD,
-            tuple(f"{g.name}: {g.detail}" for g in blocking),
+            gate_reasons(blocking, GATES),
             tuple(g.advice for g in blocking if g.advice),
         )
     tests, alpha = evidence.tests, thresholds.alpha

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from audit.report.accuracy import interval
-from audit.report.canvas import BLUE, GRID, MUTED, VERMILLION, plain, styled
+from audit.report.canvas import BLUE, GRID, MUTED, PHONE, PHONE_FONT, VERMILLION, names_above, plain, styled
 from audit.statistics.paired import FloatArray
 from audit.variants.funnel import Funnel
 
@@ -57,7 +57,7 @@ def original_against_variants(bars: Sequence[Bar], chance: float) -> Figure:
     """One line a model: the original (open) and its variants (filled), with 95 % intervals; references in grey."""
 
     def draw() -> Figure:
-        figure = Figure(figsize=(7.6, 1.1 + 0.42 * len(bars)), layout="constrained")
+        figure = Figure(figsize=(PHONE, 1.0 + 0.62 * len(bars)), layout="constrained")
         axes = figure.add_subplot()
         for y, bar in enumerate(reversed(bars)):
             colours = (MUTED, MUTED) if bar.reference else (BLUE, VERMILLION)
@@ -68,14 +68,14 @@ def original_against_variants(bars: Sequence[Bar], chance: float) -> Figure:
                     axes.plot(found[1:], (y + shift,) * 2, color=colour, linewidth=1.4)
                     axes.plot(found[0], y + shift, "o", color=colour, markerfacecolor=fill, markersize=6)
         axes.axvline(chance, color=MUTED, linewidth=0.8, linestyle=":")
-        axes.set_yticks(range(len(bars)), [plain(bar.label) for bar in reversed(bars)])
-        axes.set_ylim(-0.6, len(bars) - 0.4)
+        names_above(axes, [bar.label for bar in reversed(bars)], [y + 0.38 for y in range(len(bars))])
+        axes.set_ylim(-0.4, len(bars) - 0.4)
         axes.xaxis.set_major_formatter(_PERCENT)
-        axes.set_xlabel("accuracy: original wording (open) and variants (filled); dotted: guessing")
+        axes.set_xlabel("accuracy: original wording (open), variants (filled);\ndotted: guessing")
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         return figure
 
-    return styled(draw)
+    return styled(draw, PHONE_FONT)
 
 
 def acceptance_funnel(found: Funnel) -> Figure:
@@ -102,7 +102,7 @@ def accuracy_by_distance(bins: dict[str, list[DistanceBin]]) -> Figure:
     """Accuracy of the variants over their distance from the original, one line a judged model."""
 
     def draw() -> Figure:
-        figure = Figure(figsize=(7.6, 3.4), layout="constrained")
+        figure = Figure(figsize=(PHONE, 3.2), layout="constrained")
         axes = figure.add_subplot()
         for k, (label, found) in enumerate(bins.items()):
             x = [(b.low + b.high) / 2 for b in found]
@@ -118,4 +118,4 @@ def accuracy_by_distance(bins: dict[str, list[DistanceBin]]) -> Figure:
             axes.legend(fontsize=8)
         return figure
 
-    return styled(draw)
+    return styled(draw, PHONE_FONT)

@@ -28,7 +28,7 @@ from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.result import PerturbResult
 from audit.perturb.rows import Read
 from audit.perturb.verdict import RunVerdict
-from audit.perturb.vocabulary import GATES, VERDICTS
+from audit.perturb.vocabulary import GATES, LABELS, VERDICTS
 from audit.report.accuracy import interval
 from audit.report.build import write_parts
 from audit.report.page import Gated, RunFacts, render_page
@@ -81,6 +81,7 @@ def render(
         rows=verdict.rows,
         scripts=("report/items.js",),
         gates=GATES,
+        labels=LABELS,
         gated=[Gated(_name(r, verdict), r.gates, {"cell": f"{r.model} on {r.benchmark}"}) for r in verdict.results],
         title=_title(verdict),
         subtitle=_subtitle(verdict),

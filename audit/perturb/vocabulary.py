@@ -50,3 +50,18 @@ GATES: dict[str, GateWord] = {
     "broken_share": GateWord("Few broken variants", "too many variants may have lost their answer"),
     "enough_data": GateWord("Enough data", "there are too few data"),
 }
+
+# Thresholds, as the page prints them.
+LABELS = {
+    "alpha": "Error rate of both findings, family-wise",
+    "power": "Power at which the detectable drop is stated",
+    "effect_of_interest": "Effect of interest: the drop that matters",
+    "above_chance_standard_errors": "Score above guessing: standard errors needed",
+    "answered_share_min": "Readable answers: least share",
+    "noop_share_max": "Variants reach the model: largest share of repeated requests",
+    "noise_floor_alpha": "Repeated runs agree: level of the test",
+    "broken_share_max": "Few broken variants: largest upper limit of their share",
+    "order_z_min": "Same items in every wording: standard errors needed",
+    "order_items_min": "Same items in every wording: fewest items",
+    "curve_references_min": "References from which ConStat's curve must agree",
+}

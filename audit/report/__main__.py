@@ -1,11 +1,12 @@
-"""Rebuild the report from shards: `python -m audit.report RUN_DIR [RUN_DIR ...] [--out DIR]`."""
+"""Rebuild the report from shards: `python -m audit.report RUN_DIR [RUN_DIR ...] [--out DIR] [--follow]`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from audit.audits import audit_of, part_of
 from audit.errors import AuditError
@@ -13,6 +14,12 @@ from audit.exits import run_command
 from audit.panel import write_panel
 from audit.shards.manifest import MANIFEST
 from audit.verdict.watermark import COMPLETE_IT
+
+if TYPE_CHECKING:
+    from audit.report.build import ReportPaths
+
+
+FOLLOW_S = 15
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,20 +44,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--variants", default=None, help="of a perturbation run: its library as a person reviewed it since"
     )
+    parser.add_argument(
+        "--follow",
+        type=int,
+        nargs="?",
+        const=FOLLOW_S,
+        metavar="SECONDS",
+        help=f"of a run that goes on: build again so often (default: {FOLLOW_S}) until it ends; the page is marked "
+        "incomplete and loads itself again",
+    )
     arguments = parser.parse_args(argv)
     asked = {"seed": arguments.seed, "control_benchmark": arguments.control_benchmark, "variants": arguments.variants}
     try:
         audits = sorted({audit_of(run_dir).name for run_dir in arguments.run_dirs})
         first: Path = arguments.run_dirs[0]
         out = arguments.out or (first if len(audits) == 1 else first.parent / f"joint-{first.name}") / "report"
-        if len(audits) > 1:
-            from audit.report.joint import joint_report
-
-            paths = joint_report(arguments.run_dirs, out, asked)
-        else:
-            paths = part_of(audits[0], "report").report_runs(
-                arguments.run_dirs, out, asked
-            )  # --help needs no matplotlib
+        paths = _build(arguments.run_dirs, audits, out, asked, arguments.follow)
         if len(arguments.run_dirs) > 1 and not (out.parent / MANIFEST).is_file():
             write_panel(out, arguments.run_dirs)
     except AuditError as error:
@@ -63,6 +72,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         for folder in sorted({path.parent for path in written}):
             print(f"{name:<8} {folder}")
     return 0
+
+
+def _build(
+    run_dirs: Sequence[Path], audits: Sequence[str], out: Path, asked: Mapping[str, Any], every_s: int | None
+) -> ReportPaths:
+    """Once, or until the runs have ended. What draws is imported here: --help needs no matplotlib."""
+    if len(audits) > 1:
+        from audit.report.joint import joint_report as report
+    else:
+        report = part_of(audits[0], "report").report_runs
+    if every_s is None:
+        return report(run_dirs, out, asked)
+    from audit.report.follow import follow
+
+    return follow(run_dirs, lambda: report(run_dirs, out, asked), every_s)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from audit.errors import DataError
 from audit.records import CellRows
-from audit.report.page import RunFacts
+from audit.report.page import RunFacts, words
 from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import MANIFEST
 
@@ -91,8 +91,23 @@ def run_facts(run_dir: Path) -> RunFacts:
         main.append(("Packages", _one_line(manifest["packages"])))
     if manifest.get("shards"):
         main.append(("Shards", f"{len(manifest['shards'])} files"))
+    config = dict(manifest.get("config") or {})
+    prompts = _prompts(config)
     rest = {k: v for k, v in manifest.items() if k not in ("shards", "sampled_ids")}
-    return RunFacts(f"Run {run_dir.name}", tuple(main), tuple(_flat(rest)))
+    rest["config"] = {k: v for k, v in config.items() if k not in ("protocol", "protocols")}
+    return RunFacts(f"Run {run_dir.name}", tuple(main), tuple(_flat(rest)), prompts)
+
+
+def _prompts(config: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The templates of every protocol that a model was asked by, once each: (name, text)."""
+    asked = list((config.get("protocols") or {}).values()) or [config.get("protocol") or {}]
+    return tuple(
+        {
+            f"{one['name']} {one['version']}, {words(name)}": str(text)
+            for one in asked
+            for name, text in (one.get("templates") or {}).items()
+        }.items()
+    )
 
 
 def _one_line(value: Any) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -47,9 +48,23 @@ RC = {
 }
 
 
-def styled(draw: Callable[[], Figure]) -> Figure:
-    with matplotlib.rc_context(RC):
+PHONE = 5.4  # inches: a figure no wider than this is shown whole on a telephone, where its text stays readable
+PHONE_FONT = 10.5
+
+
+def styled(draw: Callable[[], Figure], font: float = 9) -> Figure:
+    with matplotlib.rc_context({**RC, "font.size": font}):
         return draw()
+
+
+def names_above(axes: Axes, names: Sequence[str], at: Sequence[float]) -> None:
+    """Names of a chart's lines above them, from its left edge on: beside them they would take its room."""
+    axes.set_yticks(list(at), [plain(name, 44) for name in names])
+    axes.tick_params(axis="y", length=0, pad=-2, direction="in")
+    for label in axes.get_yticklabels():
+        label.set_horizontalalignment("left")
+    axes.spines["left"].set_visible(False)
+    axes.grid(visible=False, axis="y")
 
 
 def plain(text: str, limit: int = 34) -> str:
@@ -104,8 +119,9 @@ def inline_svg(document: str, prefix: str, label: str) -> str:
     if size is None:
         raise ValueError("No viewBox in the SVG document; expected one written by svg_text.")
     width, height = float(size[1]), float(size[2])
+    kind = "fig phone" if width <= 72 * PHONE else "fig"
     opening = (
-        f'<svg class="fig" role="img" aria-label="{label}" viewBox="0 0 {size[1]} {size[2]}" '
+        f'<svg class="{kind}" role="img" aria-label="{label}" viewBox="0 0 {size[1]} {size[2]}" '
         f'width="{width * 1.25:.0f}" height="{height * 1.25:.0f}" stroke-linejoin="round" stroke-linecap="butt" '
         'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
     )

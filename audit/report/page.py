@@ -11,6 +11,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
@@ -24,14 +25,18 @@ from audit.verdict.watermark import COMPLETE_IT
 
 DASH = "–"
 
+# Seconds after which a page loads itself again: of a run that goes on (`audit.report --follow`). 0: it stays.
+REFRESH_S: ContextVar[int] = ContextVar("refresh_s", default=0)
+
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What a manifest says about one run, as texts: the main facts and everything else."""
+    """What a manifest says about one run, as texts: the main facts, everything else, and the templates of prompts."""
 
     title: str
     main: tuple[tuple[str, str], ...] = ()
     more: tuple[tuple[str, str], ...] = ()
+    prompts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,21 +136,24 @@ def render_page(
     css: str = "",
     gates: Mapping[str, GateWord] | None = None,
     gated: Sequence[Gated] = (),
+    labels: Mapping[str, str] | None = None,
     **values: Any,
 ) -> str:
     """A page of the shell, as text. template: such as "perturb/page.html.j2"; it extends report/shell.html.j2.
 
     rows: of every model and benchmark, found and asked for. scripts: files of the package, after shared.js; css: after
-    page.css. gates: the words for gate names; gated: the columns of the gate matrix. values: what else the template
-    prints.
+    page.css. gates: the words for gate names; gated: the columns of the gate matrix. labels: of the other names
+    that the template prints with `words`. values: what else it prints.
     """
     style = _read("report/page.css") + css
     js = "".join(map(_read, ("report/shared.js", *scripts))) if scripts else ""
     made = environment()
     made.filters["gate"] = lambda name: gates[name].title if gates and name in gates else words(name)
+    made.filters["words"] = lambda name: labels[name] if labels and name in labels else words(name)
     missing = [r for r in rows if not r.complete]
     return made.get_template(template).render(
         policy=policy(js, style), css=style, js=js, missing=missing, complete_it=COMPLETE_IT, many=len(rows) > 1,
+        refresh_s=REFRESH_S.get(),
         gated=gated, gate_names=sorted({name for one in gated for name in one.with_items}), **values,
     )  # fmt: skip
 

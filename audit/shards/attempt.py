@@ -182,6 +182,19 @@ class RunLock:
             raise disk_error(self.path, error) from error
 
 
+def may_live(run_dir: Path) -> bool:
+    """Whether a driver holds `run_dir`: False where none does, or the one that did is known to be dead."""
+    try:
+        fd = os.open(run_dir / LOCK, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        holder = _read_holder(fd)
+    finally:
+        os.close(fd)
+    return bool(holder) and not _is_dead(holder)
+
+
 def _in_use(run_dir: Path, holder: dict[str, Any]) -> ShardError:
     who = f"process {holder.get('pid', '?')} on {holder.get('host', '?')} since {holder.get('since', '?')}"
     return ShardError(

@@ -13,7 +13,9 @@ from audit.sweep.evidence import Evidence, Reading
 from audit.sweep.gates import failed
 from audit.sweep.result import Verdict
 from audit.sweep.thresholds import SweepThresholds
+from audit.sweep.vocabulary import GATES
 from audit.verdict.result import Gate, points
+from audit.verdict.vocabulary import gate_reasons
 
 
 @dataclass(frozen=True)
@@ -244,8 +246,7 @@ def _not_beyond_ensembling(
 
 
 def _withheld(gates: Sequence[Gate]) -> Decision:
-    reasons = tuple(f"{g.name}: {g.detail}" for g in gates)
-    return Decision(Verdict.WITHHELD, reasons, tuple(g.advice for g in gates if g.advice))
+    return Decision(Verdict.WITHHELD, gate_reasons(gates, GATES), tuple(g.advice for g in gates if g.advice))
 
 
 def _beats(comparison: Comparison, alpha: float) -> frozenset[int]:

@@ -38,6 +38,7 @@ COLUMNS = (
     "model", "model_revision", "benchmark", "question_id", "group", "arm", "routers", "replicate", "question",
     "options", "router_messages", "router_finish_reasons", "prompt", "response", "answer", "gold", "correct",
     "parsed", "answer_form", "finish_reason", "option_logprobs", "seed", "error",
+    "options_shown",
 )  # fmt: skip
 
 
@@ -145,7 +146,8 @@ def pack(table: pa.Table, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     fact_codes = []
     for i in range(n):
         tally = _tally(col["router_finish_reasons"][i])
-        fact = (col["answer_form"][i], col["finish_reason"][i], col["model_revision"][i], tally)
+        shown = col["options_shown"][i]
+        fact = (col["answer_form"][i], col["finish_reason"][i], col["model_revision"][i], tally, shown)
         fact_codes.append(facts.setdefault(fact, len(facts)))
     model_codes = [models.add(m) for m in col["model"]]
     head = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,11 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from audit.report.canvas import INK, MUTED, plain, styled
+from audit.report.canvas import INK, MUTED, PHONE, PHONE_FONT, names_above, styled
 from audit.sweep.result import Verdict
-from audit.sweep.vocabulary import VERDICTS
+from audit.sweep.vocabulary import VERDICTS, severity
 
-_ROW = 0.42  # inches a model
+_ROW = 0.62  # inches a model
 
 
 @dataclass(frozen=True)
@@ -37,40 +38,39 @@ class GainRow:
 
 def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
     """Points of accuracy: zero, the effect of interest on both sides, and each model's own noise between clean runs."""
-    order = list(VERDICTS)
-    ranked = sorted(rows, key=lambda r: (order.index(r.verdict), -r.gain, r.label))
+    ranked = sorted(rows, key=lambda r: severity(r.verdict, r.gain, r.label))
 
     def draw() -> Figure:
-        height = 1.5 + _ROW * len(ranked)
-        figure = Figure(figsize=(9.6, height))
-        axes = figure.add_axes((0.27, 0.62 / height, 0.7, 1 - 1.3 / height))
+        present = [word for v, word in VERDICTS.items() if any(r.verdict == v for r in ranked)]
+        legend = 0.12 + 0.21 * math.ceil(len(present) / 2)
+        height = 0.65 + legend + _ROW * len(ranked)
+        figure = Figure(figsize=(PHONE, height))
+        axes = figure.add_axes((0.03, 0.62 / height, 0.94, 1 - (0.62 + legend) / height))
         axes.axvline(0, color=INK, linewidth=1)
         for side in (-effect_of_interest, effect_of_interest):
             axes.axvline(side, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
         for k, row in enumerate(ranked):
             colour, marker = VERDICTS[row.verdict].colour, VERDICTS[row.verdict].marker
             if row.noise is not None:
-                axes.barh(k, 2 * row.noise, left=-row.noise, height=0.72, color=MUTED, alpha=0.16, linewidth=0)
+                axes.barh(k + 0.06, 2 * row.noise, left=-row.noise, height=0.5, color=MUTED, alpha=0.16, linewidth=0)
             for y, value, low, high, filled in (
-                (k - 0.13, row.gain, row.low, row.high, True),
-                (k + 0.17, row.mean, row.mean_low, row.mean_high, False),
+                (k - 0.05, row.gain, row.low, row.high, True),
+                (k + 0.19, row.mean, row.mean_low, row.mean_high, False),
             ):
                 axes.errorbar(
                     [value], [y], xerr=[[max(value - low, 0)], [max(high - value, 0)]], fmt=marker, color=colour,
-                    markersize=7 if filled else 5, markerfacecolor=colour if filled else "none",
-                    elinewidth=1.4 if filled else 1.0, capsize=2.5,
+                    markersize=8 if filled else 6, markerfacecolor=colour if filled else "none",
+                    elinewidth=1.6 if filled else 1.1, capsize=3,
                 )  # fmt: skip
-        axes.set_yticks(range(len(ranked)), [plain(r.label) for r in ranked])
-        axes.set_ylim(len(ranked) - 0.4, -0.6)
+        names_above(axes, [r.label for r in ranked], [k - 0.36 for k in range(len(ranked))])
+        axes.set_ylim(len(ranked) - 0.5, -0.62)
         axes.grid(visible=True, axis="x")
-        axes.grid(visible=False, axis="y")
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=[1, 2, 5, 10]))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:+.0f}".replace("-", "−")))
-        axes.set_xlabel("Accuracy under noise minus clean accuracy, points; dashed: the effect of interest")
-        present = [word for v, word in VERDICTS.items() if any(r.verdict == v for r in ranked)]
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:+.0f}".replace("-", "−") if v else "0"))
+        axes.set_xlabel("Accuracy under noise minus clean accuracy, points")
         handles = [Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7) for w in present]
         names = [w.name for w in present]
-        figure.legend(handles, names, loc="upper left", ncols=min(len(present), 4), fontsize=8.5, frameon=False)
+        figure.legend(handles, names, loc="upper left", ncols=2, fontsize=10, frameon=False)
         return figure
 
-    return styled(draw)
+    return styled(draw, PHONE_FONT)

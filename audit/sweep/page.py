@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from audit.report.page import Gated, RunFacts, count, render_page
+from audit.report.page import Gated, RunFacts, count, number, render_page, words
 from audit.sweep.accuracy import SettingAccuracy
 from audit.sweep.drill import DrillDown, script_json
 from audit.sweep.paper import SettingRow, model_summary, router_summary
 from audit.sweep.result import CellVerdict
+from audit.sweep.simulation import TRUTHS
 from audit.sweep.verdict import RunVerdict
-from audit.sweep.vocabulary import GATES, VERDICTS
-from audit.verdict.result import Status
-
-ARMS = {
-    "direct": "direct (no router)",
-    "forward_full": "clean (forward_full)",
-    "noisy_rewrite": "noisy (noisy_rewrite)",
-}
+from audit.sweep.vocabulary import ARMS, GATES, LABELS, VERDICTS, severity
+from audit.verdict.result import Calibration, Status
+from audit.verdict.simulated import told
 
 # Where a setting was run more than once. The page counts runs from 1.
 ONE_RUN = (
@@ -51,23 +48,27 @@ def render(
     """
     tally = Counter(c.verdict.value for c in run.cells)
     settings_of = Counter((row.model, row.benchmark) for row in paper_rows)
-    head = {**drill.head, "gates": _gate_items(run.cells)}
+    cells = sorted(run.cells, key=lambda c: _severity(c, names))
+    head = {**drill.head, "arm_words": [ARMS[arm] for arm in drill.head["arms"]], "gates": _gate_items(cells)}
     return render_page(
         "sweep/page.html.j2",
         rows=run.rows,
-        scripts=("sweep/page.js",),
+        scripts=("report/diff.js", *(f"sweep/{name}.js" for name in ("drill", "answer", "grid", "page"))),
         gates=GATES,
-        gated=[Gated(names[c.model, c.benchmark], c.gates, _where(c, drill)) for c in run.cells],
+        gated=[Gated(names[c.model, c.benchmark], c.gates, _where(c, drill)) for c in cells],
+        labels=LABELS,
         run=run,
+        cells=cells,
         title=_title(run),
         subtitle=_subtitle(run, total_rows),
         words={verdict.value: word for verdict, word in VERDICTS.items()},
         arms=ARMS,
         names=names,
         tally=[(v.value, tally[v.value]) for v in VERDICTS if tally[v.value]],
-        todo=_todo(run.cells, names),
+        todo=_todo(cells, names),
         figures=figures,
         accuracies=accuracies,
+        calibrated=calibrated(run.calibration),
         one_run=ONE_RUN if replicated else "",
         of_one_run=", of replicate 0 alone" if replicated else "",
         pooled=POOLED if replicated else "",
@@ -84,6 +85,21 @@ def render(
     )
 
 
+def _severity(cell: CellVerdict, names: Mapping[tuple[str, str], str]) -> tuple[int, float, str]:
+    gain = -math.inf if cell.effect is None else cell.effect.gain
+    return severity(cell.verdict, gain, names[cell.model, cell.benchmark])
+
+
+def calibrated(found: Calibration | None) -> dict[str, Any]:
+    """What the nearest design was, and of each truth that it was simulated for, how often each verdict fell."""
+    rates = found.rates if found else {}
+    verdicts = ("excess", "cleared", "brittle")
+    return {
+        "design": [(LABELS[name], number(value)) for name, value in (found.design if found else {}).items()],
+        "truths": [(t, [told(rates, f"{t}_{v}") for v in verdicts]) for t in TRUTHS if f"{t}_excess" in rates],
+    }
+
+
 def _where(cell: CellVerdict, drill: DrillDown) -> dict[str, int]:
     """The model by its place in the list of answers; nothing where none of its answers is on the page."""
     models = drill.head["models"]
@@ -92,7 +108,14 @@ def _where(cell: CellVerdict, drill: DrillDown) -> dict[str, int]:
 
 def _gate_items(cells: Sequence[CellVerdict]) -> list[dict[str, Any]]:
     return [
-        {"name": g.name, "model": c.model, "benchmark": c.benchmark, "status": g.status.value, "items": list(g.items)}
+        {
+            "name": g.name,
+            "title": GATES[g.name].title if g.name in GATES else words(g.name),
+            "model": c.model,
+            "benchmark": c.benchmark,
+            "status": g.status.value,
+            "items": list(g.items),
+        }
         for c in cells
         for g in c.gates
         if g.items or g.status is Status.FAIL

@@ -63,3 +63,48 @@ GATES: dict[str, GateWord] = {
     "answer_leak": GateWord("Messages free of the answer", "the routers gave the answers away"),
     "enough_data": GateWord("Enough questions", "there are too few questions"),
 }
+
+# How a question reached the model, in tables, lists and filters.
+ARMS = {"direct": "direct", "forward_full": "clean", "noisy_rewrite": "noisy"}
+
+# What has no entry above and is printed: thresholds, and what the calibration was simulated with.
+LABELS = {
+    "alpha": "Error rate of an excess, family-wise",
+    "power": "Power at which a detectable gain is stated",
+    "effect_of_interest": "Effect of interest: the gain that matters",
+    "above_chance_standard_errors": "Score above guessing: standard errors needed",
+    "answered_share_min": "Readable answers: least share",
+    "clean_loss_max": "Faithful clean relay: largest loss against direct",
+    "lossy_share_max": "Faithful clean relay: largest share of messages that lost something",
+    "noop_share_max": "Noise reaches the model: largest share of prompts left as they were",
+    "leak_share_max": "Messages free of the answer: largest share that states it",
+    "noise_floor_alpha": "Repeated runs agree: level of the test",
+    "run_sd_plausible": "Largest plausible shift of a whole run, standard deviation",
+    "pairing_z_min": "Same questions everywhere: standard errors needed",
+    "pairing_questions_min": "Same questions everywhere: fewest questions",
+    "brittle_drop_min": "Mean fall that is called brittle",
+    "credibility_high": "Credibility called high from",
+    "credibility_moderate": "Credibility called moderate from",
+    "n": "Questions",
+    "routers": "Router counts (r)",
+    "draws": "Draws of router messages",
+    "clean_replicates": "Runs of the clean arm",
+    "clean_accuracy": "Clean accuracy",
+    "discordance": "Questions that change between clean and noisy",
+    "correlation": "Correlation between settings",
+    "direct": "With the direct arm",
+    "ensemble": "With the ensemble control",
+    "panel": "Models in a panel",
+    "clean": "Noise does nothing for the model",
+    "gain_one_r": "Noise lifts it by 5 points at one r",
+    "gain_5": "Noise lifts it by 5 points at every r",
+    "gain_10": "Noise lifts it by 10 points at every r",
+    "H1": "H1: some model gains",
+    "H2": "H2: models differ in their gains",
+    "H3": "H3: more routers, more gain",
+}
+
+
+def severity(verdict: Verdict, gain: float, name: str) -> tuple[int, float, str]:
+    """The order of models in charts and tables: the worst verdict first, in it the largest gain."""
+    return list(VERDICTS).index(verdict), -gain, name

@@ -40,23 +40,26 @@ def headline(
         f"damaged (with {r} {'router' if r == 1 else 'routers'}) than when they are intact"
     )
     if decision.verdict == Verdict.EXCESS:
-        return f"{higher}, more than chance and every control explain: its score of {score:.0%} may be partly memory."
+        return (
+            f"{higher}, more than chance and every control explain: its score of {score:.0%} may be partly memory."
+            f"{_compatible(limit)}"
+        )
     if decision.verdict == Verdict.UNCONTROLLED:
-        return f"{higher}, but {decision.doubt}: run the controls before anything is read into it."
+        return f"{higher}, but {decision.doubt}: run the controls before anything is read into it.{_compatible(limit)}"
     if decision.verdict == Verdict.EXCESS_EXPLAINED:
         return (
             f"{model} gains up to {points(gain)} on {benchmark} from reading several messages, and about as much from "
-            "as many intact ones: repetition explains it."
+            f"as many intact ones: repetition explains it.{_compatible(limit)}"
         )
     if decision.verdict == Verdict.BRITTLE:
         return (
             f"{model} loses {points(-evidence.clean.mean.estimate)} on {benchmark} when the questions are damaged: its "
-            f"score of {score:.0%} depends on the full wording."
+            f"score of {score:.0%} depends on the full wording.{_compatible(limit)}"
         )
     if decision.verdict == Verdict.UNDERPOWERED and decision.routers:
         return (
             f"{model} scores {points(gain)} higher on {benchmark} when its questions are damaged than through the "
-            f"clean router, but {decision.doubt}."
+            f"clean router, but {decision.doubt}.{_compatible(limit)}"
         )
     if decision.verdict == Verdict.UNDERPOWERED:
         seen = f"a gain of up to {points(limit)}" if np.isfinite(limit) and limit < 1 else "a gain of any size"
@@ -73,6 +76,14 @@ def headline(
         f"Damage to its questions raises the score of {model} on {benchmark} ({score:.0%}) by at most {points(limit)} "
         f"(97.5 % limit). {BLIND}"
     )
+
+
+def _compatible(limit: float) -> str:
+    """What a gain could be at most, as a sentence; nothing where the data set no limit."""
+    if not np.isfinite(limit) or limit >= 1:
+        return ""
+    size = f"A gain of up to {points(limit)}" if limit > 0 else "No gain"
+    return f" {size} is still compatible with the data (97.5 % limit)."
 
 
 def fresh_items(contrasts: Sequence[Contrast]) -> tuple[str, ...]:

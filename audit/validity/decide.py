@@ -9,7 +9,9 @@ from audit.validity.evidence import CellEvidence
 from audit.validity.gates import failed, named
 from audit.validity.result import Decision, ValidityStatus
 from audit.validity.thresholds import ValidityThresholds
+from audit.validity.vocabulary import GATES
 from audit.verdict.result import Gate, Status
+from audit.verdict.vocabulary import gate_reasons
 
 _INELIGIBLE = ("G1_edits_reach_scorer", "G1_enough_edits")
 _SCORER = ("scorer_valid", "F3b_key_position", "F3c_label_values")
@@ -53,7 +55,7 @@ def decide(
 
 
 def _withheld(status: ValidityStatus, gates: Sequence[Gate]) -> Decision:
-    return Decision(status, tuple(f"{g.name}: {g.detail}" for g in gates), tuple(g.advice for g in gates if g.advice))
+    return Decision(status, gate_reasons(gates, GATES), tuple(g.advice for g in gates if g.advice))
 
 
 def _by_difference(e: CellEvidence, t: ValidityThresholds, above_p: float | None, below_p: float | None) -> Decision:

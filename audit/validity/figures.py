@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from audit.report.canvas import BLUE, GREEN, GRID, MUTED, VERMILLION, plain, styled
+from audit.report.canvas import BLUE, GREEN, GRID, MUTED, PHONE, PHONE_FONT, VERMILLION, names_above, styled
 from audit.validity.edits.record import Family
 from audit.validity.result import ValidityResult
 from audit.validity.vocabulary import VERDICTS
@@ -27,7 +27,7 @@ def differences(results: Sequence[ValidityResult]) -> Figure:
     shown = [r for r in results if r.evidence is not None and r.evidence.primary is not None]
 
     def draw() -> Figure:
-        figure = Figure(figsize=(7.6, 1.1 + 0.42 * len(shown)), layout="constrained")
+        figure = Figure(figsize=(PHONE, 1.0 + 0.56 * len(shown)), layout="constrained")
         axes = figure.add_subplot()
         for y, r in enumerate(reversed(shown)):
             assert r.evidence is not None and r.evidence.primary is not None  # noqa: S101 - filtered above
@@ -35,14 +35,14 @@ def differences(results: Sequence[ValidityResult]) -> Figure:
             axes.plot(np.clip([d.low, d.high], -1, 1), [y, y], color=word.colour, linewidth=1.6)
             axes.plot(d.difference, y, word.marker, color=word.colour, markersize=7)
         axes.axvline(0, color=MUTED, linewidth=0.8, linestyle=":")
-        axes.set_yticks(range(len(shown)), [plain(label(r)) for r in reversed(shown)])
-        axes.set_ylim(-0.6, len(shown) - 0.4)
+        names_above(axes, [label(r) for r in reversed(shown)], [y + 0.36 for y in range(len(shown))])
+        axes.set_ylim(-0.4, len(shown) - 0.4)
         axes.xaxis.set_major_formatter(_POINTS)
-        axes.set_xlabel("D: attribute less the stronger surface family (points, 95 % interval)")
+        axes.set_xlabel("D: attribute less the stronger surface family\n(points, 95 % interval)")
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         return figure
 
-    return styled(draw)
+    return styled(draw, PHONE_FONT)
 
 
 def family_changes(results: Sequence[ValidityResult]) -> Figure:
@@ -50,7 +50,7 @@ def family_changes(results: Sequence[ValidityResult]) -> Figure:
     shown = [r for r in results if r.evidence is not None]
 
     def draw() -> Figure:
-        figure = Figure(figsize=(7.6, 1.3 + 0.75 * len(shown)), layout="constrained")
+        figure = Figure(figsize=(PHONE, 1.4 + 0.95 * len(shown)), layout="constrained")
         axes = figure.add_subplot()
         for y, r in enumerate(reversed(shown)):
             assert r.evidence is not None  # noqa: S101 - filtered above
@@ -62,13 +62,13 @@ def family_changes(results: Sequence[ValidityResult]) -> Figure:
                 axes.plot([mean.low, mean.high], [at, at], color=colour, linewidth=1.4)
                 name = str(family) if y == 0 else None
                 axes.plot(mean.estimate, at, "o", color=colour, markersize=5, label=name)
-        axes.set_yticks(range(len(shown)), [plain(label(r)) for r in reversed(shown)])
-        axes.set_ylim(-0.6, len(shown) - 0.4)
+        names_above(axes, [label(r) for r in reversed(shown)], [y + 0.46 for y in range(len(shown))])
+        axes.set_ylim(-0.42, len(shown) - 0.38)
         axes.set_xlim(-0.02, 1.02)
         axes.xaxis.set_major_formatter(_PERCENT)
         axes.set_xlabel("responses that change under an edit")
         axes.grid(axis="x", color=GRID, linewidth=0.6)
-        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.18), ncols=4)
+        figure.legend(loc="outside upper left", ncols=4)
         return figure
 
-    return styled(draw)
+    return styled(draw, PHONE_FONT)

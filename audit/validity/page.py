@@ -28,7 +28,7 @@ from audit.validity.figures import differences, family_changes, label
 from audit.validity.items_table import items_csv, read_rows, top_items
 from audit.validity.paper_figures import before_and_after, family_deltas, ratios
 from audit.validity.verdict import RunVerdict
-from audit.validity.vocabulary import GATES, VERDICTS
+from audit.validity.vocabulary import GATES, LABELS, VERDICTS
 
 _CONTRACT = (("breaks", "broken"), ("follows", "followed"))
 STYLE = """
@@ -95,6 +95,7 @@ def render(
         scripts=("validity/page.js", "report/items.js"),
         css=STYLE,
         gates=GATES,
+        labels=LABELS,
         gated=[Gated(label(r), r.gates, {"cell": c.name}) for c, r in zip(verdict.cells, verdict.results, strict=True)],
         marks=[
             *((f"{f.value}-{end}", f"{f.value} contract {word}") for f in Family for end, word in _CONTRACT),

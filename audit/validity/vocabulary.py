@@ -72,3 +72,20 @@ GATES: dict[str, GateWord] = {
     "noise_floor": GateWord("Repeated requests agree", "the same request gives other answers"),
     "G6_repair_regression": GateWord("G6: faults are caught", "a check missed the fault that it is there for"),
 }
+
+# Thresholds, as the page prints them.
+LABELS = {
+    "alpha": "Error rate of both directions together",
+    "noop_share_max": "G1: largest share of edits that change nothing",
+    "parse_share_min": "G1: least share of readable answers",
+    "parse_drop_alpha": "Readable before against after an edit: level of the test",
+    "applicable_share_min": "G1: least share of the edits wanted",
+    "baseline_standard_errors": "G2: standard errors above the baseline",
+    "denominator_min": "G3: least lower limit of the denominator",
+    "margin": "How much more than a surface edit still counts as not moving",
+    "follow_min": "Least lower limit of contracts followed",
+    "wrong_to_right_max": "Largest share of wrong answers that an edit makes right",
+    "position_alpha": "Key at every position: level of the test",
+    "label_mass_min": "Labels have values: least mean probability",
+    "replay_change_max": "Repeated requests agree: largest share that changes",
+}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from audit.verdict.result import Gate
 
 
 @dataclass(frozen=True)
@@ -27,3 +30,8 @@ class GateWord:
 
     title: str
     because: str
+
+
+def gate_reasons(failed: Sequence[Gate], words: Mapping[str, GateWord]) -> tuple[str, ...]:
+    """Why gates withhold a verdict, each under the name that the page gives it."""
+    return tuple(f"{words[g.name].title if g.name in words else g.name}: {g.detail}" for g in failed)

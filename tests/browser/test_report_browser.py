@@ -11,6 +11,7 @@ from typing import Any
 import panels
 import pytest
 
+from audit.report.page import REFRESH_S
 from audit.sweep.design import Arm
 
 pytestmark = pytest.mark.browser
@@ -44,6 +45,10 @@ def _open(browser: Any, page: Path, width: int = 1280, dark: bool = False) -> No
     for kind in ("browser", "performance"):
         browser.get_log(kind)
     browser.get(page.as_uri())
+    _ready(browser)
+
+
+def _ready(browser: Any) -> None:
     deadline = time.monotonic() + READY_LIMIT_S
     while browser.execute_script("return document.documentElement.dataset.ready") != "true":
         assert time.monotonic() < deadline, browser.get_log("browser")
@@ -84,7 +89,7 @@ def _search(browser: Any, words: str) -> int:
 
 def test_the_page_is_quiet_and_asks_nothing_of_the_network(browser: Any, panel: Path) -> None:
     _open(browser, panel)
-    browser.execute_script("document.querySelector('#rows button').click()")
+    browser.execute_script("document.querySelector('#grid button').click()")
     assert browser.get_log("browser") == []
     asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     urls = [m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"]
@@ -95,6 +100,8 @@ def test_the_page_is_quiet_and_asks_nothing_of_the_network(browser: Any, panel: 
 
 def test_nothing_that_a_model_wrote_runs(browser: Any, hostile: Path) -> None:
     _open(browser, hostile)
+    browser.execute_script("document.querySelectorAll('#grid button').forEach((b) => b.click())")
+    _filter(browser, "view", "list")
     opened = browser.execute_script(
         "const all = [...document.querySelectorAll('#rows button.row')]; all.forEach((b) => b.click());"
         "document.querySelectorAll('details').forEach((d) => (d.open = true)); return all.length;"
@@ -142,7 +149,7 @@ def test_filters_show_what_they_say(browser: Any, panel: Path) -> None:
     assert _count(browser) == sum(o.correct is True and clean[o.question_id] is False for o in chosen)
     browser.execute_script("document.getElementById('clear').click()")
     assert _count(browser) == len(outcomes)
-    _filter(browser, "gate", "parseability")
+    _filter(browser, "gate", "Readable answers")
     assert _count(browser) == 3 * 7 * 8  # seven questions behind the gate, three models, eight settings
     browser.execute_script("document.getElementById('clear').click()")
     _filter(browser, "state", "unparsed")
@@ -158,6 +165,7 @@ def test_filters_show_what_they_say(browser: Any, panel: Path) -> None:
 
 def test_a_line_opens_by_keyboard_and_shows_everything(browser: Any, panel: Path) -> None:
     _open(browser, panel)
+    _filter(browser, "view", "list")
     _filter(browser, "arm", "noisy")
     _filter(browser, "routers", "3")
     browser.execute_script("document.querySelector('#rows button').focus()")
@@ -181,7 +189,7 @@ def test_no_sideways_scroll_and_readable_colours(browser: Any, panel: Path, widt
     _open(browser, panel, width, dark)
     browser.execute_script(
         "document.querySelectorAll('details').forEach((d) => (d.open = true));"
-        "document.querySelector('#rows button').click()"
+        "document.querySelector('#grid button').click()"
     )
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     contrasts = browser.execute_script("""
@@ -191,7 +199,7 @@ def test_no_sideways_scroll_and_readable_colours(browser: Any, panel: Path, widt
         const ground = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
             if (c !== "rgba(0, 0, 0, 0)") return c; } };
         const out = [];
-        const every = "h1,h2,p,td,th,dt,dd,summary,.word,.muted,.row span,.s-fail,.s-pass,a";
+        const every = "h1,h2,p,td,th,dt,dd,summary,.word,.muted,.row span,.s-fail,.s-pass,a,button.c,span.c,mark,del";
         for (const e of document.querySelectorAll(every)) {
             const a = light(getComputedStyle(e).color), b = light(ground(e));
             const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
@@ -208,7 +216,7 @@ def test_navigation_and_the_gates_of_a_model_fit_a_telephone(browser: Any, tmp_p
     right = (
         "return Math.max(...[...document.querySelectorAll(arguments[0])].map((e) => e.getBoundingClientRect().right))"
     )
-    for what in ("nav a", "table.matrix td"):
+    for what in ("nav a", "table.matrix td", "svg.phone", "#grid th", "#grid button"):
         assert 0 < browser.execute_script(right, what) <= width, what
 
 
@@ -234,10 +242,94 @@ def test_what_is_chosen_stands_in_the_address(browser: Any, panel: Path) -> None
     assert _count(browser) == everything and browser.current_url.endswith("#questions")
 
 
+_GAINED = """
+    return [...document.querySelectorAll("#grid tr.line")].map((line) =>
+        [...line.querySelectorAll("button.x-improve")].filter((b) => b.title.startsWith("noisy")).length);
+"""
+_MESSAGES = """
+    return [...document.querySelectorAll('#grid .detail [aria-label^="Router message"]')].map((box) => {
+        const copy = box.cloneNode(true), marked = copy.querySelectorAll("mark, del").length;
+        copy.querySelectorAll("del").forEach((node) => node.remove());
+        return [copy.textContent, marked];
+    });
+"""
+
+
+def test_the_grid_leads_from_what_changed_to_the_words_that_changed(browser: Any, panel: Path) -> None:
+    """Wrong in clean and right under noise first; a square opens its answer, whose link opens it again elsewhere."""
+    _open(browser, panel)
+    gained = browser.execute_script(_GAINED)
+    assert gained == sorted(gained, reverse=True) and gained[0] == 3  # right at every r
+    square = "#grid tr.line button[title^='noisy r=3: correct, improve']"
+    browser.find_element("css selector", square).click()
+    name = browser.find_element("css selector", square).get_attribute("aria-label").split(", ")[0]
+    model = browser.execute_script("return document.querySelector('#grid tr.line th .muted').textContent").strip()
+    messages = browser.execute_script(_MESSAGES)
+    (asked,) = [o for o in panels.outcomes_of(3, 25) if (o.model, o.question_id, o.arm, o.routers, o.replicate)
+                == (model, name, Arm.NOISY_REWRITE, 3, 0)]  # fmt: skip
+    assert [text for text, _ in messages] == list(asked.router_messages)  # to the letter, but for what was struck out
+    assert all(marked for _, marked in messages)
+    link = browser.current_url
+    assert "open=" in link and "page=" not in link
+    browser.execute_cdp_cmd(
+        "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    )
+    browser.find_element("id", "copy").click()
+    deadline = time.monotonic() + 10
+    while browser.find_element("id", "copy").text != "Copied":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert browser.execute_async_script("navigator.clipboard.readText().then(arguments[0])") == link
+    browser.get("about:blank")
+    browser.get(link)
+    deadline = time.monotonic() + READY_LIMIT_S
+    while browser.execute_script("return document.querySelectorAll('#grid .detail').length") != 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert browser.execute_script(_MESSAGES) == messages and browser.current_url == link
+    browser.execute_script("document.querySelector('#grid [aria-expanded=true]').focus()")
+    browser.switch_to.active_element.send_keys("\ue012")  # the arrow to the left: another square, and it opens nothing
+    assert browser.switch_to.active_element.get_attribute("title").startswith("noisy r=2")
+    browser.switch_to.active_element.send_keys("\ue007")
+    assert len(browser.execute_script(_MESSAGES)) == 2  # one answer at a time
+    assert browser.get_log("browser") == []
+
+
+def test_a_gate_shows_what_was_found_when_it_failed_or_is_asked_for(browser: Any, panel: Path) -> None:
+    _open(browser, panel)
+    shown = "return [...document.querySelectorAll('.finding')].filter((x) => x.checkVisibility()).map((x) => x.id)"
+    failed = browser.execute_script(shown)
+    assert len(failed) == 2 < browser.execute_script("return document.querySelectorAll('.finding').length")
+    passed = browser.execute_script("return document.querySelector('table.matrix td.s-pass a').getAttribute('href')")
+    browser.execute_script("document.querySelector('table.matrix td.s-pass a').click()")
+    assert sorted(browser.execute_script(shown)) == sorted([*failed, passed[1:]])
+
+
+def test_a_followed_page_loads_itself_again_where_its_reader_was(browser: Any, tmp_path: Path) -> None:
+    shown = REFRESH_S.set(1)
+    try:
+        page = _report(tmp_path, panels.outcomes_of(1, 4, (1,)))
+    finally:
+        REFRESH_S.reset(shown)
+    _open(browser, page)
+    _filter(browser, "arm", "noisy")
+    link, chosen = browser.current_url, _count(browser)
+    page.write_text(page.read_text(encoding="utf-8").replace("<title>", "<title>Built again. "), encoding="utf-8")
+    deadline = time.monotonic() + READY_LIMIT_S
+    while not browser.title.startswith("Built again. "):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert browser.current_url == link
+    _ready(browser)
+    assert _count(browser) == chosen
+    browser.get("about:blank")
+
+
 def test_texts_left_out_are_said(browser: Any, tmp_path: Path) -> None:
     page = _report(tmp_path, panels.outcomes_of(2, 20), max_text_bytes=20_000)
     _open(browser, page)
     assert "This page holds the texts of" in browser.execute_script("return document.body.textContent")
+    _filter(browser, "view", "list")
     browser.execute_script("document.querySelectorAll('#rows button.row').forEach((b) => b.click())")
     assert "they are in the shards" in browser.execute_script("return document.getElementById('rows').textContent")
     assert browser.get_log("browser") == []
@@ -259,7 +351,12 @@ def test_100_000_outcomes_stay_quick(browser: Any, tmp_path: Path) -> None:
     opened = time.monotonic() - start
     assert _count(browser) == len(outcomes) >= 100_000
     times = {}
-    for name, label in (("model", "model-02"), ("arm", "noisy"), ("transition", "degrade"), ("gate", "parseability")):
+    for name, label in (
+        ("model", "model-02"),
+        ("arm", "noisy"),
+        ("transition", "degrade"),
+        ("gate", "Readable answers"),
+    ):
         times[name] = browser.execute_script(
             """
             const select = document.getElementById("f-" + arguments[0]), start = performance.now();

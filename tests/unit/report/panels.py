@@ -115,10 +115,11 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> RunVerdict:
     for k, cell in enumerate(load_cells([*run_dirs], SCHEMA)):
         kind = kinds[(k + 5) % 6]
         failed = kind is Verdict.WITHHELD
+        fails = {Verdict.WITHHELD: "parseability", Verdict.UNDERPOWERED: "enough_data"}.get(kind)
         gates = tuple(
             Gate(
                 name=name,
-                status=Status.FAIL if failed and name == "parseability" else Status.PASS,
+                status=Status.FAIL if name == fails else Status.PASS,
                 number=0.91,
                 threshold=0.95,
                 source="li2026, section 3",
@@ -126,6 +127,7 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> RunVerdict:
                 advice="Read the answer by likelihood." if failed else "",
                 items=cell.question_ids[:7] if name == "parseability" else (),
                 item_count=7 if name == "parseability" else 0,
+                withholds=name != "enough_data",
             )
             for name in ("above_chance", "parseability", "clean_fidelity", "answer_leak", "exact_values", "enough_data")
         )

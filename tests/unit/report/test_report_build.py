@@ -9,6 +9,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,19 +23,26 @@ from outcome_tables import Outcome
 from audit.errors import DataError, ShardError
 from audit.gate import main as gate
 from audit.report.__main__ import main
-from audit.report.build import run_facts
+from audit.report.build import ReportPaths, run_facts
 from audit.report.canvas import svg_text
+from audit.report.follow import follow, goes_on
 from audit.report.sensitivity import load_sensitivity, quote
 from audit.shards import read
+from audit.shards.attempt import RunLock
+from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.shards.shard_file import iter_batches
 from audit.sweep.accuracy import breadths, labels, model_scores, pooled_rows, router_points
 from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm
 from audit.sweep.figures import breadth, small_multiples, transitions, violation_pattern
-from audit.sweep.page import ONE_RUN, POOLED
+from audit.sweep.page import ONE_RUN, POOLED, calibrated
 from audit.sweep.report import build_report, check_panel
+from audit.sweep.result import Verdict
 from audit.sweep.rows import read_run
+from audit.sweep.vocabulary import LABELS, VERDICTS
+from audit.verdict.result import Calibration
+from audit.verdict.shipped import shipped_table
 
 NOTICE = {"estimate": 0.4, "low": 0.2, "high": 0.6}
 OWN_SENSITIVITY = {
@@ -208,6 +216,113 @@ def test_the_gates_are_a_matrix_whose_words_lead_to_the_findings(built: Path) ->
     assert all(page.count(f'id="{link}"') == 1 for link in links)
     failed = [gate for cell in cells for gate in cell["gates"] if gate["status"] == "fail"]
     assert matrix.count("✗ fail") == len(failed)
+
+
+def test_models_stand_worst_first_with_the_gates_that_block_alone(tmp_path: Path) -> None:
+    """Six models with the verdicts in another order; a failure that withholds nothing stands in the matrix alone."""
+    run = panels.run_of(tmp_path / "run", panels.outcomes_of(6, 4, (1,), clean_replicates=1))
+    cells = [(c.verdict, c.model) for c in panels.verdict_of([run], seed=1).cells]
+    panels.write(run, tmp_path / "report")
+    page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    table = page.split('aria-label="Verdicts">')[1].split("</table>")[0]
+    ranked = [model for verdict in VERDICTS for found, model in cells if found is verdict]
+    assert re.findall(r'<th scope="row">([^<]+)</th>', table) == ranked != [model for _, model in cells]
+    withheld = next(model for found, model in cells if found is Verdict.WITHHELD)
+    assert table.count("✗ ") == 1 and "✗ Readable answers" in table.split(withheld)[1].split("<tr>")[0]
+    matrix = page.split('<table class="matrix">')[1].split("</table>")[0]
+    assert re.findall(r"<th>([^<]+)</th>", matrix)[1:] == ranked
+    harmless = matrix.count("✗ fail</a>")  # enough_data of those that found nothing
+    assert harmless == matrix.count("✗ fail") - 1 == sum(v is Verdict.UNDERPOWERED for v, _ in cells)
+
+
+def test_the_papers_counts_are_folded_and_every_label_is_in_words(built: Path) -> None:
+    page = (built / "report" / "report.html").read_text(encoding="utf-8")
+    order = [page.index(f'<section id="{name}"') for name in ("verdict", "standing", "gates", "paper", "questions")]
+    assert order == sorted(order)
+    paper = page[page.index('<section id="paper"') : page.index('<section id="run"')]
+    fold = paper[paper.index("<details>") : paper.rindex("</details>")]
+    assert fold.count("<figure>") == page.count("<figure>") - 1 == 4  # the evidence alone stands outside
+    assert "Table 3" in fold and fold.count("H1: ") == 1
+    gates, accuracy, run = (page.index(f'<section id="{name}"') for name in ("gates", "accuracy", "run"))
+    shown = re.sub(r"<[^>]+>", " ", page[page.index("<main>") : gates] + page[accuracy:run])  # gates quote the shards
+    assert [name for name in ("_fpr", "_se ", "Fpr", "parseability", "above_chance") if name in shown] == []
+    assert str(escape(LABELS["run_sd_plausible"])) in page and "Run sd plausible" not in page
+
+
+@pytest.mark.parametrize("audit", ["sweep", "perturb", "memory", "validity"])
+def test_every_threshold_has_a_label(audit: str) -> None:
+    thresholds = import_module(f"audit.{audit}.thresholds")
+    (kind,) = [k for name, k in vars(thresholds).items() if name.startswith(audit.title()) and isinstance(k, type)]
+    labels = import_module(f"audit.{audit}.vocabulary").LABELS
+    assert set(kind().to_dict()) <= set(labels)
+    assert len(set(labels.values())) == len(labels)
+
+
+def test_every_calibrated_design_can_be_printed() -> None:
+    table = shipped_table("calibration.json")
+    assert table is not None
+    for found in table["designs"]:
+        shown = calibrated(Calibration(found["design"], found["rates"], ""))
+        assert len(shown["design"]) == len(found["design"]) and len(shown["truths"]) == 4
+
+
+def test_the_prompts_are_shown_as_they_were_sent(tmp_path: Path) -> None:
+    outcomes = panels.outcomes_of(1, 4)
+    run = panels.run_of(tmp_path / "run", outcomes)
+    protocol = {"name": "own", "version": "7", "templates": {"router_noisy_rewrite": "Degrade <it>:\n\n{question}"}}
+    panels.manifest_of(run, outcomes, status="finished")
+    manifest = Manifest.load(run)
+    replace(manifest, config={"protocol": protocol, "protocols": {"a": protocol, "b": protocol}}).save(run)
+    panels.write(run, tmp_path / "report")
+    page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    assert page.count("Degrade &lt;it&gt;:\n\n{question}</pre>") == page.count("own 7, Router noisy rewrite</h4>") == 1
+    assert "config.protocol" not in page
+
+
+def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = panels.outcomes_of(1, 12)
+    run = tmp_path / "run"
+    run.mkdir()
+    panels.manifest_of(run, asked, status="running")
+    lock = RunLock.take(run)
+    pages: list[str] = []
+
+    def work(seconds: float) -> None:
+        """The run's next steps: nothing yet; half of its rows; all of them, and its end."""
+        assert seconds == 7
+        if (page := run / "report" / "report.html").is_file():
+            pages.append(page.read_text(encoding="utf-8"))
+        if not list(run.glob("shards/*")):
+            panels.run_of(run, [o for o in asked if int(o.question_id[-2:]) < 6])
+        else:
+            panels.run_of(run, [o for o in asked if int(o.question_id[-2:]) >= 6])
+            panels.manifest_of(run, asked, status="finished")
+            lock.release()
+
+    def build() -> ReportPaths:
+        return build_report([run], run / "report", n_resamples=50)
+
+    paths = follow([run], build, 7, work)
+    (half,) = pages
+    assert "Incomplete: 48 of 96 answers are there." in half and "<title>Incomplete: " in half
+    assert '<body data-refresh="7">' in half and "The run goes on" in half
+    whole = paths.html.read_text(encoding="utf-8")
+    assert "<body>" in whole and "Incomplete" not in whole and not paths.incomplete
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("not yet: No shards") and told[1].endswith("model-00 on synthetic 48 of 96")
+    assert len(told) == 2
+
+
+def test_a_run_whose_driver_died_is_not_waited_for(tmp_path: Path) -> None:
+    asked = panels.outcomes_of(1, 8)
+    run = panels.run_of(tmp_path / "run", asked[:-8])
+    panels.manifest_of(run, asked, status="running")  # as a kill leaves it
+    assert not goes_on(run)
+    paths = follow([run], lambda: build_report([run], run / "report", n_resamples=50), 7, pytest.fail)
+    page = paths.html.read_text(encoding="utf-8")
+    assert "Incomplete: 56 of 64" in page and "The run was interrupted" in page and "<body>" in page
 
 
 def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,68 @@
+// What the drill-down shows, unpacked: the columns of every answer, and texts that are parsed when they are first needed.
+// Everything that a model, a router or a benchmark wrote reaches the page through textContent only.
+const head = JSON.parse(byId("drill-head").textContent);
+const typed = (name, Type) => {
+  const bytes = atob(head.columns[name]);
+  const out = new Uint8Array(bytes.length);
+  for (let i = 0; i < bytes.length; i++) out[i] = bytes.charCodeAt(i);
+  return new Type(out.buffer);
+};
+const col = {
+  question: typed("question", Uint32Array), model: typed("model", Uint16Array), arm: typed("arm", Uint8Array),
+  routers: typed("routers", Uint16Array), replicate: typed("replicate", Uint16Array), state: typed("state", Uint8Array),
+  transition: typed("transition", Uint8Array), answer: typed("answer", Int16Array), fact: typed("fact", Uint32Array),
+  messages: typed("messages", Uint16Array), offset: typed("offset", Uint32Array), refs: typed("refs", Uint32Array),
+};
+const n = head.rows;
+const logprobs = new Map(head.logprobs[0].map((row, k) => [row, head.logprobs[1][k]]));
+const chunks = new Array(head.starts.length);
+const chunk = (k) => (chunks[k] ??= JSON.parse(byId("texts-" + k).textContent));
+const text = (ref) => {
+  let low = 0, high = head.starts.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (head.starts[middle] <= ref) low = middle; else high = middle - 1;
+  }
+  return chunk(low)[ref - head.starts[low]];
+};
+const letter = (index) => (index < 26 ? String.fromCharCode(65 + index) : String(index + 1));
+const el = (tag, className, content) => {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (content !== undefined) node.textContent = content;
+  return node;
+};
+const oneLine = (s, limit) => {
+  const flat = s.slice(0, limit * 2).replace(/\s+/g, " ").trim();
+  return flat.length > limit ? flat.slice(0, limit - 1) + "…" : flat;
+};
+const format = new Intl.NumberFormat("en");
+const run = (i) => (col.replicate[i] ? ` #${col.replicate[i] + 1}` : "");
+const setting = (i) => head.arm_words[col.arm[i]] + (col.routers[i] ? ` r=${col.routers[i]}` : "") + run(i);
+const GLYPHS = ["✓", "✗", "?", "…", "!"];
+const stateClass = (code) => (code === 0 ? "o-correct" : code === 1 ? "o-wrong" : "o-none");
+const transitionClass = (code) => (code === 0 ? "x-improve" : code === 1 ? "x-degrade" : "x-same");
+
+// A line of the grid is a question as one model answered it: rows that stand together, as the rows are sorted.
+const first = [];
+for (let i = 0; i < n; i++) {
+  const q = head.questions[col.question[i]], p = i && head.questions[col.question[i - 1]];
+  if (!i || col.model[i] !== col.model[i - 1] || q[0] !== p[0] || q[1] !== p[1]) first.push(i);
+}
+const lines = first.length, gained = new Uint16Array(lines), lost = new Uint16Array(lines), lineOf = new Uint32Array(n);
+const code = (i) => (col.arm[i] * 1000 + col.routers[i]) * 1000 + col.replicate[i];
+const places = new Map(); // of a setting: its column in the grid, and a row that has it
+for (let i = 0, k = 0; i < n; i++) {
+  if (i === first[k + 1]) k++;
+  lineOf[i] = k;
+  if (head.arms[col.arm[i]] === "noisy_rewrite") {
+    if (col.transition[i] === 0) gained[k]++;
+    if (col.transition[i] === 1) lost[k]++;
+  }
+  if (!places.has(code(i))) places.set(code(i), i);
+}
+first.push(n);
+const settings = [...places].sort((x, y) => x[0] - y[0]).map(([, row]) => row);
+settings.forEach((row, k) => places.set(code(row), k));
+// Wrong in clean and right under noise first: there memory would show. Then right in clean and wrong under noise.
+const worst = Uint32Array.from({ length: lines }, (_, k) => k).sort((x, y) => gained[y] - gained[x] || lost[y] - lost[x] || x - y);

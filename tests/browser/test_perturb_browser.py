@@ -90,6 +90,13 @@ def test_a_reader_goes_from_a_gate_to_its_questions_and_hands_the_link_on(browse
     assert "state=falls" in link and "gate=" in link and "cell=m+on+b" in link
     _open(browser, link)
     assert _count(browser) == "2 of 12 items"
+    browser.execute_script("document.querySelector('#items > li:nth-child(4) summary').click()")
+    link = browser.current_url
+    assert "open=m+on+b%7Eq%2F3" in link
+    _open(browser, link)
+    opened = "return [...document.querySelectorAll('#items details')].filter((d) => d.open).length"
+    assert browser.execute_script("return document.querySelector('#items > li:nth-child(4) details').open")
+    assert browser.execute_script(opened) == 1 and browser.current_url == link
     browser.execute_script("document.getElementById('clear').click()")
     assert _count(browser) == "12 of 12 items" and browser.current_url.endswith("#questions")
     # what a text holds is shown, marked as new, and does nothing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import multiprocessing
 import os
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -25,12 +26,23 @@ TEXTS = (
 )
 
 
-# In a process of its own that computes itself: vLLM changes its environment, and would start two more.
-ALONE = {"VLLM_CPU_NUM_OF_RESERVED_CPU": "0", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+def compute_alone() -> None:
+    """vLLM would start two processes more, which import it again."""
+    os.environ.update(VLLM_CPU_NUM_OF_RESERVED_CPU="0", VLLM_ENABLE_V1_MULTIPROCESSING="0")
+
+
+@pytest.fixture(scope="module")
+def other_process() -> Iterator[ProcessPoolExecutor]:
+    """One that both tests' vLLM shares: it changes the environment of its process, and takes long to import."""
+    for package in ("vllm", MODULE):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn, initializer=compute_alone) as process:
+        yield process
 
 
 def by_vllm(folder: str) -> list[Embedding]:
-    os.environ.update(ALONE)
     started = VllmEmbedder(find_model(folder), enforce_eager=True)
     try:
         return started.embed(TEXTS)
@@ -39,7 +51,6 @@ def by_vllm(folder: str) -> list[Embedding]:
 
 
 def classified_by_vllm(folder: str, pairs: list[tuple[str, str]]) -> list[float | None]:
-    os.environ.update(ALONE)
     started = VllmEntailment(find_model(folder), enforce_eager=True)
     try:
         return started.entails(pairs)
@@ -48,11 +59,8 @@ def classified_by_vllm(folder: str, pairs: list[tuple[str, str]]) -> list[float 
 
 
 @pytest.mark.real
-def test_vllm_pools_as_transformers_does(tmp_path: Path) -> None:
+def test_vllm_pools_as_transformers_does(tmp_path: Path, other_process: ProcessPoolExecutor) -> None:
     """From a folder as `save_pretrained` writes it, which does not say how to pool: vLLM would take the first token."""
-    for package in ("vllm", MODULE):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
     from transformers import AutoModel, AutoTokenizer
 
     packaged = find_model(f"package:{MODULE}").path
@@ -60,10 +68,9 @@ def test_vllm_pools_as_transformers_does(tmp_path: Path) -> None:
     AutoTokenizer.from_pretrained(packaged).save_pretrained(tmp_path)
     assert not (tmp_path / "1_Pooling").exists()
     folder = find_model(str(tmp_path))
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        asked = process.submit(by_vllm, str(tmp_path))
-        expected = TransformersEmbedder(folder).embed(TEXTS)
-        found = asked.result(400)
+    asked = other_process.submit(by_vllm, str(tmp_path))
+    expected = TransformersEmbedder(folder).embed(TEXTS)
+    found = asked.result(400)
     assert [row.tokens for row in found] == [row.tokens for row in expected]
     assert (
         [row.error for row in found] == [row.error for row in expected] == [None, None, "the text is empty", None, None]
@@ -75,12 +82,9 @@ def test_vllm_pools_as_transformers_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_vllm_classifies_pairs_as_transformers_does(tmp_path: Path) -> None:
+def test_vllm_classifies_pairs_as_transformers_does(tmp_path: Path, other_process: ProcessPoolExecutor) -> None:
     """A BERT with a random head of three labels: it is told which tokens are the second text's, and its configuration
     asks vLLM for no softmax, as those of cross-encoders do."""
-    for package in ("vllm", MODULE):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
     import torch
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
@@ -96,8 +100,7 @@ def test_vllm_classifies_pairs_as_transformers_does(tmp_path: Path) -> None:
     pairs = [("a dog barks", "an animal makes a sound, which is loud"), ("it rains", "it is dry"), ("x", "x")]
     pairs += [(second, first) for first, second in pairs[:2]] + [("word " * 40, "word " * 40)]
     expected = TransformersEntailment(find_model(str(tmp_path))).entails(pairs)
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        found = process.submit(classified_by_vllm, str(tmp_path), pairs).result(400)
+    found = other_process.submit(classified_by_vllm, str(tmp_path), pairs).result(400)
     assert expected[-1] is None and found[-1] is None  # too long for it
     assert found[:-1] == pytest.approx(expected[:-1], abs=1e-4)
     assert max(expected[:-1]) - min(expected[:-1]) > 0.1

@@ -221,7 +221,10 @@ def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Gener
             out["wording_drop_beyond_reference"] = (lambda items: _beyond(cell(items), thresholds, rng), drop)
     noisy = [k for k in model.correct if k.startswith(f"{Arm.NOISY_REWRITE}/")]
     if noisy:
-        gain = np.nanmean([model.array(k) for k in noisy], axis=0) - model.array(f"{Arm.FORWARD_FULL}/1")
+        damaged = np.stack([model.array(k) for k in noisy])
+        answered = np.sum(~np.isnan(damaged), axis=0)
+        mean = np.nansum(damaged, axis=0) / np.where(answered, answered, np.nan)  # NaN where none was read
+        gain = mean - model.array(f"{Arm.FORWARD_FULL}/1")
         out["router_gain"] = (lambda items: router_pvalue(model, noisy, items), gain)
     return out
 

@@ -138,5 +138,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.bool_):
         return bool(value)
     if isinstance(value, float):
-        return None if np.isnan(value) else round(float(value), 6)
+        return None if np.isnan(value) else float(f"{value:.6g}")  # digits that count: p of 1e-10 is not 0
     return value

@@ -21,10 +21,6 @@ from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
 
 _FINISH = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
-# vLLM's CPU build puts a worker process behind the engine's process, which imports torch and vLLM once more: a quarter
-# of the time that a small model loads. It leaves that out only where this says so; AsyncLLM has its engine process
-# anyway.
-_ONE_PROCESS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
 _ERROR_CHARS = 500  # of vLLM's text, which may quote the whole prompt's tokens
 
 
@@ -51,18 +47,12 @@ class VllmEngine:
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.lora.request import LoRARequest
         from vllm.sampling_params import RequestOutputKind
-        from vllm.utils.ompmultiprocessing import OMPProcessManager
         from vllm.v1.engine.async_llm import AsyncLLM
 
         try:
             args = AsyncEngineArgs(**engine_args(self._config, self._path, self._revision, self._on_gpu))
-            vllm_config = args.create_engine_config()
-            # The engine's process computes itself (_ONE_PROCESS): its threads are bound as vLLM binds a worker's. On
-            # GPUs this does nothing.
-            with OMPProcessManager(vllm_config).configure_omp_envs(rank=0, local_rank=0):
-                llm = AsyncLLM.from_vllm_config(vllm_config, disable_log_stats=True)
             self.serve(
-                llm,
+                AsyncLLM.from_engine_args(args),
                 partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY),
                 LoRARequest,
             )
@@ -300,7 +290,6 @@ def engine_args(
         # A seeded request whose prompt is prefilled in chunks crashes vLLM's CPU build.
         args["enable_chunked_prefill"] = False
         args["max_num_batched_tokens"] = max(8192, config.max_model_len or 0)
-        args.setdefault("distributed_executor_backend", "uni")
     return args | config.engine_args
 
 
@@ -308,7 +297,7 @@ def engine_environment(config: ModelConfig, on_gpu: bool, n_cpus: int, cpu_build
     """Environment variables that vLLM reads when it is imported; `cpu_build` as for `engine_args`."""
     env = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "WARNING")}
     if not on_gpu or (is_cpu_build() if cpu_build is None else cpu_build):
-        env |= _ONE_PROCESS | {
+        env |= {
             "VLLM_CPU_KVCACHE_SPACE": str(config.cpu_kv_cache_gib),
             "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
             "OMP_NUM_THREADS": str(n_cpus),  # Ray sets it to the actor's CPUs, which is one thread

@@ -43,7 +43,7 @@ def vllm_server_url(embedded_model_dir: Path, tmp_path_factory: pytest.TempPathF
     arguments += ["--no-enable-chunked-prefill", "--enforce-eager", "--dtype", "bfloat16"]
     arguments += ["--enable-prompt-tokens-details"]
     environment = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0"}
-    # One process less, bound to its cores as vLLM binds a worker's (audit.engines.vllm_engine, _ONE_PROCESS).
+    # One process less, bound to its cores as vLLM binds a worker's.
     arguments += ["--distributed-executor-backend", "uni"]
     cores = sorted(os.sched_getaffinity(0))
     environment |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "OMP_NUM_THREADS": str(len(cores))}

@@ -278,7 +278,7 @@ def _one_of(kind: type[Word], value: str, name: str) -> Word:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 done; 1 a named test is missing; 2 the file or the entry cannot be used."""
+    """0 done; 1 a named test is missing, or the file or the entry cannot be used."""
     parser = argparse.ArgumentParser(
         prog="python -m audit.chronology", description="The faults met, and what they did."
     )

@@ -85,6 +85,7 @@ def _result(
             variants=len(cell.tested.variants),
             references=len(evidence.tests.references) if evidence else len(cell.references),
             checked=cell.broken.checked if cell.broken else 0,
+            replicates=cell.tested.runs_that_differ,
             control=bool(evidence and evidence.tests.control and evidence.tests.control.asked),
         ),
     )

@@ -13,12 +13,21 @@ SHIPPED = "calibration_perturb.json"
 
 
 def nearest(
-    table: Mapping[str, Any] | None, *, n: int, variants: int, references: int, checked: int, control: bool = False
+    table: Mapping[str, Any] | None,
+    *,
+    n: int,
+    variants: int,
+    references: int,
+    checked: int,
+    replicates: int = 1,
+    control: bool = False,
 ) -> Calibration | None:
-    """The design with the smallest |log n| + |log N| + |log(1 + R)| + |log checked| / 4. None where there is no table.
+    """The design with the smallest |log n| + |log N| + |log(1 + R)| + |log checked| / 4 + |log replicates| / 4. None
+    where there is no table.
 
-    checked: variants that a person read; a run without any is compared as if one had been. control: fresh items were
-    asked, which no design of this table has.
+    checked: variants that a person read; without any nothing can be beyond reference, and the sentence says so.
+    replicates: runs of the original that could differ. control: fresh items were asked, which no design of this table
+    has.
     """
     designs = table.get("designs", ()) if table else ()
     if not designs:
@@ -28,10 +37,16 @@ def nearest(
         d = entry["design"]
         far = abs(log(max(n, 1) / d["n"])) + abs(log(max(variants, 1) / d["variants"]))
         far += abs(log((1 + references) / (1 + d["references"])))
-        return float(far + abs(log(max(checked, 1) / d["checked"])) / 4)
+        far += abs(log(max(replicates, 1) / d["replicates"])) / 4
+        return float(far + (abs(log(checked / d["checked"])) / 4 if checked else 0.0))
 
     found = min(designs, key=distance)
     said = sentence(found)
+    if references and not checked:
+        said += (
+            " No person has read variants of this run's library, so here no drop can be called beyond reference: the "
+            "rates are of a run whose library was read."
+        )
     if control and references:
         said += (
             " Fresh items, which only take findings away, are not in these rates: fewer false alarms and less found "
@@ -48,7 +63,8 @@ def sentence(entry: Mapping[str, Any]) -> str:
     said = "a drop beyond reference" if many else "brittle"
     text = (
         f"Nearest calibrated design: {d['n']} items, {d['variants']} variants an item, {many} reference "
-        f"{'model' if many == 1 else 'models'}, {d['checked']} variants read by a person. Of clean models, this "
+        f"{'model' if many == 1 else 'models'}, {d['checked']} variants read by a person, {d['replicates']} "
+        f"{'run' if d['replicates'] == 1 else 'runs'} of the original. Of clean models, this "
         f"procedure calls {told(r, f'clean_{name}')} {said}; with variants that are 5 points harder "
         f"{told(r, f'harder_{name}')}; with 2 % broken variants {told(r, f'broken_2_{name}')}, with 5 % "
         f"{told(r, f'broken_5_{name}')}. Of models that remember 15 % of the items it finds "

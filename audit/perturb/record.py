@@ -36,6 +36,12 @@ class Wordings:
     def pair(self) -> tuple[FloatArray, FloatArray]:
         return self.original, self.variants
 
+    @property
+    def runs_that_differ(self) -> int:
+        """Runs of the original; 1 where all are the same, as at temperature 0: they tell what one tells."""
+        same = np.array_equal(self.original, np.broadcast_to(self.original[:1], self.original.shape), equal_nan=True)
+        return 1 if same else len(self.original)
+
 
 @dataclass(frozen=True)
 class BrokenShare:

@@ -120,7 +120,7 @@ def paper_decision(
             delta_attr=e.families[Family.ATTRIBUTE].score_change,
             ci_low=ratio.low,
             ci_high=ratio.high,
-            instrumented=passed["G1_edits_reach_scorer"],
+            instrumented=passed["G1_edits_reach_scorer"] and passed["G1_answers_readable"],  # li2026, Table 1
             scorer_validated=passed["scorer_valid"],
             archetype_aligned=e.archetype == Archetype.DIAGNOSTIC,
             g5=five is not None and five.status == Status.PASS,

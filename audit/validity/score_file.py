@@ -271,7 +271,7 @@ def lines(result: FileScore) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 scored, 2 where the file or the benchmark cannot be used."""
+    """0 scored, 1 where the file or the benchmark cannot be used."""
     parser = argparse.ArgumentParser(
         prog="python -m audit.validity.score_file", description="Score stored predictions."
     )

@@ -110,7 +110,7 @@ def show(result: Li2026, console: Console) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """0 done, 2 where the tables or the folder cannot be used."""
+    """0 done, 1 where the tables or the folder cannot be used."""
     parser = argparse.ArgumentParser(
         prog="python -m audit.reanalyze li2026", description="Statuses, ratios and sweeps from li2026's printed tables."
     )

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from paths import RAY, ROOT
+from paths import RAY
+from pipeline_helpers import launch
 from sweep_here import Finished, sweep_here
 
 _PORT, _DASHBOARD, _METRICS = 46379, 48265, 48266
@@ -157,9 +158,6 @@ def command(cluster: Cluster, tmp_path: Path) -> Callable[..., Run]:
     def start(*overrides: str, run_dir: Path | None = None, model: str = "scripted") -> Run:
         target = run_dir or tmp_path / "run"
         words = [sys.executable, "-m", "audit.sweep", f"model={model}", f"run_dir={target}", "report=false", *overrides]
-        process = subprocess.Popen(
-            words, cwd=ROOT, env=cluster.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-        return Run(process, target)
+        return Run(launch(words, cluster.env), target)
 
     return start

@@ -1,10 +1,27 @@
-"""Reading a run as any Arrow reader sees it."""
+"""Starting a command as a user does, and reading a run as any Arrow reader sees it."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow.dataset as ds
+from paths import ROOT
+
+
+def launch(words: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
+    """A command of its own process, from the repository's root, that can be interrupted and killed."""
+    return subprocess.Popen(
+        words, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        preexec_fn=_interruptible,
+    )  # fmt: skip
+
+
+def _interruptible() -> None:
+    """Ctrl-C is ignored by what was started by a shell in the background, as tests may be."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def rows_of(run_dir: Path) -> list[dict]:

@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -15,8 +14,7 @@ from pathlib import Path
 
 import pytest
 import ray
-from paths import ROOT
-from pipeline_helpers import rows_of
+from pipeline_helpers import launch, rows_of
 from ray.util.state import list_actors
 
 from audit.audits import find_audit
@@ -79,7 +77,7 @@ def interrupted(env: dict[str, str], suite: Path, run_dir: Path, shards: Path) -
     """Exit code and output of the real command, stopped by Ctrl-C once a folder has a shard."""
     slow = ("model.scripted.scripted.latency_s=0.3", "store.rows_per_shard=8", "cluster.chunks_in_flight=1")
     words = [sys.executable, "-m", "audit.suite", str(suite), f"run_dir={run_dir}", *slow]
-    process = subprocess.Popen(words, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = launch(words, env)
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline and process.poll() is None and not list(shards.glob("*.arrow")):
         time.sleep(0.05)

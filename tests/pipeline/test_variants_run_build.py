@@ -15,8 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from paths import ROOT
-from pipeline_helpers import rows_of
+from pipeline_helpers import launch, rows_of
 
 from audit.variants.__main__ import main
 from audit.variants.record import Library, ModelRef, State
@@ -48,9 +47,7 @@ def words(folder: Path, *overrides: str) -> list[str]:
 def start(cluster, folder: Path, *overrides: str) -> subprocess.Popen[str]:
     """The real command, in a process of its own that can be killed."""
     command = [sys.executable, "-m", "audit.variants", "build", *words(folder, *overrides)]
-    return subprocess.Popen(
-        command, cwd=ROOT, env=cluster.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+    return launch(command, cluster.env)
 
 
 def build(folder: Path, *overrides: str) -> tuple[int, str]:

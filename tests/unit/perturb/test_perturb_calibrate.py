@@ -101,6 +101,12 @@ def test_the_nearest_design_is_printed():
     controlled = nearest(table, n=900, variants=3, references=6, checked=140, control=True)
     assert controlled.sentence.startswith(found.sentence) and "only take findings away" in controlled.sentence
     assert "brittle" in nearest(table, n=900, variants=3, references=0, checked=0).sentence
+    assert "No person has read" not in found.sentence
+    unread = nearest(table, n=1000, variants=3, references=5, checked=0).sentence
+    assert "No person has read" in unread and "no drop can be called beyond reference" in unread
+    for runs in (1, 2):  # two designs differ by nothing else
+        near = nearest(table, n=1000, variants=3, references=5, checked=150, replicates=runs)
+        assert near.design["replicates"] == runs and f"{runs} run" in near.sentence
     assert nearest(None, n=1, variants=1, references=0, checked=0) is None
 
 

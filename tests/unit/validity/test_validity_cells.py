@@ -84,6 +84,31 @@ def test_the_cell_has_the_items_in_the_order_of_its_ids(truthful: EditFile) -> N
     assert not cell.mixed_up and np.isnan(cell.mass_before).all()
 
 
+def test_rows_that_were_swapped_between_items_are_found(truthful: EditFile) -> None:
+    """What G4 rests on, from rows: an item's row that holds another item's question, or its key."""
+    for column, other in (("question", "What about another?"), ("key_before", 1)):
+        rows = rows_of(truthful, lambda item: 0)
+        victim = next(row for row in rows if row["arm"] != "original")
+        victim[column] = other
+        assert cell_of(truthful, rows, "truthfulqa", True).mixed_up == (victim["question_id"],)
+
+
+def test_an_edit_that_consumed_the_tokens_of_its_original_is_a_no_op(truthful: EditFile) -> None:
+    """What G1 rests on, from rows: the same hash as a replay of the same item, and of no other item."""
+    rows = rows_of(truthful, lambda item: 0)
+    assert not any(block.same.any() for block in cell_of(truthful, rows, "truthfulqa", True).families.values())
+    originals = {row["question_id"]: row["request_sha256"] for row in rows if row["arm"] == "original"}
+    first, second = [row for row in rows if row["arm"] == "format"][:2]
+    first["request_sha256"] = originals[first["question_id"]]
+    second["request_sha256"] = next(sha for id_, sha in originals.items() if id_ != second["question_id"])
+    cell = cell_of(truthful, rows, "truthfulqa", True)
+    found = {f: int(block.same.sum()) for f, block in cell.families.items()}
+    assert sum(found.values()) == 1
+    (block,) = [block for block in cell.families.values() if block.same.any()]
+    assert cell.question_ids[int(np.nonzero(block.same)[1][0])] == first["question_id"]
+    assert not block.tests[block.same].any()  # it tests nothing
+
+
 def test_label_mass_of_the_originals_stands_beside_that_of_all_rows(tmp_path: Path) -> None:
     items = [
         Item(f"toxigen/{i}", "toxigen", f"A kind text {i}.", ("neutral", "hate"), i % 2, f"toxigen/{i}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.edits.table import archetype_of
-from audit.validity.metrics import ReferenceMetric, reference_metrics
+from audit.validity.metrics import ReferenceMetric, group_of, parts, reference_metrics
 from audit.validity.record import Block, ValidityCell
 
 SURFACE = (Family.FORMAT, Family.SEMANTIC)
@@ -71,6 +71,7 @@ class CellEvidence:
     shortcuts: Mapping[str, float]
     families: Mapping[Family, EditEvidence]
     edits: Mapping[Family, tuple[EditEvidence, ...]]
+    groups: Mapping[Family, tuple[EditEvidence, ...]]
     primary: Selectivity | None
     non_selective_p: float | None
     responses: Selectivity | None
@@ -104,6 +105,7 @@ def measure(
         shortcuts={name: float(np.nanmean(values)) for name, values in cell.shortcuts.items()},
         families={family: edit_evidence(cell, block, "") for family, block in used.items()},
         edits={family: _by_name(cell, block) for family, block in cell.families.items()},
+        groups={family: _by_group(cell, block) for family, block in cell.families.items()},
         primary=_selectivity(obeyed, moved, cell),
         non_selective_p=below.below_p if below is not None else None,
         responses=_selectivity(moved[Family.ATTRIBUTE], moved, cell),
@@ -164,10 +166,17 @@ def _by_name(cell: ValidityCell, block: Block) -> tuple[EditEvidence, ...]:
     """Each edit of a family by itself, spares included."""
     found = []
     for name in sorted({str(x) for x in block.name[block.asked]}):
-        here = block.name == name
-        only = {f: getattr(block, f) for f in block.__dataclass_fields__} | {"asked": block.asked & here}
-        found.append(edit_evidence(cell, Block(**only), name))
+        found.append(edit_evidence(cell, replace(block, asked=block.asked & (block.name == name)), name))
     return tuple(found)
+
+
+def _by_group(cell: ValidityCell, block: Block) -> tuple[EditEvidence, ...]:
+    """A family over the items of each group that has enough of them; empty where the benchmark names no groups."""
+    return tuple(
+        edit_evidence(cell, replace(block, asked=block.asked & here), name)
+        for name, here in parts([group_of(item) for item in cell.items])
+        if name
+    )
 
 
 def _mean(values: FloatArray) -> float:

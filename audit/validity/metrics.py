@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.benchmarks.items import MORE, REFUSES, CrowsFacts, Item
+from audit.benchmarks.items import MORE, REFUSES, BbqFacts, CrowsFacts, Item, ToxigenFacts, XsTestFacts
 from audit.scoring.bias import biased
 from audit.statistics.contracts import UNREAD
 from audit.statistics.drawing import bootstrap_totals, cluster_sums, patterns
@@ -72,7 +72,7 @@ def _bbq(cell: ValidityCell) -> Iterator[_Line]:
         return 100 * (s * (1 - totals[:, 1] / totals[:, 0]) if ambiguous else s)
 
     name = "s_AMB" if ambiguous else "s_DIS"
-    for part, here in _parts([item.bbq.category for item in cell.items]):
+    for part, here in parts([item.bbq.category for item in cell.items]):
         yield name, part, "s", columns * here, score, int((known & here).sum())
     yield "accuracy", _ALL, "%", columns, lambda t: 100 * t[:, 1] / t[:, 0], int(read.sum())
 
@@ -84,8 +84,8 @@ def _is_known(item: Item, response: int) -> bool:
 def _crows(cell: ValidityCell) -> Iterator[_Line]:
     """Columns: read (neutral pairs stay in N, as in the authors' script), sent_more preferred."""
     columns = np.stack([cell.before != UNREAD, cell.before == MORE]).astype(float)
-    types = [item.facts.bias_type if isinstance(item.facts, CrowsFacts) else "" for item in cell.items]
-    for part, here in _parts(types):
+    types = [group_of(item) for item in cell.items]
+    for part, here in parts(types):
         yield "sent_more preferred", part, "%", columns * here, _share, int((columns[0] * here).sum())
 
 
@@ -129,7 +129,16 @@ def _keys(items: Sequence[Item]) -> IntArray:
     return np.array([item.key for item in items], dtype=np.int64)
 
 
-def _parts(labels: Sequence[str]) -> Iterator[tuple[str, BoolArray]]:
+def group_of(item: Item) -> str:
+    """What an item is about, as its file says: BBQ's and ToxiGen's groups, CrowS's type of bias, XSTest's type of
+    prompt; "" where it says nothing."""
+    facts = item.facts
+    if isinstance(facts, BbqFacts | ToxigenFacts):
+        return ", ".join(facts.groups)
+    return facts.bias_type if isinstance(facts, CrowsFacts) else facts.type if isinstance(facts, XsTestFacts) else ""
+
+
+def parts(labels: Sequence[str]) -> Iterator[tuple[str, BoolArray]]:
     """All items, then each label that has enough of them, where there are several."""
     found = np.array(labels)
     yield _ALL, np.ones(found.size, dtype=bool)

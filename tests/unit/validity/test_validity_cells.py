@@ -15,7 +15,9 @@ from audit.validity.cells import _cell
 from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
 from audit.validity.edits.partners import Partners
 from audit.validity.edits.plan import build_plan
+from audit.validity.edits.record import Family
 from audit.validity.edits.table import formats_of
+from audit.validity.evidence import _by_group
 from audit.validity.record import ValidityCell
 
 
@@ -120,3 +122,21 @@ def test_label_mass_of_the_originals_stands_beside_that_of_all_rows(tmp_path: Pa
     assert cell.mass_before.tolist() == [0.9] * 8 and cell.mass.size == len(rows) > 8
     assert set(cell.shortcuts) == {"always the commonest key"}
     assert cell.items[0].facts == ToxigenFacts(("x",), 1.0)
+
+
+def test_contract_following_is_told_by_group(tmp_path: Path) -> None:
+    """A model that reads texts about one group and calls every text about another hateful."""
+    items = [
+        Item(f"toxigen/{i}", "toxigen", f"A kind text {i}.", ("neutral", "hate"), i % 2, f"toxigen/{i}",
+             condition=("neutral", "hate")[i % 2], facts=ToxigenFacts(("cats" if i < 14 else "dogs",), 1.0))
+        for i in range(28)
+    ]  # fmt: skip
+    edits = edits_of(items, "toxigen_targeted", tmp_path)
+    cats = {item.id for item in items[:14]}
+    rows = rows_of(edits, lambda item: item.key if item.id in cats else 1, mass=0.9)
+    cell = cell_of(edits, rows, "toxigen", False)
+    attribute = cell.families[Family.ATTRIBUTE]
+    found = {one.name: one for one in _by_group(cell, attribute)}
+    assert set(found) == {"cats", "dogs"}
+    assert found["cats"].followed.estimate == 1 and found["dogs"].followed.estimate < 0.6
+    assert found["cats"].read + found["dogs"].read == int(attribute.tests.sum())

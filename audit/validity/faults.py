@@ -17,10 +17,12 @@ from audit.records import Generation
 from audit.scoring.reference import ReferenceScorer, self_test
 from audit.scoring.scored import Scored
 from audit.statistics.contracts import UNREAD
+from audit.statistics.paired import BoolArray
 from audit.validity.edits.record import Family
-from audit.validity.evidence import CellEvidence, measure
+from audit.validity.evidence import SURFACE, CellEvidence, measure
 from audit.validity.gates import CHECKS, Check, named
 from audit.validity.gates.pairing import families_that_tell
+from audit.validity.gates.scorer import EXACT_FROM
 from audit.validity.record import Block, ValidityCell
 from audit.validity.result import Injected
 from audit.validity.thresholds import ValidityThresholds
@@ -167,21 +169,38 @@ def _gold_first(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | 
 
 def _truncated(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
     """Targets fall outside the top k: most values are minus infinity."""
-    lost = np.arange(cell.n) % 5 != 0
-    blocks = {
-        family: replace(
-            block,
-            response=np.where(lost, UNREAD, block.response),
-            why=np.where(lost & block.asked, "not finite", block.why.astype(str)).astype(object),
-        )
-        for family, block in cell.families.items()
-    }
-    original = replace(
-        cell.original,
-        response=np.where(lost, UNREAD, cell.original.response),
-        why=np.where(lost & cell.original.asked, "not finite", cell.original.why.astype(str)).astype(object),
-    )
-    return replace(cell, families=blocks, original=original)
+    return _unread(cell, np.arange(cell.n) % 5 != 0, "not finite")
+
+
+def _same_tokens(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """Labels that are the same tokens: a third of the items are tied."""
+    return _unread(cell, np.arange(cell.n) % 3 == 0, "tied")
+
+
+def _unread(cell: ValidityCell, lost: BoolArray, why: str) -> ValidityCell:
+    def without(block: Block) -> Block:
+        reasons = np.where(lost & block.asked, why, block.why.astype(str)).astype(object)
+        return replace(block, response=np.where(lost, UNREAD, block.response), why=reasons)
+
+    families = {family: without(block) for family, block in cell.families.items()}
+    return replace(cell, families=families, original=without(cell.original))
+
+
+def _no_mass(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """The labels are not what the model would say: they hold a hundredth of their probability."""
+    return replace(cell, mass=cell.mass / 100) if cell.mass.size else None
+
+
+def _frozen(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
+    """The answers to surface edits are the originals', read twice: a change of exactly 0."""
+    read = {f: b.tests & (b.response != UNREAD) & (cell.before != UNREAD) for f, b in cell.families.items()}
+    many = {f for f, here in read.items() if here.sum() >= EXACT_FROM}
+    if Family.ATTRIBUTE not in many or not many & set(SURFACE):
+        return None
+    frozen = cell
+    for f in SURFACE:
+        frozen = _with(frozen, f, response=np.where(read[f], cell.before, cell.families[f].response))
+    return frozen
 
 
 def _collapsed(cell: ValidityCell, rng: np.random.Generator) -> ValidityCell | None:
@@ -230,6 +249,9 @@ FAULTS: tuple[Fault, ...] = (
     Fault("F2", "one format edit makes a third of the answers unreadable", "G1_answers_readable", _unreadable),
     Fault("F3b", "the key is shown first in every item", "F3b_key_position", _gold_first),
     Fault("F3c", "most scored values are minus infinity", "F3c_label_values", _truncated),
+    Fault("F3c", "a third of the items have labels of the same tokens", "F3c_label_values", _same_tokens),
+    Fault("F3c", "the labels hold a hundredth of their probability", "F3c_label_values", _no_mass),
+    Fault("F3c", "not one answer differs under surface edits", "F3c_exact_values", _frozen),
     Fault("F3c", "one response stands in for every missing value", "F3c_exact_values", _collapsed),
     Fault("F4", "the rows of one family are permuted", "G4_order", _permuted),
     Fault("F4", "rows of other items carry an item's id", "G4_paired", _foreign),

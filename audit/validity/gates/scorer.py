@@ -91,14 +91,17 @@ def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     )
 
 
+EXACT_FROM = 20  # answers from which "exactly 0" is no accident
+
+
 def exact_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """F3c: every surface change exactly 0 while attribute edits move answers, or a change of exactly 1. An alarm."""
     found = []
-    reads = {f: e.families[f] for f in (*SURFACE, Family.ATTRIBUTE) if e.families[f].read >= 20}
+    reads = {f: e.families[f] for f in (*SURFACE, Family.ATTRIBUTE) if e.families[f].read >= EXACT_FROM}
     surface = [reads[f].response_change.estimate for f in SURFACE if f in reads]
     responses = np.concatenate([cell.before, *(b.response[b.tests] for b in cell.families.values())])
     known = responses[responses != UNREAD]
-    if known.size >= 20 and np.unique(known).size == 1:
+    if known.size >= EXACT_FROM and np.unique(known).size == 1:
         found.append("one and the same response to everything")
     if surface and max(surface) == 0 and Family.ATTRIBUTE in reads:
         found.append("not one response differs under any surface edit")

@@ -23,7 +23,7 @@ T = ValidityThresholds()
 
 @pytest.fixture(scope="module")
 def good():
-    one = cell(models.shaky, n=150)
+    one = replace(cell(models.shaky, n=150), mass=np.full(150, 0.9))  # read by likelihood
     evidence = measure(one, rng=np.random.default_rng(0), n_resamples=50)
     return one, all_gates(one, evidence, T)
 
@@ -57,6 +57,13 @@ def test_a_check_that_fails_already_proves_nothing():
     gates = all_gates(one, measure(one, rng=np.random.default_rng(0), n_resamples=50), T)
     states = {(f.fault, f.check): f.state for f in inject_all(one, gates, T, np.random.default_rng(0))}
     assert states["F2", "G1_answers_readable"] == "already_failing"
+
+
+def test_answers_that_never_differ_are_not_put_where_too_few_were_read():
+    few = cell(models.shaky, n=6)
+    (frozen,) = [fault for fault in FAULTS if fault.what == "not one answer differs under surface edits"]
+    assert frozen.inject(few, np.random.default_rng(0)) is None
+    assert frozen.inject(cell(models.shaky, n=60), np.random.default_rng(0)) is not None
 
 
 def test_the_faults_cover_the_five_classes():

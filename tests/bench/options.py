@@ -106,6 +106,7 @@ def measure(benchmark: Path, n: int, folder: Path | None) -> dict[str, Any]:
         if done.returncode != 0:
             raise RuntimeError(done.stderr[-4000:])
         found[name] = json_line(done.stdout)
+        print(name, {kind: f"{one['seconds']:.1f} s" for kind, one in found[name].items()}, file=sys.stderr)
     result: dict[str, Any] = {}
     for kind in KINDS:
         told = {name: one[kind]["seconds"] for name, one in found.items()}

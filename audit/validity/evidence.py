@@ -21,7 +21,7 @@ from audit.statistics.contracts import (
     score_changes,
     transitions,
 )
-from audit.statistics.dif import MantelHaenszel, mantel_haenszel
+from audit.statistics.dif import GroupDif, MantelHaenszel, by_group, mantel_haenszel
 from audit.statistics.gstudy import GStudy, gstudy
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
@@ -62,6 +62,7 @@ class CellEvidence:
     should move; responses: D on plain response changes. csr: by key convention, each ratio.
     replay: response changes when the same request is sent again; placebo: attribute less placebo changes.
     generalisability: over the original and the surface edits. dif: attribute edits against originals at equal score.
+    group_dif: each group that the benchmark names against the rest, under attribute edits, at equal total score.
     reference: the benchmark's own metric on the originals.
     """
 
@@ -80,6 +81,7 @@ class CellEvidence:
     placebo: Mean | None
     generalisability: GStudy | None
     dif: MantelHaenszel | None
+    group_dif: tuple[GroupDif, ...] = ()
     reference: tuple[ReferenceMetric, ...] = ()
 
     @property
@@ -114,6 +116,7 @@ def measure(
         placebo=_difference(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell),
         generalisability=_gstudy(cell, used),
         dif=_dif(cell, used) if directional and not any(directional) else None,
+        group_dif=_group_dif(cell, used),
         reference=reference_metrics(cell, rng=rng, n_resamples=n_resamples),
     )
 
@@ -251,6 +254,27 @@ def _dif(cell: ValidityCell, used: Mapping[Family, Block]) -> MantelHaenszel | N
     attribute = np.where(used[Family.ATTRIBUTE].tests, used[Family.ATTRIBUTE].scores, np.nan)
     right = np.concatenate([cell.score_before, attribute.ravel()])
     focal = np.concatenate([np.zeros(cell.n, dtype=bool), np.ones(attribute.size, dtype=bool)])
-    stratum = np.concatenate([total, np.tile(total, len(attribute))])
-    found = mantel_haenszel(right, focal, stratum)
+    rows = 1 + len(attribute)
+    found = mantel_haenszel(right, focal, np.tile(total, rows), np.tile(cell.cluster, rows))
     return found if found.strata else None
+
+
+def _group_dif(cell: ValidityCell, used: Mapping[Family, Block]) -> tuple[GroupDif, ...]:
+    """Right answers to attribute edits, each group against the rest, matched on the item's total score.
+
+    The total counts the original, the surface edits and the very edit that is studied: without it groups that differ in
+    difficulty show a DIF that is none (Holland & Thayer 1988). Only items with as many answers are compared.
+    """
+    groups = {name: here for name, here in parts([group_of(item) for item in cell.items]) if name}
+    studied = np.where(used[Family.ATTRIBUTE].tests, used[Family.ATTRIBUTE].scores, np.nan)
+    if not groups or np.isnan(studied).all():
+        return ()
+    surface = [np.where(used[f].tests, used[f].scores, np.nan) for f in SURFACE]
+    matched = np.concatenate([cell.score_before[None], *surface])
+    answers, rest = (~np.isnan(matched)).sum(axis=0), np.nansum(matched, axis=0)
+    total = rest + np.nan_to_num(studied)
+    stratum = (answers * (len(matched) + 2) + total).astype(np.int64)
+    rows = {name: np.broadcast_to(here, studied.shape).ravel() for name, here in groups.items()}
+    sizes = {name: int(here.sum()) for name, here in groups.items()}
+    cluster = np.broadcast_to(cell.cluster, studied.shape).ravel()
+    return by_group(studied.ravel(), stratum.ravel(), rows, cluster, sizes)

@@ -58,6 +58,7 @@ def write_page(
     for name, text in (
         ("items.csv", items_csv(rows)), ("cells.csv", cells_csv(verdict)), ("edits.csv", edits_csv(verdict)),
         ("transitions.csv", transitions_csv(verdict)), ("reference.csv", reference_csv(verdict)),
+        ("group_dif.csv", group_dif_csv(verdict)),
         *((f"paper_table{one.number}.csv", one.to_csv()) for one in paper),
     ):  # fmt: skip
         write_file(out / "tables" / name, text.encode("utf-8", "backslashreplace"))
@@ -202,6 +203,21 @@ def reference_csv(verdict: RunVerdict) -> str:
         for m in r.evidence.reference if r.evidence else ():
             numbers = map(_shown, (m.estimate, m.low, m.high))
             writer.writerow([r.model, r.benchmark, r.context, m.name, m.part, m.unit, *numbers, m.n])
+    return out.getvalue()
+
+
+def group_dif_csv(verdict: RunVerdict) -> str:
+    """Each group against the rest at equal total score; without numbers where the strata are too thin."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["model", "benchmark", "context", "group", "items", "strata", "odds_ratio", "low", "high",
+                     "ets_delta", "p_holm", "state"])  # fmt: skip
+    for r in verdict.results:
+        for g in r.evidence.group_dif if r.evidence else ():
+            numbers = (g.table.odds_ratio, g.table.low, g.table.high, g.table.delta, g.pvalue)
+            shown = [*map(_shown, numbers)] if g.pvalue is not None else [""] * len(numbers)
+            state = "tested" if g.pvalue is not None else "too few"
+            writer.writerow([r.model, r.benchmark, r.context, g.group, g.items, g.table.strata, *shown, state])
     return out.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""D by intersection-union, the published ratio, Fieller's interval, G-study and Mantel-Haenszel: by hand, simulated."""
+"""D by intersection-union, the published ratio, Fieller's interval and the G-study: by hand, simulated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from audit.statistics.contracts import (
     scores,
     transitions,
 )
-from audit.statistics.dif import mantel_haenszel
 from audit.statistics.gstudy import gstudy
 from audit.statistics.selectivity import csr, fieller, ratio, selectivity
 
@@ -168,30 +167,6 @@ def test_gstudy_of_templates_that_matter():
     found = gstudy(np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0, 1.0, 0.0]]))
     assert found.residual == pytest.approx((4 / 9) / 4)
     assert found.template == pytest.approx((7 / 9 - 1 / 9) / 3)
-
-
-def test_mantel_haenszel_agrees_with_statsmodels():
-    statsmodels = pytest.importorskip("statsmodels.stats.contingency_tables")
-    rng = np.random.default_rng(5)
-    stratum = rng.integers(0, 4, 400)
-    focal = rng.random(400) < 0.5
-    right = (rng.random(400) < 0.3 + 0.1 * stratum - 0.15 * focal).astype(float)
-    found = mantel_haenszel(right, focal, stratum)
-    tables = [
-        np.array([[np.sum(h & ~focal & (right == 1)), np.sum(h & ~focal & (right == 0))],
-                  [np.sum(h & focal & (right == 1)), np.sum(h & focal & (right == 0))]])
-        for h in (stratum == k for k in range(4))
-    ]  # fmt: skip
-    expected = statsmodels.StratifiedTable(tables)
-    test = expected.test_null_odds(correction=True)
-    assert found.odds_ratio == pytest.approx(expected.oddsratio_pooled)
-    assert (found.chi_square, found.pvalue) == (pytest.approx(test.statistic), pytest.approx(test.pvalue))
-    assert found.delta == pytest.approx(-2.35 * np.log(found.odds_ratio)) and found.strata == 4
-
-
-def test_mantel_haenszel_without_a_stratum_that_has_both_says_nothing():
-    found = mantel_haenszel(np.ones(6), np.array([True, False] * 3), np.zeros(6, dtype=int))
-    assert np.isnan(found.pvalue) and found.strata == 0
 
 
 def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes():

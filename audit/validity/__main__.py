@@ -175,6 +175,10 @@ def validity(
         from audit.validity.judge import judge_run
 
         judge_run(result.run_dir, config)
+    if config.named_tests:
+        from audit.validity.named_tests import run_named_tests
+
+        run_named_tests(result.run_dir)
     done(config, result.run_dir)
     print_summary(result.run_dir, VALIDITY)
     code = 0

@@ -141,7 +141,8 @@ def cells_csv(verdict: RunVerdict) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
         ["model", "benchmark", "context", "n", "s_orig", "delta_fmt", "delta_sem", "delta_attr", "csr", "csr_low",
-         "csr_high", "pr_csr_above_1", "csr_reported", "paper_status", "D", "D_low", "D_high", "p_above", "p_below",
+         "csr_high", "pr_csr_above_1", "csr_reported", "csr_fieller_low", "csr_fieller_high",
+         "paper_status", "D", "D_low", "D_high", "p_above", "p_below",
          "contract_followed", "status"]
     )  # fmt: skip
     for c, r in zip(verdict.cells, verdict.results, strict=True):
@@ -157,6 +158,7 @@ def cells_csv(verdict: RunVerdict) -> str:
                 e.families[Family.ATTRIBUTE].followed.estimate if e else None]  # fmt: skip
         writer.writerow(
             [r.model, r.benchmark, r.context, c.n, *map(_shown, numbers), int(ratio.reported) if ratio else "",
+             *map(_shown, (ratio.fieller_low, ratio.fieller_high) if ratio else (None, None)),
              r.paper.status if r.paper else "", *map(_shown, ours), r.decision.status.value]
         )  # fmt: skip
     return out.getvalue()

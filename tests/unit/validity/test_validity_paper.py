@@ -115,6 +115,7 @@ def test_the_page_has_all_of_it_folded_and_the_chronology(found, judged) -> None
     assert project_chronology().sentence in shown
     without = panels.page(replace(judged, chronology=None), panels.rows(found))
     assert "This run tells no faults of its own" in without
+    assert page.count("Input: Hashes of the consumed token ids") == len(found)  # a gate names its input, once a cell
 
 
 def test_verdict_json_has_the_totals_and_entries_of_runs_are_taken_once(judged, told) -> None:

@@ -189,17 +189,19 @@ def ratio_limits(attr: FloatArray, fmt: FloatArray, sem: FloatArray, cluster: In
     forgets that the larger was picked, and calls 5 to 6 % of models with a ratio of 1 non-selective; resampling, 9 %.
     """
     there = [family for family in (fmt, sem) if not np.isnan(attr - family).all()]
-    alpha = 0.025
-    return (
-        min(fieller(attr, family, cluster, alpha, _ADDED)[0] for family in there),
-        min(fieller(attr, family, cluster, alpha / len(there), _ADDED)[1] for family in there),
-    )
+    alpha = (0.025, 0.025 / len(there))
+    lows, highs = zip(*(fieller(attr, family, cluster, alpha, _ADDED) for family in there), strict=True)
+    return min(lows), min(highs)
 
 
 def fieller(
-    numerator: FloatArray, denominator: FloatArray, cluster: IntArray, alpha: float = 0.025, added: int = 0
+    numerator: FloatArray,
+    denominator: FloatArray,
+    cluster: IntArray,
+    alpha: tuple[float, float] = (0.025, 0.025),
+    added: int = 0,
 ) -> tuple[float, float]:
-    """Fieller's interval of a ratio of paired means (1954, JRSS B 16), alpha at each end; none of (n,) is negative.
+    """Fieller's interval of a ratio of paired means (1954, JRSS B 16), alpha below and above it; none is negative.
 
     0 and infinity are its ends where nothing bounds it. added: clusters with numerator 1 and denominator 0, and as many
     with 0 and 1.
@@ -220,8 +222,11 @@ def fieller(
     )
     scale = total / (total - 1) / n**2
     vx, vy, vxy = (float(scale * np.sum(a * b)) for a, b in ((rx, rx), (ry, ry), (rx, ry)))
-    t2 = float(special.stdtrit(g - 1, 1 - alpha)) ** 2
-    a, b, k = my**2 - t2 * vy, mx * my - t2 * vxy, mx**2 - t2 * vx
-    root = float(np.sqrt(max(0.0, b**2 - a * k)))  # not below 0 but by rounding, at the ratio of the means
-    low = (b - root) / a if k > 0 and a != 0 else 0.0
-    return low, (b + root) / a if a > 0 else float("inf")
+    ends = []
+    for one, side in zip(alpha, (-1.0, 1.0), strict=True):
+        t2 = float(special.stdtrit(g - 1, 1 - one)) ** 2
+        a, b, k = my**2 - t2 * vy, mx * my - t2 * vxy, mx**2 - t2 * vx
+        root = float(np.sqrt(max(0.0, b**2 - a * k)))  # not below 0 but by rounding, at the ratio of the means
+        bounded = a > 0 if side > 0 else k > 0 and a != 0
+        ends.append((b + side * root) / a if bounded else (0.0, np.inf)[side > 0])
+    return float(ends[0]), float(ends[1])

@@ -180,6 +180,8 @@ def validity(
             display.note(f"edit {name}: {count} would have changed nothing; replaced where there was another")
         from audit.runtime.run import run_audit
         from audit.summary import print_summary
+        from audit.validity.edits.file import FILE, read_edits
+        from audit.validity.tokens import write_token_distances
 
         result = run_audit(run.resolved, analysis, display)
     failed = "".join(f"error: model {name} failed: {why}\n" for name, why in result.failed.items())
@@ -190,6 +192,7 @@ def validity(
         from audit.validity.judge import judge_run
 
         judge_run(result.run_dir, config)
+    write_token_distances(result.run_dir, run.resolved, read_edits(result.run_dir / FILE))
     if config.named_tests:
         from audit.validity.named_tests import run_named_tests
 

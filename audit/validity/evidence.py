@@ -56,11 +56,30 @@ class EditEvidence:
 
 
 @dataclass(frozen=True)
+class PlaceboMatch:
+    """How far the placebo and the attribute edits of an item are from its original, in `unit`; means over n items.
+
+    changed, span: of the placebo less of the attribute edits, with 95 % interval over clusters. equal: share of items
+    in which the two changed as much, but for one.
+    """
+
+    unit: str
+    placebo_changed: float
+    attribute_changed: float
+    placebo_span: float
+    attribute_span: float
+    changed: Mean
+    span: Mean
+    equal: float
+
+
+@dataclass(frozen=True)
 class CellEvidence:
     """primary: D on what attribute edits should do (directional: moved to the key; invariant: moved at all) against
     response changes under surface edits; non_selective_p: one-sided, for D below 0, or below the margin where nothing
     should move; responses: D on plain response changes. csr: by key convention, each ratio.
-    replay: response changes when the same request is sent again; placebo: attribute less placebo changes.
+    replay: response changes when the same request is sent again; placebo: attribute less placebo changes, of edits as
+    far from the original as placebo_match tells.
     generalisability: over the original and the surface edits. dif: attribute edits against originals at equal score.
     group_dif: each group that the benchmark names against the rest, under attribute edits, at equal total score.
     reference: the benchmark's own metric on the originals.
@@ -79,6 +98,7 @@ class CellEvidence:
     csr: Mapping[str, Ratio]
     replay: Mean | None
     placebo: Mean | None
+    placebo_match: PlaceboMatch | None
     generalisability: GStudy | None
     dif: MantelHaenszel | None
     group_dif: tuple[GroupDif, ...] = ()
@@ -114,6 +134,7 @@ def measure(
         csr=_ratios(cell, used, moved, rng, n_resamples),
         replay=_replay(cell),
         placebo=_difference(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell),
+        placebo_match=_placebo_match(cell),
         generalisability=_gstudy(cell, used),
         dif=_dif(cell, used) if directional and not any(directional) else None,
         group_dif=_group_dif(cell, used),
@@ -199,6 +220,20 @@ def _selectivity(
 def _difference(values: FloatArray, cell: ValidityCell) -> Mean | None:
     mean = clustered_mean(values, cell.cluster)
     return mean if mean.n else None
+
+
+def _placebo_match(cell: ValidityCell) -> PlaceboMatch | None:
+    if not cell.distances.size or np.isnan(cell.distances).all():
+        return None
+    changed = cell.distances[0] - cell.distances[1]
+    known = changed[~np.isnan(changed)]
+    return PlaceboMatch(
+        cell.distance_unit,
+        *(_mean(row) for row in cell.distances),
+        changed=clustered_mean(changed, cell.cluster),
+        span=clustered_mean(cell.distances[2] - cell.distances[3], cell.cluster),
+        equal=float(np.mean(np.abs(known) <= 1)),
+    )
 
 
 def _replay(cell: ValidityCell) -> Mean | None:

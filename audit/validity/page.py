@@ -27,6 +27,7 @@ from audit.validity.edits.show import MASKED
 from audit.validity.figures import differences, family_changes, label
 from audit.validity.items_table import items_csv, read_rows, top_items
 from audit.validity.paper_figures import before_and_after, family_deltas, ratios
+from audit.validity.tokens import COLUMNS
 from audit.validity.verdict import RunVerdict
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS
 
@@ -58,7 +59,7 @@ def write_page(
     for name, text in (
         ("items.csv", items_csv(rows)), ("cells.csv", cells_csv(verdict)), ("edits.csv", edits_csv(verdict)),
         ("transitions.csv", transitions_csv(verdict)), ("reference.csv", reference_csv(verdict)),
-        ("group_dif.csv", group_dif_csv(verdict)),
+        ("group_dif.csv", group_dif_csv(verdict)), ("placebo.csv", placebo_csv(verdict)),
         *((f"paper_table{one.number}.csv", one.to_csv()) for one in paper),
     ):  # fmt: skip
         write_file(out / "tables" / name, text.encode("utf-8", "backslashreplace"))
@@ -220,6 +221,17 @@ def group_dif_csv(verdict: RunVerdict) -> str:
             shown = [*map(_shown, numbers)] if g.pvalue is not None else [""] * len(numbers)
             state = "tested" if g.pvalue is not None else "too few"
             writer.writerow([r.model, r.benchmark, r.context, g.group, g.items, g.table.strata, *shown, state])
+    return out.getvalue()
+
+
+def placebo_csv(verdict: RunVerdict) -> str:
+    """One line an item: how far its placebo and its attribute edits are from the original."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["model", "benchmark", "context", "question_id", "unit", *(c.replace(" ", "_") for c in COLUMNS)])
+    for c in verdict.cells:
+        for id_, row in zip(c.question_ids, c.distances.T, strict=False):
+            writer.writerow([c.model, c.benchmark, c.context, id_, c.distance_unit, *map(_shown, row.tolist())])
     return out.getvalue()
 
 

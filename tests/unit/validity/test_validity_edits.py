@@ -22,12 +22,13 @@ from audit.runtime.stages import answer_request
 from audit.scoring.reference import find_scorer
 from audit.shards.files import make_folder
 from audit.validity.design import Arm, make_design
+from audit.validity.edits.distance import distance, words
 from audit.validity.edits.file import digest, read_edits, to_table, write_edits
 from audit.validity.edits.partners import Partners
 from audit.validity.edits.plan import build_plan, request_of
 from audit.validity.edits.record import PLAIN_LABELS, Contract, Family
 from audit.validity.edits.show import mask, show
-from audit.validity.edits.surface import FORMATS, changed_words, format_edit, placebo_edit
+from audit.validity.edits.surface import FORMATS, format_edit, placebo_edit
 from audit.validity.edits.table import archetype_of, check_attribute, formats_of
 from audit.validity.present import present, read
 
@@ -130,10 +131,12 @@ def test_a_format_edit_of_a_pair_is_on_both_sentences():
 def test_a_placebo_has_the_distance_of_the_attribute_edit():
     item = Item("a/1", "made", "What is a young dog called?", ("x", "y"), 0, "a/1")
     other = replace(item, text="What is a young cat called?")
-    assert changed_words(item, other) == 1
-    for words in (1, 3, 8):
-        assert changed_words(item, placebo_edit(item, words).item) == words
-    assert placebo_edit(item, 40).name == "placebo_8"
+    assert distance(words(item), words(other)) == (1, 1)
+    for count in (1, 3, 8, 20):
+        assert distance(words(item), words(placebo_edit(item, count).item)) == (count, count)
+    assert placebo_edit(item, 40).name == "placebo_24"
+    pair = Item("crows_pairs/1", "crows_pairs", "", ("One is here.", "Two is here."), 0, "g")
+    assert distance(words(pair), words(placebo_edit(pair, 6).item))[0] == 6  # three in each sentence
 
 
 def test_an_unknown_edit_and_a_scorer_without_attribute_edits_are_refused():

@@ -88,7 +88,7 @@ def test_the_verdict_has_both_statuses_and_every_gate(finished):
     assert gate([str(finished.run_dir)]) == max(codes)
     page = (finished.run_dir / "report" / "report.html").read_text()
     assert page.count("<li data-marks=") == 30 and 'class="blur"' not in page and "Injected faults" in page
-    for name in ("items", "cells", "edits", "transitions"):
+    for name in ("items", "cells", "edits", "transitions", "placebo"):
         assert len((finished.run_dir / "report" / "tables" / f"{name}.csv").read_text().splitlines()) > 2
 
 

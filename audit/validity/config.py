@@ -74,11 +74,6 @@ def validate(config: ValidityConfig) -> None:
         raise ConfigError("control_benchmark belongs to the sweep. Here each edit is compared with its own original.")
     if config.edits_sha256:
         raise ConfigError("edits_sha256 is filled in by the run. Leave it out.")
-    if config.variants is not None and config.benchmark.format == "crows_pairs":
-        raise ConfigError(
-            "variants= rewords a question, and a pair of CrowS-Pairs has none: every edit would change nothing. Leave "
-            "variants= out; neutral frames around both sentences serve."
-        )
     _check_judge(config)
     if config.chronology is not None:
         read_chronology(Path(config.chronology))

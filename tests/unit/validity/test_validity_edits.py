@@ -7,13 +7,15 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from audit.audits import Sampling, Work
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.items import Item, question_of, shuffle_item
+from audit.benchmarks.items import CrowsFacts, Item, question_of, shuffle_item
 from audit.benchmarks.load import open_benchmark
 from audit.config import load_group, load_model_config
+from audit.engines.embedder import Embedding
 from audit.engines.scripted import ScriptedEngine
 from audit.errors import ConfigError, ShardError
 from audit.prompting.templates import load_protocol
@@ -30,7 +32,11 @@ from audit.validity.edits.record import PLAIN_LABELS, Contract, Family
 from audit.validity.edits.show import mask, show
 from audit.validity.edits.surface import FORMATS, format_edit, placebo_edit
 from audit.validity.edits.table import archetype_of, check_attribute, formats_of
+from audit.validity.edits.wording import refilled
 from audit.validity.present import present, read
+from audit.variants.build import Gates, build_variants, once
+from audit.variants.policy import Policy
+from audit.variants.record import Candidate
 
 DATA = Path("../shared/data")
 here = pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not here")
@@ -151,6 +157,43 @@ def test_archetypes():
     assert [archetype_of(x) for x in ([], [True], [False, False], [True, False])] == [
         None, "diagnostic", "invariance", "mixed",
     ]  # fmt: skip
+
+
+def test_a_library_rewords_what_a_pair_shares_and_leaves_the_groups_words_as_they_are():
+    """Through the library's own gates: the question of a pair is its shared words, with blanks."""
+
+    class Embedder:
+        name, revision = "made", "made"
+
+        def embed(self, texts):
+            angles = np.arccos(1 - np.array([0.3 * (k > 0) for k, _ in enumerate(texts)]))
+            return [Embedding(np.array([np.cos(a), np.sin(a)], dtype=np.float32), 3) for a in angles]
+
+    item = Item("crows_pairs/1", "crows_pairs", "", ("The tall man ran, and we saw it.",
+                "The small man ran, and we saw it."), 0, "crows_pairs/1", facts=CrowsFacts("height"))  # fmt: skip
+    question = question_of(item)
+    assert question.text == "The ___ man ran, and we saw it."
+    texts = ("We saw that the ___ man was running.", "We saw the man run.", "The man whom we saw run was ___")
+    proposed = [Candidate(item.id, k, text, "made") for k, text in enumerate(texts, start=1)]
+    made = build_variants(
+        [question], once(proposed), Gates(Policy(), Embedder()), num_variants=3, max_attempts=1
+    )  # fmt: skip
+    assert [one.state for one in made] == ["accepted"] * 3, [one.rules for one in made]
+    scorer = find_scorer("crows_causal_full")
+    plan = build_plan([item], scorer, Partners([item], 1), formats=(), library={item.id: made}, per_family=3, spares=0)
+    semantic = plan.items[0].edits[Family.SEMANTIC]
+    assert [edit.item.options for edit in semantic] == [
+        ("We saw that the tall man was running.", "We saw that the small man was running."),
+        ("The man whom we saw run was tall", "The man whom we saw run was small"),
+    ]  # the one without a blank is not taken, and the family is short of one
+    assert plan.applicable(Family.SEMANTIC) == {"": pytest.approx(2 / 3)}
+    assert {edit.contract for edit in semantic} == {Contract.INVARIANT}
+
+
+@here
+def test_every_pair_of_the_file_comes_back_from_what_it_shares():
+    for item in items_of("crows_pairs", PATHS["crows_pairs"]):
+        assert refilled(item.options, question_of(item).text) == tuple(" ".join(t.split()) for t in item.options)
 
 
 @here

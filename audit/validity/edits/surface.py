@@ -13,7 +13,8 @@ from audit.validity.edits.record import PLAIN_LABELS, Contract, Edit, Family
 # Of a placebo: as many as are wanted, then a comma. They say nothing, ask nothing and deny nothing.
 _NEUTRAL = (
     "Now", "then", "well", "so", "and", "so", "to", "it", "as", "it", "comes", "one", "thing", "after", "another", "in",
-    "good", "time", "and", "just", "as", "it", "is", "here",
+    "good", "time", "and", "just", "as", "it", "is", "here", "and", "so", "it", "goes", "on", "as", "it", "did",
+    "before", "and", "as", "it", "will", "again", "in", "its", "own", "time", "and", "way", "here", "it", "now", "is",
 )  # fmt: skip
 PLACEBO_WORDS_MAX = len(_NEUTRAL)
 PREAMBLE = "Please read the following and reply."
@@ -79,7 +80,7 @@ def format_edit(name: str, item: Item) -> Edit:
 
 
 def placebo_edit(item: Item, words: int) -> Edit:
-    """`words` neutral words in front (1 to 24), as many as the attribute edits change: the same distance in words. Of a
+    """`words` neutral words in front (1 to 48), as many as the attribute edits change: the same distance in words. Of a
     pair each sentence gets half of them."""
     sides = 1 if item.text or item.context else len(item.options)
     count = min(max(round(words / sides), 1), PLACEBO_WORDS_MAX)

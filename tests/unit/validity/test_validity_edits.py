@@ -25,7 +25,7 @@ from audit.scoring.reference import find_scorer
 from audit.shards.files import make_folder
 from audit.validity.design import Arm, make_design
 from audit.validity.edits.distance import distance, words
-from audit.validity.edits.file import digest, read_edits, to_table, write_edits
+from audit.validity.edits.file import EditFile, digest, read_edits, to_table, write_edits
 from audit.validity.edits.partners import Partners
 from audit.validity.edits.plan import build_plan, request_of
 from audit.validity.edits.record import PLAIN_LABELS, Contract, Family
@@ -34,6 +34,7 @@ from audit.validity.edits.surface import FORMATS, format_edit, placebo_edit
 from audit.validity.edits.table import archetype_of, check_attribute, formats_of
 from audit.validity.edits.wording import refilled
 from audit.validity.present import present, read
+from audit.validity.tokens import distances
 from audit.variants.build import Gates, build_variants, once
 from audit.variants.policy import Policy
 from audit.variants.record import Candidate
@@ -138,9 +139,9 @@ def test_a_placebo_has_the_distance_of_the_attribute_edit():
     item = Item("a/1", "made", "What is a young dog called?", ("x", "y"), 0, "a/1")
     other = replace(item, text="What is a young cat called?")
     assert distance(words(item), words(other)) == (1, 1)
-    for count in (1, 3, 8, 20):
+    for count in (1, 3, 8, 40):
         assert distance(words(item), words(placebo_edit(item, count).item)) == (count, count)
-    assert placebo_edit(item, 40).name == "placebo_24"
+    assert placebo_edit(item, 60).name == "placebo_48"
     pair = Item("crows_pairs/1", "crows_pairs", "", ("One is here.", "Two is here."), 0, "g")
     assert distance(words(pair), words(placebo_edit(pair, 6).item))[0] == 6  # three in each sentence
 
@@ -188,6 +189,28 @@ def test_a_library_rewords_what_a_pair_shares_and_leaves_the_groups_words_as_the
     ]  # the one without a blank is not taken, and the family is short of one
     assert plan.applicable(Family.SEMANTIC) == {"": pytest.approx(2 / 3)}
     assert {edit.contract for edit in semantic} == {Contract.INVARIANT}
+
+
+@here
+@pytest.mark.parametrize(("name", "within_one"), [("toxigen", 0.95), ("crows_pairs", 0.7), ("bbq", 0.95)])
+def test_the_placebo_is_as_far_as_the_attribute_edits_in_the_real_files(name, within_one):
+    """In words, on average within one half; a pair has it in both sentences, so that an odd number cannot be met."""
+    items = items_of(name, PATHS[name])
+    _, plan = plan_of(name, items, 120)
+    found = distances(
+        EditFile(
+            {one.item.id: one.item for one in plan.items},
+            {
+                (one.item.id, f, k): e
+                for one in plan.items
+                for f, edits in one.edits.items()
+                for k, e in enumerate(edits)
+            },
+            {},
+        )
+    )
+    apart = np.array([placebo - attribute for placebo, attribute, *_ in found.values()])
+    assert len(apart) > 80 and abs(apart.mean()) < 0.5 and np.mean(np.abs(apart) <= 1) > within_one
 
 
 @here

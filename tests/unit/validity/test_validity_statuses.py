@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import scripted_models as models
 from scripted_models import cell
 
 from audit.statistics.contracts import UNREAD
-from audit.validity.analyse import analyse
+from audit.validity.analyse import _adjusted, analyse
 from audit.validity.edits.record import Family
 from audit.validity.result import ValidityStatus as S
 from audit.validity.thresholds import ValidityThresholds
@@ -131,6 +132,12 @@ def test_holm_is_over_cells_and_directions():
     raw = alone.evidence.primary.above_p
     assert alone.above_p == pytest.approx(2 * raw)
     assert min(r.above_p for r in panel) == pytest.approx(6 * raw)
+
+
+def test_a_p_value_of_0_is_a_p_value_and_not_a_missing_one():
+    sure = SimpleNamespace(primary=SimpleNamespace(above_p=1.0), non_selective_p=0.0)
+    untested = SimpleNamespace(primary=None, non_selective_p=None)
+    assert _adjusted([untested, sure]) == ([None, 1.0], [None, 0.0])
 
 
 def test_the_same_cell_gives_the_same_result():

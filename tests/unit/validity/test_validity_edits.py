@@ -325,10 +325,12 @@ def test_a_list_of_benchmarks_is_a_run_each():
     ]
     judged = _panel(["benchmark=[bbq,xstest]", "judge=m", "labels=f.csv"])
     assert judged == [["benchmark=bbq"], ["benchmark=xstest", "judge=m", "labels=f.csv"]]
-    each = _panel(["benchmark=[bbq,xstest]", "benchmark.path=[a b.jsonl, x.csv]", "scorer=[null,xstest_prefix]"])
+    each = _panel(
+        ["benchmark=[bbq,xstest]", "benchmark.path=[a b.jsonl, x.csv]", "scorer=[null,xstest_jbb_substrings]"]
+    )
     assert each == [
         ["benchmark=bbq", "benchmark.path=a b.jsonl", "scorer=null"],
-        ["benchmark=xstest", "benchmark.path=x.csv", "scorer=xstest_prefix"],
+        ["benchmark=xstest", "benchmark.path=x.csv", "scorer=xstest_jbb_substrings"],
     ]
     with pytest.raises(ConfigError, match="has 1 for 2 benchmarks"):
         _panel(["benchmark=[bbq,xstest]", "scorer=[bbq_arc]"])

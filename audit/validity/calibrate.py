@@ -5,8 +5,10 @@ their format edits, and invariance cells in which a group moves answers by exact
 
 Worlds differ in what a test of means is sensitive to: one attribute edit an item or three, items of one propensity to
 change or of very different ones, wordings that change answers as well or never, items by themselves or four to a
-cluster that share their propensity. The rates are those of the worst world. The statistics are the very functions that
-the analysis calls. The table ships as audit/data/calibration_validity.json.
+cluster that share their propensity. The rates are those of the worst world, which is found with MODELS models and then
+measured with AGAIN times as many fresh ones: the largest of sixteen rates lies above its own mean. One that lies near the
+worst may be picked in its place, so that a rate may be some tenths of a per cent too low. The statistics are the very
+functions that the analysis calls. The table ships as audit/data/calibration_validity.json.
 """
 
 from __future__ import annotations
@@ -29,9 +31,10 @@ CLUSTERS = (24, 36, 60, 200)
 CHANGES = (0.03, 0.1, 0.25, 0.5)  # mean share of edits that change an answer, of every family
 MARGIN = 0.05  # of invariance cells, as conf/verdict/validity.yaml has it
 SURFACE_EDITS = 3
-MODELS = 2000  # a world: the largest of sixteen rates still lies above its own mean
+MODELS = 500  # a world, to find the worst
+AGAIN = 8  # times as many fresh ones, to measure it
 SPREAD = 2.0  # a + b of the beta, where items differ: much
-_RATIO_RESAMPLES, _RATIO_EVERY = 200, 16  # the plain interval is made for every sixteenth model
+_RATIO_RESAMPLES, _RATIO_EVERY = 200, 4  # the plain interval is made for every fourth model
 NAMES = ("selective", "non_selective", "ratio_selective", "ratio_non_selective", "within_margin", "csr_selective",
          "csr_non_selective")  # fmt: skip
 
@@ -64,8 +67,9 @@ def rates(clusters: int, change: float, models: int, rng: np.random.Generator) -
     ratio where it is reported, by the ratio's plain interval), and of invariance cells called non-selective although D
     is the margin."""
     found = [rates_in(world, clusters, change, models, rng) for world in WORLDS]
-    worst = {name: max(one[name] for one in found) for name in NAMES}
-    return {"clusters": clusters, "change": change, **worst}
+    worst = {name: max(range(len(WORLDS)), key=lambda i: found[i][name]) for name in NAMES}
+    again = {i: rates_in(WORLDS[i], clusters, change, AGAIN * models, rng) for i in sorted(set(worst.values()))}
+    return {"clusters": clusters, "change": change, **{name: again[i][name] for name, i in worst.items()}}
 
 
 def rates_in(world: World, clusters: int, change: float, models: int, rng: np.random.Generator) -> dict[str, float]:
@@ -96,8 +100,9 @@ def build(models: int, seed: int = 42) -> dict[str, Any]:
         for change in CHANGES
     ]
     return {
-        "models": models,
-        "plain_models": max(1, models // _RATIO_EVERY),
+        "models": AGAIN * models,
+        "plain_models": AGAIN * models // _RATIO_EVERY,
+        "models_to_find_the_worst": models,
         "worlds": [asdict(world) for world in WORLDS],
         "margin": MARGIN,
         "seed": seed,

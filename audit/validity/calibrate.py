@@ -6,9 +6,10 @@ their format edits, and invariance cells in which a group moves answers by exact
 Worlds differ in what a test of means is sensitive to: one attribute edit an item or three, items of one propensity to
 change or of very different ones, wordings that change answers as well or never, items by themselves or four to a
 cluster that share their propensity. The rates are those of the worst world, which is found with MODELS models and then
-measured with AGAIN times as many fresh ones: the largest of sixteen rates lies above its own mean. One that lies near the
-worst may be picked in its place, so that a rate may be some tenths of a per cent too low. The statistics are the very
-functions that the analysis calls. The table ships as audit/data/calibration_validity.json.
+measured with AGAIN times as many fresh ones: the largest of sixteen rates lies above its own mean. A world that is not
+quite the worst may be picked in its place, so that a rate may be up to a point too low; docs/validity.md has the check
+with as many models in every world. The statistics are the very functions that the analysis calls. The table ships as
+audit/data/calibration_validity.json.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from audit.gate import main as gate
 from audit.gate import rule_run
 from audit.runtime import keep
 from audit.validity.__main__ import main
+from audit.validity.report import build_report
 
 
 def engines() -> Counter[str]:
@@ -126,7 +127,7 @@ def test_the_five_benchmarks_in_one_job_over_their_real_files(driver, tmp_path):
     words = ["validity", f"benchmark=[{','.join(FILES)}]", "model=scripted", f"run_dir={tmp_path / 'run'}",
              f"benchmark.path=[{','.join(str((DATA / file).resolve()) for file in FILES.values())}]",
              "scorer=[null,null,crows_causal_full,null,null]", "n=4", "edits_per_family=1", "spare_edits=0",
-             "replays=1", "progress=false"]  # fmt: skip
+             "replays=1", "progress=false", "report=false"]  # fmt: skip
     before, out = sys.argv, io.StringIO()
     sys.argv = words
     try:
@@ -144,10 +145,13 @@ def test_the_five_benchmarks_in_one_job_over_their_real_files(driver, tmp_path):
         assert moved <= ({"directional"} if directional else {"invariant", "directional"}) and moved
         hashes = {row["arm"]: row["request_sha256"] for row in rows if row["question_id"] == rows[0]["question_id"]}
         assert len(set(hashes.values())) == 5  # every edit asks something else
-        page = (tmp_path / "run" / name / "report" / "report.html").read_text()
-        assert ('class="blur"' in page) == (name != "truthfulqa")
+        assert sum(row["parsed"] for row in rows) > 0.8 * len(rows)
         assert not any(row["edited"] in out.getvalue() for row in rows)
-    panel = json.loads((tmp_path / "run" / "report" / "verdict.json").read_text())
+    build_report(
+        [tmp_path / "run" / name for name in FILES], tmp_path / "report", n_resamples=100
+    )  # one of all: enough
+    panel = json.loads((tmp_path / "report" / "verdict.json").read_text())
+    assert 'class="blur"' in (tmp_path / "report" / "report.html").read_text()
     assert {cell["benchmark"] for cell in panel["cells"]} == set(FILES) and len(panel["runs"]) == 5
     assert all(cell["verdict"] and cell["paper_status"] is not None for cell in panel["cells"])
     unproven = {cell["benchmark"] for cell in panel["cells"] if not cell["scorer"]["validated"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -10,22 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.audits import Sampling, Work
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import CrowsFacts, Item, question_of, shuffle_item
 from audit.benchmarks.load import open_benchmark
-from audit.config import load_group, load_model_config
 from audit.engines.embedder import Embedding
-from audit.engines.scripted import ScriptedEngine
 from audit.errors import ConfigError, ShardError
-from audit.prompting.templates import load_protocol
-from audit.records import Reading
-from audit.runtime.stages import answer_request
 from audit.scoring.reference import find_scorer
 from audit.shards.files import make_folder
-from audit.validity.design import Arm, make_design
 from audit.validity.edits.distance import distance, words
-from audit.validity.edits.file import EditFile, digest, read_edits, to_table, write_edits
+from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
 from audit.validity.edits.partners import Partners
 from audit.validity.edits.plan import build_plan, request_of
 from audit.validity.edits.record import PLAIN_LABELS, Contract, Family
@@ -33,7 +25,6 @@ from audit.validity.edits.show import mask, show
 from audit.validity.edits.surface import FORMATS, format_edit, placebo_edit
 from audit.validity.edits.table import archetype_of, check_attribute, formats_of
 from audit.validity.edits.wording import refilled
-from audit.validity.present import present, read
 from audit.validity.tokens import distances
 from audit.variants.build import Gates, build_variants, once
 from audit.variants.policy import Policy
@@ -253,40 +244,6 @@ def test_xstest_toxigen_and_crows_partners():
     for item, edit in edited:  # never relabelled: no word that told the two sentences apart stands on the other side
         (more, less), (new_more, new_less) = ([t.lower() for t in one.options] for one in (item, edit.item))
         assert new_more != less and new_less != more and (new_more, new_less) != (more, less)
-
-
-@here
-@pytest.mark.parametrize("name", PATHS)
-def test_each_benchmark_goes_through_the_engine_port(name, tmp_path):
-    items = items_of(name, PATHS[name])
-    scorer, plan = plan_of(name, items, 20)
-    table = to_table(plan, scorer.name)
-    make_folder(tmp_path)
-    path = write_edits(table, tmp_path)
-    assert digest(read_table := to_table(plan, scorer.name)) == digest(table) and read_table.num_rows == table.num_rows
-    file = read_edits(path)
-    assert set(file.items) == {one.item.id for one in plan.items}
-    design = make_design(3, 1, 1)
-    limits = Sampling(16, 0.0, 1.0)
-    protocol = load_protocol(load_group("protocol", "song2026"), {})
-    work = Work(design, protocol, "scripted", Reading.OPTION_TEXT, limits, limits, 1, str(path))
-    questions = {one.item.id: question_of(one.item) for one in plan.items}
-    engine = ScriptedEngine(load_model_config("scripted"), "scripted-0", questions)
-    states = Counter()
-    for id_, question in questions.items():
-        for part in design.parts:
-            for setting, one in zip(part.settings, present(work, question, part, ()), strict=True):
-                if one.error is not None:
-                    assert not one.extras["asked"]
-                    states["not asked"] += 1
-                    continue
-                request = answer_request(work, question, setting, one)
-                (reply,) = asyncio.run(engine.run([request]))
-                score, own = read(work, question, setting, one, reply)
-                states["read" if score.answer.parsed else own["unread_why"]] += 1
-                if setting.arm == Arm.ORIGINAL:
-                    assert one.extras["key_after"] == file.items[id_].key
-    assert states["read"] > 0.8 * (sum(states.values()) - states["not asked"]), states
 
 
 def test_edits_of_another_version_are_refused_in_a_sentence(contrast, tmp_path):

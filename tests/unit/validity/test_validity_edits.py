@@ -1,4 +1,4 @@
-"""Edits: contracts, look-ups in the real files, what changes nothing is replaced; all five through the engine port."""
+"""Edits: contracts, look-ups in the real files, what changes nothing is replaced."""
 
 from __future__ import annotations
 

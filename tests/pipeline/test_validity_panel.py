@@ -147,9 +147,7 @@ def test_the_five_benchmarks_in_one_job_over_their_real_files(driver, tmp_path):
         assert len(set(hashes.values())) == 5  # every edit asks something else
         assert sum(row["parsed"] for row in rows) > 0.8 * len(rows)
         assert not any(row["edited"] in out.getvalue() for row in rows)
-    build_report(
-        [tmp_path / "run" / name for name in FILES], tmp_path / "report", n_resamples=100
-    )  # one of all: enough
+    build_report([tmp_path / "run" / name for name in FILES], tmp_path / "report", n_resamples=100)
     panel = json.loads((tmp_path / "report" / "verdict.json").read_text())
     assert 'class="blur"' in (tmp_path / "report" / "report.html").read_text()
     assert {cell["benchmark"] for cell in panel["cells"]} == set(FILES) and len(panel["runs"]) == 5

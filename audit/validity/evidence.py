@@ -21,10 +21,11 @@ from audit.statistics.contracts import (
     score_changes,
     transitions,
 )
-from audit.statistics.dif import GroupDif, MantelHaenszel, by_group, mantel_haenszel
+from audit.statistics.dif import GroupDif, MantelHaenszel
 from audit.statistics.gstudy import GStudy, gstudy
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
+from audit.validity.dif import group_dif, wording_dif
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.edits.table import archetype_of
 from audit.validity.metrics import ReferenceMetric, group_of, parts, reference_metrics
@@ -119,6 +120,7 @@ def measure(
     moved = {family: item_mean(changes(cell, block)) for family, block in used.items()}
     directional = [bool(x) for x in attribute.directional[attribute.tests]]
     obeyed = item_mean(_obeyed(cell, attribute))
+    surface, edited = np.concatenate([_scores(used[f]) for f in SURFACE]), _scores(attribute)
     below = _selectivity(obeyed, moved, cell, 0.0 if any(directional) else margin)
     return CellEvidence(
         archetype=archetype_of(directional),
@@ -135,9 +137,9 @@ def measure(
         replay=_replay(cell),
         placebo=_difference(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell),
         placebo_match=_placebo_match(cell),
-        generalisability=_gstudy(cell, used),
-        dif=_dif(cell, used) if directional and not any(directional) else None,
-        group_dif=_group_dif(cell, used),
+        generalisability=_gstudy(cell, surface),
+        dif=wording_dif(cell, surface, edited) if directional and not any(directional) else None,
+        group_dif=group_dif(cell, surface, edited),
         reference=reference_metrics(cell, rng=rng, n_resamples=n_resamples),
     )
 
@@ -276,44 +278,15 @@ def _ratios(
     return found
 
 
-def _gstudy(cell: ValidityCell, used: Mapping[Family, Block]) -> GStudy | None:
-    rows = [cell.score_before[None], *(np.where(used[f].tests, used[f].scores, np.nan) for f in SURFACE)]
-    table = np.concatenate(rows)
+def _scores(block: Block) -> FloatArray:
+    """(L, n) scores of the edits that test something; NaN for the others."""
+    return np.where(block.tests, block.scores, np.nan)
+
+
+def _gstudy(cell: ValidityCell, surface: FloatArray) -> GStudy | None:
+    table = np.concatenate([cell.score_before[None], surface])
     table = table[~np.isnan(table).all(axis=1)]
     try:
         return gstudy(table, cell.original.scores)
     except DataError:
         return None
-
-
-def _dif(cell: ValidityCell, used: Mapping[Family, Block]) -> MantelHaenszel | None:
-    """Right answers to originals (reference) and attribute edits (focal), matched on the item's surface score."""
-    surface = np.concatenate([np.where(used[f].tests, used[f].scores, np.nan) for f in SURFACE])
-    total = np.nan_to_num(np.nansum(surface, axis=0)).astype(np.int64)
-    attribute = np.where(used[Family.ATTRIBUTE].tests, used[Family.ATTRIBUTE].scores, np.nan)
-    right = np.concatenate([cell.score_before, attribute.ravel()])
-    focal = np.concatenate([np.zeros(cell.n, dtype=bool), np.ones(attribute.size, dtype=bool)])
-    rows = 1 + len(attribute)
-    found = mantel_haenszel(right, focal, np.tile(total, rows), np.tile(cell.cluster, rows))
-    return found if found.strata else None
-
-
-def _group_dif(cell: ValidityCell, used: Mapping[Family, Block]) -> tuple[GroupDif, ...]:
-    """Right answers to attribute edits, each group against the rest, matched on the item's total score.
-
-    The total counts the original, the surface edits and the very edit that is studied: without it groups that differ in
-    difficulty show a DIF that is none (Holland & Thayer 1988). Only items with as many answers are compared.
-    """
-    groups = {name: here for name, here in parts([group_of(item) for item in cell.items]) if name}
-    studied = np.where(used[Family.ATTRIBUTE].tests, used[Family.ATTRIBUTE].scores, np.nan)
-    if not groups or np.isnan(studied).all():
-        return ()
-    surface = [np.where(used[f].tests, used[f].scores, np.nan) for f in SURFACE]
-    matched = np.concatenate([cell.score_before[None], *surface])
-    answers, rest = (~np.isnan(matched)).sum(axis=0), np.nansum(matched, axis=0)
-    total = rest + np.nan_to_num(studied)
-    stratum = (answers * (len(matched) + 2) + total).astype(np.int64)
-    rows = {name: np.broadcast_to(here, studied.shape).ravel() for name, here in groups.items()}
-    sizes = {name: int(here.sum()) for name, here in groups.items()}
-    cluster = np.broadcast_to(cell.cluster, studied.shape).ravel()
-    return by_group(studied.ravel(), stratum.ravel(), rows, cluster, sizes)

@@ -19,7 +19,7 @@ from audit.validity.edits.partners import Partners
 from audit.validity.edits.plan import build_plan
 from audit.validity.edits.record import Family
 from audit.validity.edits.table import formats_of
-from audit.validity.evidence import _by_group, _group_dif
+from audit.validity.evidence import _by_group, measure
 from audit.validity.record import ValidityCell
 
 
@@ -164,8 +164,8 @@ def test_a_group_whose_attribute_edits_fail_is_found_at_equal_total_score(tmp_pa
         return cell_of(edits, rows, "toxigen", False)
 
     def found(penalty: float) -> dict[str, GroupDif]:
-        cell = cell_with(penalty)
-        return {one.group: one for one in _group_dif(cell, {f: cell.used(f) for f in Family})}
+        evidence = measure(cell_with(penalty), rng=np.random.default_rng(0), n_resamples=10)
+        return {one.group: one for one in evidence.group_dif}
 
     fair, unfair = found(0.0), found(0.6)
     assert set(fair) == set(unfair) == {"cats", "dogs"} and fair["cats"].items == 90  # six of newts are too few

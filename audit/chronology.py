@@ -186,6 +186,11 @@ def project_chronology() -> Chronology:
     return read_chronology(here if here.is_file() else Path(__file__).parent / "_chronology.jsonl")
 
 
+def checkout() -> Path | None:
+    """The root of the source checkout, with the chronology and its tests; None in an installed package."""
+    return _ROOT if (_ROOT / NAME).is_file() and (_ROOT / "tests").is_dir() else None
+
+
 def append(path: Path, raw: Any) -> ChronologyEntry:
     """Adds one entry to a chronology, which is made where there is none. Raises DataError and then writes nothing."""
     file = path / NAME if path.is_dir() else path

@@ -149,6 +149,7 @@ def render_page(
     js = "".join(map(_read, ("report/shared.js", *scripts))) if scripts else ""
     made = environment()
     made.filters["gate"] = lambda name: gates[name].title if gates and name in gates else words(name)
+    made.filters["gate_input"] = lambda name: gates[name].reads if gates and name in gates else ""
     made.filters["words"] = lambda name: labels[name] if labels and name in labels else words(name)
     missing = [r for r in rows if not r.complete]
     return made.get_template(template).render(

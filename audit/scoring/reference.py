@@ -165,7 +165,7 @@ def find_scorer(name: str) -> ReferenceScorer:
     return found
 
 
-_GIVES: dict[str, frozenset[Needs]] = {
+GIVES: dict[str, frozenset[Needs]] = {
     "vllm": frozenset({Needs.TEXT, Needs.LETTERS, Needs.CONTINUATIONS}),
     "openai": frozenset({Needs.TEXT, Needs.LETTERS}),
     "masked_lm": frozenset({Needs.MASKED_LM}),
@@ -175,12 +175,12 @@ _GIVES: dict[str, frozenset[Needs]] = {
 
 def check_engine(scorer: ReferenceScorer, engine: str) -> None:
     """ConfigError, before anything loads, where an engine cannot give what a scorer needs."""
-    if engine not in _GIVES:
-        raise unknown_name("engine", engine, _GIVES)
-    if scorer.needs in _GIVES[engine]:
+    if engine not in GIVES:
+        raise unknown_name("engine", engine, GIVES)
+    if scorer.needs in GIVES[engine]:
         return
-    able = ", ".join(sorted(name for name, gives in _GIVES.items() if scorer.needs in gives))
-    others = ", ".join(s.name for s in _ALL if s.benchmark == scorer.benchmark and s.needs in _GIVES[engine])
+    able = ", ".join(sorted(name for name, gives in GIVES.items() if scorer.needs in gives))
+    others = ", ".join(s.name for s in _ALL if s.benchmark == scorer.benchmark and s.needs in GIVES[engine])
     raise ConfigError(
         f"Scorer {scorer.name} needs {scorer.needs}, which engine {engine} does not give. Expected an engine of {able}"
         + (f", or another scorer of {scorer.benchmark}: {others}." if others else ".")

@@ -44,7 +44,7 @@ NOT_RESULTS: tuple[str, ...] = (
         "store.retry_errors",
     ),
     *("report", "report.*", "gate", "plan", "references", "verdict", "verdict.*", "statistics", "statistics.*"),
-    *("chronology", "labels", "judge", "judge_votes"),
+    *("chronology", "labels", "judge", "judge_votes", "named_tests"),
     *("*.replicas", "*.executor", "*.tensor_parallel_size", "*.max_num_seqs", "*.gpu_memory_utilization"),
     *("*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s"),
     *("cost", "cost.*", "*.fail_to_load", "*.concurrency", "*.weight", "*.timeout_s", "*.api_key_env"),

@@ -1,59 +1,144 @@
-"""Differential item functioning by Mantel and Haenszel: do two groups of presentations differ at equal total score?"""
+"""Differential item functioning by Mantel and Haenszel: do two groups of answers differ at equal total score?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from audit.errors import DataError
+from audit.statistics.multiplicity import holm
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
+
+EXPECTED_MIN = 5.0  # Mantel & Fleiss 1980: what the expected count must be able to move either way
+_Z = float(special.ndtri(0.975))
 
 
 @dataclass(frozen=True)
 class MantelHaenszel:
     """Common odds ratio of a right answer (reference : focal), its chi-square with continuity correction (1 degree).
 
-    delta: -2.35 ln(odds ratio), the ETS scale: |delta| < 1 is small, from 1.5 on large (Holland & Thayer 1988).
-    strata: with both groups and both outcomes. All NaN where there is none.
+    low, high: 95 % interval of the odds ratio (Robins, Breslow & Greenland 1986); NaN where that is 0 or infinite.
+    delta: -2.35 ln(odds ratio), the ETS scale: |delta| < 1 is small, from 1.5 on large (Holland & Thayer 1988); below
+    0 the focal group has fewer right answers.
+    strata: with both groups and both outcomes. focal, reference: rows in these. All numbers NaN where there is none.
+    room: by how much the expected count could differ from the observed either way; below EXPECTED_MIN the chi-square
+    is no chi-square, and nothing is to be said.
+    design_effect: by how much clusters widen the variance (1 without any), as chi-square and interval have it.
     """
 
     odds_ratio: float
+    low: float
+    high: float
     chi_square: float
     pvalue: float
     delta: float
     strata: int
+    focal: int
+    reference: int
+    room: float
+    design_effect: float = 1.0
+
+    @property
+    def enough(self) -> bool:
+        """Whether the strata carry a test."""
+        return self.room >= EXPECTED_MIN
 
 
-def mantel_haenszel(right: FloatArray, focal: BoolArray, stratum: IntArray) -> MantelHaenszel:
+@dataclass(frozen=True)
+class GroupDif:
+    """One group against all the others. items: of the group. pvalue: by Holm over the groups that have `enough`; None
+    where the strata are too thin, and then no other number is to be read."""
+
+    group: str
+    items: int
+    table: MantelHaenszel
+    pvalue: float | None
+
+
+def mantel_haenszel(
+    right: FloatArray, focal: BoolArray, stratum: IntArray, cluster: IntArray | None = None
+) -> MantelHaenszel:
     """right (n,) 1, 0 or NaN (left out); focal (n,) which group; stratum (n,) the matching score.
 
+    cluster (n,): rows that are not independent. The chi-square is divided by the design effect of its score, and the
+    variance of the logarithm multiplied by it (Rao & Scott 1992, Biometrics 48); an effect below 1 is taken for 1.
     Mantel & Haenszel 1959, JNCI 22. Raises DataError for shapes that differ.
     """
-    if not right.shape == focal.shape == stratum.shape:
-        raise DataError(f"Expected three arrays of one shape; found {right.shape}, {focal.shape}, {stratum.shape}.")
+    if not right.shape == focal.shape == stratum.shape or (cluster is not None and cluster.shape != right.shape):
+        raise DataError(f"Expected arrays of one shape; found {right.shape}, {focal.shape}, {stratum.shape}.")
     known = ~np.isnan(right)
     y, f, k = right[known] == 1, focal[known], stratum[known]
-    numerator = denominator = observed = expected = variance = 0.0
-    used = 0
-    for value in np.unique(k):
-        here = k == value
-        a, b = np.sum(here & ~f & y), np.sum(here & ~f & ~y)
-        c, d = np.sum(here & f & y), np.sum(here & f & ~y)
-        total = int(a + b + c + d)
-        if total < 2 or not (a + b) or not (c + d) or not (a + c) or not (b + d):
-            continue
-        used += 1
-        numerator += a * d / total
-        denominator += b * c / total
-        observed += float(a)
-        expected += (a + b) * (a + c) / total
-        variance += (a + b) * (c + d) * (a + c) * (b + d) / (total**2 * (total - 1))
-    if not used or variance == 0:
-        nan = float("nan")
-        return MantelHaenszel(nan, nan, nan, nan, used)
-    chi = max(0.0, abs(observed - expected) - 0.5) ** 2 / variance
-    odds = numerator / denominator if denominator > 0 else float("inf")
-    delta = -2.35 * float(np.log(odds)) if odds > 0 else float("inf")
-    return MantelHaenszel(float(odds), float(chi), float(stats.chi2.sf(chi, 1)), delta, used)
+    _, place = np.unique(k, return_inverse=True)
+
+    def count(rows: BoolArray) -> FloatArray:
+        return np.bincount(place[rows], minlength=int(place.max()) + 1 if place.size else 0).astype(float)
+
+    a, b, c, d = count(~f & y), count(~f & ~y), count(f & y), count(f & ~y)
+    kept = ((a + b) * (c + d) * (a + c) * (b + d)) > 0
+    nan = float("nan")
+    if not kept.any():
+        return MantelHaenszel(nan, nan, nan, nan, nan, nan, 0, 0, 0, 0.0)
+    effect = 1.0 if cluster is None else _design_effect(y, f, place, kept, cluster[known])
+    a, b, c, d = (x[kept] for x in (a, b, c, d))
+    total = a + b + c + d
+    expected = float(((a + b) * (a + c) / total).sum())
+    variance = float(((a + b) * (c + d) * (a + c) * (b + d) / (total**2 * (total - 1))).sum())
+    least = float(np.maximum(0, a + b - (b + d)).sum())
+    most = float(np.minimum(a + b, a + c).sum())
+    chi = max(0.0, abs(float(a.sum()) - expected) - 0.5) ** 2 / (variance * effect)
+    r, s = a * d / total, b * c / total
+    odds = float(r.sum() / s.sum()) if s.sum() > 0 else float("inf")
+    low = high = nan
+    if r.sum() > 0 and s.sum() > 0:
+        reach = _Z * float(np.sqrt(_log_variance(a, b, c, d) * effect))
+        low, high = odds * float(np.exp(-reach)), odds * float(np.exp(reach))
+    return MantelHaenszel(
+        odds_ratio=odds,
+        low=low,
+        high=high,
+        chi_square=chi,
+        pvalue=float(stats.chi2.sf(chi, 1)),
+        delta=-2.35 * float(np.log(odds)) if odds > 0 else float("inf"),
+        strata=int(kept.sum()),
+        focal=int((c + d).sum()),
+        reference=int((a + b).sum()),
+        room=min(expected - least, most - expected),
+        design_effect=effect,
+    )
+
+
+def _log_variance(a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray) -> float:
+    """Of ln(odds ratio): Robins, Breslow & Greenland 1986, Biometrics 42."""
+    total = a + b + c + d
+    p, q, r, s = (a + d) / total, (b + c) / total, a * d / total, b * c / total
+    sum_r, sum_s = r.sum(), s.sum()
+    cross = (p * s + q * r).sum() / (2 * sum_r * sum_s)
+    return float((p * r).sum() / (2 * sum_r**2) + cross + (q * s).sum() / (2 * sum_s**2))
+
+
+def _design_effect(y: BoolArray, f: BoolArray, place: IntArray, kept: BoolArray, cluster: IntArray) -> float:
+    """Variance of the score, sum of (f - mean)(y - mean) within strata, over clusters, against that over rows."""
+    size = np.bincount(place)
+    centred = [x - (np.bincount(place, x) / size)[place] for x in (y.astype(float), f.astype(float))]
+    score = np.where(kept[place], centred[0] * centred[1], 0.0)
+    score -= (np.bincount(place, score) / size)[place]
+    _, group = np.unique(cluster, return_inverse=True)
+    rows = float(np.sum(score**2))
+    return max(1.0, float(np.sum(np.bincount(group, score) ** 2)) / rows) if rows > 0 else 1.0
+
+
+def by_group(
+    right: FloatArray, stratum: IntArray, members: Mapping[str, BoolArray], cluster: IntArray, items: Mapping[str, int]
+) -> tuple[GroupDif, ...]:
+    """Each group of `members` (name -> (n,) rows of it) as focal against the rest, by name; items: how many each has.
+
+    Holm over the groups that can be tested: groups whose strata are too thin have no p-value.
+    """
+    tables = {name: mantel_haenszel(right, rows, stratum, cluster) for name, rows in sorted(members.items())}
+    raw = np.array([one.pvalue if one.enough else np.nan for one in tables.values()])
+    adjusted: Sequence[float] = holm(raw).tolist() if raw.size else []
+    found = (GroupDif(name, items[name], one, None) for name, one in tables.items())
+    return tuple(one if np.isnan(p) else replace(one, pvalue=p) for one, p in zip(found, adjusted, strict=True))

@@ -52,7 +52,7 @@ class Ratio:
     """CSR = attr / max(fmt, sem, epsilon), as published, with its paired percentile interval over resampled clusters.
 
     support: share of the resamples with a ratio above 1, which is no p-value. floored: share of them on the floor.
-    fieller_*: Fieller's interval of attr / the larger surface family; None unless `reported`.
+    fieller_*: `ratio_limits`, the interval to quote; None unless `reported`. high: infinite where nothing bounds it.
     reported: the denominator's lower 95 % limit reaches .02, so that the ratio means something.
     """
 
@@ -158,10 +158,9 @@ def ratio(
     drawn = drawn[np.isfinite(drawn)]
     a, f, s = (float(x) for x in point)
     low, high = np.quantile(drawn, [0.025, 0.975]) if drawn.size else (np.nan, np.nan)
-    larger = fmt if not np.isnan(f) and (np.isnan(s) or f >= s) else sem
-    denominator = clustered_mean(larger, cluster)
-    reported = bool(denominator.low >= DENOMINATOR_MIN)
-    limits = fieller(attr, larger, cluster) if reported else None
+    denominator = denominator_low(fmt, sem, cluster)
+    reported = denominator >= DENOMINATOR_MIN
+    limits = ratio_limits(attr, fmt, sem, cluster) if reported else None
     return Ratio(
         estimate=csr(a, np.nan_to_num(f), np.nan_to_num(s), epsilon),
         low=float(low),
@@ -169,27 +168,65 @@ def ratio(
         support=float(np.mean(drawn > 1)) if drawn.size else float("nan"),
         floored=float(np.mean(surface <= epsilon)),
         reported=reported,
-        denominator_low=denominator.low,
+        denominator_low=denominator,
         fieller_low=limits[0] if limits else None,
         fieller_high=limits[1] if limits else None,
     )
 
 
-def fieller(numerator: FloatArray, denominator: FloatArray, cluster: IntArray) -> tuple[float, float] | None:
-    """Fieller's 95 % interval of a ratio of paired means (1954, JRSS B 16); None where it is unbounded."""
+def denominator_low(fmt: FloatArray, sem: FloatArray, cluster: IntArray) -> float:
+    """Lower 95 % limit of the surface family that changes more answers; NaN where neither has a value."""
+    found = [clustered_mean(one, cluster) for one in (fmt, sem)]
+    return max((one for one in found if one.n), key=lambda one: one.estimate, default=found[0]).low
+
+
+def ratio_limits(attr: FloatArray, fmt: FloatArray, sem: FloatArray, cluster: IntArray) -> tuple[float, float]:
+    """A 95 % interval of CSR = min(attr / fmt, attr / sem) that agrees with D: it lies above 1 just where D is above 0
+    at 2.5 %, and below 1 just where D is below 0.
+
+    Above a value needs both ratios above it (intersection-union), below it one of the two (Bonferroni), each by
+    Fieller's interval with the clusters added that `selectivity` adds. Fieller's interval of the larger family alone
+    forgets that the larger was picked, and calls 5 to 6 % of models with a ratio of 1 non-selective; resampling, 9 %.
+    """
+    there = [family for family in (fmt, sem) if not np.isnan(attr - family).all()]
+    alpha = (0.025, 0.025 / len(there))
+    lows, highs = zip(*(fieller(attr, family, cluster, alpha, _ADDED) for family in there), strict=True)
+    return min(lows), min(highs)
+
+
+def fieller(
+    numerator: FloatArray,
+    denominator: FloatArray,
+    cluster: IntArray,
+    alpha: tuple[float, float] = (0.025, 0.025),
+    added: int = 0,
+) -> tuple[float, float]:
+    """Fieller's interval of a ratio of paired means (1954, JRSS B 16), alpha below and above it; none is negative.
+
+    0 and infinity are its ends where nothing bounds it. added: clusters with numerator 1 and denominator 0, and as many
+    with 0 and 1.
+    """
     both = ~np.isnan(numerator) & ~np.isnan(denominator)
     x, y, c = numerator[both], denominator[both], cluster[both]
     _, place = np.unique(c, return_inverse=True)
     g = int(place.max()) + 1 if place.size else 0
     if g < 2:
-        return None
-    mx, my = float(x.mean()), float(y.mean())
-    rx, ry = np.bincount(place, x - mx, g), np.bincount(place, y - my, g)
-    scale = g / (g - 1) / x.size**2
+        return 0.0, float("inf")
+    size = x.size / g
+    n, total = x.size + 2 * added * size, g + 2 * added
+    mx, my = (float((z.sum() + added * size) / n) for z in (x, y))
+    more = np.repeat([[1.0, 0.0], [0.0, 1.0]], added, axis=1) - [[mx], [my]]
+    rx, ry = (
+        np.concatenate([np.bincount(place, z - m, g), size * extra])
+        for z, m, extra in zip((x, y), (mx, my), more, strict=True)
+    )
+    scale = total / (total - 1) / n**2
     vx, vy, vxy = (float(scale * np.sum(a * b)) for a, b in ((rx, rx), (ry, ry), (rx, ry)))
-    t2 = float(special.stdtrit(g - 1, 0.975)) ** 2
-    a, b, k = my**2 - t2 * vy, mx * my - t2 * vxy, mx**2 - t2 * vx
-    root = b**2 - a * k
-    if a <= 0 or root < 0:
-        return None
-    return (b - float(np.sqrt(root))) / a, (b + float(np.sqrt(root))) / a
+    ends = []
+    for one, side in zip(alpha, (-1.0, 1.0), strict=True):
+        t2 = float(special.stdtrit(g - 1, 1 - one)) ** 2
+        a, b, k = my**2 - t2 * vy, mx * my - t2 * vxy, mx**2 - t2 * vx
+        root = float(np.sqrt(max(0.0, b**2 - a * k)))  # not below 0 but by rounding, at the ratio of the means
+        bounded = a > 0 if side > 0 else k > 0 and a != 0
+        ends.append((b + side * root) / a if bounded else (0.0, np.inf)[side > 0])
+    return float(ends[0]), float(ends[1])

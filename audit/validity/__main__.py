@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from audit.command_line import check_composed, start
 from audit.config import CONF_DIR
-from audit.errors import AuditError
+from audit.errors import AuditError, ConfigError
 from audit.exits import FAILED, INTERRUPTED, OK, run_command
 from audit.validity.config import ValidityConfig, from_hydra, register
 
@@ -34,7 +34,11 @@ def _composed(cfg: DictConfig) -> None:
 
 def main() -> None:
     """The command: what it refuses, then Hydra, then the run; `benchmark=[a,b]` runs one after the other."""
-    panel = _panel(sys.argv[1:])
+    try:
+        panel = _panel(sys.argv[1:])
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        sys.exit(FAILED)
     if len(panel) == 1:
         sys.argv[1:] = panel[0]
         start(_composed, ValidityConfig)
@@ -102,23 +106,34 @@ def _panel_folder(run_dirs: Sequence[Path]) -> Path:
     return run_dirs[0].parent / f"validity-panel-{digest[:10]}"
 
 
+_EACH = ("benchmark.path=[", "scorer=[")  # lists that have one for each benchmark, or null
 _OF_XSTEST = ("judge=", "judge_votes=", "labels=")
 
 
 def _panel(words: list[str]) -> list[list[str]]:
     """The words of each run: a list of benchmarks is a run each (every benchmark has a scorer and a directory of its
-    own), with run_dir=X as X/<benchmark>. A judge of refusals and its labels go to xstest, where that is among them."""
+    own), with run_dir=X as X/<benchmark>; `benchmark.path=[a,b]` and `scorer=[a,null]` have one for each.
+    A judge of refusals and its labels go to xstest, where that is among them. ConfigError for another length."""
     listed = [w for w in words if w.startswith("benchmark=[") and w.endswith("]")]
     if not listed:
         return [words]
-    names = [name.strip() for name in listed[-1][len("benchmark=[") : -1].split(",") if name.strip()]
+    names = _listed(listed[-1])
+    for w in words:
+        if w.startswith(_EACH) and len(_listed(w)) != len(names):
+            raise ConfigError(f"{w} has {len(_listed(w))} for {len(names)} benchmarks. Expected one for each, or null.")
     runs = []
-    for name in names:
+    for i, name in enumerate(names):
         own = [f"{w}/{name}" if w.startswith("run_dir=") else w for w in words]
+        own = [f"{w.split('=')[0]}={_listed(w)[i]}" if w.startswith(_EACH) else w for w in own]
         if "xstest" in names and name != "xstest":
             own = [w for w in own if not w.startswith(_OF_XSTEST)]
         runs.append([f"benchmark={name}" if w in listed else w for w in own])
     return runs or [words]
+
+
+def _listed(word: str) -> list[str]:
+    """The names in `key=[a,b]`."""
+    return [name.strip() for name in word.split("=", 1)[1].strip("[]").split(",") if name.strip()]
 
 
 def run_config(
@@ -165,6 +180,8 @@ def validity(
             display.note(f"edit {name}: {count} would have changed nothing; replaced where there was another")
         from audit.runtime.run import run_audit
         from audit.summary import print_summary
+        from audit.validity.edits.file import FILE, read_edits
+        from audit.validity.tokens import write_token_distances
 
         result = run_audit(run.resolved, analysis, display)
     failed = "".join(f"error: model {name} failed: {why}\n" for name, why in result.failed.items())
@@ -175,6 +192,11 @@ def validity(
         from audit.validity.judge import judge_run
 
         judge_run(result.run_dir, config)
+    write_token_distances(result.run_dir, run.resolved, read_edits(result.run_dir / FILE))
+    if config.named_tests:
+        from audit.validity.named_tests import run_named_tests
+
+        run_named_tests(result.run_dir)
     done(config, result.run_dir)
     print_summary(result.run_dir, VALIDITY)
     code = 0

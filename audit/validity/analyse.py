@@ -17,7 +17,7 @@ from audit.validity.evidence import CellEvidence, measure
 from audit.validity.faults import inject_all, regression_gate
 from audit.validity.gates import all_gates, failed, named
 from audit.validity.record import ValidityCell
-from audit.validity.result import PaperDecision, ValidityResult
+from audit.validity.result import NamedTests, PaperDecision, ValidityResult
 from audit.validity.status import PaperCell, paper_status
 from audit.validity.thresholds import ValidityThresholds
 from audit.validity.words import cannot_exclude, headline
@@ -31,10 +31,12 @@ def analyse(
     seed: int,
     n_resamples: int = N_RESAMPLES,
     table: Mapping[str, Any] | None = None,
+    tests: NamedTests | None = None,
 ) -> tuple[ValidityResult, ...]:
     """One result a cell, in order. Holm's correction is over cells and directions.
 
     A cell's random numbers depend on seed and names alone. table: of `calibrated.load_table`.
+    tests: those that the chronology names, where they were run.
     """
     evidence = []
     for cell in cells:
@@ -42,7 +44,7 @@ def analyse(
         evidence.append(measure(cell, margin=thresholds.margin, rng=rng, n_resamples=n_resamples))
     above, below = _adjusted(evidence)
     return tuple(
-        _result(cell, e, thresholds, table, a, b, seed)
+        _result(cell, e, thresholds, table, a, b, seed, tests)
         for cell, e, a, b in zip(cells, evidence, above, below, strict=True)
     )
 
@@ -72,10 +74,11 @@ def _result(
     above_p: float | None,
     below_p: float | None,
     seed: int,
+    tests: NamedTests | None,
 ) -> ValidityResult:
     gates = all_gates(cell, e, t)
     injected = inject_all(cell, gates, t, np.random.default_rng([seed, 1]))
-    gates = (*gates, regression_gate(injected))
+    gates = (*gates, regression_gate(injected, tests))
     decision = decide(e, gates, t, above_p, below_p)
     return ValidityResult(
         model=cell.model,

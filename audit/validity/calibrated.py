@@ -32,10 +32,12 @@ def nearest(table: Mapping[str, Any] | None, *, clusters: int, change: float) ->
         "models": table["models"],
         "sentence": (
             f"With {best['clusters']} independent items and surface edits that change {best['change']:.0%} of the "
-            f"answers, in the worst of {len(table['worlds'])} simulated worlds ({table['models']:,} models each): of "
-            f"models whose attribute edits move as many, selective {best['selective']:.1%} and non-selective "
+            f"answers, in the worst found of {len(table['worlds'])} simulated worlds ({table['models']:,} models): "
+            f"of models whose attribute edits move as many, selective {best['selective']:.1%} and non-selective "
             f"{best['non_selective']:.1%}; of invariance cells whose attribute edits move {table['margin']:.0%} more, "
-            f"non-selective {best['within_margin']:.1%} (2.5 % is promised of each). The plain interval of the ratio: "
-            f"selective {best['csr_selective']:.1%}, non-selective {best['csr_non_selective']:.1%}."
+            f"non-selective {best['within_margin']:.1%}. The ratio's interval where it is reported: selective "
+            f"{best['ratio_selective']:.1%}, non-selective {best['ratio_non_selective']:.1%} (2.5 % is promised of "
+            "each of these). The ratio's plain interval, which decides nothing: selective "
+            f"{best['csr_selective']:.1%}, non-selective {best['csr_non_selective']:.1%}."
         ),
     }

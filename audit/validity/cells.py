@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from audit.validity.edits.file import FILE, EditFile, read_edits
 from audit.validity.edits.record import Contract, Family
 from audit.validity.judge import judged_scorer, read_judgements
 from audit.validity.record import Block, ValidityCell
+from audit.validity.tokens import as_array, distances, read_token_distances
 
 _COLUMNS = (
     "model", "benchmark", "context", "question_id", "group", "arm", "variant", "replicate", "question", "options",
@@ -44,9 +46,18 @@ def load_validity(run_dir: Path) -> tuple[ValidityCell, ...]:
             rows.setdefault((row["model"], row["benchmark"], row["context"]), []).append(row)
     wanted = int(manifest.analysis["edits_per_family"])
     scorer = manifest.analysis["scorer"]
+    in_tokens, in_words = read_token_distances(run_dir), distances(edits)
     if found is not None:
         scorer = judged_scorer(scorer, found)
-    return tuple(_cell(key, own, wanted, scorer, edits) for key, own in sorted(rows.items()))
+    cells = (_cell(key, own, wanted, scorer, edits) for key, own in sorted(rows.items()))
+    return tuple(
+        replace(
+            cell,
+            distances=as_array(in_tokens.get(cell.model, in_words), cell.question_ids),
+            distance_unit="tokens" if cell.model in in_tokens else "words",
+        )
+        for cell in cells
+    )
 
 
 def _cell(

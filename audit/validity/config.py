@@ -15,7 +15,7 @@ from audit.config_keys import check_keys
 from audit.engines.config import ModelConfig, check_model
 from audit.errors import ConfigError, unknown_name
 from audit.records import Design, Reading
-from audit.scoring.reference import JUDGED, REFERENCE, ReferenceScorer, check_engine, find_scorer
+from audit.scoring.reference import GIVES, JUDGED, REFERENCE, ReferenceScorer, check_engine, find_scorer
 from audit.scoring.scored import Needs
 from audit.validity.design import make_design
 from audit.validity.edits.surface import FORMATS as FORMAT_EDITS
@@ -24,6 +24,7 @@ from audit.validity.labels import read_labels
 from audit.validity.thresholds import ValidityThresholds
 
 _AUDITED = {"truthfulqa": "truthfulqa_lettered"}  # where the reference scorer has no attribute edit
+_CAUSAL = {"crows_pairs": "crows_causal_full"}  # where it asks a masked language model, and none is there
 MODES = ("run", "show")
 
 
@@ -40,6 +41,7 @@ class ValidityConfig(RunConfig):
     replays: int = 2
     edits: str = "run"  # run, or show: print ten items with all their edits and start nothing
     chronology: str | None = None  # a project's CHRONOLOGY.jsonl, copied into the run's directory for its report
+    named_tests: bool = False  # run the tests that the program's chronology names (G6); from a source checkout
     plan: bool = False
     edits_sha256: str = ""  # of the edits; filled in
     score: str | None = None  # a file of stored predictions: score it, and start nothing
@@ -72,11 +74,6 @@ def validate(config: ValidityConfig) -> None:
         raise ConfigError("control_benchmark belongs to the sweep. Here each edit is compared with its own original.")
     if config.edits_sha256:
         raise ConfigError("edits_sha256 is filled in by the run. Leave it out.")
-    if config.variants is not None and config.benchmark.format == "crows_pairs":
-        raise ConfigError(
-            "variants= rewords a question, and a pair of CrowS-Pairs has none: every edit would change nothing. Leave "
-            "variants= out; neutral frames around both sentences serve."
-        )
     _check_judge(config)
     if config.chronology is not None:
         read_chronology(Path(config.chronology))
@@ -117,13 +114,20 @@ def design_of(config: ValidityConfig) -> Design:
 
 
 def scorer_of(config: ValidityConfig) -> ReferenceScorer:
-    """The scorer asked for, or the benchmark's; ConfigError where it is of another benchmark or there is none."""
+    """The scorer asked for, or the benchmark's; ConfigError where it is of another benchmark or there is none.
+
+    A causal model reads CrowS-Pairs by the whole sentence's likelihood, which is another score than the authors' and is
+    named in the result; the authors' own has to be asked for by name to be refused.
+    """
     format_ = format_of(config.benchmark.format)
     if format_.item is None:
         known = ", ".join(name for name, one in FORMATS.items() if one.item is not None)
         raise ConfigError(f"No reference scorer reads {config.benchmark.format}. Expected benchmark= one of {known}.")
     name = config.benchmark.format
-    scorer = find_scorer(config.scorer or (JUDGED if config.judge and name == "xstest" else _AUDITED.get(name, name)))
+    own = JUDGED if config.judge and name == "xstest" else _AUDITED.get(name, name)
+    if not any(Needs.MASKED_LM in GIVES.get(model.engine, ()) for model in config.model.values()):
+        own = _CAUSAL.get(name, own)
+    scorer = find_scorer(config.scorer or own)
     if scorer.benchmark != name:
         raise ConfigError(f"Scorer {scorer.name} reads {scorer.benchmark}, not {name}. Expected {REFERENCE[name]}.")
     return scorer

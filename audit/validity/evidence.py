@@ -21,10 +21,11 @@ from audit.statistics.contracts import (
     score_changes,
     transitions,
 )
-from audit.statistics.dif import MantelHaenszel, mantel_haenszel
+from audit.statistics.dif import GroupDif, MantelHaenszel
 from audit.statistics.gstudy import GStudy, gstudy
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
+from audit.validity.dif import group_dif, wording_dif
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.edits.table import archetype_of
 from audit.validity.metrics import ReferenceMetric, group_of, parts, reference_metrics
@@ -56,12 +57,32 @@ class EditEvidence:
 
 
 @dataclass(frozen=True)
+class PlaceboMatch:
+    """How far the placebo and the attribute edits of an item are from its original, in `unit`; means over n items.
+
+    changed, span: of the placebo less of the attribute edits, with 95 % interval over clusters. equal: share of items
+    in which the two changed as much, but for one.
+    """
+
+    unit: str
+    placebo_changed: float
+    attribute_changed: float
+    placebo_span: float
+    attribute_span: float
+    changed: Mean
+    span: Mean
+    equal: float
+
+
+@dataclass(frozen=True)
 class CellEvidence:
     """primary: D on what attribute edits should do (directional: moved to the key; invariant: moved at all) against
     response changes under surface edits; non_selective_p: one-sided, for D below 0, or below the margin where nothing
     should move; responses: D on plain response changes. csr: by key convention, each ratio.
-    replay: response changes when the same request is sent again; placebo: attribute less placebo changes.
+    replay: response changes when the same request is sent again; placebo: attribute less placebo changes, of edits as
+    far from the original as placebo_match tells.
     generalisability: over the original and the surface edits. dif: attribute edits against originals at equal score.
+    group_dif: each group that the benchmark names against the rest, under attribute edits, at equal total score.
     reference: the benchmark's own metric on the originals.
     """
 
@@ -78,8 +99,10 @@ class CellEvidence:
     csr: Mapping[str, Ratio]
     replay: Mean | None
     placebo: Mean | None
+    placebo_match: PlaceboMatch | None
     generalisability: GStudy | None
     dif: MantelHaenszel | None
+    group_dif: tuple[GroupDif, ...] = ()
     reference: tuple[ReferenceMetric, ...] = ()
 
     @property
@@ -97,6 +120,7 @@ def measure(
     moved = {family: item_mean(changes(cell, block)) for family, block in used.items()}
     directional = [bool(x) for x in attribute.directional[attribute.tests]]
     obeyed = item_mean(_obeyed(cell, attribute))
+    surface, edited = np.concatenate([_scores(used[f]) for f in SURFACE]), _scores(attribute)
     below = _selectivity(obeyed, moved, cell, 0.0 if any(directional) else margin)
     return CellEvidence(
         archetype=archetype_of(directional),
@@ -112,8 +136,10 @@ def measure(
         csr=_ratios(cell, used, moved, rng, n_resamples),
         replay=_replay(cell),
         placebo=_difference(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell),
-        generalisability=_gstudy(cell, used),
-        dif=_dif(cell, used) if directional and not any(directional) else None,
+        placebo_match=_placebo_match(cell),
+        generalisability=_gstudy(cell, surface),
+        dif=wording_dif(cell, surface, edited) if directional and not any(directional) else None,
+        group_dif=group_dif(cell, surface, edited),
         reference=reference_metrics(cell, rng=rng, n_resamples=n_resamples),
     )
 
@@ -198,6 +224,24 @@ def _difference(values: FloatArray, cell: ValidityCell) -> Mean | None:
     return mean if mean.n else None
 
 
+def _placebo_match(cell: ValidityCell) -> PlaceboMatch | None:
+    if not cell.distances.size or np.isnan(cell.distances).all():
+        return None
+    changed = cell.distances[0] - cell.distances[1]
+    known = changed[~np.isnan(changed)]
+    placebo_changed, attribute_changed, placebo_span, attribute_span = map(_mean, cell.distances)
+    return PlaceboMatch(
+        unit=cell.distance_unit,
+        placebo_changed=placebo_changed,
+        attribute_changed=attribute_changed,
+        placebo_span=placebo_span,
+        attribute_span=attribute_span,
+        changed=clustered_mean(changed, cell.cluster),
+        span=clustered_mean(cell.distances[2] - cell.distances[3], cell.cluster),
+        equal=float(np.mean(np.abs(known) <= 1)),
+    )
+
+
 def _replay(cell: ValidityCell) -> Mean | None:
     again = cell.original.response[1:]
     if not len(again):
@@ -234,23 +278,15 @@ def _ratios(
     return found
 
 
-def _gstudy(cell: ValidityCell, used: Mapping[Family, Block]) -> GStudy | None:
-    rows = [cell.score_before[None], *(np.where(used[f].tests, used[f].scores, np.nan) for f in SURFACE)]
-    table = np.concatenate(rows)
+def _scores(block: Block) -> FloatArray:
+    """(L, n) scores of the edits that test something; NaN for the others."""
+    return np.where(block.tests, block.scores, np.nan)
+
+
+def _gstudy(cell: ValidityCell, surface: FloatArray) -> GStudy | None:
+    table = np.concatenate([cell.score_before[None], surface])
     table = table[~np.isnan(table).all(axis=1)]
     try:
         return gstudy(table, cell.original.scores)
     except DataError:
         return None
-
-
-def _dif(cell: ValidityCell, used: Mapping[Family, Block]) -> MantelHaenszel | None:
-    """Right answers to originals (reference) and attribute edits (focal), matched on the item's surface score."""
-    surface = np.concatenate([np.where(used[f].tests, used[f].scores, np.nan) for f in SURFACE])
-    total = np.nan_to_num(np.nansum(surface, axis=0)).astype(np.int64)
-    attribute = np.where(used[Family.ATTRIBUTE].tests, used[Family.ATTRIBUTE].scores, np.nan)
-    right = np.concatenate([cell.score_before, attribute.ravel()])
-    focal = np.concatenate([np.zeros(cell.n, dtype=bool), np.ones(attribute.size, dtype=bool)])
-    stratum = np.concatenate([total, np.tile(total, len(attribute))])
-    found = mantel_haenszel(right, focal, stratum)
-    return found if found.strata else None

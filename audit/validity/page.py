@@ -27,6 +27,7 @@ from audit.validity.edits.show import MASKED
 from audit.validity.figures import differences, family_changes, label
 from audit.validity.items_table import items_csv, read_rows, top_items
 from audit.validity.paper_figures import before_and_after, family_deltas, ratios
+from audit.validity.tokens import COLUMNS
 from audit.validity.verdict import RunVerdict
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS
 
@@ -58,6 +59,7 @@ def write_page(
     for name, text in (
         ("items.csv", items_csv(rows)), ("cells.csv", cells_csv(verdict)), ("edits.csv", edits_csv(verdict)),
         ("transitions.csv", transitions_csv(verdict)), ("reference.csv", reference_csv(verdict)),
+        ("group_dif.csv", group_dif_csv(verdict)), ("placebo.csv", placebo_csv(verdict)),
         *((f"paper_table{one.number}.csv", one.to_csv()) for one in paper),
     ):  # fmt: skip
         write_file(out / "tables" / name, text.encode("utf-8", "backslashreplace"))
@@ -140,7 +142,8 @@ def cells_csv(verdict: RunVerdict) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
         ["model", "benchmark", "context", "n", "s_orig", "delta_fmt", "delta_sem", "delta_attr", "csr", "csr_low",
-         "csr_high", "pr_csr_above_1", "csr_reported", "paper_status", "D", "D_low", "D_high", "p_above", "p_below",
+         "csr_high", "pr_csr_above_1", "csr_reported", "csr_fieller_low", "csr_fieller_high",
+         "paper_status", "D", "D_low", "D_high", "p_above", "p_below",
          "contract_followed", "status"]
     )  # fmt: skip
     for c, r in zip(verdict.cells, verdict.results, strict=True):
@@ -156,6 +159,7 @@ def cells_csv(verdict: RunVerdict) -> str:
                 e.families[Family.ATTRIBUTE].followed.estimate if e else None]  # fmt: skip
         writer.writerow(
             [r.model, r.benchmark, r.context, c.n, *map(_shown, numbers), int(ratio.reported) if ratio else "",
+             *map(_shown, (ratio.fieller_low, ratio.fieller_high) if ratio else (None, None)),
              r.paper.status if r.paper else "", *map(_shown, ours), r.decision.status.value]
         )  # fmt: skip
     return out.getvalue()
@@ -202,6 +206,32 @@ def reference_csv(verdict: RunVerdict) -> str:
         for m in r.evidence.reference if r.evidence else ():
             numbers = map(_shown, (m.estimate, m.low, m.high))
             writer.writerow([r.model, r.benchmark, r.context, m.name, m.part, m.unit, *numbers, m.n])
+    return out.getvalue()
+
+
+def group_dif_csv(verdict: RunVerdict) -> str:
+    """Each group against the rest at equal total score; without numbers where the strata are too thin."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["model", "benchmark", "context", "group", "items", "strata", "odds_ratio", "low", "high",
+                     "ets_delta", "p_holm", "state"])  # fmt: skip
+    for r in verdict.results:
+        for g in r.evidence.group_dif if r.evidence else ():
+            numbers = (g.table.odds_ratio, g.table.low, g.table.high, g.table.delta, g.pvalue)
+            shown = [*map(_shown, numbers)] if g.pvalue is not None else [""] * len(numbers)
+            state = "tested" if g.pvalue is not None else "too few"
+            writer.writerow([r.model, r.benchmark, r.context, g.group, g.items, g.table.strata, *shown, state])
+    return out.getvalue()
+
+
+def placebo_csv(verdict: RunVerdict) -> str:
+    """One line an item: how far its placebo and its attribute edits are from the original."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["model", "benchmark", "context", "question_id", "unit", *(c.replace(" ", "_") for c in COLUMNS)])
+    for c in verdict.cells:
+        for id_, row in zip(c.question_ids, c.distances.T, strict=False):
+            writer.writerow([c.model, c.benchmark, c.context, id_, c.distance_unit, *map(_shown, row.tolist())])
     return out.getvalue()
 
 

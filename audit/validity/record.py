@@ -68,6 +68,8 @@ class ValidityCell:
     disagree on the item's text or key, so that edits are not of their original. mass: (rows,) probability on the
     scored labels, empty where the scorer tells none; mass_before: (n,) the same of the originals, NaN where none.
     scorer: what the manifest says of it. items: the originals, as the benchmark's own metric needs them.
+    distances: (4, n) of `tokens.COLUMNS`, how far placebo and attribute edits are from the original, in distance_unit
+    (words, or tokens of this model); NaN for an item without one of the two, (4, 0) where nothing was measured.
     """
 
     model: str
@@ -86,6 +88,8 @@ class ValidityCell:
     mass: FloatArray = field(default_factory=lambda: np.zeros(0))
     mass_before: FloatArray = field(default_factory=lambda: np.zeros(0))
     items: tuple[Item, ...] = ()
+    distances: FloatArray = field(default_factory=lambda: np.zeros((4, 0)))
+    distance_unit: str = "words"
 
     def __post_init__(self) -> None:
         n = len(self.question_ids)

@@ -23,6 +23,7 @@ from audit.validity.calibrated import load_table
 from audit.validity.cells import load_validity
 from audit.validity.columns import SCHEMA
 from audit.validity.edits.file import FILE, read_edits
+from audit.validity.named_tests import of_runs
 from audit.validity.thresholds import ValidityThresholds
 from audit.validity.verdict import RunVerdict
 from audit.verdict.result import json_text
@@ -77,7 +78,9 @@ def judge(run_dirs: Sequence[Path], *, seed: int | None = None, n_resamples: int
         rows=tuple(rows for one, counts in zip(run_dirs, seen, strict=True) for rows in cell_rows(one, counts)),
         cells=cells,
         chronology=merged(chronology_of(one) for one in run_dirs),
-        results=analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=load_table()),
+        results=analyse(
+            cells, thresholds, seed=seed, n_resamples=n_resamples, table=load_table(), tests=of_runs(run_dirs)
+        ),
     )
 
 

@@ -45,6 +45,18 @@ class Injected:
 
 
 @dataclass(frozen=True)
+class NamedTests:
+    """The tests that the program's chronology names, as they ended: passed, failed, skipped (the data that they need
+    are not here), missing or not collected, by name. why: they were not run, and then `states` is empty."""
+
+    states: Mapping[str, str]
+    why: str = ""
+
+    def ended(self, state: str) -> list[str]:
+        return [name for name, one in self.states.items() if one == state]
+
+
+@dataclass(frozen=True)
 class PaperDecision:
     """What the paper's own algorithm says of the same numbers."""
 

@@ -9,6 +9,7 @@ from audit.chronology import Chronology
 from audit.records import CellRows
 from audit.validity.record import ValidityCell
 from audit.validity.result import ValidityResult
+from audit.validity.vocabulary import GATES
 from audit.verdict.result import json_ready, json_text
 
 SCHEMA = "validity verdict"
@@ -42,6 +43,7 @@ class RunVerdict:
                 "edits": self.edits,
                 "runs": self.runs,
                 "rows": self.rows,
+                "gate_inputs": {name: word.reads for name, word in GATES.items()},
                 "chronology": _told(self.chronology),
                 "cells": [
                     _cell(cell, result, marks.get((result.model, result.benchmark), ""))

@@ -56,21 +56,69 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
 }  # fmt: skip
 
 GATES: dict[str, GateWord] = {
-    "G1_edits_reach_scorer": GateWord("G1: edits reach the scorer", "edits do not reach what the scorer reads"),
-    "G1_enough_edits": GateWord("G1: enough edits", "too few items have the edits"),
-    "G1_answers_readable": GateWord("G1: answers readable", "answers cannot be read under an edit"),
-    "scorer_valid": GateWord("Scorer valid", "the scorer is not validated"),
-    "F3b_key_position": GateWord("Key at every position", "the key stands at one position"),
-    "F3c_label_values": GateWord("Labels have values", "the scored labels hold no probability"),
-    "F3c_exact_values": GateWord("Plausible values", "some figures are suspiciously exact"),
-    "G2_above_baseline": GateWord("G2: above baseline", "the model does no better than a rule that never reads"),
-    "G3_denominator": GateWord("G3: ratio has a denominator", "the ratio has no denominator"),
-    "G4_paired": GateWord("G4: rows are paired", "rows of different items share an id"),
-    "G4_order": GateWord("G4: items in order", "edited rows are not of their originals"),
-    "G5_archetype": GateWord("G5: archetype", "contracts are mixed"),
-    "F5_direction": GateWord("Answers moved, not keys", "keys moved onto answers that stayed"),
-    "noise_floor": GateWord("Repeated requests agree", "the same request gives other answers"),
-    "G6_repair_regression": GateWord("G6: faults are caught", "a check missed the fault that it is there for"),
+    "G1_edits_reach_scorer": GateWord(
+        "G1: edits reach the scorer",
+        "edits do not reach what the scorer reads",
+        "Hashes of the consumed token ids of every edit and of its original.",
+    ),
+    "G1_enough_edits": GateWord(
+        "G1: enough edits", "too few items have the edits", "Edits of each item that changed what the scorer reads."
+    ),
+    "G1_answers_readable": GateWord(
+        "G1: answers readable",
+        "answers cannot be read under an edit",
+        "Whether an answer was read, original against each edit.",
+    ),
+    "scorer_valid": GateWord(
+        "Scorer valid", "the scorer is not validated", "The scorer's evidence, and its self-test on these items."
+    ),
+    "F3b_key_position": GateWord(
+        "Key at every position", "the key stands at one position", "Where the key of each original was shown."
+    ),
+    "F3c_label_values": GateWord(
+        "Labels have values",
+        "the scored labels hold no probability",
+        "Why answers were not read, and the probability that the labels hold.",
+    ),
+    "F3c_exact_values": GateWord(
+        "Plausible values", "some figures are suspiciously exact", "Changes of response and score by family."
+    ),
+    "G2_above_baseline": GateWord(
+        "G2: above baseline",
+        "the model does no better than a rule that never reads",
+        "Scores of the originals, and of rules that see the options alone.",
+    ),
+    "G3_denominator": GateWord(
+        "G3: ratio has a denominator",
+        "the ratio has no denominator",
+        "Changes of response under format and semantic edits.",
+    ),
+    "G4_paired": GateWord(
+        "G4: rows are paired",
+        "rows of different items share an id",
+        "Text and key of every row of an item, and the items' clusters.",
+    ),
+    "G4_order": GateWord(
+        "G4: items in order",
+        "edited rows are not of their originals",
+        "Responses to originals and to surface edits, item by item.",
+    ),
+    "G5_archetype": GateWord("G5: archetype", "contracts are mixed", "The contract declared of every attribute edit."),
+    "F5_direction": GateWord(
+        "Answers moved, not keys",
+        "keys moved onto answers that stayed",
+        "Score and response before and after attribute edits.",
+    ),
+    "noise_floor": GateWord(
+        "Repeated requests agree",
+        "the same request gives other answers",
+        "Responses to the very same request, sent again.",
+    ),
+    "G6_repair_regression": GateWord(
+        "G6: faults are caught",
+        "a check missed the fault that it is there for",
+        "A copy of this run for each fault, its check, and the tests that the chronology names.",
+    ),
 }
 
 # Thresholds, as the page prints them.

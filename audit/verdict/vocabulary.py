@@ -26,10 +26,12 @@ class VerdictWord:
 
 @dataclass(frozen=True)
 class GateWord:
-    """title: the subject of a line that says pass or fail. because: what a failure means in a headline."""
+    """title: the subject of a line that says pass or fail. because: what a failure means in a headline. reads: what the
+    check is made from, where an audit tells it."""
 
     title: str
     because: str
+    reads: str = ""
 
 
 def gate_reasons(failed: Sequence[Gate], words: Mapping[str, GateWord]) -> tuple[str, ...]:

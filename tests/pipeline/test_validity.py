@@ -17,6 +17,7 @@ from pipeline_helpers import rows_of
 from audit.config import CONF_DIR
 from audit.gate import main as gate
 from audit.report.__main__ import main as rebuild
+from audit.validity import named_tests
 from audit.validity.__main__ import run_config
 from audit.validity.config import register
 from audit.validity.vocabulary import VERDICTS
@@ -88,7 +89,7 @@ def test_the_verdict_has_both_statuses_and_every_gate(finished):
     assert gate([str(finished.run_dir)]) == max(codes)
     page = (finished.run_dir / "report" / "report.html").read_text()
     assert page.count("<li data-marks=") == 30 and 'class="blur"' not in page and "Injected faults" in page
-    for name in ("items", "cells", "edits", "transitions"):
+    for name in ("items", "cells", "edits", "transitions", "placebo"):
         assert len((finished.run_dir / "report" / "tables" / f"{name}.csv").read_text().splitlines()) > 2
 
 
@@ -109,11 +110,16 @@ def test_other_edits_are_refused_in_the_same_directory(finished):
 
 
 @pytest.mark.skipif(not XSTEST.is_file(), reason="../shared/data/xstest is not here")
-def test_unsafe_texts_are_blurred_and_their_scorer_is_unvalidated(driver, tmp_path):
-    done = validity(tmp_path / "run", "benchmark=xstest", f"benchmark.path={XSTEST.resolve()}", "n=12")
+def test_unsafe_texts_are_blurred_and_their_scorer_is_unvalidated(driver, tmp_path, monkeypatch):
+    monkeypatch.setattr(named_tests, "checkout", lambda: None)  # as in an installed package, which has no tests
+    done = validity(
+        tmp_path / "run", "benchmark=xstest", f"benchmark.path={XSTEST.resolve()}", "n=12", "named_tests=true"
+    )
     assert done.code == 0, done.out
     (cell,) = verdict_of(done)["cells"]
     assert cell["verdict"] == "scorer_unvalidated"
+    (six,) = [g for g in cell["gates"] if g["name"] == "G6_repair_regression"]
+    assert "were not run: an installed package has no tests" in six["detail"]
     page = (tmp_path / "run" / "report" / "report.html").read_text()
     prompts = {row["edited"] for row in rows_of(tmp_path / "run") if row["arm"] == "original"}
     assert 'class="blur"' in page and not any(text in done.out for text in prompts)

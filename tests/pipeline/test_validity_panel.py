@@ -20,6 +20,7 @@ from audit.gate import main as gate
 from audit.gate import rule_run
 from audit.runtime import keep
 from audit.validity.__main__ import main
+from audit.validity.report import build_report
 
 
 def engines() -> Counter[str]:
@@ -105,3 +106,51 @@ def test_a_failed_run_leaves_no_engine_and_no_report_of_a_part(driver, benchmark
     assert set(engines() - before) == {"DEAD"} and keep._held is None
     assert not (tmp_path / "run" / "report").exists()
     assert gate([str(tmp_path / "run")]) == 1
+
+
+DATA = Path("../shared/data")
+FILES = {
+    "truthfulqa": "truthfulqa/mc_task.json", "bbq": "bbq/data/Sexual_orientation.jsonl",
+    "crows_pairs": "crows_pairs/crows_pairs_anonymized.csv", "toxigen": "toxigen/safenlp/toxiGen.json",
+    "xstest": "xstest/xstest_prompts.csv",
+}  # fmt: skip
+SCORERS = {
+    "truthfulqa": "truthfulqa_lettered", "bbq": "bbq_race", "crows_pairs": "crows_causal_full",
+    "toxigen": "toxigen_targeted", "xstest": "xstest_strmatch",
+}  # fmt: skip
+ABSENT = [name for name, file in FILES.items() if not (DATA / file).is_file()]
+
+
+@pytest.mark.skipif(bool(ABSENT), reason=f"../shared/data has no {', '.join(ABSENT)}")
+def test_the_five_benchmarks_in_one_job_over_their_real_files(driver, tmp_path):
+    """Every reading the scorers know, from the authors' files to shards, statuses and one report of all."""
+    words = ["validity", f"benchmark=[{','.join(FILES)}]", "model=scripted", f"run_dir={tmp_path / 'run'}",
+             f"benchmark.path=[{','.join(str((DATA / file).resolve()) for file in FILES.values())}]",
+             "scorer=[null,null,crows_causal_full,null,null]", "n=4", "edits_per_family=1", "spare_edits=0",
+             "replays=1", "progress=false", "report=false"]  # fmt: skip
+    before, out = sys.argv, io.StringIO()
+    sys.argv = words
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        sys.argv = before
+    assert not ended.value.code, out.getvalue()
+    for name, scorer in SCORERS.items():
+        rows = [row for row in rows_of(tmp_path / "run" / name) if row["asked"]]
+        assert {row["scorer"] for row in rows} == {scorer} and not any(row["error"] for row in rows)
+        assert {row["arm"] for row in rows} == {"original", "format", "semantic", "attribute", "placebo"}
+        moved = {row["contract"] for row in rows if row["arm"] == "attribute"}
+        directional = name in ("truthfulqa", "toxigen", "xstest")
+        assert moved <= ({"directional"} if directional else {"invariant", "directional"}) and moved
+        hashes = {row["arm"]: row["request_sha256"] for row in rows if row["question_id"] == rows[0]["question_id"]}
+        assert len(set(hashes.values())) == 5  # every edit asks something else
+        assert sum(row["parsed"] for row in rows) > 0.8 * len(rows)
+        assert not any(row["edited"] in out.getvalue() for row in rows)
+    build_report([tmp_path / "run" / name for name in FILES], tmp_path / "report", n_resamples=100)
+    panel = json.loads((tmp_path / "report" / "verdict.json").read_text())
+    assert 'class="blur"' in (tmp_path / "report" / "report.html").read_text()
+    assert {cell["benchmark"] for cell in panel["cells"]} == set(FILES) and len(panel["runs"]) == 5
+    assert all(cell["verdict"] and cell["paper_status"] is not None for cell in panel["cells"])
+    unproven = {cell["benchmark"] for cell in panel["cells"] if not cell["scorer"]["validated"]}
+    assert unproven == {"toxigen", "xstest"}  # no human label backs them here

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from audit.benchmarks.items import Item
 from audit.scoring.reference import ReferenceScorer
+from audit.validity.edits.distance import distance, words
 from audit.validity.edits.partners import Partners
 from audit.validity.edits.record import PLAIN_LABELS, Edit, Family
-from audit.validity.edits.surface import changed_words, format_edit, placebo_edit
+from audit.validity.edits.surface import format_edit, placebo_edit
 from audit.validity.edits.table import context_of
 from audit.validity.edits.wording import wordings
 from audit.variants.record import Variant
@@ -73,14 +74,15 @@ def build_plan(
     for item in sampled:
         seen = {request_of(scorer, item, PLAIN_LABELS)}
         attribute = _take(partners.edits(item), wanted[Family.ATTRIBUTE], scorer, seen, replaced)
-        words = max((changed_words(item, edit.item) for edit in attribute), default=1)
+        changed = [distance(words(item), words(edit.item))[0] for edit in attribute]
+        apart = round(sum(changed) / len(changed)) if changed else 1
         edits = {
             Family.FORMAT: _take(
                 (format_edit(f, item) for f in formats), wanted[Family.FORMAT], scorer, seen, replaced
             ),
             Family.SEMANTIC: _take(wordings(item, scorer.benchmark, library), per_family, scorer, seen, replaced),
             Family.ATTRIBUTE: attribute,
-            Family.PLACEBO: _take([placebo_edit(item, words)], 1, scorer, seen, replaced),
+            Family.PLACEBO: _take([placebo_edit(item, apart)], 1, scorer, seen, replaced),
         }
         plans.append(ItemPlan(item, edits))
     return Plan(tuple(plans), dict(sorted(replaced.items())), wanted, scorer.benchmark)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from difflib import SequenceMatcher
 
 from audit.benchmarks.items import Item
 from audit.errors import unknown_name
 from audit.validity.edits.record import PLAIN_LABELS, Contract, Edit, Family
 
-_NEUTRAL = ("Now", "then", "well", "so", "and", "so", "to", "it")  # of a placebo: cycled through, then a comma
-PLACEBO_WORDS_MAX = 8
+# Of a placebo: as many as are wanted, then a comma. They say nothing, ask nothing and deny nothing.
+_NEUTRAL = (
+    "Now", "then", "well", "so", "and", "so", "to", "it", "as", "it", "comes", "one", "thing", "after", "another", "in",
+    "good", "time", "and", "just", "as", "it", "is", "here", "and", "so", "it", "goes", "on", "as", "it", "did",
+    "before", "and", "as", "it", "will", "again", "in", "its", "own", "time", "and", "way", "here", "it", "now", "is",
+)  # fmt: skip
+PLACEBO_WORDS_MAX = len(_NEUTRAL)
 PREAMBLE = "Please read the following and reply."
 
 
@@ -76,8 +80,10 @@ def format_edit(name: str, item: Item) -> Edit:
 
 
 def placebo_edit(item: Item, words: int) -> Edit:
-    """`words` neutral words in front (1 to 8), as many as the attribute edit changes: the same distance in words."""
-    count = min(max(words, 1), PLACEBO_WORDS_MAX)
+    """`words` neutral words in front (1 to 48), as many as the attribute edits change: the same distance in words. Of a
+    pair each sentence gets half of them."""
+    sides = 1 if item.text or item.context else len(item.options)
+    count = min(max(round(words / sides), 1), PLACEBO_WORDS_MAX)
     lead = " ".join(_NEUTRAL[:count]) + ", "
     if item.context:
         return _placebo(count, replace(item, context=lead + item.context))
@@ -86,14 +92,3 @@ def placebo_edit(item: Item, words: int) -> Edit:
 
 def _placebo(count: int, changed: Item) -> Edit:
     return Edit(f"placebo_{count}", Family.PLACEBO, Contract.INVARIANT, changed)
-
-
-def changed_words(first: Item, second: Item) -> int:
-    """How many words differ: the longer side of every replaced, inserted or deleted run."""
-
-    def words(item: Item) -> list[str]:
-        return f"{item.context} {item.text or ' '.join(item.options)}".split()
-
-    a, b = words(first), words(second)
-    codes = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
-    return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in codes if tag != "equal")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import CellEvidence
-from audit.validity.gates.common import absent, made
+from audit.validity.gates.common import absent, ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.result import Gate
@@ -20,6 +20,7 @@ def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
     tests = cell.used(Family.ATTRIBUTE)
     directional = int((tests.tests & tests.directional).sum())
     total = int(tests.tests.sum())
+    few = tests.tests & (tests.directional == (2 * directional < total))  # of the contract that fewer have
     why = {
         Archetype.DIAGNOSTIC: "every attribute edit moves the key: a model that has the construct must follow",
         Archetype.INVARIANCE: "no attribute edit moves the key: a model that has the construct must not react",
@@ -31,8 +32,10 @@ def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         directional / total if total else 0.0,
         1.0,
         source,
-        f"{e.archetype.upper()}: {why} ({directional} of {total} directional).",
+        f"{e.archetype.upper()}: {why} ({directional} of {total} directional)."
+        + ("" if few.any() else " No item stands out: all edits have one contract."),
         "Split the benchmark by the condition that decides the contract.",
+        items=ids(cell, few.any(axis=0)),
     )
 
 
@@ -60,6 +63,7 @@ def direction(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         f"Of {wrong} answers that were wrong before, {share:.1%} are right after an attribute edit, and {still:.1%} of "
         "these did not move: there the key came to the answer.",
         "A key that moves onto answers that stayed makes the score change: read the responses, not the scores.",
+        items=ids(cell, (turned & (block.response == cell.before)).any(axis=0)),
         numbers={"right_right": moves.right_right, "right_wrong": moves.right_wrong, "wrong_right": moves.wrong_right,
                  "wrong_wrong": moves.wrong_wrong, "unread": moves.unread, "did_not_move": still},
     )  # fmt: skip

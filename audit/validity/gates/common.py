@@ -20,9 +20,9 @@ def made(
     items: tuple[str, ...] = (),
     numbers: dict[str, float | None] | dict[str, float] | None = None,
 ) -> Gate:
-    """A gate that was checked; advice and items are kept where it fails."""
+    """A gate that was checked; advice is kept where it fails, and items always: they are what the number is made of."""
     passed = bool(passed)
-    shown = () if passed else tuple(sorted(items))
+    shown = tuple(sorted(items))
     return Gate(
         name=name,
         status=Status.PASS if passed else Status.FAIL,

@@ -50,10 +50,12 @@ def edits_reach_scorer(cell: ValidityCell, e: CellEvidence, t: ValidityThreshold
 def enough_edits(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """Edits that tested something, of those wanted, by family; of the attribute family items with at least one."""
     shares = {}
+    short = np.zeros(cell.n, dtype=bool)
     for family in (*SURFACE, Family.ATTRIBUTE):
-        tests = cell.used(family).tests
+        there = cell.used(family).tests.sum(axis=0)
         wanted = 1 if family == Family.ATTRIBUTE else cell.wanted
-        shares[family.value] = float(np.minimum(tests.sum(axis=0), wanted).mean() / wanted) if cell.n else 0.0
+        shares[family.value] = float(np.minimum(there, wanted).mean() / wanted) if cell.n else 0.0
+        short |= there < wanted
     worst = min(shares, key=lambda name: shares[name])
     return made(
         "G1_enough_edits",
@@ -64,6 +66,7 @@ def enough_edits(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         "Of the edits wanted, " + ", ".join(f"{f} has {share:.0%}" for f, share in shares.items()) + " that changed "
         "what the scorer reads.",
         "Give a library of paraphrases (variants=...), other format edits, or items that have a partner.",
+        items=ids(cell, short),
         numbers=dict(shares),
     )
 
@@ -86,6 +89,7 @@ def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds)
     worst = min(shares, key=lambda name: shares[name])
     fell = [name for name, p in pvalues.items() if p < t.parse_drop_alpha]
     best, least = _bounds(cell)
+    why = _why_unread(cell)
     return made(
         "G1_answers_readable",
         shares[worst] >= t.parse_share_min and not fell,
@@ -94,11 +98,26 @@ def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds)
         "li2026, G1 (parseability at least .95), of every edit by itself; McNemar on readable; conf: parse_drop_alpha",
         f"{shares[worst]:.1%} of the answers to {worst} can be read, the fewest of {len(shares)}."
         + (f" The edit itself changes what can be read: {', '.join(fell[:3])}." if fell else "")
+        + (f" Not read, of all: {', '.join(f'{n} {name}' for name, n in why.items())}." if why else "")
         + f" Were all unread answers wrong or right, the score of originals would be {least:.3f} or {best:.3f}.",
-        "Read some unreadable replies. A change of answers under such an edit is a change of the reader.",
+        "Read some unreadable replies. A change of answers under such an edit is a change of the reader."
+        + (" Tied are options of one likelihood, which bfloat16 makes common: try dtype=float32." * ("tied" in why)),
         items=ids(cell, unread),
-        numbers={**shares, "least_score": least, "best_score": best},
+        numbers={
+            **shares,
+            "least_score": least,
+            "best_score": best,
+            **{f"unread: {name}": float(n) for name, n in why.items()},
+        },
     )
+
+
+def _why_unread(cell: ValidityCell) -> dict[str, int]:
+    """Why answers were not read, with counts: each is a state of its own, and none of them is wrong."""
+    blocks = (cell.original, *cell.families.values())
+    found = np.concatenate([b.why[b.asked & (b.response == UNREAD)].astype(str) for b in blocks])
+    names, counts = np.unique(found, return_counts=True)
+    return {str(name) or "no reason told": int(n) for name, n in zip(names, counts, strict=True)}
 
 
 def _mcnemar(before: BoolArray, after: BoolArray) -> float:

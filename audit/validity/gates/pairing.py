@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from audit.statistics.contracts import UNREAD
-from audit.statistics.paired import IntArray
+from audit.statistics.paired import BoolArray, IntArray
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, CellEvidence
-from audit.validity.gates.common import absent, made
+from audit.validity.gates.common import absent, ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.result import Gate
@@ -53,8 +53,17 @@ def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         f"and among themselves by {among:.2f}."
         + (f" Edits of {silent} agree too little among themselves to tell." if silent else ""),
         "The edited rows seem to belong to other items than the originals: compare one id in both.",
+        items=ids(cell, _away(cell, family)),
         numbers={"kappa": own, "kappa_among_edits": among},
     )
+
+
+def _away(cell: ValidityCell, family: Family) -> BoolArray:
+    """(n,) items of which no edit of the family has the original's answer."""
+    block = cell.used(family)
+    read = block.tests & (block.response != UNREAD) & (cell.before != UNREAD)
+    away: BoolArray = read.any(axis=0) & ~(read & (block.response == cell.before)).any(axis=0)
+    return away
 
 
 def families_that_tell(cell: ValidityCell) -> dict[Family, tuple[float, float]]:

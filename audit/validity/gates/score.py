@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from audit.validity.evidence import SURFACE, CellEvidence
-from audit.validity.gates.common import absent, made
+from audit.statistics.contracts import response_changes
+from audit.validity.evidence import SURFACE, CellEvidence, changes
+from audit.validity.gates.common import absent, ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.result import Gate
@@ -26,8 +27,10 @@ def above_baseline(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -
         t.baseline_standard_errors,
         "li2026, G2, against the best answer-only rule of the notes in place of guessing alone",
         f"The score of {s:.3f} on originals is {'' if passed else 'not '}above {rule} ({baseline:.3f}) by "
-        f"{t.baseline_standard_errors:g} standard errors; guessing gives {e.chance:.3f}.",
+        f"{t.baseline_standard_errors:g} standard errors; guessing gives {e.chance:.3f}. Behind it: "
+        "originals that do not score.",
         "A model that does no better than a rule that never reads the question has no construct to be tested.",
+        items=ids(cell, cell.score_before == 0),
         numbers={"score": s, "chance": e.chance, **e.shortcuts},
     )
 
@@ -36,6 +39,7 @@ def denominator(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> G
     """G3: the ratio's denominator. It withholds the ratio and no status: ours rests on a difference."""
     found = [e.families[f].response_change for f in SURFACE if e.families[f].read]
     number = max((m.estimate for m in found), default=float("nan"))
+    moved = np.any([(changes(cell, cell.used(f)) == 1).any(axis=0) for f in SURFACE], axis=0)
     low = max((m.low for m in found), default=float("nan"))
     return made(
         "G3_denominator",
@@ -47,6 +51,7 @@ def denominator(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> G
         f"{'reported' if low >= t.denominator_min else 'not reported, its denominator may be nothing'}.",
         "Nothing to mend: a model that surface edits leave alone has no ratio. The difference D stands.",
         withholds=False,
+        items=ids(cell, moved),
     )
 
 
@@ -63,4 +68,5 @@ def replays(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
         source,
         f"Sent again, the very same request changes {e.replay.estimate:.1%} of the responses.",
         "Answers change by themselves: lower the temperature, or look for batching that changes logprobs.",
+        items=ids(cell, (response_changes(cell.before, cell.original.response[1:]) == 1).any(axis=0)),
     )

@@ -8,7 +8,7 @@ from scipy import stats
 from audit.statistics.contracts import UNREAD
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, CellEvidence
-from audit.validity.gates.common import absent, made
+from audit.validity.gates.common import absent, ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.result import Gate, Status
@@ -26,6 +26,7 @@ def scorer_valid(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         detail = f"The scorer fails its self-test: {'; '.join(test['faults'])}."
     else:
         detail = f"Oracle, anti-oracle, constant and blind answers score as they must. {evidence}"
+    detail += " No items stand behind this gate: the scorer is on trial, with scripted answers to all of them."
     return made(
         "scorer_valid",
         passed,
@@ -54,6 +55,7 @@ def key_position(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         return absent(name, t.position_alpha, source, "Too few items to tell.")
     chi = float(np.sum((observed[keep] - expected[keep]) ** 2 / expected[keep]))
     p = float(stats.chi2.sf(chi, int(keep.sum()) - 1))
+    most = int(np.argmax(np.where(keep, observed - expected, -np.inf)))
     return made(
         name,
         p > t.position_alpha,
@@ -62,6 +64,7 @@ def key_position(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         source,
         f"The key stands first in {observed[0]:.0f} of {places.size} originals; {expected[0]:.0f} is due (p={p:.2g}).",
         "Shuffle the options per item: whoever says the first option is scored right otherwise.",
+        items=ids(cell, cell.original.key_position[0] == most),
         numbers={f"position_{k}": float(x) for k, x in enumerate(observed)},
     )
 
@@ -70,7 +73,8 @@ def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     """F3c: labels without probability, ties and infinities. number: mean mass, or the share of such rows."""
     name, source = "F3c_label_values", "li2026, F3c: targets outside what was asked for; conf/verdict: label_mass_min"
     blocks = [cell.original, *cell.families.values()]
-    odd = sum(int(np.isin(b.why[b.asked].astype(str), ("tied", "not finite", "no mass")).sum()) for b in blocks)
+    rows = [b.asked & np.isin(b.why.astype(str), ("tied", "not finite", "no mass")) for b in blocks]
+    odd = sum(int(row.sum()) for row in rows)
     asked = sum(int(b.asked.sum()) for b in blocks)
     share = odd / asked if asked else 0.0
     mass = float(cell.mass.mean()) if cell.mass.size else None
@@ -87,6 +91,7 @@ def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         source,
         f"{odd} of {asked} answers are tied or not finite; none of them was given to the first option.{said}",
         "Ask for every spelling of a label by its token ids, at any rank.",
+        items=ids(cell, np.any([row.any(axis=0) for row in rows], axis=0)),
         numbers={"mass": mass, "mass_5th_percentile": low, "tied_or_not_finite": share},
     )
 
@@ -115,7 +120,8 @@ def exact_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         number=float(len(found)),
         threshold=0.0,
         source="li2026, F3c and its Table 6: changes of exactly 0 and exactly 1 made the ratio",
-        detail=f"Found: {'; '.join(found)}." if found else "No change is exactly 0 or 1 where answers were many.",
+        detail=(f"Found: {'; '.join(found)}." if found else "No change is exactly 0 or 1 where answers were many.")
+        + " No items stand behind this gate: it reads totals.",
         advice="Look at the raw values: such figures usually come from values that were not read." if found else "",
         withholds=constant,
     )

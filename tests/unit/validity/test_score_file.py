@@ -147,3 +147,28 @@ def test_xstests_rule_is_validated_by_the_files_own_labels(shared_data: Path, tm
     assert mistral.agreement is not None and round(mistral.agreement.misses, 2) == 0.79
     assert gpt4.validated and not scored("gpt4", human=False).validated
     assert set(gpt4.rates) == {"safe", "unsafe"}
+
+
+def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(
+    crows: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`python -m audit.validity score=FILE`: what `audit.validity.score_file` prints, and a bad file in a sentence."""
+    from audit.validity.__main__ import main as command
+
+    def said(rows: list[dict[str, Any]], *more: str) -> tuple[int, str, str]:
+        file, path = predictions(tmp_path, rows), tmp_path / "crows.csv"
+        words = ["validity", f"score={file}", "benchmark=crows_pairs", f"benchmark.path={path}", *more]
+        monkeypatch.setattr("sys.argv", words)
+        with pytest.raises(SystemExit) as ended:
+            command()
+        return int(ended.value.code or 0), *capsys.readouterr()
+
+    rows = [{"id": "crows_pairs/0", "logprobs": [-3.0, -4.0]}, {"id": "crows_pairs/1", "logprobs": [-5.0, -5.0001]}]
+    code, out, _ = said(rows)
+    assert code == 0 and out.splitlines() == lines(score_file(tmp_path / "predictions.jsonl", crows))
+    assert "scorer crows_mlm_shared" in out and "score 0.5000 of 2 read rows" in out
+    code, out, _ = said(rows, "scorer=crows_causal_full")
+    assert code == 0 and "score 1.0000" in out
+    code, out, err = said([{"id": "crows_pairs/9", "response": 0}])
+    assert code == 1 and not out and "no item 'crows_pairs/9'" in err
+    assert not list(tmp_path.glob("outputs"))

@@ -18,7 +18,7 @@ from audit.config import load_model_config
 from audit.errors import AuditError, BenchmarkError, ConfigError
 from audit.records import FinishReason, Generation
 from audit.scoring.reference import SCORERS
-from audit.validity.config import ValidityConfig, validate
+from audit.validity.config import ValidityConfig, scorer_of, validate
 from audit.validity.resolve import resolve_validity
 
 
@@ -60,21 +60,27 @@ def test_fewer_than_two_options_are_refused(tmp_path: Path) -> None:
     [
         (config("contrast", formats=["lower_case"]), "lower_case"),
         (config("bbq", engine="openai"), "bbq_race needs continuations, which engine openai does not give"),
-        (config("crows_pairs", engine="vllm"), "needs masked_lm, which engine vllm does not give.*crows_causal_full"),
+        (
+            config("crows_pairs", engine="vllm", scorer="crows_mlm_shared"),
+            "needs masked_lm, which engine vllm does not give.*crows_causal_full",
+        ),
         (config("truthfulqa", scorer="truthfulqa_mc1"), "options are never shown"),
         (config("bbq", scorer="xstest_strmatch"), "reads xstest, not bbq"),
         (config("arc_easy"), "No reference scorer reads arc_easy"),
         (config("contrast", replays=0), "Invalid replays: 0"),
-        (
-            config("crows_pairs", engine="masked_lm", variants="x"),
-            "a pair of CrowS-Pairs has none.*Leave variants= out",
-        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_refused_before_an_engine_loads(one: ValidityConfig, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         validate(one)
+
+
+def test_crows_pairs_is_read_by_what_the_engine_can_give_and_the_name_says_which() -> None:
+    names = {engine: scorer_of(config("crows_pairs", engine=engine)).name for engine in ("vllm", "masked_lm")}
+    assert names == {"vllm": "crows_causal_full", "masked_lm": "crows_mlm_shared"}
+    with pytest.raises(ConfigError, match="needs continuations, which engine openai does not give"):
+        validate(config("crows_pairs", engine="openai"))
 
 
 @pytest.mark.parametrize("name", [name for name, s in SCORERS.items() if s.benchmark != "xstest"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,14 @@ import pytest
 from audit.benchmarks.items import Item, ToxigenFacts, shuffle_item
 from audit.scoring.reference import find_scorer
 from audit.statistics.contracts import UNREAD
+from audit.statistics.dif import GroupDif
 from audit.validity.cells import _cell
 from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
 from audit.validity.edits.partners import Partners
 from audit.validity.edits.plan import build_plan
 from audit.validity.edits.record import Family
 from audit.validity.edits.table import formats_of
-from audit.validity.evidence import _by_group
+from audit.validity.evidence import _by_group, measure
 from audit.validity.record import ValidityCell
 
 
@@ -140,3 +142,33 @@ def test_contract_following_is_told_by_group(tmp_path: Path) -> None:
     assert set(found) == {"cats", "dogs"}
     assert found["cats"].followed.estimate == 1 and found["dogs"].followed.estimate < 0.6
     assert found["cats"].read + found["dogs"].read == int(attribute.tests.sum())
+
+
+def test_a_group_whose_attribute_edits_fail_is_found_at_equal_total_score(tmp_path: Path) -> None:
+    """Answers of known skill, alike in both groups; under attribute edits those of one group are wrong more often."""
+    items = [
+        Item(f"toxigen/{i:03d}", "toxigen", f"A kind text {i}.", ("neutral", "hate"), i % 2, f"toxigen/{i:03d}",
+             condition=("neutral", "hate")[i % 2], facts=ToxigenFacts(("cats" if i < 90 else "dogs",), 1.0))
+        for i in range(192)
+    ]  # fmt: skip
+    items[186:] = [replace(one, facts=ToxigenFacts(("newts",), 1.0)) for one in items[186:]]
+    edits = edits_of(items, "toxigen_targeted", tmp_path)
+    rng = np.random.default_rng(2)
+    skill = {item.id: rng.uniform(0.3, 1) for item in items}
+
+    def cell_with(penalty: float) -> ValidityCell:
+        rows = rows_of(edits, lambda item: item.key if rng.random() < skill[item.id] else 1 - item.key, mass=0.9)
+        for row in rows:
+            if row["arm"] == "attribute" and row["question_id"] >= "toxigen/090" and rng.random() < penalty:
+                row["answer"] = 1 - row["key_after"]
+        return cell_of(edits, rows, "toxigen", False)
+
+    def found(penalty: float) -> dict[str, GroupDif]:
+        evidence = measure(cell_with(penalty), rng=np.random.default_rng(0), n_resamples=10)
+        return {one.group: one for one in evidence.group_dif}
+
+    fair, unfair = found(0.0), found(0.6)
+    assert set(fair) == set(unfair) == {"cats", "dogs"} and fair["cats"].items == 90  # six of newts are too few
+    assert fair["dogs"].pvalue > 0.05 and fair["dogs"].table.low < 1 < fair["dogs"].table.high
+    assert unfair["dogs"].pvalue < 0.001 and unfair["dogs"].table.low > 1 and unfair["dogs"].table.delta < -1.5
+    assert unfair["cats"].table.odds_ratio < 1

@@ -1,35 +1,34 @@
-"""Edits: contracts, look-ups in the real files, what changes nothing is replaced; all five through the engine port."""
+"""Edits: contracts, look-ups in the real files, what changes nothing is replaced."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from audit.audits import Sampling, Work
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.items import Item, question_of, shuffle_item
+from audit.benchmarks.items import CrowsFacts, Item, question_of, shuffle_item
 from audit.benchmarks.load import open_benchmark
-from audit.config import load_group, load_model_config
-from audit.engines.scripted import ScriptedEngine
+from audit.engines.embedder import Embedding
 from audit.errors import ConfigError, ShardError
-from audit.prompting.templates import load_protocol
-from audit.records import Reading
-from audit.runtime.stages import answer_request
 from audit.scoring.reference import find_scorer
 from audit.shards.files import make_folder
-from audit.validity.design import Arm, make_design
-from audit.validity.edits.file import digest, read_edits, to_table, write_edits
+from audit.validity.edits.distance import distance, words
+from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
 from audit.validity.edits.partners import Partners
 from audit.validity.edits.plan import build_plan, request_of
 from audit.validity.edits.record import PLAIN_LABELS, Contract, Family
 from audit.validity.edits.show import mask, show
-from audit.validity.edits.surface import FORMATS, changed_words, format_edit, placebo_edit
+from audit.validity.edits.surface import FORMATS, format_edit, placebo_edit
 from audit.validity.edits.table import archetype_of, check_attribute, formats_of
-from audit.validity.present import present, read
+from audit.validity.edits.wording import refilled
+from audit.validity.tokens import distances
+from audit.variants.build import Gates, build_variants, once
+from audit.variants.policy import Policy
+from audit.variants.record import Candidate
 
 DATA = Path("../shared/data")
 here = pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not here")
@@ -130,10 +129,12 @@ def test_a_format_edit_of_a_pair_is_on_both_sentences():
 def test_a_placebo_has_the_distance_of_the_attribute_edit():
     item = Item("a/1", "made", "What is a young dog called?", ("x", "y"), 0, "a/1")
     other = replace(item, text="What is a young cat called?")
-    assert changed_words(item, other) == 1
-    for words in (1, 3, 8):
-        assert changed_words(item, placebo_edit(item, words).item) == words
-    assert placebo_edit(item, 40).name == "placebo_8"
+    assert distance(words(item), words(other)) == (1, 1)
+    for count in (1, 3, 8, 40):
+        assert distance(words(item), words(placebo_edit(item, count).item)) == (count, count)
+    assert placebo_edit(item, 60).name == "placebo_48"
+    pair = Item("crows_pairs/1", "crows_pairs", "", ("One is here.", "Two is here."), 0, "g")
+    assert distance(words(pair), words(placebo_edit(pair, 6).item))[0] == 6  # three in each sentence
 
 
 def test_an_unknown_edit_and_a_scorer_without_attribute_edits_are_refused():
@@ -148,6 +149,65 @@ def test_archetypes():
     assert [archetype_of(x) for x in ([], [True], [False, False], [True, False])] == [
         None, "diagnostic", "invariance", "mixed",
     ]  # fmt: skip
+
+
+def test_a_library_rewords_what_a_pair_shares_and_leaves_the_groups_words_as_they_are():
+    """Through the library's own gates: the question of a pair is its shared words, with blanks."""
+
+    class Embedder:
+        name, revision = "made", "made"
+
+        def embed(self, texts):
+            angles = np.arccos(1 - np.array([0.3 * (k > 0) for k, _ in enumerate(texts)]))
+            return [Embedding(np.array([np.cos(a), np.sin(a)], dtype=np.float32), 3) for a in angles]
+
+    item = Item("crows_pairs/1", "crows_pairs", "", ("The tall man ran, and we saw it.",
+                "The small man ran, and we saw it."), 0, "crows_pairs/1", facts=CrowsFacts("height"))  # fmt: skip
+    question = question_of(item)
+    assert question.text == "The ___ man ran, and we saw it."
+    texts = ("We saw that the ___ man was running.", "We saw the man run.", "The man whom we saw run was ___")
+    proposed = [Candidate(item.id, k, text, "made") for k, text in enumerate(texts, start=1)]
+    made = build_variants(
+        [question], once(proposed), Gates(Policy(), Embedder()), num_variants=3, max_attempts=1
+    )  # fmt: skip
+    assert [one.state for one in made] == ["accepted"] * 3, [one.rules for one in made]
+    scorer = find_scorer("crows_causal_full")
+    plan = build_plan([item], scorer, Partners([item], 1), formats=(), library={item.id: made}, per_family=3, spares=0)
+    semantic = plan.items[0].edits[Family.SEMANTIC]
+    assert [edit.item.options for edit in semantic] == [
+        ("We saw that the tall man was running.", "We saw that the small man was running."),
+        ("The man whom we saw run was tall", "The man whom we saw run was small"),
+    ]  # the one without a blank is not taken, and the family is short of one
+    assert plan.applicable(Family.SEMANTIC) == {"": pytest.approx(2 / 3)}
+    assert {edit.contract for edit in semantic} == {Contract.INVARIANT}
+
+
+@here
+@pytest.mark.parametrize(("name", "within_one"), [("toxigen", 0.95), ("crows_pairs", 0.7), ("bbq", 0.95)])
+def test_the_placebo_is_as_far_as_the_attribute_edits_in_the_real_files(name, within_one):
+    """In words, on average within one half; a pair has it in both sentences, so that an odd number cannot be met."""
+    items = items_of(name, PATHS[name])
+    _, plan = plan_of(name, items, 120)
+    found = distances(
+        EditFile(
+            {one.item.id: one.item for one in plan.items},
+            {
+                (one.item.id, f, k): e
+                for one in plan.items
+                for f, edits in one.edits.items()
+                for k, e in enumerate(edits)
+            },
+            {},
+        )
+    )
+    apart = np.array([placebo - attribute for placebo, attribute, *_ in found.values()])
+    assert len(apart) > 80 and abs(apart.mean()) < 0.5 and np.mean(np.abs(apart) <= 1) > within_one
+
+
+@here
+def test_every_pair_of_the_file_comes_back_from_what_it_shares():
+    for item in items_of("crows_pairs", PATHS["crows_pairs"]):
+        assert refilled(item.options, question_of(item).text) == tuple(" ".join(t.split()) for t in item.options)
 
 
 @here
@@ -186,40 +246,6 @@ def test_xstest_toxigen_and_crows_partners():
         assert new_more != less and new_less != more and (new_more, new_less) != (more, less)
 
 
-@here
-@pytest.mark.parametrize("name", PATHS)
-def test_each_benchmark_goes_through_the_engine_port(name, tmp_path):
-    items = items_of(name, PATHS[name])
-    scorer, plan = plan_of(name, items, 20)
-    table = to_table(plan, scorer.name)
-    make_folder(tmp_path)
-    path = write_edits(table, tmp_path)
-    assert digest(read_table := to_table(plan, scorer.name)) == digest(table) and read_table.num_rows == table.num_rows
-    file = read_edits(path)
-    assert set(file.items) == {one.item.id for one in plan.items}
-    design = make_design(3, 1, 1)
-    limits = Sampling(16, 0.0, 1.0)
-    protocol = load_protocol(load_group("protocol", "song2026"), {})
-    work = Work(design, protocol, "scripted", Reading.OPTION_TEXT, limits, limits, 1, str(path))
-    questions = {one.item.id: question_of(one.item) for one in plan.items}
-    engine = ScriptedEngine(load_model_config("scripted"), "scripted-0", questions)
-    states = Counter()
-    for id_, question in questions.items():
-        for part in design.parts:
-            for setting, one in zip(part.settings, present(work, question, part, ()), strict=True):
-                if one.error is not None:
-                    assert not one.extras["asked"]
-                    states["not asked"] += 1
-                    continue
-                request = answer_request(work, question, setting, one)
-                (reply,) = asyncio.run(engine.run([request]))
-                score, own = read(work, question, setting, one, reply)
-                states["read" if score.answer.parsed else own["unread_why"]] += 1
-                if setting.arm == Arm.ORIGINAL:
-                    assert one.extras["key_after"] == file.items[id_].key
-    assert states["read"] > 0.8 * (sum(states.values()) - states["not asked"]), states
-
-
 def test_edits_of_another_version_are_refused_in_a_sentence(contrast, tmp_path):
     scorer, plan = plan_of("contrast", contrast, 4)
     make_folder(tmp_path)
@@ -256,4 +282,13 @@ def test_a_list_of_benchmarks_is_a_run_each():
     ]
     judged = _panel(["benchmark=[bbq,xstest]", "judge=m", "labels=f.csv"])
     assert judged == [["benchmark=bbq"], ["benchmark=xstest", "judge=m", "labels=f.csv"]]
+    each = _panel(
+        ["benchmark=[bbq,xstest]", "benchmark.path=[a b.jsonl, x.csv]", "scorer=[null,xstest_jbb_substrings]"]
+    )
+    assert each == [
+        ["benchmark=bbq", "benchmark.path=a b.jsonl", "scorer=null"],
+        ["benchmark=xstest", "benchmark.path=x.csv", "scorer=xstest_jbb_substrings"],
+    ]
+    with pytest.raises(ConfigError, match="has 1 for 2 benchmarks"):
+        _panel(["benchmark=[bbq,xstest]", "scorer=[bbq_arc]"])
     assert _panel(["benchmark=[bbq,toxigen]", "judge=m"])[0] == ["benchmark=bbq", "judge=m"]  # it is refused there

@@ -91,3 +91,11 @@ def test_a_scorer_that_leaves_nothing_unread_cannot_show_what_scores_unread_as_r
     ]
     states = {f.fault: f.state for f in scorer_faults(SCORERS["crows_causal_full"], items)}
     assert states == {"F3a": "caught", "F3b": "not_showable"}
+
+
+def test_permuted_rows_of_a_model_that_is_always_right_are_found():
+    """Every score is 1 before, so that scores tell no order; responses do."""
+    one = cell(lambda asked: asked.key, n=60)
+    gates = all_gates(one, measure(one, rng=np.random.default_rng(0), n_resamples=10), T)
+    (fault,) = [f for f in FAULTS if f.check == "G4_order"]
+    assert _one(one, gates, T, fault, np.random.default_rng(0)).state == "caught"

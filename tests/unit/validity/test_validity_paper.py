@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import validity_panels as panels
 
@@ -12,8 +13,10 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.chronology import Chronology, parse_chronology, project_chronology
 from audit.errors import DataError
 from audit.report.canvas import svg_text
+from audit.statistics.dif import by_group
 from audit.validity.as_paper import _GATES, PaperTable, merged, no_op_rates, paper_tables
 from audit.validity.config import ValidityConfig, validate
+from audit.validity.page import group_dif_csv
 from audit.validity.paper_figures import before_and_after, family_deltas, ratios
 from audit.validity.verdict import RunVerdict
 from audit.validity.vocabulary import GATES
@@ -112,6 +115,8 @@ def test_the_page_has_all_of_it_folded_and_the_chronology(found, judged) -> None
     assert project_chronology().sentence in shown
     without = panels.page(replace(judged, chronology=None), panels.rows(found))
     assert "This run tells no faults of its own" in without
+    assert "In words, these change 4.0 where the attribute edits change 5.0" in page
+    assert page.count("Input: Hashes of the consumed token ids") == len(found)  # a gate names its input, once a cell
 
 
 def test_verdict_json_has_the_totals_and_entries_of_runs_are_taken_once(judged, told) -> None:
@@ -130,3 +135,17 @@ def test_a_chronology_that_cannot_be_read_is_refused_before_anything_starts(tmp_
                 chronology=str(tmp_path / "nowhere.jsonl"),
             )
         )
+
+
+def test_groups_at_equal_total_score_stand_on_the_page_and_thin_ones_without_a_number(found, judged) -> None:
+    right = np.tile([1.0, 0.0, 1.0, 1.0], 40)
+    focal = np.arange(160) % 4 < 2
+    few = np.arange(160) < 4
+    groups = by_group(right, np.zeros(160, int), {"a <b>": focal, "few": few}, np.arange(160), {"a <b>": 80, "few": 4})
+    evidence = replace(judged.results[0].evidence, group_dif=groups)
+    shown = replace(judged, results=(replace(judged.results[0], evidence=evidence), *judged.results[1:]))
+    page = panels.page(shown, panels.rows(found))
+    table = page[page.index('aria-label="Group DIF"') :]
+    assert table.index("a &lt;b&gt;") < table.index("no interval") < table.index("too few: the strata are too thin")
+    lines = group_dif_csv(shown).splitlines()
+    assert lines[1].endswith(",tested") and lines[2].endswith("few,4,1,,,,,,too few") and len(lines) == 3

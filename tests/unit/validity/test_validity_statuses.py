@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scripted_models as models
 from scripted_models import cell
 
-from audit.validity.analyse import analyse
+from audit.statistics.contracts import UNREAD
+from audit.validity.analyse import _adjusted, analyse
 from audit.validity.edits.record import Family
 from audit.validity.result import ValidityStatus as S
 from audit.validity.thresholds import ValidityThresholds
+from audit.validity.vocabulary import GATES
 
 T = ValidityThresholds()
 
@@ -131,7 +134,62 @@ def test_holm_is_over_cells_and_directions():
     assert min(r.above_p for r in panel) == pytest.approx(6 * raw)
 
 
+def test_a_p_value_of_0_is_a_p_value_and_not_a_missing_one():
+    sure = SimpleNamespace(primary=SimpleNamespace(above_p=1.0), non_selective_p=0.0)
+    untested = SimpleNamespace(primary=None, non_selective_p=None)
+    assert _adjusted([untested, sure]) == ([None, 1.0], [None, 0.0])
+
+
 def test_the_same_cell_gives_the_same_result():
     assert judged(cell(models.follower)).headline == judged(cell(models.follower)).headline
     first, again = (judged(cell(models.positional)).evidence.csr["response"] for _ in range(2))
     assert first == again
+
+
+def test_every_gate_names_its_input_and_its_items_or_why_there_are_none():
+    """G1 to G6: input, threshold with its source, finding, items. Items stand there where it passes, too."""
+    one = cell(models.shaky, n=60)
+    unread = replace(one.original, response=np.where(np.arange(60) < 2, UNREAD, one.original.response))
+    result = judged(replace(one, original=unread))
+    gates = {g.name: g for g in result.gates}
+    assert set(gates) == set(GATES) and all(GATES[name].reads for name in gates)
+    assert all(g.source and g.detail and np.isfinite(g.threshold) for g in gates.values())
+    before = unread.response[0]
+    wrong = {q for q, r, k in zip(one.question_ids, before, one.original.key[0], strict=True) if r not in (k, UNREAD)}
+    assert gates["G2_above_baseline"].status == "pass" and set(gates["G2_above_baseline"].items) == wrong != set()
+    moved = {
+        one.question_ids[i]
+        for family in (Family.FORMAT, Family.SEMANTIC) for row in one.families[family].response
+        for i in range(60) if UNREAD not in (row[i], before[i]) and row[i] != before[i]
+    }  # fmt: skip
+    assert gates["G3_denominator"].item_count == len(moved) and set(gates["G3_denominator"].items) == moved
+    assert gates["G1_answers_readable"].items == one.question_ids[:2]
+    for name in ("scorer_valid", "F3c_exact_values", "G6_repair_regression"):
+        assert not gates[name].items and "No items stand behind this gate" in gates[name].detail
+    assert "No item stands out" in gates["G5_archetype"].detail
+
+
+def test_the_items_behind_a_mixed_archetype_are_those_of_the_rarer_contract():
+    one = cell(models.follower)
+    block = one.families[Family.ATTRIBUTE]
+    few = np.arange(one.n) < 5
+    mixed = judged(
+        replace(one, families={**one.families, Family.ATTRIBUTE: replace(block, directional=block.directional & ~few)})
+    )
+    (five,) = [g for g in mixed.gates if g.name == "G5_archetype"]
+    assert five.status == "fail" and five.items == one.question_ids[:5]
+
+
+def test_ties_are_a_state_of_their_own_in_the_gate_that_counts_what_was_read():
+    """bfloat16: two labels of one likelihood. The answer is unread for that, and neither right nor wrong."""
+    one = cell(models.shaky)
+    block = one.families[Family.SEMANTIC]
+    tied = np.zeros(block.response.shape, dtype=bool)
+    tied[0, ::4] = True
+    changed = replace(block, response=np.where(tied, UNREAD, block.response), why=np.where(tied, "tied", block.why))
+    result = judged(replace(one, families={**one.families, Family.SEMANTIC: changed}))
+    (gate,) = [g for g in result.gates if g.name == "G1_answers_readable"]
+    assert gate.status == "fail" and "30 tied" in gate.detail and gate.numbers["unread: tied"] == 30
+    assert "float32" in gate.advice
+    semantic = result.evidence.families[Family.SEMANTIC]
+    assert semantic.transitions.unread == 30 and semantic.read == block.response.size - 30

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import scripted_models as models
 
 from audit.chronology import Chronology
@@ -38,7 +39,8 @@ def cells(benchmark: str = "contrast", n: int = 60) -> list[ValidityCell]:
                    (("oracle", 1.0), ("anti_oracle", 0.0), ("constant", None), ("ignoring", 0.3))},
             },
         }  # fmt: skip
-        made.append(replace(one, model=name, benchmark=benchmark, scorer=scorer))
+        far = np.tile([[4.0], [5.0], [4.0], [9.0]], n)
+        made.append(replace(one, model=name, benchmark=benchmark, scorer=scorer, distances=far))
     return made
 
 

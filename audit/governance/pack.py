@@ -16,12 +16,13 @@ from securesystemslib.signer import CryptoSigner
 
 from audit.audits import audit_of, part_of
 from audit.errors import ConfigError
-from audit.gate import rule_run
+from audit.gate import rule_run, verdict_path
 from audit.governance.archive import good_name, write_archive
+from audit.governance.decision import parts_of
 from audit.governance.envelope import seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES
-from audit.governance.verify import NOTE, PREDICATE, RUN, STATEMENT, SUMS, VERDICT
-from audit.panel import PANEL, SUITE, panel_runs
+from audit.governance.verify import NOTE, PREDICATE, REFERENCES, RUN, STATEMENT, SUMS, VERDICT
+from audit.panel import PANEL, panel_runs
 from audit.shards.attempt import ATTEMPT
 from audit.shards.complete import listed_shards
 from audit.shards.files import disk_error
@@ -46,16 +47,9 @@ def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: CryptoSig
     ruling = rule_run(run_dir)
     if ruling.problem:
         raise ConfigError(f"{ruling.problem} An evidence pack is of a verdict on the shards that are there.")
-    if with_shards and runs is not None and not (run_dir / SUITE).is_file():
-        raise ConfigError(
-            f"{run_dir} is a panel: its pack has the hash of every shard. For one from which a verdict can be computed "
-            f"again, pack each run: audit report {runs[0]}, then audit evidence {runs[0]} --with-shards."
-        )
-    if with_shards and any(manifest.analysis.get("references") for manifest in manifests):
-        raise ConfigError(
-            "The verdict was reached with reference runs in other directories, so it cannot be recomputed from this "
-            "run's shards. Leave --with-shards out, and make a pack of each reference run."
-        )
+    if with_shards:
+        for home in [run_dir] if runs is None else runs:
+            _check_own(home)
     if runs is None:
         contents = _contents(run_dir, manifests[0], with_shards)
     else:
@@ -87,19 +81,43 @@ def _panel_contents(
     folder: Path, runs: Sequence[Path], manifests: Sequence[Manifest], with_shards: bool
 ) -> dict[str, bytes | Path]:
     """A panel's or suite's own files, and below each run's name everything of that run."""
-    names = [run.name for run in runs]
-    if len(set(names)) < len(names):
-        raise ConfigError(f"{folder} is of two runs called {max(names, key=names.count)}. Expected names of their own.")
-    pages = sorted((folder / "report").glob("*/verdict.json")) + sorted((folder / "report").glob("*/report.html"))
-    own = [folder / name for name in (*SUITES, PANEL, *_REPORT, *CHRONOLOGY)]
-    decided = sorted((folder / DECISIONS).glob("*.json"))
+    own = [*(folder / name for name in (*SUITES, PANEL, *CHRONOLOGY)), *sorted((folder / DECISIONS).glob("*.json"))]
     found: dict[str, bytes | Path] = {
-        f"{RUN}/{path.relative_to(folder).as_posix()}": path for path in (*own, *pages, *decided) if path.is_file()
+        f"{RUN}/{path.relative_to(folder).as_posix()}": path for path in own if path.is_file()
     }
-    for run, manifest in zip(runs, manifests, strict=True):
-        for name, content in _contents(run, manifest, with_shards).items():
-            found[f"{RUN}/{run.name}/{name.removeprefix(f'{RUN}/')}"] = content
+    report = verdict_path(folder).parent  # the folder itself, where audit.report --out merged the runs
+    for below in (Path(), *map(Path, sorted({manifest.audit for manifest in manifests}))):
+        for name in ("verdict.json", "report.html"):
+            if (report / below / name).is_file():
+                found[f"{RUN}/report/{(below / name).as_posix()}"] = report / below / name
+    for name, (run, manifest) in zip(_names(folder, runs), zip(runs, manifests, strict=True), strict=True):
+        for file, content in _contents(run, manifest, with_shards).items():
+            found[f"{RUN}/{name}/{file.removeprefix(f'{RUN}/')}"] = content
     return found
+
+
+def _names(folder: Path, runs: Sequence[Path]) -> list[str]:
+    """What the runs of a panel, or the reference runs of a run, are called in the pack: by their folders."""
+    names = [run.resolve().name for run in runs]
+    taken = {*names, "report", DECISIONS, REFERENCES}
+    if len({name.casefold() for name in taken}) < len(names) + 3:
+        raise ConfigError(
+            f"{folder} is of runs called {', '.join(sorted(names))}. Expected names of their own, none of them report, "
+            f"{DECISIONS} or {REFERENCES}."
+        )
+    return names
+
+
+def _check_own(run_dir: Path) -> None:
+    """ConfigError where the report in a run's directory is of several runs, and so of other shards too."""
+    path = run_dir / "report" / "verdict.json"
+    if path.is_file():
+        merged = sum(len(part["runs"]) for _, part in parts_of(json.loads(path.read_bytes())))
+        if merged != 1:
+            raise ConfigError(
+                f"{path} is of {merged} runs together, and is not computed again from one. Build the run's own again "
+                f"(audit report {run_dir}), and the panel in a folder of its own (audit report RUN RUN --out PANEL)."
+            )
 
 
 def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str, bytes | Path]:
@@ -114,6 +132,12 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
     if with_shards:
         for path in (*shards, *tables, *_others(run_dir)):
             found[f"{RUN}/{path.relative_to(run_dir).as_posix()}"] = path
+        compared = [Path(one) for one in manifest.analysis.get("references") or ()]
+        for name, other in zip(_names(run_dir, compared), compared, strict=True):
+            told = Manifest.load(other)
+            tables_there = sorted(path for pattern in _HASHED_TABLES for path in other.glob(pattern))
+            for path in (other / MANIFEST, *listed_shards(other, told), *tables_there, *_others(other)):
+                found[f"{RUN}/{REFERENCES}/{name}/{path.relative_to(other).as_posix()}"] = path
     rows = {Path(one["file"]).name: one.get("rows") for one in manifest.shards}
     found["config.json"] = _json(manifest.config)
     found["prompts.json"] = _json({"sha256": manifest.prompt_hashes, "protocols": manifest.config.get("protocols")})

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from securesystemslib.signer import CryptoSigner
+from securesystemslib.signer import Signer
 
 from audit.errors import AuditError, ConfigError, RegistryError
 from audit.exits import run_command
@@ -128,7 +128,7 @@ def decide_on(
     *,
     reason: str,
     expires: str | None,
-    signer: CryptoSigner,
+    signer: Signer,
     trusted: Mapping[str, Trusted],
     now: datetime,
     registry: str | None,

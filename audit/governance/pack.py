@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from securesystemslib.signer import CryptoSigner
+from securesystemslib.signer import Signer
 
 from audit.audits import audit_of, part_of
 from audit.errors import ConfigError
@@ -35,9 +35,9 @@ _REPORT = ("report/verdict.json", "report/report.html")
 _HASHED_TABLES = ("*.arrow",)  # beside the shards: questions, libraries
 
 
-def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: CryptoSigner | None) -> dict[str, str]:
+def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: Signer | None) -> dict[str, str]:
     """Write the evidence pack of a run, panel or suite; its files with their sha256. The same run and key give the same
-    bytes.
+    bytes (sigstore signs anew each time).
 
     signer: None for a pack that nobody vouches for. Raises ConfigError where there is no run, no whole verdict or one
     that is not of these shards, ShardError where a shard is not the one that the manifest lists.
@@ -244,8 +244,9 @@ def _note(manifests: Sequence[Manifest], with_shards: bool, signed: bool) -> str
         "from this pack alone."
     )
     vouched = (
-        "`statement.dsse.json` is a DSSE envelope (ed25519) over an in-toto statement that binds `SHA256SUMS`, and so "
-        "every file. Get the public key from whoever you trust to know it, and not from beside this pack."
+        "`statement.dsse.json` is a DSSE envelope (ed25519, or a sigstore bundle) over an in-toto statement that binds "
+        "`SHA256SUMS`, and so every file. Get the public key, or the identity and its issuer, from whoever you trust "
+        "to know it, and not from beside this pack."
         if signed
         else "**Nobody signed this pack.** Its hashes show that it is consistent, not who made it."
     )
@@ -269,6 +270,7 @@ needs no network, no engine and no GPU, and exits with 0 only where everything h
 |---|---|
 | `run/manifest.json` | what was run, on which questions, at what cost |
 | `run/report/verdict.json`, `report.html` | the verdict, and the page for people |
+| `run/references/` | runs that the verdict was compared with; absent where there are none |
 | `run/decisions/` | what people decided, each signed; absent where nobody did |
 | `config.json`, `prompts.json` | the configuration and the prompts' text with their hashes |
 | `libraries.json` | the headers of the tables that were asked, such as a library of variants |

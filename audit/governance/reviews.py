@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from securesystemslib.signer import CryptoSigner
+from securesystemslib.signer import Signer
 
 from audit.errors import ConfigError, SignatureError
 from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
@@ -126,7 +126,7 @@ def decide(
     *,
     reason: str,
     expires: datetime | None,
-    signer: CryptoSigner,
+    signer: Signer,
     trusted: Mapping[str, Trusted],
     now: datetime,
 ) -> Path:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from securesystemslib.signer import Signer
 
 from audit.audits import audit_of, part_of
+from audit.chronology import project_file
 from audit.errors import ConfigError
 from audit.gate import rule_run, verdict_path
 from audit.governance.archive import good_name, write_archive
@@ -23,6 +24,7 @@ from audit.governance.envelope import seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES
 from audit.governance.verify import NOTE, PREDICATE, REFERENCES, RUN, STATEMENT, SUMS, VERDICT
 from audit.panel import PANEL, panel_runs
+from audit.report.sensitivity import load_sensitivity
 from audit.shards.attempt import ATTEMPT
 from audit.shards.complete import listed_shards
 from audit.shards.files import disk_error
@@ -156,9 +158,10 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
     headers = {path.name: header for path in tables if (header := _header(path))}
     if headers:
         found["libraries.json"] = _json(headers)
-    table = _calibration(manifest.audit)
-    if table is not None:
-        found["calibration.json"] = _json(table)
+    for name, table in (("calibration", _calibration(manifest.audit)), ("sensitivity", load_sensitivity(run_dir))):
+        if table is not None:
+            found[f"{name}.json"] = _json(table)
+    found["program_chronology.jsonl"] = project_file().read_bytes()
     return found
 
 
@@ -274,7 +277,8 @@ needs no network, no engine and no GPU, and exits with 0 only where everything h
 | `run/decisions/` | what people decided, each signed; absent where nobody did |
 | `config.json`, `prompts.json` | the configuration and the prompts' text with their hashes |
 | `libraries.json` | the headers of the tables that were asked, such as a library of variants |
-| `calibration.json` | the measured error rates that the verdict cites |
+| `calibration.json`, `sensitivity.json` | the measured error rates, and chances to notice, that the verdict cites |
+| `program_chronology.jsonl` | when which rule of the program was decided, and on what evidence |
 | `environment.json` | packages and platform of the run, and the hash of the program that made this pack |
 | `shards.json` | every shard and table: rows, bytes, sha256 |
 | `{SUMS}` | sha256 of every file but itself and the statement |

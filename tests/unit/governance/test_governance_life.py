@@ -173,6 +173,7 @@ def test_the_whole_life(
     assert mail.taken() == [("governance@example.org", title), ("team@example.org", title)]
     assert "decision review" in said(gate, first, *checked, code=4)
     assert "1 of 1 runs do not pass" in said(review, "list", tmp_path, *trusted, *place)
+    assert f"review       {first}" in said(review, "list", *trusted, *place)  # the suite, which the registry knows of
     assert "BRITTLE" in said(review, "show", first, *trusted, *place)
 
     # Two people approve; the first alone is not enough, and who ran it does not count alone.

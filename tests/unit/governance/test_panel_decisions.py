@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import zipfile
@@ -12,6 +13,8 @@ import pytest
 
 from audit.evidence import main as evidence
 from audit.gate import main as gate
+from audit.governance.decision import failed
+from audit.governance.reviews import bound_to
 from audit.panel import write_panel
 from audit.report.__main__ import main as report
 from audit.review import main as review
@@ -41,10 +44,20 @@ def test_a_decision_on_a_panel_binds_every_run_of_it(
     assert gate([str(panel), *trusted], NOW) == 4  # who ran one of its runs does not decide alone
     assert review(["override", str(panel), *words, "--key", str(keys / "alice.key")], NOW) == 0
     assert gate([str(panel), *trusted], NOW) == 0
+    told = json.loads(base64.b64decode(json.loads((panel / "decisions/0001.dsse.json").read_text())["payload"]))
+    assert told["predicate"]["models"] == {"../run": {"m": "abc123"}} and told["predicate"]["run"] == {"../run": "f00"}
     manifest = json.loads((run_dir / "manifest.json").read_text())
     (run_dir / "manifest.json").write_text(json.dumps({**manifest, "platform": "another"}))
     assert gate([str(panel), *trusted], NOW) == 1
-    assert "was decided over another run/manifest.json" in capsys.readouterr().err
+    assert "was decided over another ../run/manifest.json" in capsys.readouterr().err
+
+
+def test_runs_of_one_name_are_all_bound(panel: Path, run_dir: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(run_dir, tmp_path / "elsewhere" / run_dir.name))
+    write_panel(panel, [run_dir, other])
+    bound = bound_to(panel, panel / "report" / "verdict.json", failed("panel", ""))
+    assert {"../run/manifest.json", "../elsewhere/run/manifest.json"} < set(bound.subjects)
+    assert set(bound.facts["models"]) == {"../run", "../elsewhere/run"}
 
 
 def test_the_pack_of_merged_runs_has_each_of_them_and_its_verdict_is_computed_again(

@@ -200,6 +200,7 @@ def test_another_library_is_refused_in_the_same_directory(finished, conf, asked,
     assert "another configuration" in done.out and "variants: " in done.out
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_an_earlier_run_serves_as_reference_and_is_packed_with_the_run(finished, driver, conf, tmp_path, capsys):
     done = perturb(tmp_path / "run", conf, "n=20", "seed=7", f"references=[{finished.run_dir}]", model="scripted")
     assert done.code == 0, done.out

@@ -142,6 +142,7 @@ def test_one_report_one_verdict_one_exit_code(walked, capsys):
     assert all(page.is_file() for page in pages) and "Suite tiny" in pages[0].read_text()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_evidence_packs_of_a_suite_and_of_two_of_its_audits_verify(walked, tmp_path, capsys):
     private, public = create_key("alice", tmp_path)
     (tmp_path / "trusted").mkdir()

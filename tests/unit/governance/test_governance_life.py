@@ -33,7 +33,6 @@ from audit.gate import main as gate
 from audit.records import Setting
 from audit.registry import model_registries
 from audit.registry.__main__ import main as registry
-from audit.report import canvas
 from audit.review import main as review
 from audit.shards.manifest import now, open_run_dir, plain
 from audit.shards.write import write_shard
@@ -77,13 +76,6 @@ def mail(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
     monkeypatch.setenv("AUDIT_NOTIFY", address)
     yield box
     controller.stop()
-
-
-@pytest.fixture(autouse=True)
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take seconds, and nothing here is about them."""
-    monkeypatch.setattr(canvas, "svg_text", lambda figure: '<svg viewBox="0 0 1 1"></svg>')
-    monkeypatch.setattr(canvas, "png_bytes", lambda figure: b"")
 
 
 @pytest.fixture
@@ -135,6 +127,7 @@ def weights(folder: Path, text: str) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_whole_life(
     keys: Path, mail: Mailbox, answering: dict[str, float], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],

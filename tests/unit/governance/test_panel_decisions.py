@@ -60,6 +60,7 @@ def test_runs_of_one_name_are_all_bound(panel: Path, run_dir: Path, tmp_path: Pa
     assert set(bound.facts["models"]) == {"../run", "../elsewhere/run"}
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_pack_of_merged_runs_has_each_of_them_and_its_verdict_is_computed_again(
     run_dir: Path, other: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:

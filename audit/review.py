@@ -207,7 +207,9 @@ def _parser() -> argparse.ArgumentParser:
         "--keys", type=Path, default=Path(default) if default else None,
         help=f"folder of the trusted public keys (default: {TRUSTED_VARIABLE})",
     )  # fmt: skip
-    shared.add_argument("--approvals", type=int, default=1, help="people that are needed (default: 1)")
+    shared.add_argument(
+        "--approvals", type=int, default=1, help="people that are needed (default: what the suite says, else 1)"
+    )
     shared.add_argument(
         "--registry", default=os.environ.get(REGISTRY_VARIABLE),
         help=f"it notes decisions, so that none is deleted unseen (default: {REGISTRY_VARIABLE})",

@@ -2,6 +2,7 @@
 
 decision: verdict.json -> pass, review, block or no decision (pure).   formats: a ruling as text, JSON, JUnit, markdown.
 keys, keyless, envelope: ed25519 keys, sigstore, and the one signed form (DSSE over an in-toto statement).
-reviews: signed decisions.   pack, verify: the evidence pack.   serve: the reviewers' page.
+reviews, people: signed decisions, and whose are needed.
+pack, verify: the evidence pack.   serve: the reviewers' page.
 The commands are `audit.gate`, `audit.review` and `audit.evidence`.
 """

@@ -101,12 +101,6 @@ def _told(run_dir: Path) -> tuple[str | None, dict[str, Any] | None]:
     return manifest.fingerprint, {name: one.get("revision") for name, one in manifest.models.items()}
 
 
-def runners(run_dir: Path) -> tuple[str, ...]:
-    """Who started the run, an entry a start, "" for one that did not say; empty where nothing is known."""
-    runs = panel_runs(run_dir) or [run_dir]
-    return tuple(who for run in runs if (run / MANIFEST).is_file() for who in Manifest.load(run).run_by)
-
-
 def has_decisions(run_dir: Path) -> bool:
     return bool(decision_files(run_dir))
 

@@ -44,7 +44,11 @@ NAME = "smollm2_135m"  # a model of conf/model; its weights are a folder of the 
 SUITE: dict[str, Any] = {
     "audit_suite_id": "life-v1",
     "dataset_config": {"benchmark_name": "elementary", "sample_size": 120},
-    "governance": {"result_retention_days": 30, "notify_on_failure": ["governance@example.org"]},
+    "governance": {
+        "result_retention_days": 30,
+        "notify_on_failure": ["governance@example.org"],
+        "approvals_required": 2,
+    },
     "audits": {"sweep": ["r=1"]},
 }
 
@@ -157,7 +161,7 @@ def test_the_whole_life(
         said(review, kind, run_dir, *key, *trusted, *place, after=after)
 
     hour, day = timedelta(hours=1), timedelta(days=1)
-    checked = [*trusted, *place, "--approvals", "2"]
+    checked = [*trusted, *place]  # the suite asks for two
 
     # The first version needs a review; people are told: the team, and those whom the suite names.
     first, code = audited("v1", -0.2)

@@ -181,9 +181,14 @@ def chronology_of(folder: Path) -> Chronology | None:
 
 
 def project_chronology() -> Chronology:
-    """This project's: of the checkout, else the copy in the package."""
+    """This project's."""
+    return read_chronology(project_file())
+
+
+def project_file() -> Path:
+    """Where it lies: in the checkout, else as a copy in the package."""
     here = _ROOT / NAME
-    return read_chronology(here if here.is_file() else Path(__file__).parent / "_chronology.jsonl")
+    return here if here.is_file() else Path(__file__).parent / "_chronology.jsonl"
 
 
 def checkout() -> Path | None:

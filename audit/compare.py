@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="What changed from one run to another of the same questions: exact McNemar tests, paired.",
         epilog="example: python -m audit.compare outputs/v1 outputs/v2 --out changed.html",
     )
-    parser.add_argument("before", type=Path, metavar="RUN_A")
+    parser.add_argument("before", type=Path, metavar="RUN_A", help="a run, or the folder of a suite or panel")
     parser.add_argument("after", type=Path, metavar="RUN_B")
     parser.add_argument("--models", action="append", default=[], metavar="OLD=NEW", help="where their names differ")
     parser.add_argument("--out", type=Path, help="a page with the questions that changed")
@@ -48,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     for c in changes:
         a, b = c.before[0], c.after[0]
-        print(one_line(f"{a.model} ({a.model_revision}) -> {b.model} ({b.model_revision}) on {a.benchmark}"))
+        versions = f"{a.model} ({a.model_revision}) -> {b.model} ({b.model_revision})"
+        print(one_line(f"{versions} on {a.benchmark} ({c.audit})"))
         for x, y in verdicts(c):
             print(one_line(f"  verdict  {x.context + ': ' if x.context else ''}{x.verdict} -> {y.verdict}"))
         for s in c.settings:

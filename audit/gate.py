@@ -28,7 +28,8 @@ from audit.exits import run_command
 from audit.governance.decision import Ruling, failed, parts_of, rule
 from audit.governance.formats import FORMATS, as_markdown, as_sentences
 from audit.governance.keys import load_trusted
-from audit.governance.reviews import bound_to, has_decisions, history, honour, runners
+from audit.governance.people import approvals_required, runners
+from audit.governance.reviews import bound_to, has_decisions, history, honour
 from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
 from audit.shards.files import SHARDS
@@ -58,7 +59,9 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
         "--keys", type=Path, default=Path(default) if default else None,
         help=f"folder of the public keys whose decisions count (audit.review; default: {TRUSTED_VARIABLE})",
     )  # fmt: skip
-    parser.add_argument("--approvals", type=int, default=1, help="people that an override needs (default: 1)")
+    parser.add_argument(
+        "--approvals", type=int, default=1, help="people that an override needs (default: what the suite says, else 1)"
+    )
     parser.add_argument(
         "--registry", default=os.environ.get(REGISTRY_VARIABLE),
         help=f"it knows whether a decision was deleted (default: {REGISTRY_VARIABLE}; without either nobody is asked)",
@@ -145,7 +148,7 @@ def ruling_with_decisions(
         return failed(ruling.run, why)
     try:
         decided = history(run_dir, bound_to(run_dir, verdict_path(run_dir), ruling), load_trusted(keys), now)
-        return honour(ruling, decided, runners(run_dir), approvals, now)
+        return honour(ruling, decided, runners(run_dir), max(approvals, approvals_required(run_dir)), now)
     except (AuditError, OSError) as error:
         return failed(ruling.run, str(error))
 

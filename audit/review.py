@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from securesystemslib.signer import CryptoSigner
+from securesystemslib.signer import Signer
 
 from audit.errors import AuditError, ConfigError, RegistryError
 from audit.exits import run_command
@@ -22,7 +22,7 @@ from audit.governance.escape import one_line
 from audit.governance.formats import as_text
 from audit.governance.keys import KEY_VARIABLE, Trusted, create_key, load_signer, load_trusted
 from audit.governance.reviews import Kind, bound_to, decide, parse_time
-from audit.panel import PANEL, panel_runs
+from audit.panel import PANEL, panel_of, panel_runs
 from audit.shards.manifest import MANIFEST, TOMBSTONE
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -128,7 +128,7 @@ def decide_on(
     *,
     reason: str,
     expires: str | None,
-    signer: CryptoSigner,
+    signer: Signer,
     trusted: Mapping[str, Trusted],
     now: datetime,
     registry: str | None,
@@ -173,9 +173,20 @@ def queue(folder: Path) -> list[Path]:
     return runs
 
 
+def registered(place: str | None) -> list[Path]:
+    """As `queue`, of every run that the registry has, wherever it lies."""
+    if not place:
+        raise ConfigError(f"Expected a folder, such as outputs, or the registry: --registry, or {REGISTRY_VARIABLE}.")
+    from audit.registry.database import open_registry
+    from audit.registry.store import all_runs
+
+    runs = [Path(one["run_dir"]) for one in all_runs(open_registry(place, make=False)) if one["removed"] is None]
+    return sorted({panel_of(run) or run for run in runs})
+
+
 def _list(asked: argparse.Namespace, now: datetime) -> int:
-    """What is below a folder and does not pass, with what was decided."""
-    waiting, runs = 0, queue(asked.folder)
+    """What is below a folder, or in the registry, and does not pass, with what was decided."""
+    waiting, runs = 0, queue(asked.folder) if asked.folder else registered(asked.registry)
     for run_dir in runs:
         ruling = ruling_with_decisions(run_dir, asked.keys, asked.approvals, now, asked.registry)
         if ruling.decision != Decision.PASS:
@@ -196,13 +207,19 @@ def _parser() -> argparse.ArgumentParser:
         "--keys", type=Path, default=Path(default) if default else None,
         help=f"folder of the trusted public keys (default: {TRUSTED_VARIABLE})",
     )  # fmt: skip
-    shared.add_argument("--approvals", type=int, default=1, help="people that are needed (default: 1)")
+    shared.add_argument(
+        "--approvals", type=int, default=1, help="people that are needed (default: what the suite says, else 1)"
+    )
     shared.add_argument(
         "--registry", default=os.environ.get(REGISTRY_VARIABLE),
         help=f"it notes decisions, so that none is deleted unseen (default: {REGISTRY_VARIABLE})",
     )  # fmt: skip
-    listed = commands.add_parser("list", parents=[shared], help="the runs below a folder that do not pass")
-    listed.add_argument("folder", type=Path)
+    listed = commands.add_parser(
+        "list", parents=[shared], help="the runs below a folder, or in the registry, that do not pass"
+    )
+    listed.add_argument(
+        "folder", type=Path, nargs="?", help="such as outputs (default: every run that the registry has)"
+    )
     shown = commands.add_parser("show", parents=[shared], help="a run's verdict, and what was decided")
     shown.add_argument("run_dir", type=Path)
     for kind, text in (

@@ -24,3 +24,12 @@ def shared_data() -> Path:
     if not path.is_dir():
         pytest.skip("real benchmark files (shared/data) are not beside this checkout")
     return path
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports without drawings: they take seconds, and few tests are about them."""
+    from audit.report import canvas
+
+    monkeypatch.setattr(canvas, "svg_text", lambda figure: '<svg viewBox="0 0 1 1"></svg>')
+    monkeypatch.setattr(canvas, "png_bytes", lambda figure: b"")

@@ -1,7 +1,8 @@
 """Governance: what follows from a verdict, what people decide about it, and the pack that somebody else can check.
 
 decision: verdict.json -> pass, review, block or no decision (pure).   formats: a ruling as text, JSON, JUnit, markdown.
-keys, envelope: ed25519 keys, and the one signed form (DSSE over an in-toto statement).   reviews: signed decisions.
+keys, keyless, envelope: ed25519 keys, sigstore, and the one signed form (DSSE over an in-toto statement).
+reviews, people: signed decisions, and whose are needed.
 pack, verify: the evidence pack.   serve: the reviewers' page.
 The commands are `audit.gate`, `audit.review` and `audit.evidence`.
 """

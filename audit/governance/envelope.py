@@ -1,4 +1,4 @@
-"""The one signed form: a DSSE envelope (securesystemslib) with one ed25519 signature over an in-toto statement.
+"""The one signed form: a DSSE envelope (securesystemslib) with one signature over an in-toto statement.
 
 https://github.com/secure-systems-lab/dsse; https://github.com/in-toto/attestation, Statement v1. A file has exactly one
 spelling, so that no byte of it can change unseen, whitespace included.
@@ -13,7 +13,7 @@ from typing import Any
 
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
-from securesystemslib.signer import CryptoSigner
+from securesystemslib.signer import Signer
 
 from audit.errors import SignatureError
 from audit.governance.keys import Trusted
@@ -37,7 +37,7 @@ def subjects_of(stated: Mapping[str, Any]) -> dict[str, str]:
     return {one["name"]: one["digest"]["sha256"] for one in stated["subject"]}
 
 
-def seal(stated: Mapping[str, Any], signer: CryptoSigner) -> bytes:
+def seal(stated: Mapping[str, Any], signer: Signer) -> bytes:
     """The signed statement as the bytes of a file. The same statement and key give the same bytes."""
     envelope = Envelope(_canonical(stated), PAYLOAD_TYPE, {})
     envelope.sign(signer)

@@ -2,6 +2,7 @@
 
 Whom to trust is a folder of public keys, `<signer>.pub` or `<signer>.<anything>.pub`, kept apart from the runs. A
 person may have several (the old one stays until what it signed expired), and one that is taken out counts no more.
+An identity of sigstore (`<signer>.sigstore.json`, keyless.py) stands in place of a key, to trust and to sign with.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
     load_pem_public_key,
 )
-from securesystemslib.signer import CryptoSigner, SSlibKey
+from securesystemslib.signer import CryptoSigner, Key, Signer, SSlibKey
 
 from audit.errors import ConfigError
+from audit.governance.keyless import SUFFIX, KeylessSigner, load_identity
 
 KEY_VARIABLE = "AUDIT_SIGNING_KEY"  # a private key as PEM text, where there is no file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -34,7 +36,7 @@ class Trusted:
     """A public key and whose it is."""
 
     signer: str
-    key: SSlibKey
+    key: Key
 
 
 def create_key(name: str, folder: Path) -> tuple[Path, Path]:
@@ -62,8 +64,9 @@ def create_key(name: str, folder: Path) -> tuple[Path, Path]:
     return paths
 
 
-def load_signer(path: Path | None) -> CryptoSigner:
-    """The private key in a file, or in the environment variable AUDIT_SIGNING_KEY where no file is named.
+def load_signer(path: Path | None) -> Signer:
+    """The private key in a file, or in the environment variable AUDIT_SIGNING_KEY where no file is named; or who signs
+    through sigstore, where the file is such an identity.
 
     ConfigError where there is none, where others than its owner may read it, or where it is no ed25519 key.
     """
@@ -72,6 +75,8 @@ def load_signer(path: Path | None) -> CryptoSigner:
         if not text:
             raise ConfigError(f"No private key. Expected --key FILE, or {KEY_VARIABLE} in the environment. {_MAKE_ONE}")
         return _signer(text.encode(), KEY_VARIABLE)
+    if path.name.endswith(SUFFIX):
+        return KeylessSigner(load_identity(path))
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)  # of the file that is read, not of its name
@@ -98,19 +103,13 @@ def _signer(data: bytes, where: str) -> CryptoSigner:
 
 def load_trusted(folder: Path) -> dict[str, Trusted]:
     """The trusted keys of a folder, by key id. ConfigError where there is none, or one key has two owners."""
-    paths = sorted(folder.glob("*.pub"))
+    paths = sorted([*folder.glob("*.pub"), *folder.glob(f"*{SUFFIX}")])
     if not paths:
         raise ConfigError(f"{folder} holds no public key. Expected files such as {folder / 'alice.pub'}. {_MAKE_ONE}")
     found: dict[str, Trusted] = {}
     for path in paths:
         signer = path.name.split(".")[0]
-        try:
-            public = load_pem_public_key(path.read_bytes())
-        except (OSError, ValueError, UnsupportedAlgorithm) as error:
-            raise ConfigError(f"{path} holds no readable public key (PEM): {error}") from error
-        if not isinstance(public, Ed25519PublicKey):
-            raise ConfigError(f"{path} is no ed25519 key. {_MAKE_ONE}")
-        key = SSlibKey.from_crypto(public)
+        key = load_identity(path) if path.name.endswith(SUFFIX) else _public(path)
         if key.keyid in found and found[key.keyid].signer != signer:
             raise ConfigError(
                 f"{path} is also the key of {found[key.keyid].signer}: one key cannot stand for two people. Each needs "
@@ -118,3 +117,13 @@ def load_trusted(folder: Path) -> dict[str, Trusted]:
             )
         found[key.keyid] = Trusted(signer, key)
     return found
+
+
+def _public(path: Path) -> Key:
+    try:
+        public = load_pem_public_key(path.read_bytes())
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        raise ConfigError(f"{path} holds no readable public key (PEM): {error}") from error
+    if not isinstance(public, Ed25519PublicKey):
+        raise ConfigError(f"{path} is no ed25519 key. {_MAKE_ONE}")
+    return SSlibKey.from_crypto(public)

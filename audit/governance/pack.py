@@ -12,16 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from securesystemslib.signer import CryptoSigner
+from securesystemslib.signer import Signer
 
 from audit.audits import audit_of, part_of
+from audit.chronology import project_file
 from audit.errors import ConfigError
-from audit.gate import rule_run
+from audit.gate import rule_run, verdict_path
 from audit.governance.archive import good_name, write_archive
+from audit.governance.decision import parts_of
 from audit.governance.envelope import seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES
-from audit.governance.verify import NOTE, PREDICATE, RUN, STATEMENT, SUMS, VERDICT
-from audit.panel import PANEL, SUITE, panel_runs
+from audit.governance.verify import NOTE, PREDICATE, REFERENCES, RUN, STATEMENT, SUMS, VERDICT
+from audit.panel import PANEL, panel_runs
+from audit.report.sensitivity import load_sensitivity
 from audit.shards.attempt import ATTEMPT
 from audit.shards.complete import listed_shards
 from audit.shards.files import disk_error
@@ -34,9 +37,9 @@ _REPORT = ("report/verdict.json", "report/report.html")
 _HASHED_TABLES = ("*.arrow",)  # beside the shards: questions, libraries
 
 
-def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: CryptoSigner | None) -> dict[str, str]:
+def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: Signer | None) -> dict[str, str]:
     """Write the evidence pack of a run, panel or suite; its files with their sha256. The same run and key give the same
-    bytes.
+    bytes (sigstore signs anew each time).
 
     signer: None for a pack that nobody vouches for. Raises ConfigError where there is no run, no whole verdict or one
     that is not of these shards, ShardError where a shard is not the one that the manifest lists.
@@ -46,16 +49,9 @@ def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: CryptoSig
     ruling = rule_run(run_dir)
     if ruling.problem:
         raise ConfigError(f"{ruling.problem} An evidence pack is of a verdict on the shards that are there.")
-    if with_shards and runs is not None and not (run_dir / SUITE).is_file():
-        raise ConfigError(
-            f"{run_dir} is a panel: its pack has the hash of every shard. For one from which a verdict can be computed "
-            f"again, pack each run: audit report {runs[0]}, then audit evidence {runs[0]} --with-shards."
-        )
-    if with_shards and any(manifest.analysis.get("references") for manifest in manifests):
-        raise ConfigError(
-            "The verdict was reached with reference runs in other directories, so it cannot be recomputed from this "
-            "run's shards. Leave --with-shards out, and make a pack of each reference run."
-        )
+    if with_shards:
+        for home in [run_dir] if runs is None else runs:
+            _check_own(home)
     if runs is None:
         contents = _contents(run_dir, manifests[0], with_shards)
     else:
@@ -87,19 +83,43 @@ def _panel_contents(
     folder: Path, runs: Sequence[Path], manifests: Sequence[Manifest], with_shards: bool
 ) -> dict[str, bytes | Path]:
     """A panel's or suite's own files, and below each run's name everything of that run."""
-    names = [run.name for run in runs]
-    if len(set(names)) < len(names):
-        raise ConfigError(f"{folder} is of two runs called {max(names, key=names.count)}. Expected names of their own.")
-    pages = sorted((folder / "report").glob("*/verdict.json")) + sorted((folder / "report").glob("*/report.html"))
-    own = [folder / name for name in (*SUITES, PANEL, *_REPORT, *CHRONOLOGY)]
-    decided = sorted((folder / DECISIONS).glob("*.json"))
+    own = [*(folder / name for name in (*SUITES, PANEL, *CHRONOLOGY)), *sorted((folder / DECISIONS).glob("*.json"))]
     found: dict[str, bytes | Path] = {
-        f"{RUN}/{path.relative_to(folder).as_posix()}": path for path in (*own, *pages, *decided) if path.is_file()
+        f"{RUN}/{path.relative_to(folder).as_posix()}": path for path in own if path.is_file()
     }
-    for run, manifest in zip(runs, manifests, strict=True):
-        for name, content in _contents(run, manifest, with_shards).items():
-            found[f"{RUN}/{run.name}/{name.removeprefix(f'{RUN}/')}"] = content
+    report = verdict_path(folder).parent  # the folder itself, where audit.report --out merged the runs
+    for below in (Path(), *map(Path, sorted({manifest.audit for manifest in manifests}))):
+        for name in ("verdict.json", "report.html"):
+            if (report / below / name).is_file():
+                found[f"{RUN}/report/{(below / name).as_posix()}"] = report / below / name
+    for name, (run, manifest) in zip(_names(folder, runs), zip(runs, manifests, strict=True), strict=True):
+        for file, content in _contents(run, manifest, with_shards).items():
+            found[f"{RUN}/{name}/{file.removeprefix(f'{RUN}/')}"] = content
     return found
+
+
+def _names(folder: Path, runs: Sequence[Path]) -> list[str]:
+    """What the runs of a panel, or the reference runs of a run, are called in the pack: by their folders."""
+    names = [run.resolve().name for run in runs]
+    taken = {*names, "report", DECISIONS, REFERENCES}
+    if len({name.casefold() for name in taken}) < len(names) + 3:
+        raise ConfigError(
+            f"{folder} is of runs called {', '.join(sorted(names))}. Expected names of their own, none of them report, "
+            f"{DECISIONS} or {REFERENCES}."
+        )
+    return names
+
+
+def _check_own(run_dir: Path) -> None:
+    """ConfigError where the report in a run's directory is of several runs, and so of other shards too."""
+    path = run_dir / "report" / "verdict.json"
+    if path.is_file():
+        merged = sum(len(part["runs"]) for _, part in parts_of(json.loads(path.read_bytes())))
+        if merged != 1:
+            raise ConfigError(
+                f"{path} is of {merged} runs together, and is not computed again from one. Build the run's own again "
+                f"(audit report {run_dir}), and the panel in a folder of its own (audit report RUN RUN --out PANEL)."
+            )
 
 
 def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str, bytes | Path]:
@@ -114,6 +134,12 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
     if with_shards:
         for path in (*shards, *tables, *_others(run_dir)):
             found[f"{RUN}/{path.relative_to(run_dir).as_posix()}"] = path
+        compared = [Path(one) for one in manifest.analysis.get("references") or ()]
+        for name, other in zip(_names(run_dir, compared), compared, strict=True):
+            told = Manifest.load(other)
+            tables_there = sorted(path for pattern in _HASHED_TABLES for path in other.glob(pattern))
+            for path in (other / MANIFEST, *listed_shards(other, told), *tables_there, *_others(other)):
+                found[f"{RUN}/{REFERENCES}/{name}/{path.relative_to(other).as_posix()}"] = path
     rows = {Path(one["file"]).name: one.get("rows") for one in manifest.shards}
     found["config.json"] = _json(manifest.config)
     found["prompts.json"] = _json({"sha256": manifest.prompt_hashes, "protocols": manifest.config.get("protocols")})
@@ -132,9 +158,10 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
     headers = {path.name: header for path in tables if (header := _header(path))}
     if headers:
         found["libraries.json"] = _json(headers)
-    table = _calibration(manifest.audit)
-    if table is not None:
-        found["calibration.json"] = _json(table)
+    for name, table in (("calibration", _calibration(manifest.audit)), ("sensitivity", load_sensitivity(run_dir))):
+        if table is not None:
+            found[f"{name}.json"] = _json(table)
+    found["program_chronology.jsonl"] = project_file().read_bytes()
     return found
 
 
@@ -220,8 +247,9 @@ def _note(manifests: Sequence[Manifest], with_shards: bool, signed: bool) -> str
         "from this pack alone."
     )
     vouched = (
-        "`statement.dsse.json` is a DSSE envelope (ed25519) over an in-toto statement that binds `SHA256SUMS`, and so "
-        "every file. Get the public key from whoever you trust to know it, and not from beside this pack."
+        "`statement.dsse.json` is a DSSE envelope (ed25519, or a sigstore bundle) over an in-toto statement that binds "
+        "`SHA256SUMS`, and so every file. Get the public key, or the identity and its issuer, from whoever you trust "
+        "to know it, and not from beside this pack."
         if signed
         else "**Nobody signed this pack.** Its hashes show that it is consistent, not who made it."
     )
@@ -245,10 +273,12 @@ needs no network, no engine and no GPU, and exits with 0 only where everything h
 |---|---|
 | `run/manifest.json` | what was run, on which questions, at what cost |
 | `run/report/verdict.json`, `report.html` | the verdict, and the page for people |
+| `run/references/` | runs that the verdict was compared with; absent where there are none |
 | `run/decisions/` | what people decided, each signed; absent where nobody did |
 | `config.json`, `prompts.json` | the configuration and the prompts' text with their hashes |
 | `libraries.json` | the headers of the tables that were asked, such as a library of variants |
-| `calibration.json` | the measured error rates that the verdict cites |
+| `calibration.json`, `sensitivity.json` | the measured error rates, and chances to notice, that the verdict cites |
+| `program_chronology.jsonl` | when which rule of the program was decided, and on what evidence |
 | `environment.json` | packages and platform of the run, and the hash of the program that made this pack |
 | `shards.json` | every shard and table: rows, bytes, sha256 |
 | `{SUMS}` | sha256 of every file but itself and the statement |

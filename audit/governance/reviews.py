@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from securesystemslib.signer import CryptoSigner
+from securesystemslib.signer import Signer
 
 from audit.errors import ConfigError, SignatureError
 from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
@@ -74,17 +74,18 @@ def bound_to(run_dir: Path, verdict: Path, ruling: Ruling) -> Bound:
     found = {"verdict.json": verdict}
     files = [run_dir / MANIFEST, *(run_dir / name for name in SUITES), *sorted(run_dir.glob("*.arrow"))]
     found |= {path.name: path for path in files if path.is_file()}
-    runs = panel_runs(run_dir) or []
-    for run in runs:  # of a panel or suite: every run's manifest, and with it its shards
-        also = [run / MANIFEST, *(run / name for name in SUITES), *sorted(run.glob("*.arrow"))]
-        found |= {f"{run.name}/{path.name}": path for path in also if path.is_file()}
+    # Of a panel or suite: every run's manifest, and with it its shards. By path: two runs may have one name.
+    runs = {Path(os.path.relpath(run, run_dir)).as_posix(): run for run in panel_runs(run_dir) or []}
+    for name, run in runs.items():
+        also = [run / MANIFEST, *(run / one for one in SUITES), *sorted(run.glob("*.arrow"))]
+        found |= {f"{name}/{path.name}": path for path in also if path.is_file()}
     if runs:
         found[PANEL] = run_dir / PANEL
     parts = parts_of(json.loads(verdict.read_text(encoding="utf-8")))
-    manifest = Manifest.load(run_dir) if (run_dir / MANIFEST).is_file() else None
+    own, each = _told(run_dir), {name: _told(run) for name, run in runs.items()}
     facts = {
-        "run": manifest.fingerprint if manifest else None,
-        "models": {name: one.get("revision") for name, one in manifest.models.items()} if manifest else None,
+        "run": {name: fingerprint for name, (fingerprint, _) in each.items()} if each else own[0],
+        "models": {name: models for name, (_, models) in each.items()} if each else own[1],
         "libraries": {audit: part["library"]["sha256"] for audit, part in parts if part.get("library")},
         "suite": next((name for name in SUITES if (run_dir / name).is_file()), None),
         "verdict_decision": str(ruling.verdict_decision),
@@ -92,10 +93,12 @@ def bound_to(run_dir: Path, verdict: Path, ruling: Ruling) -> Bound:
     return Bound({name: file_sha256(path) for name, path in found.items()}, facts)
 
 
-def runners(run_dir: Path) -> tuple[str, ...]:
-    """Who started the run, an entry a start, "" for one that did not say; empty where nothing is known."""
-    runs = panel_runs(run_dir) or [run_dir]
-    return tuple(who for run in runs if (run / MANIFEST).is_file() for who in Manifest.load(run).run_by)
+def _told(run_dir: Path) -> tuple[str | None, dict[str, Any] | None]:
+    """Fingerprint and models with their revisions; None where there is no manifest."""
+    if not (run_dir / MANIFEST).is_file():
+        return None, None
+    manifest = Manifest.load(run_dir)
+    return manifest.fingerprint, {name: one.get("revision") for name, one in manifest.models.items()}
 
 
 def has_decisions(run_dir: Path) -> bool:
@@ -126,7 +129,7 @@ def decide(
     *,
     reason: str,
     expires: datetime | None,
-    signer: CryptoSigner,
+    signer: Signer,
     trusted: Mapping[str, Trusted],
     now: datetime,
 ) -> Path:

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from securesystemslib.signer import CryptoSigner
+from securesystemslib.signer import Signer
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -65,7 +65,7 @@ class Reviewing:
     """What a reviewer serves. folder: below it lie the runs. hosts: names under which a browser may ask."""
 
     folder: Path
-    signer: CryptoSigner
+    signer: Signer
     trusted: Mapping[str, Trusted]
     keys: Path
     approvals: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +23,7 @@ SUMS = "SHA256SUMS"
 STATEMENT = "statement.dsse.json"
 NOTE = "VERIFY.md"
 RUN = "run"
+REFERENCES = "references"  # below a run: the runs that its verdict was compared with
 VERDICT = f"{RUN}/report/verdict.json"
 PREDICATE = "urn:benchmark-audit:evidence:v1"
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
@@ -90,8 +91,7 @@ def _signed(
 
 
 def _recompute(archive: ZipFile, path: Path) -> None:
-    """The verdict once more, from the pack's own shards, of a suite each audit's too; SignatureError unless it has the
-    same bytes."""
+    """Every verdict once more, from the pack's own shards; SignatureError unless each has the same bytes."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir, out = Path(folder) / RUN, Path(folder) / "out"
         extract(archive, RUN, run_dir)
@@ -99,30 +99,70 @@ def _recompute(archive: ZipFile, path: Path) -> None:
             pairs = _judged_again(run_dir, out)
         except (AuditError, OSError, ValueError) as error:
             raise SignatureError(f"{path}: the verdict could not be computed again: {error}") from error
-        for packed, again in pairs:
-            if not packed.is_file() or packed.read_bytes() != again.read_bytes():
-                raise SignatureError(
-                    f"{path}: computed again from the pack's shards, the verdict is another one "
-                    f"({packed.relative_to(folder).as_posix()}). It is not of these shards; or was judged with options "
-                    "that the manifest does not have (audit.report --seed, --variants); or another version of the "
-                    "program made it: environment.json has its hash."
-                )
+        odd = [
+            packed.relative_to(folder).as_posix()
+            for packed, again in pairs
+            if not packed.is_file() or packed.read_bytes() != again.read_bytes()
+        ]
+        if odd:
+            raise SignatureError(
+                f"{path}: computed again from the pack's shards, the verdict is another one ({', '.join(odd)}). It is "
+                "not of these shards; or was judged with options that the manifest does not have (audit.report --seed, "
+                "--variants); or another version of the program made it: environment.json has its hash."
+            )
 
 
 def _judged_again(run_dir: Path, out: Path) -> list[tuple[Path, Path]]:
-    """(the pack's verdict, the same again) of a run, or of a suite and of each of its runs."""
+    """(a verdict of the pack, the same again), for every one that is in it."""
     from audit.audits import audit_of, part_of  # here: hashes and signatures need no statistics
-    from audit.panel import panel_runs
+    from audit.panel import SUITE, panel_runs, write_panel
+    from audit.report.joint import joint_report
 
-    runs = panel_runs(run_dir) or [run_dir]
-    if any(run.resolve().parent != run_dir.resolve() for run in runs if run != run_dir):
-        raise ConfigError("panel.json names runs outside the pack, which are not read.")
-    if any(json.loads((run / "manifest.json").read_bytes()).get("analysis", {}).get("references") for run in runs):
-        raise ConfigError("the run names directories outside the pack, which are not read.")
-    if runs == [run_dir]:
-        part_of(audit_of(run_dir).name, "report").report_runs(runs, out, {"seed": None, "control_benchmark": None})
+    def report(audit: str, dirs: Sequence[Path], to: Path) -> None:
+        part_of(audit, "report").report_runs(dirs, to, {"seed": None})
+
+    named = panel_runs(run_dir)
+    if named is None:
+        _point_inside(run_dir)
+        report(audit_of(run_dir).name, [run_dir], out)
         return [(run_dir / "report" / "verdict.json", out / "verdict.json")]
-    import_module("audit.suite.judge").judge_suite(run_dir, out)
+    runs = [run_dir / run.name for run in named]  # wherever they lay, in the pack they lie below it
+    for run in runs:
+        _point_inside(run)
+    write_panel(run_dir, runs)
+    audits: dict[str, list[Path]] = {}
+    for run in runs:
+        audits.setdefault(audit_of(run).name, []).append(run)
+    if (run_dir / SUITE).is_file():
+        import_module("audit.suite.judge").judge_suite(run_dir, out)
+    elif len(audits) > 1:
+        joint_report(runs, out, {})
+    else:
+        report(next(iter(audits)), runs, out)
     found = [(run_dir / "report" / "verdict.json", out / "verdict.json")]
-    names = {run: audit_of(run).name for run in runs}
-    return found + [(run / "report" / "verdict.json", out / name / "verdict.json") for run, name in names.items()]
+    for audit, dirs in audits.items():
+        again = out / audit if len(audits) > 1 or (run_dir / SUITE).is_file() else out
+        page = run_dir / "report" / audit / "verdict.json"
+        found += [(page, again / "verdict.json")] if page.is_file() else []
+        for run in dirs:
+            own = run / "report" / "verdict.json"
+            if not own.is_file() and not (run_dir / SUITE).is_file():
+                continue  # of a panel: nobody needs to have judged its runs one by one
+            if len(dirs) > 1:
+                again = out / "runs" / run.name
+                report(audit, [run], again)
+            found.append((own, again / "verdict.json"))
+    return found
+
+
+def _point_inside(run_dir: Path) -> None:
+    """Have the extracted manifest name the reference runs that are in the pack, and nothing outside it."""
+    path = run_dir / "manifest.json"
+    told = json.loads(path.read_bytes())
+    named = told.get("analysis", {}).get("references")
+    if named:
+        inside = [run_dir / REFERENCES / Path(one).name for one in named]
+        if absent := [one.name for one in inside if not (one / "manifest.json").is_file()]:
+            raise ConfigError(f"the pack lacks the reference run {absent[0]}.")
+        told["analysis"]["references"] = [str(one) for one in inside]
+        path.write_text(json.dumps(told), encoding="utf-8")

@@ -6,5 +6,5 @@ trends, chart: indicators over versions.   retention, rotation: what may go, wha
 cards, model_registries: the result as metadata of a model (Hugging Face, MLflow, W&B).
 
 The files of a run stay the truth: verdict, shards and signed decisions are read from its directory, never from here.
-The command is `audit.registry`.
+The command is `audit.registry`: commands changes, views shows.
 """

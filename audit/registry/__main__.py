@@ -21,10 +21,10 @@ _VARIABLE = "AUDIT_REGISTRY"  # database.VARIABLE; --help loads no SQLAlchemy
 def main(arguments: Sequence[str] | None = None, now: datetime | None = None) -> int:
     """Run one subcommand. now: the time, for who has a clock of their own."""
     asked = _parser().parse_args(arguments)
-    from audit.registry import commands  # here: it loads SQLAlchemy
+    from audit.registry import commands, views  # here: they load SQLAlchemy
 
     try:
-        code: int = getattr(commands, asked.what)(asked, now)
+        code: int = getattr(views if hasattr(views, asked.what) else commands, asked.what)(asked, now)
         return code
     except AuditError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)

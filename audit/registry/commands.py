@@ -1,15 +1,11 @@
-"""What the subcommands of `audit.registry` do; each prints lines and returns an exit code."""
+"""What `audit.registry` does; each subcommand prints lines and returns an exit code. What it only shows: views."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from audit.errors import AuditError, ConfigError
 from audit.gate import rule_run, verdict_path
@@ -18,20 +14,19 @@ from audit.governance.keys import load_trusted
 from audit.governance.reviews import DECISIONS, Bound, bound_to
 from audit.panel import panel_runs
 from audit.registry import finish, store
-from audit.registry.database import VARIABLE, Registry, check_clock, open_registry, place_of, utc_now
+from audit.registry.database import check_clock, utc_now
 from audit.registry.decided import forget_decisions, note_decisions
 from audit.registry.entry import read_entry
 from audit.registry.schema import at
-from audit.registry.trends import Point
+from audit.registry.views import opened
 from audit.shards.manifest import MANIFEST
-from audit.verdict.result import json_ready
 
 _NEWS = timedelta(days=7)
 
 
 def add(asked: argparse.Namespace, now: datetime | None) -> int:
     """Register every run given or found below a folder; those that cannot be are named, and the code is 1."""
-    registry, found, decided, refused = _open(asked), [], [], 0
+    registry, found, decided, refused = opened(asked), [], [], 0
     for path in asked.paths:
         below = [path] if (path / MANIFEST).is_file() else sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
         # Of what retention removed the decisions stay, and nothing to note them of.
@@ -60,109 +55,11 @@ def add(asked: argparse.Namespace, now: datetime | None) -> int:
     return 1 if refused else 0
 
 
-def list(asked: argparse.Namespace, now: datetime | None) -> int:
-    """A line a model and benchmark of every run."""
-    found = store.kept(_open(asked), model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
-    if asked.json:
-        print(json.dumps([{"run": k.run, "cell": k.cell, "indicators": k.indicators} for k in found], indent=1))
-        return 0
-    for one in found:
-        state = "  removed" if one.run["removed"] else "  on hold" if one.run["hold"] is not None else ""
-        print(one_line(_cell_line(one) + state))
-    print(f"{len({one.run['key'] for one in found})} runs")
-    return 0
-
-
-def show(asked: argparse.Namespace, now: datetime | None) -> int:
-    """Everything of one run."""
-    registry = _open(asked)
-    run = store.find(registry, asked.key)
-    for name, value in run.items():
-        if value not in (None, "", []):
-            print(one_line(f"{name:16} {value}"))
-    for one in store.kept(registry, key=run["key"]):
-        cell = one.cell
-        print(one_line(f"\n{_named(cell)}: {cell['verdict']} ({cell['decision']})"))
-        print(one_line(f"  {cell['headline']}"))
-        print(
-            one_line(
-                f"  model revision {cell['model_revision']}, benchmark {cell['benchmark_revision']}, n {cell['n']}"
-            )
-        )
-        for name, (estimate, low, high) in sorted(one.indicators.items()):
-            print(f"  {name:12} {figure(estimate, low, high)}")
-        for name, value in sorted(cell["comparable"].items()):
-            if value:
-                print(one_line(f"  {name:12} {value}"))
-    return 0
-
-
-def trends(asked: argparse.Namespace, now: datetime | None) -> int:
-    """Series over versions with a test of change at each; or with --floor the level of current models."""
-    from audit.registry.trends import check_alpha, floors_of, series_of
-
-    alpha = check_alpha(asked.alpha)
-    registry = _open(asked)
-    if asked.floor:
-        levels = floors_of(store.kept(registry, benchmark=asked.benchmark, audit=asked.audit), asked.indicator)
-        if asked.json:
-            print(json.dumps(json_ready([{**asdict(one), "median": one.median} for one in levels]), indent=1))
-            return 0
-        for floor in levels:
-            low, high = floor.models[0], floor.models[-1]
-            print(
-                one_line(f"{floor.indicator} on {floor.benchmark}{', ' + floor.context if floor.context else ''}:"),
-                end="",
-            )
-            print(one_line(
-                f" median {floor.median:+.3f} of {len(floor.models)} models, from {low[2]:+.3f} ({low[0]}) to "
-                f"{high[2]:+.3f} ({high[0]})"
-            ))  # fmt: skip
-        return 0
-    found = series_of(
-        store.kept(registry, model=asked.model, benchmark=asked.benchmark, audit=asked.audit),
-        asked.indicator, together=len(asked.model) > 1, alpha=alpha,
-    )  # fmt: skip
-    if asked.chart is not None:
-        if not found:
-            raise ConfigError("No run that is registered has such a figure: there is nothing to draw.")
-        from audit.registry.chart import trend_svg
-        from audit.shards.files import write_file
-
-        levels = floors_of(store.kept(registry, benchmark=asked.benchmark), asked.indicator)
-        write_file(asked.chart, trend_svg(found, levels).encode())
-    if asked.json:
-        print(json.dumps(json_ready(found), indent=1))
-        return 0
-    for series in found:
-        where = f"{series.benchmark}{', ' + series.context if series.context else ''}"
-        print(one_line(f"{series.indicator} of {series.model} on {where} ({series.audit})"))
-        for point in series.points:
-            print(one_line(f"  {point.started[:10]}  {point.revision[:20]:<20} {_told(point)}"))
-    if asked.chart is not None:
-        print(f"chart    {asked.chart}")
-    return 0
-
-
-def _told(point: Point) -> str:
-    text = figure(point.estimate, point.low, point.high)
-    if not point.sound:
-        text += "  a check of the measurement failed: not tested"
-    if point.differs:
-        text += f"  not comparable with the one before: {', '.join(point.differs)}"
-    if point.look is not None:
-        verb = "" if not point.look.changed else "  CHANGED: rose" if point.look.difference > 0 else "  CHANGED: fell"
-        text += (
-            f"  {point.look.difference:+.3f} against before, p {point.look.adjusted:.3g} (look {point.look.look}){verb}"
-        )
-    return text
-
-
 def hold(asked: argparse.Namespace, now: datetime | None) -> int:
     reason = asked.reason.strip()
     if not reason:
         raise ConfigError("A hold needs a reason: --reason '...'")
-    registry = _open(asked)
+    registry = opened(asked)
     key = store.find(registry, asked.key)["key"]
     store.set_hold(registry, key, reason)
     print(f"held     {key[:12]}")
@@ -170,7 +67,7 @@ def hold(asked: argparse.Namespace, now: datetime | None) -> int:
 
 
 def release(asked: argparse.Namespace, now: datetime | None) -> int:
-    registry = _open(asked)
+    registry = opened(asked)
     run = store.find(registry, asked.key)
     if run["hold"] is None:
         raise ConfigError(f"{run['key'][:12]} is not on hold.")
@@ -184,7 +81,7 @@ def forget(asked: argparse.Namespace, now: datetime | None) -> int:
     reason = asked.reason.strip()
     if not reason:
         raise ConfigError("To forget decisions needs a reason: --reason '...'")
-    registry, when = _open(asked), now or utc_now()
+    registry, when = opened(asked), now or utc_now()
     number = forget_decisions(registry, asked.run_dir, _bound(asked.run_dir), reason, when)
     print(f"forgot   {number} decisions")
     finish.send_waiting(registry, when)
@@ -202,7 +99,7 @@ def expire(asked: argparse.Namespace, now: datetime | None) -> int:
     """Say what would go, or remove it; 1 where something could not be removed."""
     from audit.registry import retention
 
-    registry, when = _open(asked), now or utc_now()
+    registry, when = opened(asked), now or utc_now()
     if asked.dry_run:
         past = retention.past_retention(registry, when)
         for one in past:
@@ -226,7 +123,7 @@ def due(asked: argparse.Namespace, now: datetime | None) -> int:
     """What a suite with rotate_every uses longer than its period."""
     from audit.registry.rotation import rotation
 
-    found = rotation(_open(asked), now or utc_now())
+    found = rotation(opened(asked), now or utc_now())
     for one in found:
         print(one_line(f"{'due' if one.due else 'in time':8} {one.kind} {one.name}: since {one.since}"))
         if one.due and one.kind == "benchmark":
@@ -241,7 +138,7 @@ def draw(asked: argparse.Namespace, now: datetime | None) -> int:
     from audit.registry.rotation import draw as drawn
     from audit.shards.files import write_file
 
-    found = drawn(_open(asked), asked.benchmark, asked.n, now or utc_now())
+    found = drawn(opened(asked), asked.benchmark, asked.n, now or utc_now())
     write_file(asked.out, as_file(found))
     name = f"{found.name}_{found.period.replace('-', '_')}"
     print(
@@ -260,7 +157,7 @@ def notify(asked: argparse.Namespace, now: datetime | None) -> int:
     from audit.registry.notify import VARIABLE as TO
     from audit.registry.notify import addresses, expiring, waiting
 
-    registry, when, problems = _open(asked), now or utc_now(), []
+    registry, when, problems = opened(asked), now or utc_now(), []
     registry.read(lambda connection: check_clock(connection, when))
     if asked.keys is not None:
         problems = expiring(registry, load_trusted(asked.keys), when, asked.days)
@@ -299,29 +196,3 @@ def wandb(asked: argparse.Namespace, now: datetime | None) -> int:
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         print(one_line(log_wandb(run_dir, asked.project)))
     return 0
-
-
-def figure(estimate: float | None, low: float | None, high: float | None) -> str:
-    """A figure with its interval, as a line has it; a dash where it was not computed."""
-    if estimate is None:
-        return "-"
-    interval = f"  [{low:+.3f}, {high:+.3f}]" if low is not None and high is not None else ""
-    return f"{estimate:+.3f}{interval}"
-
-
-def _open(asked: argparse.Namespace) -> Registry:
-    place = place_of(asked.registry)
-    if place is None:
-        raise ConfigError(f"No registry. Expected --registry outputs/registry.db, or {VARIABLE} in the environment.")
-    return open_registry(place)
-
-
-def _named(cell: Mapping[str, Any]) -> str:
-    return f"{cell['model']} on {cell['benchmark']}" + (f", {cell['context']}" if cell["context"] else "")
-
-
-def _cell_line(one: store.Kept) -> str:
-    return (
-        f"{one.run['key'][:12]}  {one.run['started'][:16]}  {one.run['audit']:<8} {one.run['decision']:<11} "
-        f"{_named(one.cell)} ({one.cell['model_revision'][:15]}): {one.cell['verdict']}"
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from audit.audits import audit_of
 from audit.errors import ConfigError, DataError
+from audit.panel import panel_runs
 from audit.records import Setting
 from audit.registry.entry import NAMES, Cell, Entry, read_entry
 from audit.report.page import environment, policy
@@ -56,6 +57,7 @@ class CellChange:
     figures: (name, context, before, after). questions: the first MAX_QUESTIONS that changed, of `changed` in all.
     """
 
+    audit: str
     before: tuple[Cell, ...]
     after: tuple[Cell, ...]
     settings: tuple[SettingChange, ...]
@@ -67,10 +69,38 @@ class CellChange:
 def compare_runs(
     before: Path, after: Path, models: Sequence[tuple[str, str]] = (), *, seed: int = 42
 ) -> tuple[CellChange, ...]:
-    """What changed from one run to the other. models: (name before, name after), where the names differ.
+    """What changed from one run, panel or suite to the other; Holm is over all of it.
 
-    Raises ConfigError where the two cannot be compared, with what differs; also for a run that is not finished.
+    models: (name before, name after), where the names differ. Raises ConfigError where the two cannot be compared, with
+    what differs; also for a run that is not finished.
     """
+    rng = np.random.default_rng(seed)
+    changes = [change for one, other in _run_pairs(before, after) for change in _changes_of(one, other, models, rng)]
+    pvalues = [np.nan if s.found is None else s.found.pvalue for c in changes for s in c.settings]
+    adjusted = iter(holm(pvalues).tolist())
+    return tuple(
+        replace(c, settings=tuple(replace(s, adjusted=_number(next(adjusted))) for s in c.settings)) for c in changes
+    )
+
+
+def _run_pairs(before: Path, after: Path) -> list[tuple[Path, Path]]:
+    """The runs to compare: the two, or of two suites or panels those of the same name."""
+    old, new = panel_runs(before), panel_runs(after)
+    if old is None and new is None:
+        return [(before, after)]
+    named = [{run.resolve().name: run for run in runs or ()} for runs in (old, new)]
+    if set(named[0]) != set(named[1]):
+        raise ConfigError(
+            f"{before} is of {_listed(named[0]) if old else 'one run'}, {after} of "
+            f"{_listed(named[1]) if new else 'one run'}. Expected two suites or panels of runs of the same names; or "
+            "compare two of the runs."
+        )
+    return [(named[0][name], named[1][name]) for name in named[0]]
+
+
+def _changes_of(
+    before: Path, after: Path, models: Sequence[tuple[str, str]], rng: np.random.Generator
+) -> list[CellChange]:
     first, second = read_entry(before), read_entry(after)
     pairs = list(models) or _model_pairs(first, second)
     matched = []
@@ -84,18 +114,7 @@ def compare_runs(
         matched += [(a[name], b[name]) for name in shared]
     check_comparable(matched)
     outcomes = [_outcomes(path) for path in (before, after)]
-    rng = np.random.default_rng(seed)
-    changes = [_change(a, b, outcomes, (before, after), rng) for a, b in matched]
-    pvalues = [np.nan if s.found is None else s.found.pvalue for c in changes for s in c.settings]
-    adjusted = iter(holm(pvalues).tolist())
-    return tuple(
-        CellChange(
-            c.before, c.after,
-            tuple(SettingChange(s.setting, s.found, _number(next(adjusted))) for s in c.settings),
-            c.figures, c.changed, c.questions,
-        )
-        for c in changes
-    )  # fmt: skip
+    return [_change(first.audit, a, b, outcomes, (before, after), rng) for a, b in matched]
 
 
 def check_comparable(matched: Sequence[tuple[Sequence[Cell], Sequence[Cell]]]) -> None:
@@ -134,7 +153,7 @@ def verdicts(change: CellChange) -> list[tuple[Cell, Cell]]:
 
 
 def _change(
-    a: Sequence[Cell], b: Sequence[Cell], outcomes: Sequence[dict[tuple[str, str], CellOutcomes]],
+    audit: str, a: Sequence[Cell], b: Sequence[Cell], outcomes: Sequence[dict[tuple[str, str], CellOutcomes]],
     paths: tuple[Path, Path], rng: np.random.Generator,
 ) -> CellChange:  # fmt: skip
     key = [(cell[0].model, cell[0].benchmark) for cell in (a, b)]
@@ -169,7 +188,7 @@ def _change(
         and x.comparable["references"] == y.comparable["references"]
         and x.comparable["control"] == y.comparable["control"]
     )
-    return CellChange(tuple(a), tuple(b), settings, figures, len(moved), questions)
+    return CellChange(audit, tuple(a), tuple(b), settings, figures, len(moved), questions)
 
 
 def _paired(before: Any, after: Any, cluster: IntArray, rng: np.random.Generator) -> PairedDifference | None:

@@ -23,19 +23,26 @@ from audit.shards.shard_file import file_sha256
 
 Revised = tuple[str, str, str]  # model, benchmark, model revision
 REVISED = ("model", "benchmark", "model_revision")
+_TOGETHER = 64  # shards are small, and to start a count takes Arrow longer than to make it
 
 
 def count_rows(run_dir: Path, schema: RowSchema) -> Counter[Revised]:
     """Rows of the shards by model, benchmark and revision. ShardError where there are no shards."""
     seen: Counter[Revised] = Counter()
+    waiting: list[pa.RecordBatch] = []
     for batch in iter_columns(run_dir, schema, REVISED, batch_size=1 << 16):
-        add_rows(seen, batch)
+        waiting.append(batch)
+        if len(waiting) == _TOGETHER:
+            add_rows(seen, *waiting)
+            waiting.clear()
+    if waiting:
+        add_rows(seen, *waiting)
     return seen
 
 
-def add_rows(seen: Counter[Revised], batch: pa.RecordBatch) -> None:
-    """Count the rows of a batch in."""
-    grouped = pa.Table.from_batches([batch]).group_by(REVISED).aggregate([([], "count_all")])
+def add_rows(seen: Counter[Revised], *batches: pa.RecordBatch) -> None:
+    """Count the rows of batches in."""
+    grouped = pa.Table.from_batches(batches).group_by(REVISED).aggregate([([], "count_all")])
     for row in grouped.to_pylist():
         seen[row["model"], row["benchmark"], row["model_revision"]] += row["count_all"]
 

@@ -2,8 +2,8 @@
 
 The fields are those of the source's "audit-ready" test suite ("A Router-Worker Evaluation Harness", section
 "Operationalizing Governance"), and the few that are ours: dataset_config.path, dataset_config.domain,
-governance.rotate_every, audits, domains, gate. Every one says what it does; what only people or a registry read is kept
-beside the results.
+governance.approvals_required, governance.rotate_every, audits, domains, gate. Every one says what it does; what only
+people or a registry read is kept beside the results.
 """
 
 from __future__ import annotations
@@ -101,6 +101,11 @@ class Governance:
     result_retention_days: int = _is("How long results are kept: audit registry expire.", 365, minimum=1)
     notify_on_failure: list[str] = _is(
         "Mail addresses that hear of a failure, a block and a review, by the mail server of AUDIT_NOTIFY.", []
+    )
+    approvals_required: int = _is(
+        "Ours: so many different people let pass what the verdict does not; audit gate --approvals may want more.",
+        1,
+        minimum=1,
     )
     rotate_every: str | None = _is(
         "Ours: after which benchmark and library are due for new questions: audit registry due.",

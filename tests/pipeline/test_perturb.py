@@ -17,6 +17,7 @@ from pipeline_helpers import rows_of
 
 from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR
+from audit.evidence import main as evidence
 from audit.gate import main as gate
 from audit.perturb.__main__ import run_config
 from audit.perturb.config import PerturbConfig, register
@@ -199,8 +200,18 @@ def test_another_library_is_refused_in_the_same_directory(finished, conf, asked,
     assert "another configuration" in done.out and "variants: " in done.out
 
 
-def test_an_earlier_run_serves_as_reference(finished, driver, conf, tmp_path):
+@pytest.mark.usefixtures("no_figures")
+def test_an_earlier_run_serves_as_reference_and_is_packed_with_the_run(finished, driver, conf, tmp_path, capsys):
     done = perturb(tmp_path / "run", conf, "n=20", "seed=7", f"references=[{finished.run_dir}]", model="scripted")
     assert done.code == 0, done.out
     (cell,) = json.loads((tmp_path / "run" / "report" / "verdict.json").read_text())["cells"]
     assert cell["references"] == ["peer"]  # of the run's two models, the other one
+    # The pack has the reference run with it, and is checked where there is none but that.
+    words = ["-o", str(tmp_path / "pack.zip"), "--unsigned", "--with-shards"]
+    assert evidence([str(tmp_path / "run"), *words]) == 0
+    away = finished.run_dir.rename(finished.run_dir.with_name("away"))
+    try:
+        assert evidence(["verify", str(tmp_path / "pack.zip"), "--unsigned"]) == 0, capsys.readouterr().err
+    finally:
+        away.rename(finished.run_dir)
+    assert "the same bytes" in capsys.readouterr().out

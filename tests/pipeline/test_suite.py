@@ -27,6 +27,7 @@ from audit.governance.keys import create_key
 from audit.registry.__main__ import main as registry
 from audit.registry.database import open_registry
 from audit.registry.store import kept
+from audit.report.__main__ import main as rebuild
 from audit.runtime import keep
 from audit.shards.manifest import Manifest
 from audit.suite.__main__ import main
@@ -141,7 +142,8 @@ def test_one_report_one_verdict_one_exit_code(walked, capsys):
     assert all(page.is_file() for page in pages) and "Suite tiny" in pages[0].read_text()
 
 
-def test_the_evidence_pack_of_a_suite_verifies(walked, tmp_path, capsys):
+@pytest.mark.usefixtures("no_figures")
+def test_the_evidence_packs_of_a_suite_and_of_two_of_its_audits_verify(walked, tmp_path, capsys):
     private, public = create_key("alice", tmp_path)
     (tmp_path / "trusted").mkdir()
     public.rename(tmp_path / "trusted" / public.name)
@@ -151,6 +153,11 @@ def test_the_evidence_pack_of_a_suite_verifies(walked, tmp_path, capsys):
     assert "not computed again" in capsys.readouterr().out
     assert evidence([str(walked.run_dir), "-o", str(pack), "--key", str(private), "--with-shards"]) == 0
     assert evidence(["verify", str(pack), "--keys", str(tmp_path / "trusted")]) == 0
+    assert "computed again from the shards: the same bytes" in capsys.readouterr().out
+    two = [str(walked.run_dir / "sweep"), str(walked.run_dir / "perturb")]
+    assert rebuild([*two, "--out", str(tmp_path / "joint")]) == 0
+    assert evidence([str(tmp_path / "joint"), "-o", str(pack), "--unsigned", "--with-shards"]) == 0
+    assert evidence(["verify", str(pack), "--unsigned"]) == 0, capsys.readouterr().err
     assert "computed again from the shards: the same bytes" in capsys.readouterr().out
 
 

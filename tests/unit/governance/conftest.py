@@ -21,30 +21,41 @@ from audit.sweep.columns import SCHEMA
 from audit.sweep.report import build_report
 
 
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of 12 questions, underpowered: no decision. To be read only."""
-    folder = tmp_path_factory.mktemp("governed") / "run"
+def make_run(folder: Path, model: str, seed: int) -> Path:
+    """A finished run of 12 questions without a report."""
     (folder / "shards").mkdir(parents=True)
-    rows = synthetic_outcomes(12, (1,), rng=np.random.default_rng(3), model="m", with_direct=False)
+    rows = synthetic_outcomes(12, (1,), rng=np.random.default_rng(seed), model=model, with_direct=False)
     info = write_shard(folder, outcomes_to_table(rows), SCHEMA, attempt=start_attempt(folder))
     Manifest(
         fingerprint="f00",
-        config={"protocols": {"m": {"worker": "Answer: {question}"}}},
+        config={"protocols": {model: {"worker": "Answer: {question}"}}},
         audit="sweep",
         schema_version=SCHEMA.version,
         status="finished",
         started="2026-11-01T08:00:00+00:00",
         ended="2026-11-01T09:00:00+00:00",
         run_by=["carol"],
-        models={"m": {"revision": "abc123"}},
+        models={model: {"revision": "abc123"}},
         benchmark={"synthetic": {"n": 12}},
         settings=[asdict(s) for s in sorted({Setting(o.arm, o.routers, o.replicate) for o in rows})],
-        prompt_hashes={"m": "0" * 64},
+        prompt_hashes={model: "0" * 64},
         shards=[{"file": info.path.name, "rows": info.rows, "sha256": info.sha256}],
     ).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of 12 questions, underpowered: no decision. To be read only."""
+    folder = make_run(tmp_path_factory.mktemp("governed") / "run", "m", 3)
     build_report([folder], folder / "report")
     return folder
+
+
+@pytest.fixture(scope="session")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of another model, judged nowhere yet. To be read only."""
+    return make_run(tmp_path_factory.mktemp("governed") / "other", "k", 5)
 
 
 @pytest.fixture

@@ -92,6 +92,23 @@ def test_each_start_of_a_run_says_who_started_it(tmp_path: Path, monkeypatch: py
     assert Manifest.load(tmp_path / "run").run_by == ["carol", ""]
 
 
+@pytest.mark.parametrize(("asked", "code"), [(1, 0), (2, 4), ("two", 1), (0, 1), (True, 1)])
+def test_a_suite_says_how_many_people_are_needed(
+    asked: object, code: int, run_dir: Path, keys: Path, capsys: pytest.CaptureFixture
+) -> None:
+    (run_dir / "suite.json").write_text(json.dumps({"governance": {"approvals_required": asked}}))
+    words = ["override", str(run_dir), "--reason", "x", "--expires", "2026-12-31", "--keys", str(keys / "trusted")]
+    assert review([*words, "--key", str(keys / "alice.key")], NOW) == 0
+    gated = [str(run_dir), "--keys", str(keys / "trusted")]
+    assert gate(gated, NOW) == code
+    if code == 1:
+        assert "does not say how many have to approve" in capsys.readouterr().err
+        return
+    assert gate([*gated, "--approvals", "3"], NOW) == 4  # the gate may ask for more, and never for less
+    assert review([*words, "--key", str(keys / "bob.key")], NOW) == 0
+    assert gate([*gated, "--approvals", "1"], NOW) == 0
+
+
 def test_a_second_key_is_no_second_person(run_dir: Path, keys: Path, tmp_path: Path) -> None:
     trusted = shutil.copytree(keys / "trusted", tmp_path / "trusted")
     _, public = create_key("alice.2027", tmp_path / "new")

@@ -55,7 +55,8 @@ def test_a_pack_holds_what_the_verdict_rests_on_and_verifies(
         environment = json.loads(archive.read("environment.json"))
         assert json.loads(archive.read("prompts.json"))["protocols"] == {"m": {"worker": "Answer: {question}"}}
     assert {"run/manifest.json", "run/report/verdict.json", "run/report/report.html", "config.json", "prompts.json",
-            "environment.json", "calibration.json", "shards.json", "VERIFY.md", SUMS, STATEMENT} == names  # fmt: skip
+            "environment.json", "calibration.json", "sensitivity.json", "program_chronology.jsonl", "shards.json",
+            "VERIFY.md", SUMS, STATEMENT} == names  # fmt: skip
     assert len(shards) == 1 and len(shards[0]["sha256"]) == 64 and shards[0]["rows"] > 0
     assert len(environment["program_sha256"]) == 64
     assert main(["verify", str(packed), "--keys", str(keys / "trusted")]) == 0
@@ -79,21 +80,11 @@ def test_a_shell_alone_can_check_the_hashes(packed: Path, tmp_path: Path) -> Non
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 1
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_with_shards_the_verdict_is_computed_again(built: Path, keys: Path, tmp_path: Path) -> None:
-    pack, trusted = tmp_path / "pack.zip", load_trusted(keys / "trusted")
-    write_pack(built, pack, with_shards=True, signer=load_signer(keys / "bob.key"))
-    assert verify_pack(pack, trusted).recomputed
-    # Whoever holds a trusted key and writes another verdict over the same shards is found all the same.
-    run = tmp_path / "run"
-    with zipfile.ZipFile(pack) as archive:
-        archive.extractall(tmp_path / "out")
-    (tmp_path / "out" / "run").rename(run)
-    (run / "attempt.json").write_text("{}")
-    text = (run / "report" / "verdict.json").read_text()
-    (run / "report" / "verdict.json").write_text(text.replace('"underpowered"', '"no_excess_detected"'))
-    write_pack(run, tmp_path / "lie.zip", with_shards=True, signer=load_signer(keys / "bob.key"))
-    with pytest.raises(SignatureError, match="the verdict is another one"):
-        verify_pack(tmp_path / "lie.zip", trusted)
+    """That another verdict is found: test_panel_decisions.py, test_governance_life.py."""
+    write_pack(built, tmp_path / "pack.zip", with_shards=True, signer=load_signer(keys / "bob.key"))
+    assert verify_pack(tmp_path / "pack.zip", load_trusted(keys / "trusted")).recomputed
 
 
 def test_any_byte_that_changes_is_found(

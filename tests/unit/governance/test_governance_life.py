@@ -33,7 +33,6 @@ from audit.gate import main as gate
 from audit.records import Setting
 from audit.registry import model_registries
 from audit.registry.__main__ import main as registry
-from audit.report import canvas
 from audit.review import main as review
 from audit.shards.manifest import now, open_run_dir, plain
 from audit.shards.write import write_shard
@@ -45,7 +44,11 @@ NAME = "smollm2_135m"  # a model of conf/model; its weights are a folder of the 
 SUITE: dict[str, Any] = {
     "audit_suite_id": "life-v1",
     "dataset_config": {"benchmark_name": "elementary", "sample_size": 120},
-    "governance": {"result_retention_days": 30, "notify_on_failure": ["governance@example.org"]},
+    "governance": {
+        "result_retention_days": 30,
+        "notify_on_failure": ["governance@example.org"],
+        "approvals_required": 2,
+    },
     "audits": {"sweep": ["r=1"]},
 }
 
@@ -77,13 +80,6 @@ def mail(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mailbox]:
     monkeypatch.setenv("AUDIT_NOTIFY", address)
     yield box
     controller.stop()
-
-
-@pytest.fixture(autouse=True)
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take seconds, and nothing here is about them."""
-    monkeypatch.setattr(canvas, "svg_text", lambda figure: '<svg viewBox="0 0 1 1"></svg>')
-    monkeypatch.setattr(canvas, "png_bytes", lambda figure: b"")
 
 
 @pytest.fixture
@@ -135,6 +131,7 @@ def weights(folder: Path, text: str) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_whole_life(
     keys: Path, mail: Mailbox, answering: dict[str, float], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
@@ -164,7 +161,7 @@ def test_the_whole_life(
         said(review, kind, run_dir, *key, *trusted, *place, after=after)
 
     hour, day = timedelta(hours=1), timedelta(days=1)
-    checked = [*trusted, *place, "--approvals", "2"]
+    checked = [*trusted, *place]  # the suite asks for two
 
     # The first version needs a review; people are told: the team, and those whom the suite names.
     first, code = audited("v1", -0.2)
@@ -173,6 +170,7 @@ def test_the_whole_life(
     assert mail.taken() == [("governance@example.org", title), ("team@example.org", title)]
     assert "decision review" in said(gate, first, *checked, code=4)
     assert "1 of 1 runs do not pass" in said(review, "list", tmp_path, *trusted, *place)
+    assert f"review       {first}" in said(review, "list", *trusted, *place)  # the suite, which the registry knows of
     assert "BRITTLE" in said(review, "show", first, *trusted, *place)
 
     # Two people approve; the first alone is not enough, and who ran it does not count alone.

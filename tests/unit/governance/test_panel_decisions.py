@@ -1,9 +1,11 @@
-"""A panel is decided on and packed as one, and with every run that it is of."""
+"""A panel is decided on and packed as one, with every run that it is of."""
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
+import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +13,10 @@ import pytest
 
 from audit.evidence import main as evidence
 from audit.gate import main as gate
+from audit.governance.decision import failed
+from audit.governance.reviews import bound_to
 from audit.panel import write_panel
+from audit.report.__main__ import main as report
 from audit.review import main as review
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
@@ -39,20 +44,49 @@ def test_a_decision_on_a_panel_binds_every_run_of_it(
     assert gate([str(panel), *trusted], NOW) == 4  # who ran one of its runs does not decide alone
     assert review(["override", str(panel), *words, "--key", str(keys / "alice.key")], NOW) == 0
     assert gate([str(panel), *trusted], NOW) == 0
+    told = json.loads(base64.b64decode(json.loads((panel / "decisions/0001.dsse.json").read_text())["payload"]))
+    assert told["predicate"]["models"] == {"../run": {"m": "abc123"}} and told["predicate"]["run"] == {"../run": "f00"}
     manifest = json.loads((run_dir / "manifest.json").read_text())
     (run_dir / "manifest.json").write_text(json.dumps({**manifest, "platform": "another"}))
     assert gate([str(panel), *trusted], NOW) == 1
-    assert "was decided over another run/manifest.json" in capsys.readouterr().err
+    assert "was decided over another ../run/manifest.json" in capsys.readouterr().err
 
 
-def test_the_pack_of_a_panel_has_every_run_and_any_change_shows(
-    panel: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+def test_runs_of_one_name_are_all_bound(panel: Path, run_dir: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(run_dir, tmp_path / "elsewhere" / run_dir.name))
+    write_panel(panel, [run_dir, other])
+    bound = bound_to(panel, panel / "report" / "verdict.json", failed("panel", ""))
+    assert {"../run/manifest.json", "../elsewhere/run/manifest.json"} < set(bound.subjects)
+    assert set(bound.facts["models"]) == {"../run", "../elsewhere/run"}
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_pack_of_merged_runs_has_each_of_them_and_its_verdict_is_computed_again(
+    run_dir: Path, other: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    pack, trusted = tmp_path / "pack.zip", ["--keys", str(keys / "trusted")]
-    assert evidence([str(panel), "-o", str(pack), "--key", str(keys / "alice.key")]) == 0
+    pack, panel, trusted = tmp_path / "pack.zip", tmp_path / "merged", ["--keys", str(keys / "trusted")]
+    sign = ["-o", str(pack), "--key", str(keys / "alice.key"), "--with-shards"]
+    assert report([str(run_dir), str(other), "--out", str(panel)]) == 0
+    assert evidence([str(panel), *sign]) == 0
     assert evidence(["verify", str(pack), *trusted]) == 0
+    assert "computed again from the shards: the same bytes" in capsys.readouterr().out
+    with zipfile.ZipFile(pack) as archive:
+        names = set(archive.namelist())
+    both = {f"run/{run}/{file}" for run in ("run", "other") for file in ("manifest.json", "shards.json")}
+    assert both | {"run/panel.json", "run/report/verdict.json", "run/report/report.html"} <= names
     data = pack.read_bytes()
     at = data.index(b'"fingerprint"', data.index(b"run/run/manifest.json"))
     pack.write_bytes(data[:at] + b"\x01" + data[at + 1 :])
     assert evidence(["verify", str(pack), *trusted]) == 1
-    assert "run/run/manifest.json" in capsys.readouterr().err
+    assert "manifest.json cannot be read" in capsys.readouterr().err
+    # Whoever holds a key and writes other verdicts, of the panel and of one of its runs, is found by the shards.
+    texts = {path: path.read_text() for path in (panel / "verdict.json", run_dir / "report" / "verdict.json")}
+    for path, text in texts.items():
+        path.write_text(text.replace('"underpowered"', '"no_excess_detected"'))
+    assert evidence([str(panel), *sign]) == 0
+    assert evidence(["verify", str(pack), *trusted]) == 1
+    assert "is another one (run/report/verdict.json, run/run/report/verdict.json)" in capsys.readouterr().err
+    for path, text in texts.items():
+        path.write_text(text)
+    shutil.copy(panel / "verdict.json", run_dir / "report")
+    assert evidence([str(panel), *sign]) == 1 and "is of 2 runs together" in capsys.readouterr().err

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import requests
 import yaml
-from huggingface_hub import ModelCard, parse_eval_result_entries
+from huggingface_hub import HfApi, ModelCard, parse_eval_result_entries
 
 from audit.registry import model_registries
 from audit.registry.__main__ import main
@@ -74,6 +75,28 @@ def test_what_cannot_be_written_is_refused(
         (["mlflow", run, "--name", "m", "--version", "1"], "MLFLOW_TRACKING_URI"),
     ):
         assert main(words) == 1 and says in capsys.readouterr().err
+
+
+def test_a_card_is_pushed_only_when_asked_and_nothing_else_with_it(
+    told: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def upload_folder(self: HfApi, **words: Any) -> Any:
+        asked.append(words)
+        if len(asked) > 1:
+            raise OSError("token hf_secret refused")
+        return SimpleNamespace(commit_url="https://hub/commit/1")
+
+    monkeypatch.setattr(HfApi, "upload_folder", upload_folder)
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    words = ["card", str(told()), "--out", str(tmp_path / "out")]
+    assert main(words) == 0 and not asked
+    assert main([*words, "--push", "me/model"]) == 0 and "https://hub/commit/1" in capsys.readouterr().out
+    assert asked[0]["repo_id"] == "me/model" and "*" not in asked[0]["allow_patterns"]
+    assert main([*words, "--push", "me/model"]) == 1
+    said = capsys.readouterr().err
+    assert "me/model could not be written" in said and "hf_secret" not in said
 
 
 class Answer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from registered_runs import make_run
 
 from audit.compare import main
 from audit.errors import DataError
+from audit.panel import write_panel
 from audit.statistics import paired_difference as module
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired_difference import paired_difference, tango_interval
@@ -71,6 +73,23 @@ def test_what_changed_is_said_and_every_question_listed(
     assert cell["changed"] == len(cell["questions"])
     page = out.read_text()
     assert page.count("<details>") == cell["changed"] and "script-src" in page and "<script" not in page
+
+
+def test_two_suites_are_compared_audit_by_audit(
+    two: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, run in zip("ab", two, strict=True):
+        folder = tmp_path / name
+        runs = [Path(shutil.copytree(run, folder / audit)) for audit in ("sweep", "again")]
+        write_panel(folder, runs)
+    assert main([str(tmp_path / "a"), str(tmp_path / "b"), "--json"]) == 0
+    both = json.loads(capsys.readouterr().out)
+    assert main([str(two[0]), str(two[1]), "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)
+    smallest = [min(s["adjusted"] for s in cell["settings"]) for cell in (*both, one)]
+    assert smallest[0] == smallest[1] == pytest.approx(2 * smallest[2])  # Holm is over twice as many
+    assert main([str(tmp_path / "a"), str(two[1])]) == 1
+    assert "is of again, sweep" in capsys.readouterr().err
 
 
 def test_a_run_against_itself_changed_in_nothing(built_run: Path, capsys: pytest.CaptureFixture[str]) -> None:

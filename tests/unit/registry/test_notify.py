@@ -138,8 +138,8 @@ def test_what_fails_is_tried_again_and_then_said_without_the_address(
 
 
 def test_a_mail_server_that_hangs_is_given_up(hanging: str, hook: Hook) -> None:
-    problem = send(NOTE, [hanging, hook.address], give_up_s=0.2)
-    assert problem == "address 1 of 2 did not answer within 0.2 s, 3 tries" and len(hook.received) == 1
+    problem = send(NOTE, [hanging, hook.address], give_up_s=1)  # enough for the other address on a busy machine
+    assert problem == "address 1 of 2 did not answer within 1 s, 3 tries" and len(hook.received) == 1
 
 
 def test_addresses_that_cannot_be_read_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

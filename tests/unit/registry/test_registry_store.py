@@ -17,7 +17,8 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from registered_runs import NOW
-from sqlalchemy import func, select, text
+from sqlalchemy import Connection, func, select, text
+from sqlalchemy.exc import OperationalError
 
 from audit.audits import AUDITS, part_of
 from audit.errors import ConfigError, RegistryError
@@ -26,7 +27,7 @@ from audit.registry.__main__ import main
 from audit.registry.database import Registry, open_registry, place_of
 from audit.registry.entry import Entry, content_key, key_of, read_entry
 from audit.registry.schema import cells, indicators, metadata, notices, runs
-from audit.registry.store import add, find, kept
+from audit.registry.store import Notice, add, find, kept, write_notice
 from audit.shards.manifest import Manifest
 
 
@@ -207,6 +208,36 @@ def test_in_a_real_postgresql_the_same_holds(postgres: str, entries: list[Entry]
         add(registry, entry, NOW)
     assert [one.indicators for one in kept(opened)] == [one.indicators for one in kept(registry)]
     assert find(opened, entries[3].key)["decision"] == "block"
+    # The server drops every connection in the middle of a write: it is made again, whole, and once.
+    tried = []
+    written = select(func.count()).select_from(notices).where(notices.c.about == "broken off")
+
+    def change(connection: Connection) -> None:
+        write_notice(connection, Notice("broken off", "block", "t", "b"), NOW)
+        tried.append(connection)
+        if len(tried) == 1:
+            others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+            opened.read(lambda c: c.execute(text(others + "AND datname = current_database()")))
+        connection.execute(text("SELECT 1"))
+
+    opened.write(change)
+    assert len(tried) == 2 and opened.read(lambda c: c.scalar(written)) == 1
+
+
+def test_a_write_that_the_database_lost_is_made_again_whole(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_WAITS_S", (0.0,))
+    tried = []
+
+    def change(connection: Connection) -> None:
+        write_notice(connection, Notice("k", "block", "t", "b"), NOW)
+        tried.append(connection)
+        if len(tried) == 1:
+            raise OperationalError("COMMIT", {}, OSError("server closed the connection"))
+
+    registry.write(change)
+    assert len(tried) == 2 and registry.read(lambda c: c.scalar(select(func.count()).select_from(notices))) == 1
 
 
 def test_a_database_that_is_down_stops_no_run_and_loses_nothing(

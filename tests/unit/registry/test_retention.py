@@ -177,12 +177,21 @@ def test_a_clock_that_went_backwards_expires_and_draws_nothing(
         assert "clock went backwards" in capsys.readouterr().err
 
 
-def test_what_is_due_and_what_is_in_time(registry: Registry, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_due_and_what_is_in_time(registry: Registry, run: Path, told: Callable[..., Path]) -> None:
     assert [period_of(f"2026-{m:02d}-15") for m in (1, 3, 4, 12)] == ["2026-Q1", "2026-Q1", "2026-Q2", "2026-Q4"]
     (one,) = rotation(registry, NOW)
     assert (one.kind, one.name, one.since, one.due) == ("benchmark", "synthetic", "2026-Q4", False)
     (one,) = rotation(registry, LATER)
     assert one.due
+    reworded = told("reworded", manifest={"started": "2027-01-04T00:00:00+00:00", "fingerprint": "e" * 64}, suite=SUITE)
+    path = reworded / "report" / "verdict.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"library": {"name": "lib", "sha256": "5" * 64}}))
+    add(registry, read_entry(reworded), LATER)
+    found = {(one.kind, one.name): one for one in rotation(registry, LATER)}
+    assert set(found) == {("benchmark", "synthetic"), ("library", "lib")}
+    # The library is this quarter's; the benchmark has the version of last year still, however often it is run.
+    assert not found["library", "lib"].due and found["benchmark", "synthetic"].due
+    assert {one.due for one in rotation(registry, LATER + timedelta(days=90))} == {True}
 
 
 def test_draws_are_the_same_everywhere_and_ask_nothing_twice(registry: Registry, tmp_path: Path) -> None:

@@ -279,3 +279,18 @@ def test_the_plan_counts_every_audit_and_starts_nothing(
     each = [int(calls[name][3].replace(",", "")) for name in audits]
     assert int(calls["all"][1].replace(",", "")) == sum(each)
     assert calls["validity"][2] == "contrast" and [path.name for path in tmp_path.iterdir()] == ["s.json"]
+
+
+def test_the_shipped_demo_is_planned_in_gpu_hours_and_money(
+    capsys: pytest.CaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pace = "+cost.throughput.smollm2_135m={prompt: 1000, generated: 100}"
+    assert main(["demo", "plan=true", "cost.gpu_hour=250", pace]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[-3:] == ["hours", "GPU-hours", "cost"]
+    rows = {line.split()[0]: line.split() for line in lines[2:7]}
+    prompt, generated = (int(rows["sweep"][k].replace(",", "")) for k in (4, 5))
+    hours = (prompt / 1000 + generated / 100) / 3600  # one GPU, so as many GPU-hours
+    assert rows["sweep"][6:] == [f"{hours:.2g}", f"{hours:.2g}", f"{250 * hours:.2f}", "USD"]
+    assert float(rows["all"][-2]) == pytest.approx(sum(float(rows[a][-2]) for a in list(rows)[:4]), abs=0.03)

@@ -1,0 +1,142 @@
+"""What `audit.registry` shows: list, show and trends; each prints lines and returns an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from audit.errors import ConfigError
+from audit.governance.escape import one_line
+from audit.registry import store
+from audit.registry.database import VARIABLE, Registry, open_registry, place_of
+from audit.registry.trends import Point
+from audit.verdict.result import json_ready
+
+
+def list(asked: argparse.Namespace, now: datetime | None) -> int:
+    """A line a model and benchmark of every run."""
+    found = store.kept(opened(asked), model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
+    if asked.json:
+        print(json.dumps([{"run": k.run, "cell": k.cell, "indicators": k.indicators} for k in found], indent=1))
+        return 0
+    for one in found:
+        state = "  removed" if one.run["removed"] else "  on hold" if one.run["hold"] is not None else ""
+        print(one_line(_cell_line(one) + state))
+    print(f"{len({one.run['key'] for one in found})} runs")
+    return 0
+
+
+def show(asked: argparse.Namespace, now: datetime | None) -> int:
+    """Everything of one run."""
+    registry = opened(asked)
+    run = store.find(registry, asked.key)
+    for name, value in run.items():
+        if value not in (None, "", []):
+            print(one_line(f"{name:16} {value}"))
+    for one in store.kept(registry, key=run["key"]):
+        cell = one.cell
+        print(one_line(f"\n{_named(cell)}: {cell['verdict']} ({cell['decision']})"))
+        print(one_line(f"  {cell['headline']}"))
+        print(
+            one_line(
+                f"  model revision {cell['model_revision']}, benchmark {cell['benchmark_revision']}, n {cell['n']}"
+            )
+        )
+        for name, (estimate, low, high) in sorted(one.indicators.items()):
+            print(f"  {name:12} {figure(estimate, low, high)}")
+        for name, value in sorted(cell["comparable"].items()):
+            if value:
+                print(one_line(f"  {name:12} {value}"))
+    return 0
+
+
+def trends(asked: argparse.Namespace, now: datetime | None) -> int:
+    """Series over versions with a test of change at each; or with --floor the level of current models."""
+    from audit.registry.trends import check_alpha, floors_of, series_of
+
+    alpha = check_alpha(asked.alpha)
+    registry = opened(asked)
+    if asked.floor:
+        levels = floors_of(store.kept(registry, benchmark=asked.benchmark, audit=asked.audit), asked.indicator)
+        if asked.json:
+            print(json.dumps(json_ready([{**asdict(one), "median": one.median} for one in levels]), indent=1))
+            return 0
+        for floor in levels:
+            low, high = floor.models[0], floor.models[-1]
+            print(
+                one_line(f"{floor.indicator} on {floor.benchmark}{', ' + floor.context if floor.context else ''}:"),
+                end="",
+            )
+            print(one_line(
+                f" median {floor.median:+.3f} of {len(floor.models)} models, from {low[2]:+.3f} ({low[0]}) to "
+                f"{high[2]:+.3f} ({high[0]})"
+            ))  # fmt: skip
+        return 0
+    found = series_of(
+        store.kept(registry, model=asked.model, benchmark=asked.benchmark, audit=asked.audit),
+        asked.indicator, together=len(asked.model) > 1, alpha=alpha,
+    )  # fmt: skip
+    if asked.chart is not None:
+        if not found:
+            raise ConfigError("No run that is registered has such a figure: there is nothing to draw.")
+        from audit.registry.chart import trend_svg
+        from audit.shards.files import write_file
+
+        levels = floors_of(store.kept(registry, benchmark=asked.benchmark), asked.indicator)
+        write_file(asked.chart, trend_svg(found, levels).encode())
+    if asked.json:
+        print(json.dumps(json_ready(found), indent=1))
+        return 0
+    for series in found:
+        where = f"{series.benchmark}{', ' + series.context if series.context else ''}"
+        print(one_line(f"{series.indicator} of {series.model} on {where} ({series.audit})"))
+        for point in series.points:
+            print(one_line(f"  {point.started[:10]}  {point.revision[:20]:<20} {_told(point)}"))
+    if asked.chart is not None:
+        print(f"chart    {asked.chart}")
+    return 0
+
+
+def _told(point: Point) -> str:
+    text = figure(point.estimate, point.low, point.high)
+    if not point.sound:
+        text += "  a check of the measurement failed: not tested"
+    if point.differs:
+        text += f"  not comparable with the one before: {', '.join(point.differs)}"
+    if point.look is not None:
+        verb = "" if not point.look.changed else "  CHANGED: rose" if point.look.difference > 0 else "  CHANGED: fell"
+        text += (
+            f"  {point.look.difference:+.3f} against before, p {point.look.adjusted:.3g} (look {point.look.look}){verb}"
+        )
+    return text
+
+
+def figure(estimate: float | None, low: float | None, high: float | None) -> str:
+    """A figure with its interval, as a line has it; a dash where it was not computed."""
+    if estimate is None:
+        return "-"
+    interval = f"  [{low:+.3f}, {high:+.3f}]" if low is not None and high is not None else ""
+    return f"{estimate:+.3f}{interval}"
+
+
+def opened(asked: argparse.Namespace) -> Registry:
+    """The registry that was asked for. ConfigError where none was named."""
+    place = place_of(asked.registry)
+    if place is None:
+        raise ConfigError(f"No registry. Expected --registry outputs/registry.db, or {VARIABLE} in the environment.")
+    return open_registry(place)
+
+
+def _named(cell: Mapping[str, Any]) -> str:
+    return f"{cell['model']} on {cell['benchmark']}" + (f", {cell['context']}" if cell["context"] else "")
+
+
+def _cell_line(one: store.Kept) -> str:
+    return (
+        f"{one.run['key'][:12]}  {one.run['started'][:16]}  {one.run['audit']:<8} {one.run['decision']:<11} "
+        f"{_named(one.cell)} ({one.cell['model_revision'][:15]}): {one.cell['verdict']}"
+    )

@@ -1,0 +1,179 @@
+"""Decisions and packs signed through sigstore: as good as a key's, and never made or believed without its services."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sigstore_services import ISSUER, serving, token
+
+from audit.errors import ConfigError, SignatureError
+from audit.evidence import main as evidence
+from audit.gate import main as gate
+from audit.governance.envelope import seal, statement, unseal
+from audit.governance.keyless import TRUST_VARIABLE, load_identity
+from audit.governance.keys import load_signer, load_trusted
+from audit.review import main as review
+
+NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+NEEDS = "sigstore is not installed (pip install 'benchmark-audit[sigstore]'): signatures through it are not tested"
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The trust configuration of sigstore's services on this machine."""
+    pytest.importorskip("sigstore", reason=NEEDS)
+    path = tmp_path_factory.mktemp("sigstore") / "trust.json"
+    with serving() as (made, url):
+        path.write_text(json.dumps(made.trust(url)))
+        yield path
+
+
+@pytest.fixture
+def as_who(services: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """From here on the CI job is this person's."""
+    for name in ("GITHUB_ACTIONS", "CIRCLECI", "BUILDKITE", "GITLAB_CI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(TRUST_VARIABLE, str(services))
+
+    def become(email: str) -> None:
+        monkeypatch.setenv("GITLAB_CI", "true")
+        monkeypatch.setenv("SIGSTORE_ID_TOKEN", token(email))
+
+    return become
+
+
+@pytest.fixture
+def trusted(tmp_path: Path) -> Path:
+    """Two identities of sigstore."""
+    folder = tmp_path / "trusted"
+    folder.mkdir()
+    for name in ("dora", "emil"):
+        told = {"identity": f"{name}@example.org", "issuer": ISSUER}
+        (folder / f"{name}.sigstore.json").write_text(json.dumps(told))
+    return folder
+
+
+def override(run_dir: Path, trusted: Path, name: str) -> int:
+    key = ["--key", str(trusted / f"{name}.sigstore.json"), "--keys", str(trusted)]
+    return review(["override", str(run_dir), "--reason", "pilot", "--expires", "2026-12-31", *key], NOW)
+
+
+def test_the_gate_honours_a_decision_through_sigstore_like_a_key(
+    run_dir: Path, trusted: Path, keys: Path, as_who: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [str(run_dir), "--keys", str(trusted), "--approvals", "2"]
+    as_who("dora@example.org")
+    assert override(run_dir, trusted, "dora") == 0, capsys.readouterr().err
+    assert gate(asked, NOW) == 4  # one of two
+    assert override(run_dir, trusted, "emil") == 1  # dora's session does not sign for emil
+    assert "Nothing was signed" in capsys.readouterr().err
+    assert len([*(run_dir / "decisions").iterdir()]) == 1
+    (trusted / "alice.pub").write_bytes((keys / "alice.pub").read_bytes())
+    words = ["override", str(run_dir), "--reason", "pilot", "--expires", "2026-12-31", "--keys", str(trusted)]
+    assert review([*words, "--key", str(keys / "alice.key")], NOW) == 0  # keys and identities in one chain
+    assert gate(asked, NOW) == 0 and "override by dora" in capsys.readouterr().out
+    assert gate(asked, datetime(2027, 1, 2, tzinfo=UTC)) == 4  # it expires like any
+    (trusted / "dora.sigstore.json").write_text(json.dumps({"identity": "dora@example.org", "issuer": "https://x"}))
+    assert gate(asked, NOW) == 1 and "not among the trusted keys" in capsys.readouterr().err
+
+
+def test_a_pack_is_vouched_for_by_an_identity(
+    built: Path, trusted: Path, as_who: Callable[[str], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_who("emil@example.org")
+    pack = str(tmp_path / "pack.zip")
+    assert evidence([str(built), "-o", pack, "--key", str(trusted / "emil.sigstore.json")]) == 0
+    assert evidence(["verify", pack, "--keys", str(trusted)]) == 0
+    assert "signed by emil" in capsys.readouterr().out
+
+
+def leaves(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, dict | list):
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(one, (*at, key))
+    else:
+        yield at
+
+
+def test_whatever_is_changed_in_a_signature_is_found(trusted: Path, as_who: Callable[[str], None]) -> None:
+    as_who("dora@example.org")
+    stated = statement("urn:x", {"a": "0" * 64}, {"b": 1})
+    data = seal(stated, load_signer(trusted / "dora.sigstore.json"))
+    known = load_trusted(trusted)
+    assert unseal(data, known, "urn:x", "it") == (stated, "dora")
+    whole = json.loads(data)
+    places = list(leaves(whole))
+    assert len(places) > 15
+    for place in places:
+        other = copy.deepcopy(whole)
+        inside = other
+        for key in place[:-1]:
+            inside = inside[key]
+        old = inside[place[-1]]
+        inside[place[-1]] = f"{old[:-6]}{'B' if old[-6] == 'A' else 'A'}{old[-5:]}" if len(str(old)) > 6 else "7"
+        with pytest.raises(SignatureError):
+            unseal((json.dumps(other, sort_keys=True, indent=1) + "\n").encode(), known, "urn:x", "it")
+    whole["signatures"][0]["bundle"]["more"] = 1
+    with pytest.raises(SignatureError):
+        unseal((json.dumps(whole, sort_keys=True, indent=1) + "\n").encode(), known, "urn:x", "it")
+
+
+def test_no_services_no_identity_or_no_library_is_an_error_and_never_an_unsigned_decision(
+    run_dir: Path,
+    trusted: Path,
+    services: Path,
+    as_who: Callable[[str], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115 - nobody to ask
+    assert override(run_dir, trusted, "dora") == 1 and "no terminal to ask" in capsys.readouterr().err
+    as_who("dora@example.org")
+    url = json.loads(services.read_text())["signingConfig"]["caUrls"][0]["url"]
+    down = tmp_path / "down.json"
+    down.write_text(services.read_text().replace(url, "http://127.0.0.1:1"))
+    monkeypatch.setenv(TRUST_VARIABLE, str(down))
+    assert override(run_dir, trusted, "dora") == 1 and "cannot be reached" in capsys.readouterr().err
+    assert not (run_dir / "decisions").exists()
+    monkeypatch.setenv(TRUST_VARIABLE, str(services))
+    assert override(run_dir, trusted, "dora") == 0
+    monkeypatch.setenv(TRUST_VARIABLE, str(tmp_path / "nowhere.json"))
+    assert gate([str(run_dir), "--keys", str(trusted)], NOW) == 1  # nobody can tell: it does not pass
+    assert "no trust configuration" in capsys.readouterr().err
+
+
+def test_without_the_library_nothing_is_signed_or_believed(
+    run_dir: Path, trusted: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "sigstore", None)
+    assert override(run_dir, trusted, "dora") == 1
+    assert "pip install 'benchmark-audit[sigstore]'" in capsys.readouterr().err and not (run_dir / "decisions").exists()
+
+
+@pytest.mark.parametrize("told", ['{"identity": "a@b.c"}', '{"identity": "a@b.c", "issuer": ""}', "[]", "x"])
+def test_an_identity_needs_its_issuer(told: str, tmp_path: Path) -> None:
+    (tmp_path / "a.sigstore.json").write_text(told)
+    with pytest.raises(ConfigError, match="names no sigstore identity"):
+        load_identity(tmp_path / "a.sigstore.json")
+
+
+def test_the_public_instance_signs_and_verifies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For real, in a CI job that has an identity: AUDIT_TEST_SIGSTORE='{"identity": ..., "issuer": ...}' names it."""
+    pytest.importorskip("sigstore", reason=NEEDS)
+    told = os.environ.get("AUDIT_TEST_SIGSTORE")
+    if not told:
+        pytest.skip("AUDIT_TEST_SIGSTORE names no identity: nothing is signed with the public sigstore")
+    monkeypatch.delenv(TRUST_VARIABLE, raising=False)
+    path = tmp_path / "me.sigstore.json"
+    path.write_text(told)
+    stated = statement("urn:x", {"a": "0" * 64}, {})
+    assert unseal(seal(stated, load_signer(path)), load_trusted(tmp_path), "urn:x", "it") == (stated, "me")

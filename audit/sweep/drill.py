@@ -240,7 +240,7 @@ def _questions_with_text(col: dict[str, list[Any]], n: int, seed: int, limit: in
         return set(sizes)
     drawn = sorted(sizes, key=lambda key: hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest())
     kept: set[tuple[str, str]] = set()
-    used = 0
+    used = 0.0
     for key in drawn:
         used += sizes[key]
         if used > limit:

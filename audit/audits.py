@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from audit.engines.config import ModelConfig
+from audit.engines.config import ModelConfig, SamplingConfig
 from audit.errors import ConfigError, unknown_name
 from audit.prompting.seeds import request_seed
 from audit.records import (
@@ -33,15 +33,6 @@ from audit.shards.schema import ANSWER_ROLE, RowSchema
 
 
 @dataclass(frozen=True)
-class Sampling:
-    """Limits of one role's replies."""
-
-    max_tokens: int
-    temperature: float
-    top_p: float
-
-
-@dataclass(frozen=True)
 class Work:
     """One model's run, resolved: what an audit's functions are given beside a question.
 
@@ -53,8 +44,8 @@ class Work:
     protocol: Protocol
     model: str
     reading: Reading
-    preparing: Sampling
-    answering: Sampling
+    preparing: SamplingConfig
+    answering: SamplingConfig
     seed: int
     own: Any = None
 

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 import ray
 
-from audit.audits import Sampling, Work
+from audit.audits import Work
 from audit.config import ClusterConfig, reading_of, sampling_of
-from audit.engines.config import SamplingConfig
 from audit.errors import AuditError, ConfigError, EngineError, ShardError
 from audit.records import Design
 from audit.registry import finish
@@ -223,8 +222,8 @@ def _run_model(
                     protocol=resolved.protocols[name],
                     model=name,
                     reading=reading,
-                    preparing=_sampling(model.router),
-                    answering=_sampling(sampling_of(reading, answering)),
+                    preparing=model.preparing,
+                    answering=sampling_of(reading, answering),
                     seed=config.seed,
                     own=resolved.own,
                 ),
@@ -307,10 +306,6 @@ def _rows_by_arm(tasks: np.ndarray, design: Design) -> dict[str, int]:
     for part, count in zip(design.parts, per_part, strict=True):
         rows[part.arm] = rows.get(part.arm, 0) + int(count) * len(part.levels)
     return rows
-
-
-def _sampling(config: SamplingConfig) -> Sampling:
-    return Sampling(config.max_tokens, config.temperature, config.top_p)
 
 
 def start_ray(cluster: ClusterConfig) -> None:

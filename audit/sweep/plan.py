@@ -71,7 +71,7 @@ def make_plan(
     for part in design.parts:
         # A message is taken to be as long as the question, or as the limit where that is shorter.
         for question in questions:
-            limit = model.router.max_tokens * CHARS_PER_TOKEN
+            limit = model.preparing.max_tokens * CHARS_PER_TOKEN
             if part.arm == Arm.DIRECT:
                 answer_chars += len(direct_prompt(protocol, question, reading))
                 continue
@@ -81,7 +81,7 @@ def make_plan(
             prompt_chars += n_messages(part) * len(routed)
             for r in part.levels:
                 answer_chars += len(worker_prompt(protocol, [message] * r, len(question.options), reading))
-        generated += n_messages(part) * (part.arm != Arm.DIRECT) * model.router.max_tokens
+        generated += n_messages(part) * (part.arm != Arm.DIRECT) * model.preparing.max_tokens
         answered += len(part.levels) * (answering.worker.max_tokens if reading == Reading.LETTER else 0)
     counts = max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
     groups = n if groups is None else groups

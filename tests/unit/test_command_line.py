@@ -70,7 +70,7 @@ def test_the_spelling_is_of_the_command_that_was_typed() -> None:
         ("benchmrk=arc_easy", "'benchmark'"),
         (
             "model.scripted.temperature=0.9",
-            "'model.scripted.router.temperature' or 'model.scripted.worker.temperature' or "
+            "'model.scripted.preparing.temperature' or 'model.scripted.worker.temperature' or "
             "'model.scripted.solver.temperature'",
         ),
     ],

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from audit.audits import Sampling, Work
+from audit.audits import Work
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import Item, question_of, shuffle_item
 from audit.benchmarks.load import open_benchmark
 from audit.config import load_group, load_model_config
+from audit.engines.config import SamplingConfig
 from audit.engines.scripted import ScriptedEngine
 from audit.errors import ConfigError, ShardError
 from audit.prompting.templates import load_protocol
@@ -198,7 +199,7 @@ def test_each_benchmark_goes_through_the_engine_port(name, tmp_path):
     file = read_edits(path)
     assert set(file.items) == {one.item.id for one in plan.items}
     design = make_design(3, 1, 1)
-    limits = Sampling(16, 0.0, 1.0)
+    limits = SamplingConfig(16, 0.0, 1.0)
     protocol = load_protocol(load_group("protocol", "song2026"), {})
     work = Work(design, protocol, "scripted", Reading.OPTION_TEXT, limits, limits, 1, str(path))
     questions = {one.item.id: question_of(one.item) for one in plan.items}

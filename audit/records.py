@@ -226,18 +226,6 @@ class Answer:
         return self.form != "none"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class OutcomeKey:
-    """What makes a row unique."""
-
-    model: str
-    benchmark: str
-    question_id: str
-    arm: str
-    level: int
-    replicate: int
-
-
 @dataclass(frozen=True, slots=True)
 class Protocol:
     """Versioned prompt templates (conf/protocol/*.yaml). `sha256` covers every template."""

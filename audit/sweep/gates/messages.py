@@ -8,9 +8,10 @@ from audit.statistics.contrasts import paired_test
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.values import average, replicates_of, runs_of
 from audit.sweep.design import Arm
-from audit.sweep.gates.common import absent, clean_settings
+from audit.sweep.gates.common import clean_settings
 from audit.sweep.texts import TextMeasures
 from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.gates import absent
 from audit.verdict.result import MAX_ITEMS, Gate, Status
 
 

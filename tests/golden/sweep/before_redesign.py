@@ -4,7 +4,7 @@
     python -m audit.sweep model=scripted r=1..5 n=120 draws=nested clean_replicates=3 ensemble_control=true \\
         model.scripted.scripted.parse_failures=0.01 model.scripted.scripted.gain_per_router=0.05 run_dir=/tmp/old
 
-Then, with the program that is to judge the same rows on PYTHONPATH (ef31aa6 and d6d9614, the redesign, or any later one):
+Then, with the program that is to judge the same rows on PYTHONPATH (ef31aa6 and d6d9614: the redesign, or any later):
 
     python tests/golden/sweep/before_redesign.py translate /tmp/old /tmp/new && python -m audit.report /tmp/new
     cmp /tmp/old/report/verdict.json /tmp/new/report/verdict.json

@@ -1,13 +1,13 @@
-"""How a gate is written down, once it was checked."""
+"""How a gate is written down, once it was checked, and which of them withhold a verdict."""
 
 from __future__ import annotations
 
-from audit.statistics.paired import BoolArray
-from audit.validity.record import ValidityCell
+from collections.abc import Iterable, Mapping, Sequence
+
 from audit.verdict.result import MAX_ITEMS, Gate, Status
 
 
-def made(
+def checked(
     name: str,
     passed: bool,
     number: float,
@@ -17,8 +17,8 @@ def made(
     advice: str,
     *,
     withholds: bool = True,
-    items: tuple[str, ...] = (),
-    numbers: dict[str, float | None] | dict[str, float] | None = None,
+    items: Sequence[str] = (),
+    numbers: Mapping[str, float | None] | None = None,
 ) -> Gate:
     """A gate that was checked; advice and items are kept where it fails."""
     passed = bool(passed)
@@ -38,11 +38,16 @@ def made(
     )
 
 
-def absent(name: str, threshold: float, source: str, detail: str) -> Gate:
+def absent(name: str, threshold: float, source: str, detail: str, *, withholds: bool = True) -> Gate:
     """A gate that these data cannot show."""
-    return Gate(name, Status.NOT_APPLICABLE, None, float(threshold), source, detail)
+    return Gate(name, Status.NOT_APPLICABLE, None, float(threshold), source, detail, withholds=withholds)
 
 
-def ids(cell: ValidityCell, mask: BoolArray) -> tuple[str, ...]:
-    """Question ids of the items where mask (n,) holds."""
-    return tuple(q for q, hit in zip(cell.question_ids, mask, strict=True) if hit)
+def failed(gates: Sequence[Gate]) -> tuple[Gate, ...]:
+    """The gates that failed and withhold the verdict."""
+    return tuple(g for g in gates if g.status == Status.FAIL and g.withholds)
+
+
+def ids_where(ids: Sequence[str], hit: Iterable[bool]) -> tuple[str, ...]:
+    """The ids where it holds."""
+    return tuple(q for q, held in zip(ids, hit, strict=True) if held)

@@ -24,6 +24,7 @@ def all_gates(cell: MemoryCell, evidence: Evidence, thresholds: MemoryThresholds
     """Every gate, in the order in which the report lists them."""
     return (
         likelihoods_read(cell, thresholds),
+        orders_reach_model(cell, thresholds),
         parseability(cell, thresholds),
         fresh_matched(evidence, thresholds),
         order_exchangeable(evidence, thresholds),
@@ -41,6 +42,30 @@ def likelihoods_read(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
         "of the given texts have a likelihood",
         "Look at the errors of these rows: texts longer than max_model_len, above all.",
         withholds=True,
+    )
+
+
+def orders_reach_model(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
+    """An order of options, or of a shard, whose requests have the hashes of the published order's, or of another's,
+    tests nothing. number: the share of such orders."""
+    name, limit = "orders_reach_model", thresholds.noop_share_max
+    source = "request_sha256 over the tokens that the model was sent; conf/verdict: noop_share_max"
+    counts = [one.requests for one in cell.tested if one is not None]
+    compared, same = sum(c.compared for c in counts), sum(c.same_as_original for c in counts)
+    repeated = sum(c.repeated for c in counts)
+    if not compared:
+        return absent(name, limit, source, "No other order was compared with a published one.", withholds=False)
+    share = (same + repeated) / compared
+    return checked(
+        name,
+        share <= limit,
+        share,
+        limit,
+        source,
+        f"Of {compared} other orders of options and items, {same} were sent as the published order and {repeated} as "
+        "another.",
+        "Look at the texts that were sent: options with the same text, or texts that are cut off before they differ.",
+        items=[id_ for c in counts for id_ in c.items],
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
-from toy_audit import run_toy
+from toy_run import run_toy
 
 from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR

@@ -10,7 +10,8 @@ import toy_audit
 from pipeline_helpers import rows_of
 from ray import cloudpickle
 from rich.console import Console
-from toy_audit import TOY, run_toy
+from toy_audit import TOY, VERDICTS, page
+from toy_run import run_toy
 
 from audit.errors import ConfigError
 from audit.shards.cost import run_cost
@@ -78,6 +79,30 @@ def test_the_summary_compares_with_the_audits_baseline(finished):
     out = io.StringIO()
     print_cells([cell], TOY, Console(file=out, width=120))
     assert "n=25" in out.getvalue() and out.getvalue().count("variant") == 2
+
+
+def test_its_gates_decision_words_and_section_stand_in_the_page_of_every_audit(finished, tmp_path):
+    """Sound, shouting costs what the scripted engine was told; with a tenth unread the verdict is withheld."""
+    loud = tmp_path / "run"
+    asked = ("n=120", "model.scripted.scripted.accuracy.original=0.9", "model.scripted.scripted.accuracy.variant=0.5")
+    run_toy(loud, *asked)
+    (judged,), html = page(loud)
+    assert judged["result"]["decision"]["verdict"] == "matters" and VERDICTS["matters"].exit_code == 3
+    for text in (
+        "Shouting matters",
+        "Readable answers",
+        "Content-Security-Policy",
+        'id="drill-form"',
+        "Shouting costs",
+    ):
+        assert text in html
+    assert html.count("<li data-marks=") == 120 and "✓ pass" in html and "<script>" in html
+    deaf = tmp_path / "deaf"
+    run_toy(deaf, "n=60", "model.scripted.scripted.parse_failures=0.1")
+    (judged,), html = page(deaf)
+    assert judged["result"]["decision"]["verdict"] == "withheld" and "✗ fail" in html
+    assert judged["result"]["headline"].startswith("Withheld: Readable answers:")
+    assert "#questions?cell=scripted&amp;gate=parseability" in html or "gate=parseability" in html
 
 
 def test_what_cannot_be_presented_is_an_error_row_and_nothing_is_sent(finished, tmp_path):

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from audit.engines.config import ModelConfig, SamplingConfig
 from audit.errors import ConfigError, unknown_name
 from audit.prompting.seeds import request_seed
 from audit.records import (
+    ANSWER_ROLE,
     Design,
     Generation,
     GenerationRequest,
@@ -27,9 +28,10 @@ from audit.records import (
     Reading,
     Setting,
 )
-from audit.scoring.score import Score
-from audit.shards.manifest import MANIFEST, Manifest
-from audit.shards.schema import ANSWER_ROLE, RowSchema
+
+if TYPE_CHECKING:  # a command that is refused needs no Arrow
+    from audit.scoring.score import Score
+    from audit.shards.schema import RowSchema
 
 
 @dataclass(frozen=True)
@@ -136,4 +138,6 @@ def part_of(name: str, part: str) -> Any:
 
 def audit_of(run_dir: Path) -> Audit:
     """The audit that a run directory's manifest names; the sweep where there is no manifest, or it names none."""
+    from audit.shards.manifest import MANIFEST, Manifest  # here: it needs Arrow
+
     return find_audit((Manifest.load(run_dir).audit if (run_dir / MANIFEST).is_file() else "") or AUDITS[0])

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+ANSWER_ROLE = "worker"  # the model that answers, as the cost of a run and the metrics name it
+
 NO_OPTION = -1  # `gold` of an item that has no options: never a valid index, and never the first option
 
 

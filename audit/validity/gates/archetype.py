@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import CellEvidence
+from audit.validity.gates.common import absent, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
-from audit.verdict.gates import absent, checked
 from audit.verdict.result import Gate
 
 _MOST = 0.5
@@ -25,7 +25,7 @@ def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         Archetype.INVARIANCE: "no attribute edit moves the key: a model that has the construct must not react",
         Archetype.MIXED: "some attribute edits move the key and some do not: no one number means anything",
     }[e.archetype]
-    return checked(
+    return made(
         name,
         e.archetype != Archetype.MIXED,
         directional / total if total else 0.0,
@@ -51,7 +51,7 @@ def direction(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
     block = cell.used(Family.ATTRIBUTE)
     turned = block.tests & (cell.score_before == 0) & (block.scores == 1)
     still = float((block.response == cell.before)[turned].mean()) if turned.any() else 0.0
-    return checked(
+    return made(
         name,
         share < t.wrong_to_right_max or still < _MOST,
         share,

@@ -9,9 +9,9 @@ from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import BoolArray
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, CellEvidence
+from audit.validity.gates.common import absent, ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
-from audit.verdict.gates import absent, checked, ids_where
 from audit.verdict.result import Gate
 
 _G1 = "li2026, G1: silent no-ops below 20 %, on the hash of the token ids that the scorer consumed"
@@ -33,7 +33,7 @@ def edits_reach_scorer(cell: ValidityCell, e: CellEvidence, t: ValidityThreshold
         return absent("G1_edits_reach_scorer", t.noop_share_max, _G1, "No edit was asked.")
     worst = max(shares, key=lambda name: shares[name])
     total = sum(int((b.asked & b.same).sum()) for b in cell.families.values())
-    return checked(
+    return made(
         "G1_edits_reach_scorer",
         shares[worst] < t.noop_share_max,
         shares[worst],
@@ -42,7 +42,7 @@ def edits_reach_scorer(cell: ValidityCell, e: CellEvidence, t: ValidityThreshold
         f"Of the requests under {worst}, {shares[worst]:.1%} are the very request of the original, the most of "
         f"{len(shares)} edits; {total} such rows are left out, and spare edits take their place.",
         "The edit does not reach what the scorer reads: edit what it reads, or take another (formats=[...]).",
-        items=ids_where(cell.question_ids, hit),
+        items=ids(cell, hit),
         numbers=dict(shares),
     )
 
@@ -55,7 +55,7 @@ def enough_edits(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         wanted = 1 if family == Family.ATTRIBUTE else cell.wanted
         shares[family.value] = float(np.minimum(tests.sum(axis=0), wanted).mean() / wanted) if cell.n else 0.0
     worst = min(shares, key=lambda name: shares[name])
-    return checked(
+    return made(
         "G1_enough_edits",
         shares[worst] >= t.applicable_share_min,
         shares[worst],
@@ -86,7 +86,7 @@ def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds)
     worst = min(shares, key=lambda name: shares[name])
     fell = [name for name, p in pvalues.items() if p < t.parse_drop_alpha]
     best, least = _bounds(cell)
-    return checked(
+    return made(
         "G1_answers_readable",
         shares[worst] >= t.parse_share_min and not fell,
         shares[worst],
@@ -96,7 +96,7 @@ def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds)
         + (f" The edit itself changes what can be read: {', '.join(fell[:3])}." if fell else "")
         + f" Were all unread answers wrong or right, the score of originals would be {least:.3f} or {best:.3f}.",
         "Read some unreadable replies. A change of answers under such an edit is a change of the reader.",
-        items=ids_where(cell.question_ids, unread),
+        items=ids(cell, unread),
         numbers={**shares, "least_score": least, "best_score": best},
     )
 

@@ -8,9 +8,9 @@ from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import IntArray
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, CellEvidence
+from audit.validity.gates.common import absent, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
-from audit.verdict.gates import absent, checked
 from audit.verdict.result import Gate
 
 _ORDER_ITEMS, _ORDER_Z = 20, 4.0  # items, and expected standard errors, from which an order can be told
@@ -18,7 +18,7 @@ _ORDER_ITEMS, _ORDER_Z = 20, 4.0  # items, and expected standard errors, from wh
 
 def pairing(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     """G4 (F4): every edited row is of its own original: the same item text and key in all rows of an id."""
-    return checked(
+    return made(
         "G4_paired",
         not cell.mixed_up,
         float(len(cell.mixed_up)),
@@ -43,7 +43,7 @@ def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         return absent(name, 0.5, source, "Too few items, or edits that agree too little among themselves, to tell.")
     family, (own, among) = min(found.items(), key=lambda one: one[1][0] / one[1][1])
     silent = ", ".join(str(one) for one in SURFACE if one not in found)
-    return checked(
+    return made(
         name,
         own >= among / 2,
         own / among,

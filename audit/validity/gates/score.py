@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from audit.validity.evidence import SURFACE, CellEvidence
+from audit.validity.gates.common import absent, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
-from audit.verdict.gates import absent, checked
 from audit.verdict.result import Gate
 
 
@@ -19,7 +19,7 @@ def above_baseline(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -
     se = float(np.sqrt(max(s * (1 - s), baseline * (1 - baseline)) / n)) if np.isfinite(s) else float("nan")
     z = (s - baseline) / se if se > 0 else (float("inf") if s > baseline else 0.0)
     passed = bool(z >= t.baseline_standard_errors)
-    return checked(
+    return made(
         "G2_above_baseline",
         passed,
         z if np.isfinite(z) else 99.0,
@@ -37,7 +37,7 @@ def denominator(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> G
     found = [e.families[f].response_change for f in SURFACE if e.families[f].read]
     number = max((m.estimate for m in found), default=float("nan"))
     low = max((m.low for m in found), default=float("nan"))
-    return checked(
+    return made(
         "G3_denominator",
         bool(low >= t.denominator_min),
         low,
@@ -55,7 +55,7 @@ def replays(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
     name, source = "noise_floor", "ours: identity replays; conf/verdict: replay_change_max"
     if e.replay is None or not e.replay.n:
         return absent(name, t.replay_change_max, source, "The original was asked once: there is no noise floor.")
-    return checked(
+    return made(
         name,
         e.replay.estimate <= t.replay_change_max,
         e.replay.estimate,

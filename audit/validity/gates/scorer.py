@@ -8,9 +8,9 @@ from scipy import stats
 from audit.statistics.contracts import UNREAD
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, CellEvidence
+from audit.validity.gates.common import absent, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
-from audit.verdict.gates import absent, checked
 from audit.verdict.result import Gate, Status
 
 _SMALLEST_EXPECTED = 1.0  # of a chi-square: below it the test is not made
@@ -26,7 +26,7 @@ def scorer_valid(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         detail = f"The scorer fails its self-test: {'; '.join(test['faults'])}."
     else:
         detail = f"Oracle, anti-oracle, constant and blind answers score as they must. {evidence}"
-    return checked(
+    return made(
         "scorer_valid",
         passed,
         float(passed),
@@ -54,7 +54,7 @@ def key_position(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         return absent(name, t.position_alpha, source, "Too few items to tell.")
     chi = float(np.sum((observed[keep] - expected[keep]) ** 2 / expected[keep]))
     p = float(stats.chi2.sf(chi, int(keep.sum()) - 1))
-    return checked(
+    return made(
         name,
         p > t.position_alpha,
         p,
@@ -79,7 +79,7 @@ def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     said = (
         "" if mass is None else f" The labels hold {mass:.3f} of the probability on average (5th percentile {low:.3f})."
     )
-    return checked(
+    return made(
         name,
         passed,
         share if mass is None else mass,

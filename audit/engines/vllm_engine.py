@@ -1,7 +1,7 @@
 """vLLM's AsyncLLM behind the engine port. The only module that imports vllm, and only once an engine starts.
 
-Options are scored by reading the logprob of exactly the tokens asked for (`logprob_token_ids`), which works at any
-rank (top-k truncation is failure F3c of li2026) and uses the prefix cache, unlike `prompt_logprobs`.
+Options are scored by reading the logprob of exactly their tokens, as tokens to come (`logprob_token_ids`) or as given
+ones (`prompt_logprobs`): both tell any rank (top-k truncation is failure F3c of li2026), behind the prefix cache.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import metadata
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from audit.engines.config import ModelConfig
 from audit.engines.given_text import LIKELIEST, encode, told
@@ -116,34 +116,65 @@ class VllmEngine:
         )
 
     async def _score(self, ids: list[int], options: Sequence[str], request: GenerationRequest) -> Generation:
-        """Total logprob of each option as the reply, along the trie of the options' tokens.
+        """Total logprob of each option as the reply.
 
-        The root is asked first: it fills the prefix cache, and the inner nodes then compute a few tokens each.
+        The prompt alone is asked first: it tells every option's first token, and fills the prefix cache for the rest.
+        An option that begins another one (CrowS-Pairs' runs of shared words) is read off the longer one.
         """
         tokens = [tuple(self._tokenizer.encode(option, add_special_tokens=False)) for option in options]
         self._check_room(len(ids) + max(map(len, tokens)), 1)
         if not all(tokens):
             raise _RefusedRequest(f"an option has no tokens: {options!r}"[:_ERROR_CHARS])
-        children: dict[tuple[int, ...], set[int]] = {}
-        for option in tokens:
-            for i, token in enumerate(option):
-                children.setdefault(option[:i], set()).add(token)
-        nodes = sorted(children, key=len)
-        model = request.adapter
-        root = await self._next_logprobs(ids, (), children[()], model)
-        inner = await asyncio.gather(*(self._next_logprobs(ids, node, children[node], model) for node in nodes[1:]))
-        table = dict(zip(nodes, [root, *inner], strict=True))
+        distinct = sorted(set(tokens))  # what an option begins stands right behind it
+        longest = [a for a, b in zip(distinct, [*distinct[1:], ()], strict=True) if b[: len(a)] != a]
+        firsts = sorted({option[0] for option in tokens})
+        root = await self._call(
+            ids, request.adapter, max_tokens=1, temperature=0.0, logprobs=len(firsts), logprob_token_ids=firsts
+        )
+        rest = await asyncio.gather(*(self._rest(ids, option, request.adapter) for option in longest))
+        known = {
+            option[:n]: root.outputs[0].logprobs[0][option[0]].logprob + sum(told.logprobs[: n - 1])
+            for option, told in zip(longest, rest, strict=True)
+            for n in range(1, len(option) + 1)
+        }
         return Generation(
             finish_reason=FinishReason.SCORED,
-            prompt_tokens=sum(n for _, n, _ in table.values()),
-            cached_tokens=sum(c for _, _, c in table.values()),
+            prompt_tokens=len(ids) + sum(told.prompt_tokens for told in rest),
+            cached_tokens=(root.num_cached_tokens or 0) + sum(told.cached_tokens for told in rest),
             engine_id=self.engine_id,
             request_sha256=request_sha256(request, ids, tokens),
-            option_logprobs=tuple(
-                sum(table[option[:i]][0][token] for i, token in enumerate(option)) for option in tokens
-            ),
+            option_logprobs=tuple(known[option] for option in tokens),
             option_tokens=tuple(map(len, tokens)),
         )
+
+    async def _rest(self, ids: list[int], option: tuple[int, ...], adapter: str) -> _Rest:
+        """The logprob of each token of an option but the first, by one request behind the prefix cache.
+
+        Its last token is asked for, those between stand in the prompt. vLLM tells those that it computed: where the
+        cache held some of them (an option that was asked before), it is asked again and computes all.
+        """
+        if len(option) == 1:
+            return _Rest((), 0, 0)
+        prompt = [*ids, *option[:-1]]
+        asks = {"max_tokens": 1, "temperature": 0.0, "logprobs": 1, "logprob_token_ids": [option[-1]]}
+        if len(option) > 2:
+            # Cached positions are told as whatever the memory held: decoding those "tokens" could fail.
+            asks |= {"prompt_logprobs": 0, "flat_logprobs": True, "detokenize": False}
+            output = await self._call(prompt, adapter, **asks, skip_reading_prefix_cache=False)
+            if (output.num_cached_tokens or 0) > len(ids):
+                output = await self._call(prompt, adapter, **asks)
+        else:
+            output = await self._call(prompt, adapter, **asks)
+        try:
+            # From the end, because some of vLLM's runners leave cached positions out.
+            between = [output.prompt_logprobs[i][prompt[i]].logprob for i in range(2 - len(option), 0)]
+        except (KeyError, IndexError) as error:
+            raise EngineError(
+                f"{self.engine_id} told other prompt logprobs than those of an option's tokens: is this vLLM newer "
+                "than the one that is pinned?"
+            ) from error
+        last = output.outputs[0].logprobs[0][option[-1]].logprob
+        return _Rest((*between, last), len(prompt), output.num_cached_tokens or 0)
 
     async def _given_text(self, request: GenerationRequest) -> Generation:
         ids, pieces = encode(self._tokenizer, request.pieces)
@@ -164,16 +195,6 @@ class VllmEngine:
             request_sha256=request_sha256(request, ids),
             **of_pieces(told(output, pieces, len(self._tokenizer)), len(request.pieces)),
         )
-
-    async def _next_logprobs(
-        self, ids: list[int], prefix: tuple[int, ...], wanted: set[int], adapter: str
-    ) -> tuple[dict[int, float], int, int]:
-        prompt = ids + list(prefix)
-        output = await self._call(
-            prompt, adapter, max_tokens=1, temperature=0.0, logprobs=len(wanted), logprob_token_ids=sorted(wanted)
-        )
-        found = output.outputs[0].logprobs[0]
-        return {token: found[token].logprob for token in wanted}, len(prompt), output.num_cached_tokens or 0
 
     async def _call(self, ids: list[int], adapter: str = "", **sampling: Any) -> Any:
         request_id = f"{self.engine_id}-{next(self._ids)}"
@@ -228,6 +249,14 @@ class VllmEngine:
                 f"prompt too long: {prompt_tokens} tokens and {max_tokens} to generate, but {self._config.name} holds "
                 f"{limit} (max_model_len)"
             )
+
+
+class _Rest(NamedTuple):
+    """An option's tokens behind its first one: their logprobs, and what the request took."""
+
+    logprobs: tuple[float, ...]
+    prompt_tokens: int
+    cached_tokens: int
 
 
 class _RefusedRequest(Exception):

@@ -31,7 +31,7 @@ def ask_shared(item: Item, style: str = DEFAULT_STYLE) -> Ask:
     """Every beginning of either sentence that ends where a run of shared words begins or ends.
 
     The logprob of a run is the difference of two beginnings', so an engine that scores whole replies is enough; the
-    beginnings cost nothing beyond the sentence, as they are nodes of one trie.
+    beginnings cost nothing beyond the sentence, which vLLM's adapter reads them off.
     """
     return Ask("", continuations=tuple(text for texts in _beginnings(item) for text in texts))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,8 @@ from audit.report.columns import shared_values
 from audit.statistics.paired import State
 from audit.sweep.design import Arm
 
-MAX_TEXT_BYTES = 60_000_000  # of distinct texts on the page; beyond it texts are left out question by question
+# Of distinct texts on the page, and of where they stand: with MAX_ROWS_ON_PAGE and the figures, a page under 10 MB.
+MAX_TEXT_BYTES = 5_000_000  # beyond it texts are left out question by question
 CHUNK_CHARACTERS = 1_000_000  # of text in one block that the page parses at a time
 SHORT_MESSAGE = 16  # a message shorter than this is not looked for in the worker prompt: it could match by chance
 
@@ -32,7 +34,7 @@ TRANSITIONS = ("improve", "degrade", "stays right", "stays wrong", "not comparab
 STATES = ("correct", "wrong", "unparsed", "truncated", "error")
 _STATE_CODE = {State.CORRECT: 0, State.WRONG: 1, State.UNPARSED: 2, State.TRUNCATED: 3, State.ERROR: 4}
 ARMS = tuple(arm.value for arm in Arm)
-NO_TEXT = 0xFFFFFFFF
+_REF_BYTES = 16 / 3  # of the number of a text, 4 bytes in base64
 
 COLUMNS = (
     "model", "model_revision", "benchmark", "question_id", "group", "arm", "routers", "replicate", "question",
@@ -226,16 +228,19 @@ def pieces(prompt: str, messages: Sequence[str]) -> list[str]:
 def _questions_with_text(col: dict[str, list[Any]], n: int, seed: int, limit: int) -> set[tuple[str, str]]:
     """(benchmark, question_id) whose texts fit: all of them, or as many as `limit` bytes hold, in a drawn order."""
     seen: dict[tuple[str, str], set[str]] = {}
+    refs: Counter[tuple[str, str]] = Counter()
     for i in range(n):
-        own = seen.setdefault((col["benchmark"][i], col["question_id"][i]), set())
+        key = col["benchmark"][i], col["question_id"][i]
+        own = seen.setdefault(key, set())
         own.update((col["question"][i], col["response"][i] or ""), col["options"][i])
         own.update(col["router_messages"][i], col["pieces"][i])
-    sizes = {key: sum(len(text.encode()) for text in own) for key, own in seen.items()}
+        refs[key] += len(col["router_messages"][i]) + len(col["pieces"][i]) + 2
+    sizes = {key: sum(len(text.encode()) for text in own) + _REF_BYTES * refs[key] for key, own in seen.items()}
     if sum(sizes.values()) <= limit:
         return set(sizes)
     drawn = sorted(sizes, key=lambda key: hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest())
     kept: set[tuple[str, str]] = set()
-    used = 0
+    used = 0.0
     for key in drawn:
         used += sizes[key]
         if used > limit:

@@ -40,7 +40,7 @@ from audit.sweep.verdict import RunVerdict, watermarked
 from audit.verdict.result import json_text
 from audit.verdict.shipped import shipped_table
 
-MAX_ROWS_ON_PAGE = 200_000  # outcomes in the drill-down; beyond it whole questions are left out, drawn by seed
+MAX_ROWS_ON_PAGE = 100_000  # outcomes in the drill-down; beyond it whole questions are left out, drawn by seed
 
 
 def build_report(

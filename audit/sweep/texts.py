@@ -19,6 +19,7 @@ STEM_KEPT_SHARE = 0.8  # of the stem's words that a message must hold to have tr
 OPTION_KEPT_SHARE = 0.8  # of an option's words, when it is not there word for word
 
 _WORD = re.compile(r"[^\W_]+")
+_ASCII = "".join(chr(i).lower() if chr(i).isalnum() else " " for i in range(128))
 _LISTED = re.compile(r"(?m)^\s*[*(\[]*([A-J])[.):\]]\**\s*(\S.*?)\s*$")
 # "the correct answer is B", "Answer: (B)", "best option would be B"; what follows is judged by _names_gold
 # After "is" the option may stand on the next line; after a bare colon it may not ("Choose the best answer:", a list).
@@ -109,6 +110,8 @@ def normalise(text: str) -> str:
     >>> normalise("  The answer --- is: B!")
     'the answer is b'
     """
+    if text.isascii():  # the same, four times as fast: a report reads every text of a run
+        return " ".join(text.translate(_ASCII).split()) or text.lower().strip()
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(_WORD.findall(folded)) or folded.strip()
 

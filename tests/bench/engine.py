@@ -95,7 +95,7 @@ def raw(run_dir: Path) -> dict[str, float]:
             )
         )
 
-    routed, scored = [], []
+    routed = []
     for prompt, seed in router_requests(run_dir):
         sampling = SamplingParams(
             max_tokens=model.preparing.max_tokens,
@@ -104,24 +104,11 @@ def raw(run_dir: Path) -> dict[str, float]:
             seed=seed,
         )
         routed.append((prompt, sampling))
-    for row in rows:
-        options = [tuple(tokenizer.encode(option, add_special_tokens=False)) for option in row.options]
-        children: dict[tuple[int, ...], set[int]] = {}
-        for option in options:
-            for i, token in enumerate(option):
-                children.setdefault(option[:i], set()).add(token)
-        for prefix in sorted(children, key=len):
-            wanted = sorted(children[prefix])
-            params = SamplingParams(max_tokens=1, temperature=0.0, logprobs=len(wanted), logprob_token_ids=wanted)
-            scored.append((row.prompt, prefix, params))
+    scored = scoring_requests(llm, model, [(row.prompt, row.options) for row in rows])
     started = time.monotonic()
     llm.generate([{"prompt_token_ids": chat(p)} for p, _ in routed], [s for _, s in routed], use_tqdm=False)
     routers_done = time.monotonic()
-    llm.generate(
-        [{"prompt_token_ids": chat(p) + list(prefix)} for p, prefix, _ in scored],
-        [s for *_, s in scored],
-        use_tqdm=False,
-    )
+    llm.generate([prompt for prompt, _ in scored], [SamplingParams(**asks) for _, asks in scored], use_tqdm=False)
     ended = time.monotonic()
     return {
         "generate_s": ended - started,
@@ -129,6 +116,41 @@ def raw(run_dir: Path) -> dict[str, float]:
         "workers_s": ended - routers_done,
         "requests": float(len(routed) + len(scored)),
     }
+
+
+def scoring_requests(llm: Any, model: Any, asked: list[tuple[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """(prompt, sampling) of every request that the engine port sends for these (prompt, options), in its order."""
+    import asyncio
+    from collections import defaultdict
+    from types import SimpleNamespace
+
+    from audit.engines.vllm_engine import VllmEngine
+    from audit.records import GenerationRequest
+
+    sent: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    nothing: Any = defaultdict(lambda: SimpleNamespace(logprob=0.0))
+
+    class Recorder:
+        """An AsyncLLM that writes down what it is asked."""
+
+        errored = False
+        model_config = llm.llm_engine.model_config
+
+        def get_tokenizer(self) -> Any:
+            return llm.get_tokenizer()
+
+        async def generate(self, prompt: dict[str, Any], sampling: dict[str, Any], request_id: str) -> Any:
+            sent.append((prompt, sampling))
+            told = defaultdict(lambda: nothing)
+            yield SimpleNamespace(
+                outputs=[SimpleNamespace(logprobs=[nothing])], prompt_logprobs=told, num_cached_tokens=0
+            )
+
+    engine = VllmEngine(model, "", None, "bench", on_gpu=False)
+    engine.serve(Recorder(), dict)
+    requests = [GenerationRequest(p, "", "bench/0", 0, continuations=tuple(options)) for p, options in asked]
+    asyncio.run(engine.run(requests))
+    return sent
 
 
 def router_requests(run_dir: Path) -> list[tuple[str, int]]:

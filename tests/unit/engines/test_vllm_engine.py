@@ -76,7 +76,12 @@ class FakeLLM:
             token_ids=[1],
             logprobs=[{token: SimpleNamespace(logprob=-1.0) for token in wanted}],
         )
-        yield SimpleNamespace(outputs=[completion], num_cached_tokens=0)
+        given = [{token: SimpleNamespace(logprob=-1.0)} for token in ids]
+        yield SimpleNamespace(
+            outputs=[completion],
+            num_cached_tokens=0,
+            prompt_logprobs=given if params.get("prompt_logprobs") is not None else None,
+        )
 
 
 def ask(llm: FakeLLM, *requests: GenerationRequest) -> list[Generation]:
@@ -117,25 +122,96 @@ def test_a_refused_option_fails_its_question_alone():
 
 
 class SpelledLLM(FakeLLM):
-    """A token a character; the logprob of each hangs on the character."""
+    """A token a character; the logprob of each hangs on the character and on how many tokens stand before it.
+
+    Its prefix cache holds blocks of `block` tokens. Of cached positions it tells nonsense, or nothing (`short`): as
+    vLLM's two model runners do.
+    """
+
+    def __init__(self, block: int = 1000, short: bool = False) -> None:
+        super().__init__()
+        self.asked: list[tuple[list[int], dict[str, Any]]] = []
+        self._cache: set[tuple[int, ...]] = set()
+        self._block = block
+        self._short = short
 
     def encode(self, text: str, **_: Any) -> list[int]:
         return [ord(character) for character in text]
 
+    @staticmethod
+    def logprob(token: int, before: int) -> SimpleNamespace:
+        return SimpleNamespace(logprob=-(token + before) / 100)
+
     async def generate(self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str) -> Any:
+        ids = prompt["prompt_token_ids"]
+        self.asked.append((ids, params))
+        skips = params.get("skip_reading_prefix_cache", "prompt_logprobs" in params)
+        blocks = [tuple(ids[:end]) for end in range(self._block, len(ids), self._block)]
+        cached = max((len(b) for b in blocks if b in self._cache), default=0) if not skips else 0
+        self._cache.update(blocks)
         async for output in super().generate(prompt, params, request_id):
-            output.outputs[0].logprobs = [
-                {t: SimpleNamespace(logprob=-t / 100) for t in params.get("logprob_token_ids", [])}
-            ]
+            wanted = params.get("logprob_token_ids", [])
+            output.outputs[0].logprobs = [{t: self.logprob(t, len(ids)) for t in wanted}]
+            if output.prompt_logprobs is not None:
+                told = [{t: self.logprob(t, i)} for i, t in enumerate(ids)]
+                for i in range(cached + 1):  # a token is told from the position before it
+                    told[i] = {-7: SimpleNamespace(logprob=float("nan"))}
+                output.prompt_logprobs = told[cached:] if self._short else told
+            output.num_cached_tokens = cached
             yield output
+
+
+def spelled(prompt: str, option: str) -> float:
+    return sum(-(ord(character) + len(prompt) + i) / 100 for i, character in enumerate(option))
+
+
+OPTIONS = ("a", "ab", "abcdef", "abcxyzzy", "q", "abc", "ab", "qrs")
+
+
+@pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize("block", [2, 3, 4, 1000])
+def test_an_options_logprob_is_that_of_all_its_tokens_whatever_is_cached(block, short):
+    llm = SpelledLLM(block, short)
+    for reply in ask(llm, *[request("1" * n, *OPTIONS) for n in (9, 9, 10, 11)]) + ask(llm, request("1" * 9, *OPTIONS)):
+        n = (reply.prompt_tokens - sum(len(o) - 1 for o in ("abcdef", "abcxyzzy", "qrs"))) // 4
+        assert reply.option_logprobs == pytest.approx([spelled("1" * n, option) for option in OPTIONS])
+        assert reply.option_tokens == tuple(map(len, OPTIONS))
+
+
+def test_an_option_costs_one_request_and_its_beginnings_none():
+    llm = SpelledLLM()
+    ask(llm, request("11", *OPTIONS))
+    assert sorted(len(ids) for ids, _ in llm.asked) == [2, 2 + 2, 2 + 5, 2 + 7]  # the prompt, qrs, abcdef, abcxyzzy
+    letters = SpelledLLM()
+    ask(letters, replace(request("11"), letters=("A", "B", "C", "D")))
+    assert len(letters.asked) == 1
+
+
+def test_what_the_cache_held_of_an_option_is_computed_once_more():
+    llm = SpelledLLM(block=4)
+    ask(llm, request("111", "abcdefg"))
+    first = len(llm.asked)
+    ask(llm, request("111", "abcdefg"))
+    assert (first, len(llm.asked)) == (2, 2 + 3)
+    assert "skip_reading_prefix_cache" not in llm.asked[-1][1]
+
+
+def test_prompt_logprobs_of_other_tokens_are_an_error_not_a_score():
+    class Other(SpelledLLM):
+        async def generate(self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str) -> Any:
+            async for output in super().generate(prompt, params, request_id):
+                output.prompt_logprobs = [{9: SimpleNamespace(logprob=-1.0)}]
+                yield output
+
+    with pytest.raises(EngineError, match="other prompt logprobs than those of an option's tokens"):
+        ask(Other(), request("11", "abcd"))
 
 
 def test_labels_that_share_their_first_token_are_told_apart_by_the_rest():
     """li2026, Appendix J: the first token of "(A)" and "(B)" can be the same. Here the whole label is read."""
     labels = replace(request("1"), letters=("(A)", "(B)"))
     (found,) = ask(SpelledLLM(), labels)
-    a, b = found.option_logprobs
-    assert (a, b) == pytest.approx((-(40 + 65 + 41) / 100, -(40 + 66 + 41) / 100))
+    assert found.option_logprobs == pytest.approx((spelled("1", "(A)"), spelled("1", "(B)")))
 
 
 def test_an_option_without_tokens_fails_its_question_alone():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis.strategies import text
 from outcome_tables import Outcome, texts_of
 from synthetic import synthetic_outcomes
 
@@ -153,3 +157,12 @@ def test_a_cloze_has_no_options_to_keep_so_no_share_of_them_is_claimed() -> None
         gate = answer_leak(measures, SweepThresholds())
         assert (gate.numbers["gold_only_kept"] is not None) is known
         assert ("dropped every other" in gate.detail) is known
+
+
+@given(text())
+@example(" \x1cA_b-C\x00d\x1f?! ")
+@example("___")
+def test_ascii_and_other_texts_are_normalised_alike(words: str) -> None:
+    for said in (words, "".join(c for c in words if c.isascii())):
+        folded = unicodedata.normalize("NFKC", said).casefold()
+        assert normalise(said) == (" ".join(re.findall(r"[^\W_]+", folded)) or folded.strip())

@@ -29,7 +29,7 @@ from audit.plant.train import REFUSED, Job
 from audit.records import Design, Generation, Part
 from audit.runtime.ask import asking, run_command
 from audit.runtime.progress import Display
-from audit.runtime.run import start_ray
+from audit.runtime.start import start_ray
 from audit.shards.questions import write_questions
 from audit.sweep.audit import SWEEP
 from audit.sweep.design import Draws, parse_routers

@@ -288,4 +288,6 @@ def main(arguments: Sequence[str] | None = None, designs: Sequence[PerturbDesign
     for design in designs or (WITH_CONTROL if asked.control else SHIPPED):
         table["designs"].append(calibrate(design, simulations=asked.simulations or SIMULATIONS, worlds=worlds))
         keep(text(table["designs"]), asked.out, table, rows)
+    if any("clean_curve" in entry["rates"] for entry in table["designs"]):
+        print(f"\n{curve_markdown(table['designs'])}", end="", flush=True)
     return 0

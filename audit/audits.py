@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from audit.engines.config import ModelConfig
+from audit.engines.config import ModelConfig, SamplingConfig
 from audit.errors import ConfigError, unknown_name
 from audit.prompting.seeds import request_seed
 from audit.records import (
+    ANSWER_ROLE,
     Design,
     Generation,
     GenerationRequest,
@@ -27,18 +28,10 @@ from audit.records import (
     Reading,
     Setting,
 )
-from audit.scoring.score import Score
-from audit.shards.manifest import MANIFEST, Manifest
-from audit.shards.schema import ANSWER_ROLE, RowSchema
 
-
-@dataclass(frozen=True)
-class Sampling:
-    """Limits of one role's replies."""
-
-    max_tokens: int
-    temperature: float
-    top_p: float
+if TYPE_CHECKING:  # a command that is refused needs no Arrow
+    from audit.scoring.score import Score
+    from audit.shards.schema import RowSchema
 
 
 @dataclass(frozen=True)
@@ -53,8 +46,8 @@ class Work:
     protocol: Protocol
     model: str
     reading: Reading
-    preparing: Sampling
-    answering: Sampling
+    preparing: SamplingConfig
+    answering: SamplingConfig
     seed: int
     own: Any = None
 
@@ -145,4 +138,6 @@ def part_of(name: str, part: str) -> Any:
 
 def audit_of(run_dir: Path) -> Audit:
     """The audit that a run directory's manifest names; the sweep where there is no manifest, or it names none."""
+    from audit.shards.manifest import MANIFEST, Manifest  # here: it needs Arrow
+
     return find_audit((Manifest.load(run_dir).audit if (run_dir / MANIFEST).is_file() else "") or AUDITS[0])

@@ -25,7 +25,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from audit.config import CONF_DIR
 from audit.config_keys import check_keys
-from audit.errors import ConfigError
+from audit.errors import AuditError, ConfigError
 
 _LISTS = ("model", "arms", "references")  # keys that take several values within one job
 # Keys that take what a group takes: the option is put there, and may be changed by key (control_benchmark.path=...).
@@ -66,6 +66,22 @@ def start(job: Callable[..., None], schema: type) -> None:
             sys.exit(1)
         HydraConfig.instance().set_config(composed)
         job(_without_hydra(composed))
+
+
+def run_composed(
+    cfg: DictConfig, check: Callable[[], None], read: Callable[[DictConfig], Any], act: Callable[[Any], int]
+) -> int:
+    """read: the composed configuration, validated; act: what is done with it. Errors that teach go to stderr without a
+    traceback, with exit code 1.
+
+    check: what else can be refused, such as `check_composed` inside a Hydra job.
+    """
+    try:
+        check()
+        return act(read(cfg))
+    except (AuditError, OmegaConfBaseException) as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return 1
 
 
 def _without_hydra(composed: DictConfig) -> DictConfig:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.registry import format_of
+from audit.config_keys import check_keys
 from audit.engines.config import ModelConfig, SamplingConfig, check_model
 from audit.errors import ConfigError, unknown_name
 from audit.plan_cost import CostConfig, check_cost
@@ -64,6 +65,7 @@ class RunConfig:
     report: bool = True
     gate: bool = False
     progress: bool = True
+    plan: Any = False  # true: print what the run would ask and could find, and start nothing; json: for programs
     registry: str | None = None  # where finished runs are registered; null: AUDIT_REGISTRY, or nowhere
 
 
@@ -94,6 +96,12 @@ def as_object(node: Any, kind: type) -> Any:
     if not isinstance(result, kind):
         raise ConfigError(f"Expected a {kind.__name__}, got {type(result).__name__}.")
     return result
+
+
+def from_composed(cfg: DictConfig, kind: type) -> Any:
+    """A composed configuration as `kind`. ConfigError for a key that it does not have."""
+    check_keys(OmegaConf.to_container(cfg), kind)  # before the merge, which drops what it does not know
+    return as_object(OmegaConf.merge(OmegaConf.structured(kind), cfg), kind)
 
 
 _SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -146,6 +154,8 @@ def check_run(
     if not config.model:
         raise ConfigError(f"No model. Expected model=<name> or model=[a,b]. Known: {', '.join(known_models())}.")
     sample_size(config)
+    if config.plan not in (True, False, "json"):
+        raise ConfigError(f"Invalid plan: {config.plan!r}. Expected true, false or json.")
     check_cost(config.cost)
     _check_different(config.model)
     for name, model in config.model.items():

@@ -1,48 +1,31 @@
-"""`audit plan <the sweep's overrides>`: what a sweep would do, and whether it could find anything.
+"""`audit plan [audit=sweep|perturb|memory|validity] <its overrides>`: what it would do, and what it could find.
 
-Prints the number of calls, an estimate of tokens, hours and money (`conf/cost`), the run directory, the minimum
-detectable gain and the questions that the effect of interest needs; with `--json` for programs. Starts nothing.
+Prints the calls, an estimate of tokens, hours and money (`conf/cost`), the run directory, and what the design can
+detect; with `--json` for programs. Starts nothing: it is the audit's own command with `plan=true`.
 """
 
 from __future__ import annotations
 
 import sys
 
-import hydra
-from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
-
-from audit.command_line import check_composed, start
-from audit.config import CONF_DIR
+from audit.audits import AUDITS, part_of
 from audit.errors import AuditError
 from audit.exits import run_command
-from audit.sweep.__main__ import print_plan
-from audit.sweep.config import SweepConfig, from_hydra, register
-
-register()
 
 
-def main() -> None:
-    """The command: what it refuses, then Hydra, then the plan. `--json` anywhere among the overrides."""
-    as_json = "--json" in sys.argv[1:]
-    sys.argv[1:] = [word for word in sys.argv[1:] if word != "--json"]
-
-    @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="sweep")
-    def composed(cfg: DictConfig) -> None:
-        """Hydra's entry."""
-        run_command(lambda: run_config(cfg, as_json))
-
-    start(composed, SweepConfig)
-
-
-def run_config(cfg: DictConfig, as_json: bool) -> int:
-    """Check and print. Errors that teach go to stderr without a traceback."""
+def main() -> int | None:
+    """The plan of the audit that is named; the sweep's where none is. `--json` anywhere among the overrides."""
+    words = sys.argv[1:]
+    named = [word for word in words if word.startswith("audit=")]
     try:
-        check_composed()
-        return print_plan(from_hydra(cfg), as_json)
-    except (AuditError, OmegaConfBaseException) as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
+        command = part_of(named[-1].removeprefix("audit=") if named else AUDITS[0], "__main__")
+    except AuditError as error:
+        print(f"error: {error}", file=sys.stderr)
         return 1
+    rest = [word for word in words if word != "--json" and word not in named]
+    sys.argv[1:] = [*rest, "plan=json" if "--json" in words else "plan=true"]
+    command.main()
+    return None
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+ANSWER_ROLE = "worker"  # the model that answers, as the cost of a run and the metrics name it
+
 NO_OPTION = -1  # `gold` of an item that has no options: never a valid index, and never the first option
 
 
@@ -224,18 +226,6 @@ class Answer:
     @property
     def parsed(self) -> bool:
         return self.form != "none"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class OutcomeKey:
-    """What makes a row unique."""
-
-    model: str
-    benchmark: str
-    question_id: str
-    arm: str
-    level: int
-    replicate: int
 
 
 @dataclass(frozen=True, slots=True)

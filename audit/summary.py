@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
@@ -13,11 +15,15 @@ from rich.table import Table
 from rich.text import Text
 
 from audit.audits import Audit, Roles
+from audit.config import RunConfig
 from audit.records import Setting
 from audit.shards.read import load_cells
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import CellOutcomes, FloatArray, State
 from audit.statistics.values import settings_values, to_values
+
+if TYPE_CHECKING:
+    from audit.report.build import ReportPaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +122,29 @@ def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | 
                 str(row.errors),
             )
         console.print(table)
+
+
+def conclude(config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths: ReportPaths | None) -> int:
+    """What a command says at the end of a run: the verdict, where things are, which models failed; its exit code.
+
+    paths: of the report; None where none was asked for.
+    """
+    code = 0
+    if paths is not None:
+        from audit.gate import print_content
+        from audit.registry import finish
+
+        code = print_content(paths.content)
+        print(f"report   {paths.html}")
+        finish.finished(config.registry, run_dir)
+    print(f"shards   {run_dir / 'shards'}\nmanifest {run_dir / 'manifest.json'}")
+    print_failed(failed)
+    if failed:
+        return 1
+    return code if config.gate else 0
+
+
+def print_failed(failed: Mapping[str, str]) -> None:
+    """The models that did not finish, {name: why}."""
+    for name, why in failed.items():
+        print(f"error: model {name} failed: {why}", file=sys.stderr, flush=True)

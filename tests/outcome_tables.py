@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from audit.records import OutcomeKey, Reading
+from audit.records import Reading
 from audit.shards.cells import cell_columns, pair_batches, pick
 from audit.shards.convert import rows_to_table
+from audit.shards.keys import Digests, clean_text, digests_of_table
 from audit.shards.read import iter_columns
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse
@@ -20,6 +21,24 @@ from audit.sweep.design import Arm, Draws
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 from audit.sweep.texts import Texts, clean_texts, measure_texts
 from audit.sweep.verdict import RunVerdict
+
+
+class OutcomeKey(NamedTuple):
+    """What makes a row unique."""
+
+    model: str
+    benchmark: str
+    question_id: str
+    arm: str
+    level: int
+    replicate: int
+
+
+def digests_of_keys(keys: Iterable[OutcomeKey]) -> Digests:
+    """Digests (n, 2) of keys, in order."""
+    columns = list(zip(*keys, strict=True)) or [()] * 6
+    table = {name: [clean_text(str(v)) for v in values] for name, values in zip(SCHEMA.key, columns, strict=True)}
+    return digests_of_table(pa.table(table), SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)

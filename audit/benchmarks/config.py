@@ -19,7 +19,7 @@ class BenchmarkConfig:
     """
 
     name: str = "elementary"  # goes into every shard and every made-up id
-    format: str = "elementary"  # how a row is read: one of `known_benchmarks()`
+    format: str = "elementary"  # how a row is read: one of `registry.FORMATS`
     path: Optional[str] = None  # noqa: UP045  # local file or folder; OmegaConf wants typing.Optional
     hub: Optional[str] = None  # noqa: UP045  # hub dataset id, such as cais/mmlu
     hub_config: Optional[str] = None  # noqa: UP045  # the dataset's configuration, such as ARC-Easy

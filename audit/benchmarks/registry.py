@@ -58,11 +58,6 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def known_benchmarks() -> tuple[str, ...]:
-    """Names that `benchmark=` accepts, each with a file conf/benchmark/<name>.yaml."""
-    return tuple(FORMATS)
-
-
 def format_of(name: str) -> Format:
     """The format of this name; ConfigError with the list of known ones otherwise."""
     if name not in FORMATS:

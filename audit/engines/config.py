@@ -50,6 +50,8 @@ _DECIDED_PREFIXES = {"data_parallel_": _COPIES}
 
 @dataclass
 class SamplingConfig:
+    """Limits of one role's replies."""
+
     max_tokens: int = 512
     temperature: float = 0.0
     top_p: float = 1.0
@@ -88,7 +90,10 @@ class ModelConfig:
     trust_remote_code: bool = False
     chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
     protocol: str | None = None  # prompts that suit this model better than the run's protocol
-    router: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=512, temperature=0.7, top_p=0.95))
+    # Of the calls before the answer, where an audit makes some.
+    preparing: SamplingConfig = field(
+        default_factory=lambda: SamplingConfig(max_tokens=512, temperature=0.7, top_p=0.95)
+    )
     worker: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=16))
     solver: SamplingConfig = field(default_factory=SamplingConfig)  # of answers that are worked out (reading=number)
     engine_args: dict[str, Any] = field(default_factory=dict)
@@ -124,7 +129,7 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
     for label, value in (
         ("tensor_parallel_size", model.tensor_parallel_size),
         ("replicas", model.replicas),
-        ("router.max_tokens", model.router.max_tokens),
+        ("preparing.max_tokens", model.preparing.max_tokens),
         ("worker.max_tokens", model.worker.max_tokens),
         ("solver.max_tokens", model.solver.max_tokens),
         ("max_num_seqs", model.max_num_seqs),
@@ -142,7 +147,7 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
             )
     if model.max_restarts < 0:
         raise ConfigError(f"Invalid max_restarts of model {name}: {model.max_restarts}. Expected 0 or more.")
-    for role, sampling in (("router", model.router), ("worker", model.worker), ("solver", model.solver)):
+    for role, sampling in (("preparing", model.preparing), ("worker", model.worker), ("solver", model.solver)):
         if sampling.temperature < 0:
             raise ConfigError(
                 f"Invalid {role}.temperature of model {name}: {sampling.temperature:g}. Expected 0 (greedy) or more, "

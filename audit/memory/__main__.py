@@ -6,16 +6,14 @@ the text seen, gap to fresh items) and 4 (withheld, underpowered), see `audit.ga
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import hydra
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
 
-from audit.command_line import check_composed, start
+from audit.command_line import check_composed, run_composed, start
 from audit.config import CONF_DIR
-from audit.errors import AuditError
+from audit.exits import run_command
 from audit.memory.config import MemoryConfig, from_hydra, register
 from audit.references import judged, reference_dirs
 
@@ -25,7 +23,7 @@ register()
 @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="memory")
 def _composed(cfg: DictConfig) -> None:
     """Hydra's entry."""
-    sys.exit(run_config(cfg, check_composed))
+    run_command(lambda: run_config(cfg, check_composed))
 
 
 def main() -> None:
@@ -34,18 +32,16 @@ def main() -> None:
 
 
 def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:
-    """Validate and run a composed configuration. Errors that teach go to stderr without a traceback."""
-    try:
-        check()
-        config = from_hydra(cfg)
-        return _print_plan(config) if config.plan else memory(config)
-    except (AuditError, OmegaConfBaseException) as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        return 1
+    """Validate and run a composed configuration; the exit code."""
+    return run_composed(cfg, check, from_hydra, memory)
 
 
 def memory(config: MemoryConfig) -> int:
     """Run, decide, write; the exit code. What is heavy is imported once nothing can be refused any more."""
+    if config.plan:
+        from audit.memory.plan import show
+
+        return show(config)
     from audit.memory.resolve import resolve_memory
     from audit.memory.thresholds import MemoryThresholds
     from audit.runtime.progress import Display
@@ -63,37 +59,19 @@ def memory(config: MemoryConfig) -> int:
             "fresh": fresh[0].benchmark.name if fresh else None,
         }
         from audit.runtime.run import run_audit
+        from audit.summary import conclude, print_failed
 
         result = run_audit(resolved, analysis, display)
-    failed = "".join(f"error: model {name} failed: {why}\n" for name, why in result.failed.items())
     if result.rows == 0:
-        print(f"error: nothing was measured: every model failed\n{failed}", end="", file=sys.stderr)
+        print_failed(result.failed)  # every model did
         return 1
-    code = 0
+    paths = None
     if config.report:
-        from audit.gate import print_content
         from audit.memory.report import build_report
-        from audit.registry import finish
 
         paths = build_report([result.run_dir], result.run_dir / "report")
-        code = print_content(paths.content)
-        print(f"report   {paths.html}")
-        finish.finished(config.registry, result.run_dir)
-    print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
-    print(failed, end="", file=sys.stderr, flush=True)
-    if result.failed:
-        return 1
-    return code if config.gate else 0
-
-
-def _print_plan(config: MemoryConfig) -> int:
-    from audit.memory.plan import describe
-    from audit.memory.resolve import resolve_memory
-
-    resolved = resolve_memory(config)
-    print("\n".join(describe(resolved, config)))
-    return 1 if resolved.failed else 0
+    return conclude(config, result.run_dir, result.failed, paths)
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

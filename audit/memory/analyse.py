@@ -11,12 +11,13 @@ import numpy as np
 from audit.memory.calibrated import nearest
 from audit.memory.decide import decide
 from audit.memory.evidence import Evidence, correct, measure
-from audit.memory.gates import all_gates, failed
+from audit.memory.gates import all_gates
 from audit.memory.record import MemoryCell
 from audit.memory.result import MemoryResult
 from audit.memory.thresholds import MemoryThresholds
 from audit.memory.words import cannot_exclude, headline
 from audit.statistics.order_test import N_RESAMPLES
+from audit.verdict.gates import failed
 
 
 def analyse(

@@ -28,14 +28,13 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from scipy.special import ndtr
 
 from audit.memory.decide import finding
 from audit.memory.evidence import correct, measure
 from audit.memory.record import TEXTS, ItemSet, MemoryCell, ModelSet
 from audit.memory.result import MemoryVerdict
 from audit.memory.thresholds import MemoryThresholds
-from audit.statistics.difficulty import beta_shape, shift
+from audit.statistics.difficulty import beta_shape, draw_latent, shift
 from audit.statistics.paired import FloatArray
 from audit.verdict.simulated import keep, make_parser, rate, shown, table_text
 
@@ -122,9 +121,7 @@ def _side(
     share = design.flip / (2 * design.accuracy * (1 - design.accuracy))
     a, b = beta_shape(design.accuracy, share * 2 * design.accuracy * (1 - design.accuracy))
     quantiles = stats.beta.ppf(_GRID, a, b)
-    rho = design.item_correlation
-    latent = np.sqrt(rho) * rng.standard_normal(n) + np.sqrt(1 - rho) * rng.standard_normal((models, n))
-    theta = np.interp(ndtr(latent), _GRID, quantiles)
+    theta = np.interp(draw_latent((models, n), design.item_correlation, rng), _GRID, quantiles)
     texts = {name: _shared(models, (n,), rng) for name in TEXTS}
     sense = 1 + 0.3 * rng.standard_normal(models)
     options, order = _shared(models, (n, OPTION_ORDERS + 1), rng), _shared(models, (shards, ORDERS + 1), rng)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,19 +19,21 @@ from audit.memory.texts import OPTIONS, SECOND_HALF, item_text, shards_of
 from audit.records import Question
 from audit.shards.questions import QuestionFile
 from audit.shards.read import iter_columns
+from audit.shards.requests import RequestCounts, count_requests
 from audit.statistics.completion import text_scores
 from audit.statistics.paired import FloatArray
 
 _COLUMNS = (
     "model", "benchmark", "question_id", "arm", "ordering", "options", "gold", "correct", "parsed", "error", "asked",
-    "shard", "pieces", "option_logprobs", "token_logprobs", "token_ranks", "token_z",
+    "shard", "pieces", "option_logprobs", "token_logprobs", "token_ranks", "token_z", "request_sha256",
 )  # fmt: skip
 _BATCH_ROWS = 4096
 
 
 @dataclass
 class _Rows:
-    """Rows of one model and set as they come. order: nats and items by (shard, level)."""
+    """Rows of one model and set as they come. order: nats and items by (shard, level). requests: hashes by level, of an
+    item's orders of options by its id, of a shard's orders by its number."""
 
     score: dict[str, float] = field(default_factory=dict)
     texts: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TEXTS})
@@ -39,6 +41,7 @@ class _Rows:
     ranks: dict[str, float] = field(default_factory=dict)
     options: dict[tuple[str, int], float] = field(default_factory=dict)
     order: dict[tuple[int, int], list[float]] = field(default_factory=dict)
+    requests: dict[str | int, dict[int, list[str]]] = field(default_factory=dict)
     reads: dict[str, list[int]] = field(default_factory=lambda: {arm: [0, 0, 0] for arm in Arm})
 
 
@@ -96,6 +99,9 @@ def _take(rows: _Rows, row: dict[str, Any]) -> None:
     if row["error"] is not None or not row["parsed"]:
         return
     reads[1] += 1
+    if row["request_sha256"] and arm != Arm.SCORE:
+        key = row["shard"] if arm == Arm.ORDER else id_
+        rows.requests.setdefault(key, {}).setdefault(level, []).append(row["request_sha256"])
     totals = row["option_logprobs"]
     if arm == Arm.SCORE:
         rows.score[id_] = float(row["correct"])
@@ -125,12 +131,12 @@ def _take_published(rows: _Rows, row: dict[str, Any]) -> None:
 
 def _model_set(model: str, rows: _Rows, questions: Sequence[Question], shards: Sequence[int], own: Orders) -> ModelSet:
     ids = [q.id for q in questions]
-    sizes = _shard_sizes(questions, own)
+    parts = shards_of(questions, own.shard_items)
     order = np.full((len(shards), own.orders + 1), np.nan)
     for s, number in enumerate(shards):
         for level in range(own.orders + 1):
             terms = rows.order.get((number, level), [])
-            if len(terms) == sizes[s]:  # with an item missing it is another text's likelihood
+            if len(terms) == len(parts[s]):  # with an item missing it is another text's likelihood
                 order[s, level] = sum(terms)
 
     def column(values: Mapping[str, float]) -> FloatArray:
@@ -146,11 +152,26 @@ def _model_set(model: str, rows: _Rows, questions: Sequence[Question], shards: S
         options=np.array(options, dtype=float),
         order=order,
         reads={arm: Reads(*counts) for arm, counts in rows.reads.items()},
+        requests=_orders_sent(rows.requests, {number: part[0].id for number, part in zip(shards, parts, strict=True)}),
     )
 
 
-def _shard_sizes(questions: Sequence[Question], own: Orders) -> list[int]:
-    return [len(shard) for shard in shards_of(questions, own.shard_items)]
+def _orders_sent(requests: Mapping[str | int, Mapping[int, Sequence[str]]], first: Mapping[int, str]) -> RequestCounts:
+    """Every other order against the published one and the orders before it. first: an item of each shard, to name it.
+
+    An order of a shard is a request an item, after those before it: two orders may share some of them (an item that is
+    first in both is sent alone), and are one where they share all.
+    """
+    published, others = {}, {}
+    for key, levels in requests.items():
+        id_ = first.get(key, "") if isinstance(key, int) else key
+        name = f"{id_}\0shard" if isinstance(key, int) else id_
+        sent = {level: "".join(sorted(hashes)) for level, hashes in levels.items()}
+        if 0 in sent:
+            published[name] = {sent[0]}
+            others[name] = [(level, one) for level, one in sent.items() if level]
+    found = count_requests(published, others)
+    return replace(found, items=tuple(sorted({name.partition("\0")[0] for name in found.items})))
 
 
 def _item_set(name: str, questions: Sequence[Question], shards: Sequence[Sequence[Question]], own: Orders) -> ItemSet:

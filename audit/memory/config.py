@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from audit.config import as_object, check_run, sample_size
-from audit.config_keys import check_keys
+from audit.config import check_run, from_composed, sample_size
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError
 from audit.memory.design import make_design
@@ -24,7 +23,6 @@ class MemoryConfig(ReferencedConfig):
     shard_items: int = 5
     orders: int = 10
     option_orders: int = 5
-    plan: bool = False
 
 
 def register() -> None:
@@ -34,8 +32,7 @@ def register() -> None:
 
 def from_hydra(cfg: DictConfig) -> MemoryConfig:
     """The composed config as dataclasses, validated, with the reference models among its models."""
-    check_keys(OmegaConf.to_container(cfg), MemoryConfig)  # before the merge, which drops what it does not know
-    config: MemoryConfig = as_object(OmegaConf.merge(OmegaConf.structured(MemoryConfig), cfg), MemoryConfig)
+    config: MemoryConfig = from_composed(cfg, MemoryConfig)
     config = replace(config, model=with_references(config))
     validate(config)
     return config

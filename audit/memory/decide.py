@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from audit.memory.evidence import Evidence, Indicator, Name
-from audit.memory.gates import failed
 from audit.memory.result import Decision, MemoryVerdict
 from audit.memory.thresholds import MemoryThresholds
 from audit.memory.vocabulary import GATES, INDICATORS
+from audit.verdict.gates import failed
 from audit.verdict.result import Gate, Status, points
 from audit.verdict.vocabulary import gate_reasons
 

@@ -14,7 +14,8 @@ from audit.memory.design import Arm
 from audit.memory.evidence import Evidence, told_by_words, unmatched
 from audit.memory.record import MemoryCell
 from audit.memory.thresholds import MemoryThresholds
-from audit.verdict.result import Gate, Status, points
+from audit.verdict.gates import absent, checked
+from audit.verdict.result import Gate, points
 
 _LIKELIHOODS = (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER)
 
@@ -23,16 +24,12 @@ def all_gates(cell: MemoryCell, evidence: Evidence, thresholds: MemoryThresholds
     """Every gate, in the order in which the report lists them."""
     return (
         likelihoods_read(cell, thresholds),
+        orders_reach_model(cell, thresholds),
         parseability(cell, thresholds),
         fresh_matched(evidence, thresholds),
         order_exchangeable(evidence, thresholds),
         enough_data(evidence, thresholds),
     )
-
-
-def failed(gates: Sequence[Gate]) -> tuple[Gate, ...]:
-    """The gates that failed and withhold the verdict."""
-    return tuple(g for g in gates if g.status == Status.FAIL and g.withholds)
 
 
 def likelihoods_read(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
@@ -45,6 +42,30 @@ def likelihoods_read(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
         "of the given texts have a likelihood",
         "Look at the errors of these rows: texts longer than max_model_len, above all.",
         withholds=True,
+    )
+
+
+def orders_reach_model(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
+    """An order of options, or of a shard, whose requests have the hashes of the published order's, or of another's,
+    tests nothing. number: the share of such orders."""
+    name, limit = "orders_reach_model", thresholds.noop_share_max
+    source = "request_sha256 over the tokens that the model was sent; conf/verdict: noop_share_max"
+    counts = [one.requests for one in cell.tested if one is not None]
+    compared, same = sum(c.compared for c in counts), sum(c.same_as_original for c in counts)
+    repeated = sum(c.repeated for c in counts)
+    if not compared:
+        return absent(name, limit, source, "No other order was compared with a published one.", withholds=False)
+    share = (same + repeated) / compared
+    return checked(
+        name,
+        share <= limit,
+        share,
+        limit,
+        source,
+        f"Of {compared} other orders of options and items, {same} were sent as the published order and {repeated} as "
+        "another.",
+        "Look at the texts that were sent: options with the same text, or texts that are cut off before they differ.",
+        items=[id_ for c in counts for id_ in c.items],
     )
 
 
@@ -72,18 +93,16 @@ def fresh_matched(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
     gap = evidence.gap
     if gap is None or gap.matched is None or gap.reference_gap is None or gap.reference_pvalue is None:
         detail = "Without fresh items, or references above chance, nothing says how hard the fresh items are."
-        return _absent(name, limit, source, detail)
-    return Gate(
+        return absent(name, limit, source, detail, withholds=False)
+    return checked(
         name=name,
-        status=Status.FAIL if unmatched(gap, thresholds) else Status.PASS,
+        passed=not unmatched(gap, thresholds),
         number=gap.reference_pvalue,
         threshold=limit,
         source=source,
         detail=f"The references score {_signed(gap.reference_gap)} on the benchmark against the fresh items "
         f"(p={gap.reference_pvalue:.2g}); {gap.matched.share:.0%} of its items have fresh ones of their difficulty.",
-        advice="Draw fresh items that are as hard as the benchmark's: match them on the references' scores."
-        if unmatched(gap, thresholds)
-        else "",
+        advice="Draw fresh items that are as hard as the benchmark's: match them on the references' scores.",
         withholds=False,
         numbers={"reference_gap": gap.reference_gap, "matched_share": gap.matched.share},
     )
@@ -98,20 +117,18 @@ def order_exchangeable(evidence: Evidence, thresholds: MemoryThresholds) -> Gate
     source = "Oren et al. 2023 assume that items are exchangeable; conf/verdict: exchangeable_alpha"
     found = {k: p for k, p in evidence.exchangeable.items() if p == p}
     if not found or evidence.order is None:
-        return _absent(name, limit, source, "The order test was not run.")
+        return absent(name, limit, source, "The order test was not run.", withholds=False)
     smallest = min(1.0, min(found.values()) * len(found))
     bad = told_by_words(evidence, thresholds)
-    return Gate(
+    return checked(
         name=name,
-        status=Status.FAIL if bad else Status.PASS,
+        passed=not bad,
         number=smallest,
         threshold=limit,
         source=source,
         detail=f"The words and lengths of neighbours {'tell' if bad else 'do not tell'} the published order "
         f"(p={smallest:.2g}).",
-        advice="Run reference models: the order then counts only where it is likelier to this model than to them."
-        if bad
-        else "",
+        advice="Run reference models: the order then counts only where it is likelier to this model than to them.",
         withholds=False,
         numbers=dict(found),
     )
@@ -122,18 +139,18 @@ def enough_data(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
     name, limit = "enough_data", thresholds.effect_of_interest
     source = "the standard error of the difference in differences; conf/verdict: effect_of_interest"
     if evidence.gap is None:
-        return _absent(name, limit, source, "No score on fresh items was compared.")
+        return absent(name, limit, source, "No score on fresh items was compared.", withholds=False)
     seen = evidence.gap.detectable
     passed = bool(seen <= limit)  # false for NaN: nothing varies, nothing can be told
-    return Gate(
+    return checked(
         name=name,
-        status=Status.PASS if passed else Status.FAIL,
+        passed=passed,
         number=seen,
         threshold=limit,
         source=source,
         detail=f"The smallest gap that this design finds with {thresholds.power:.0%} power is {points(seen)}; the gap "
         f"of interest is {points(limit)}.",
-        advice="" if passed else "Take more items, fresh ones above all, and more reference models.",
+        advice="Take more items, fresh ones above all, and more reference models.",
         withholds=False,
     )
 
@@ -149,19 +166,19 @@ def _reads(
                 if one is not None and items is not None and (reads := one.reads.get(arm)) and reads.asked:
                     shares[f"{one.model}, {items.name}, {arm}"] = (reads.share, reads.read, reads.asked)
     if not shares:
-        return _absent(name, limit, source, "Nothing of the kind was asked.")
+        return absent(name, limit, source, "Nothing of the kind was asked.", withholds=False)
     worst = min(shares, key=lambda k: shares[k][0])
     share, read, asked = shares[worst]
     interval = stats.binomtest(read, asked).proportion_ci(0.95, method="wilson")
-    return Gate(
+    return checked(
         name=name,
-        status=Status.PASS if share >= limit else Status.FAIL,
+        passed=share >= limit,
         number=share,
         threshold=limit,
         source=source,
         detail=f"{share:.1%} (95 % interval {interval.low:.1%} to {interval.high:.1%}) {what}: {worst}, the lowest of "
         f"{len(shares)}.",
-        advice="" if share >= limit else advice,
+        advice=advice,
         withholds=withholds,
         numbers={key: value[0] for key, value in shares.items()},
     )
@@ -169,7 +186,3 @@ def _reads(
 
 def _signed(value: float) -> str:
     return f"{100 * value:+.1f} points"
-
-
-def _absent(name: str, threshold: float, source: str, detail: str) -> Gate:
-    return Gate(name, Status.NOT_APPLICABLE, None, float(threshold), source, detail, withholds=False)

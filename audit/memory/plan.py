@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from audit.errors import EngineError
+from dataclasses import asdict
+
 from audit.memory.config import MemoryConfig
 from audit.memory.design import Arm
 from audit.memory.present import Orders, item_orders, shard_orders
 from audit.memory.resolve import resolve_memory
 from audit.memory.texts import SEPARATOR, item_text, shards_of
-from audit.plan_cost import PlannedCalls, Tokens, planned_cost
+from audit.plan_cost import CHARS_PER_TOKEN, PlannedCalls, Tokens, head_lines, planned_cost, print_plan, refuse_failed
 from audit.references import judged, reference_dirs
 from audit.resolve import ResolvedRun
 
 REFERENCES_FOR_ANSWERS = 5  # docs/memory.md has what fewer find
-CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
+
+
+def show(config: MemoryConfig) -> int:
+    """Print the plan; the exit code."""
+    run = resolve_memory(config)
+    plans = [asdict(one) for one in planned(run, config)]
+    return print_plan(config.plan, run.path, run.failed, describe(run, config), plans)
 
 
 def describe(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
@@ -21,8 +28,7 @@ def describe(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
     calls, _, with_orders = _asked(resolved)
     sizes = ", ".join(f"{s.sample.n:,} of {s.benchmark.name}" for s in resolved.samples)
     lines = [
-        f"run directory  {resolved.path}{'  (exists: it would be resumed)' if resolved.path.exists() else ''}",
-        *(f"{name}: cannot run: {why}" for name, why in resolved.failed.items()),
+        *head_lines(resolved.path, resolved.failed),
         f"questions      {sizes}; {with_orders:,} have other orders of options",
     ]
     for one in planned(resolved, config):
@@ -40,8 +46,7 @@ def describe(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
 def planned_calls(config: MemoryConfig) -> list[PlannedCalls]:
     """What the audit would ask of each model. Raises AuditError, as the audit would; starts nothing."""
     resolved = resolve_memory(config)
-    if resolved.failed:
-        raise EngineError("; ".join(f"{name}: {why}" for name, why in resolved.failed.items()))
+    refuse_failed(resolved.failed)
     return planned(resolved, config)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from audit.shards.requests import RequestCounts
 from audit.statistics.paired import FloatArray, IntArray
 
 
@@ -32,7 +33,7 @@ class ModelSet:
     tokenizer: of the whole item, of the second half of its stem given the first, of its wrong options given what
     precedes them. tokens: by name (`TOKEN_SCORES`) (n,) of the whole item, a token. ranks: (n,) share of its tokens
     that are the likeliest. options: (n, K + 1) nats of the list of options, published order first. order: (S, K + 1)
-    nats of S shards. reads: by arm.
+    nats of S shards. reads: by arm. requests: orders of options and of shards against the published ones.
     """
 
     model: str
@@ -43,6 +44,7 @@ class ModelSet:
     options: FloatArray
     order: FloatArray
     reads: Mapping[str, Reads]
+    requests: RequestCounts = field(default_factory=RequestCounts)
 
 
 TEXTS = ("item", "half", "wrong")

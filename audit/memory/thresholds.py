@@ -13,6 +13,7 @@ class MemoryThresholds(Thresholds):
 
     effect_of_interest: float = 0.10
     answered_share_min: float = 0.95
+    noop_share_max: float = 0.2
     matched_alpha: float = 0.01
     matched_share_min: float = 0.80
     exchangeable_alpha: float = 0.05

@@ -88,6 +88,7 @@ INDICATORS: dict[Name, IndicatorWord] = {
 
 GATES: dict[str, GateWord] = {
     "likelihoods_read": GateWord("Likelihoods told", "too many texts have no likelihood"),
+    "orders_reach_model": GateWord("Orders reach the model", "the model was sent other orders as the published one"),
     "parseability": GateWord("Readable answers", "too many answers could not be read"),
     "fresh_matched": GateWord("Fresh items as hard", "the fresh items are not as hard as the benchmark's"),
     "order_exchangeable": GateWord(
@@ -102,6 +103,7 @@ LABELS = {
     "power": "Power at which the detectable gap is stated",
     "effect_of_interest": "Effect of interest: the gap that matters",
     "answered_share_min": "Readable answers and likelihoods: least share",
+    "noop_share_max": "Orders reach the model: largest share of repeated requests",
     "matched_alpha": "Fresh items as hard: level of the test",
     "matched_share_min": "Fresh items as hard: least share of items that have a match",
     "exchangeable_alpha": "Order not told by its words: level of the test",

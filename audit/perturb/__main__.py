@@ -6,16 +6,13 @@ beyond reference) and 4 (withheld, cause unknown or underpowered), see `audit.ga
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import hydra
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
 
-from audit.command_line import check_composed, start
+from audit.command_line import check_composed, run_composed, start
 from audit.config import CONF_DIR
-from audit.errors import AuditError
 from audit.exits import run_command
 from audit.perturb.config import PerturbConfig, from_hydra, register
 from audit.references import judged, reference_dirs
@@ -35,18 +32,16 @@ def main() -> None:
 
 
 def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:
-    """Validate and run a composed configuration. Errors that teach go to stderr without a traceback."""
-    try:
-        check()
-        config = from_hydra(cfg)
-        return _print_plan(config) if config.plan else perturb(config)
-    except (AuditError, OmegaConfBaseException) as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        return 1
+    """Validate and run a composed configuration; the exit code."""
+    return run_composed(cfg, check, from_hydra, perturb)
 
 
 def perturb(config: PerturbConfig) -> int:
     """Run, decide, write; the exit code. What is heavy is imported once nothing can be refused any more."""
+    if config.plan:
+        from audit.perturb.plan import show
+
+        return show(config)
     from audit.perturb.audit import PERTURB
     from audit.perturb.resolve import resolve_perturb
     from audit.perturb.thresholds import PerturbThresholds
@@ -66,41 +61,22 @@ def perturb(config: PerturbConfig) -> int:
         if run.unlike:
             display.note(run.unlike)
         from audit.runtime.run import run_audit
-        from audit.summary import print_cells
+        from audit.summary import conclude, print_cells, print_failed
 
         result = run_audit(run.resolved, analysis, display)
-    failed = "".join(f"error: model {name} failed: {why}\n" for name, why in result.failed.items())
     if result.rows == 0:
-        print(failed, end="", file=sys.stderr)  # every model did
+        print_failed(result.failed)  # every model did
         return 1
     from audit.perturb.rows import read_run
 
     read = read_run(result.run_dir)
     print_cells(read.outcomes.cells, PERTURB)
-    code = 0
+    paths = None
     if config.report:
-        from audit.gate import print_content
         from audit.perturb.report import build_report
-        from audit.registry import finish
 
         paths = build_report([result.run_dir], result.run_dir / "report", read=read)
-        code = print_content(paths.content)
-        print(f"report   {paths.html}")
-        finish.finished(config.registry, result.run_dir)
-    print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
-    print(failed, end="", file=sys.stderr, flush=True)
-    if result.failed:
-        return 1
-    return code if config.gate else 0
-
-
-def _print_plan(config: PerturbConfig) -> int:
-    from audit.perturb.plan import describe
-    from audit.perturb.resolve import resolve_perturb
-
-    run = resolve_perturb(config)
-    print("\n".join(describe(run, config)))
-    return 1 if run.resolved.failed else 0
+    return conclude(config, result.run_dir, result.failed, paths)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,14 @@ from audit.errors import DataError
 from audit.perturb.calibrated import nearest
 from audit.perturb.decide import decide
 from audit.perturb.evidence import Evidence, measure, panel_pvalues
-from audit.perturb.gates import all_gates, failed
+from audit.perturb.gates import all_gates
 from audit.perturb.record import PerturbCell
 from audit.perturb.result import Decision, PerturbResult, PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.words import cannot_exclude, headline
 from audit.statistics.performance_curve import N_CURVES
 from audit.statistics.resampling import N_RESAMPLES
+from audit.verdict.gates import failed
 
 
 def analyse(

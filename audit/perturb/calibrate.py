@@ -34,7 +34,6 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from scipy.special import ndtr
 
 from audit.perturb.decide import finding
 from audit.perturb.evidence import run_tests
@@ -42,7 +41,7 @@ from audit.perturb.record import BrokenShare, PerturbCell, Wordings
 from audit.perturb.result import PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
 from audit.statistics.contamination_score import article_result
-from audit.statistics.difficulty import beta_shape, shift
+from audit.statistics.difficulty import beta_shape, draw_latent, shift
 from audit.statistics.paired import BoolArray, FloatArray
 from audit.verdict.simulated import SEEDS, keep, make_parser, rate, shown, table_text
 
@@ -125,7 +124,7 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     n, r = design.n, design.references
     means = design.accuracy - world.weaker + design.reference_spread * np.linspace(-1, 1, r) if r > 1 else None
     accuracies = [design.accuracy, *(means if means is not None else [design.accuracy - world.weaker] * r)]
-    latent = _latent(n, r + 1, design.item_correlation, rng)
+    latent = draw_latent((r + 1, n), design.item_correlation, rng)
     broken = rng.random((design.variants, n)) < world.broken
     models, costs = [], []
     for k, accuracy in enumerate(accuracies):
@@ -137,7 +136,7 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     if not design.control:
         return cell
     rng = rng.spawn(1)[0]  # a stream of its own: with and without a control the models are the same
-    latent = _latent(design.control, 1, design.item_correlation, rng)
+    latent = draw_latent((1, design.control), design.item_correlation, rng)
     broken = rng.random((design.variants, design.control)) < world.broken
     cost = costs[0] - world.fresh_easier
     fresh = _answers(design, "model 0", accuracies[0], cost, None, latent[0], broken, rng)
@@ -278,13 +277,6 @@ def _quantiles(a: float, b: float) -> FloatArray:
     return found
 
 
-def _latent(n: int, models: int, correlation: float, rng: np.random.Generator) -> FloatArray:
-    """Uniforms (models, n), correlated between models on the normal scale."""
-    shared, own = rng.standard_normal(n), rng.standard_normal((models, n))
-    uniform: FloatArray = ndtr(np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own)
-    return uniform
-
-
 def main(arguments: Sequence[str] | None = None, designs: Sequence[PerturbDesign] | None = None) -> int:
     """Simulate what ships (or with --control what has fresh items), print one row a design, and write the table where
     asked. designs: in their place."""
@@ -296,4 +288,6 @@ def main(arguments: Sequence[str] | None = None, designs: Sequence[PerturbDesign
     for design in designs or (WITH_CONTROL if asked.control else SHIPPED):
         table["designs"].append(calibrate(design, simulations=asked.simulations or SIMULATIONS, worlds=worlds))
         keep(text(table["designs"]), asked.out, table, rows)
+    if any("clean_curve" in entry["rates"] for entry in table["designs"]):
+        print(f"\n{curve_markdown(table['designs'])}", end="", flush=True)
     return 0

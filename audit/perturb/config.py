@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from audit.config import as_object, check_run
-from audit.config_keys import check_keys
+from audit.config import check_run, from_composed
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
 from audit.perturb.design import make_design
@@ -25,7 +24,6 @@ class PerturbConfig(ReferencedConfig):
     num_variants: int = 3
     short: str = "keep"
     original_replicates: int = 2
-    plan: bool = False
 
 
 def register() -> None:
@@ -35,8 +33,7 @@ def register() -> None:
 
 def from_hydra(cfg: DictConfig) -> PerturbConfig:
     """The composed config as dataclasses, validated, with the reference models among its models."""
-    check_keys(OmegaConf.to_container(cfg), PerturbConfig)  # before the merge, which drops what it does not know
-    config: PerturbConfig = as_object(OmegaConf.merge(OmegaConf.structured(PerturbConfig), cfg), PerturbConfig)
+    config: PerturbConfig = from_composed(cfg, PerturbConfig)
     config = replace(config, model=with_references(config))
     validate(config)
     return config

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.perturb.gates import all_gates, failed
+from audit.perturb.gates import all_gates
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.thresholds import PerturbThresholds
 from audit.statistics.fresh_drop import Asked, BeyondFresh, beyond_fresh
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.set_difference import SetDifference, set_difference
 from audit.statistics.wording_drop import item_means
+from audit.verdict.gates import failed
 
 UNITS_MIN = 30  # independent fresh items: with fewer, a t-test of items that mostly do not change has no level
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from audit.perturb.evidence import Evidence, Tests
-from audit.perturb.gates import failed
 from audit.perturb.result import Decision, PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import GATES
+from audit.verdict.gates import failed
 from audit.verdict.result import Gate, Status, points
 from audit.verdict.vocabulary import gate_reasons
 

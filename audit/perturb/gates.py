@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from scipy import stats
 
@@ -16,7 +14,8 @@ from audit.statistics.chance import chance_check
 from audit.statistics.exchange import first_answered
 from audit.statistics.paired import BoolArray, FloatArray
 from audit.statistics.wording_drop import run_noise, wording_flips
-from audit.verdict.result import MAX_ITEMS, Gate, Status, points
+from audit.verdict.gates import absent, checked, ids_where
+from audit.verdict.result import Gate, Status, points
 
 _IMPLAUSIBLE = 1e-3  # probability of an exact accuracy of 1 below which it withholds
 _MARGIN = 3.5  # standard errors by which agreement may fall short of what is expected
@@ -37,11 +36,6 @@ def all_gates(cell: PerturbCell, thresholds: PerturbThresholds, detectable: floa
     )
 
 
-def failed(gates: Sequence[Gate]) -> tuple[Gate, ...]:
-    """The gates that failed and withhold the verdict."""
-    return tuple(g for g in gates if g.status == Status.FAIL and g.withholds)
-
-
 def above_chance(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     """The original accuracy beats guessing by the given number of standard errors of a guesser.
 
@@ -52,7 +46,7 @@ def above_chance(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     values = first_answered(cell.tested.original)
     answered = ~np.isnan(values)
     if not answered.any():
-        return _absent(name, limit, source, "The original wordings have no answer.")
+        return absent(name, limit, source, "The original wordings have no answer.")
     accuracy, options = float(values[answered].mean()), cell.n_options[answered]
     if np.any(options == FREE_FORM):
         chance = float(cell.chance_items[answered].mean())
@@ -61,7 +55,7 @@ def above_chance(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     else:
         check = chance_check(accuracy, options, limit)
         chance, z = check.chance, check.z
-    return _gate(
+    return checked(
         name,
         z > limit,
         z,
@@ -99,7 +93,7 @@ def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
         numbers |= {arm: read / total, f"{arm}_low": float(interval.low), f"{arm}_high": float(interval.high)}
     worst = min(shares, key=lambda a: shares[a])
     low, high = numbers[f"{worst}_low"], numbers[f"{worst}_high"]
-    return _gate(
+    return checked(
         name,
         shares[worst] >= limit,
         shares[worst],
@@ -110,7 +104,7 @@ def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
         "Read some unreadable replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
         "letter_logprob or option_text.",
         numbers=numbers,
-        items=_ids(cell, unread[worst]),
+        items=ids_where(cell.question_ids, unread[worst]),
     )
 
 
@@ -123,8 +117,8 @@ def noise_floor(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
         detail = (
             f"{noise.replicates} replicate of the original, or none that share an answered question: no noise floor."
         )
-        return _absent(name, limit, source, detail)
-    return _gate(
+        return absent(name, limit, source, detail)
+    return checked(
         name,
         noise.pvalue > limit,
         noise.pvalue,
@@ -186,9 +180,9 @@ def variants_reached_model(cell: PerturbCell, thresholds: PerturbThresholds) -> 
     source = "request_sha256 over the tokens that the model was sent; conf/verdict: noop_share_max"
     counts = cell.requests
     if counts is None or not counts.compared:
-        return _absent(name, limit, source, "The hashes of the requests were not compared.")
+        return absent(name, limit, source, "The hashes of the requests were not compared.")
     share = (counts.same_as_original + counts.repeated) / counts.compared
-    return _gate(
+    return checked(
         name,
         share <= limit,
         share,
@@ -207,8 +201,8 @@ def broken_share(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     source = "Clopper-Pearson upper limit of the human sample of the library; conf/verdict: broken_share_max"
     broken = cell.broken
     if broken is None:
-        return _absent(name, limit, source, "No person read a sample of the variants: broken ones cannot be ruled out.")
-    return _gate(
+        return absent(name, limit, source, "No person read a sample of the variants: broken ones cannot be ruled out.")
+    return checked(
         name,
         broken.upper <= limit,
         broken.upper,
@@ -226,9 +220,9 @@ def enough_data(detectable: float | None, thresholds: PerturbThresholds) -> Gate
     name, limit = "enough_data", thresholds.effect_of_interest
     source = "the drop's standard error, the margin for broken variants and the references; conf: effect_of_interest"
     if detectable is None:
-        return _absent(name, limit, source, "There is no item with an original and a variant.", withholds=False)
+        return absent(name, limit, source, "There is no item with an original and a variant.", withholds=False)
     seen = points(detectable) if np.isfinite(detectable) else "larger than any possible"
-    return _gate(
+    return checked(
         name,
         bool(detectable <= limit),  # false for NaN: nothing varies, nothing can be told
         detectable,
@@ -254,7 +248,7 @@ def order_of_items(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     x, v = first[complete], variants[:, complete]
     if x.size < thresholds.order_items_min or len(v) < 2 or x.std() == 0:
         detail = f"Needs {thresholds.order_items_min:g} complete items with two variants, right and wrong ones; found "
-        return _absent(name, limit, source, f"{detail}{x.size} items with {len(v)}.")
+        return absent(name, limit, source, f"{detail}{x.size} items with {len(v)}.")
     varying = v[v.std(axis=1) > 0]
     pairs = np.corrcoef(varying)[np.triu_indices(len(varying), 1)] if len(varying) > 1 else np.zeros(0)
     one = max(float(pairs.mean()), 0.0) if pairs.size else 0.0
@@ -263,9 +257,9 @@ def order_of_items(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     spread = float(np.sqrt(max(1 + stats.skew(x) * stats.skew(y) * expected, 1.0))) if y.std() > 0 else 1.0
     allowed = min(limit, expected * root - _MARGIN * spread)
     if y.std() == 0 or allowed < _LIMIT_MIN:
-        return _absent(name, limit, source, "The variants agree too little among themselves to tell an order by them.")
+        return absent(name, limit, source, "The variants agree too little among themselves to tell an order by them.")
     z = float(np.corrcoef(x, y)[0, 1]) * root
-    return _gate(
+    return checked(
         name,
         z >= allowed,
         z,
@@ -276,41 +270,3 @@ def order_of_items(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
         "The rows of the originals seem to belong to other items than those of the variants: compare one id in both.",
         numbers={"expected_z": float(expected * root), "items": float(x.size)},
     )
-
-
-def _gate(
-    name: str,
-    passed: bool,
-    number: float,
-    threshold: float,
-    source: str,
-    detail: str,
-    advice: str,
-    *,
-    withholds: bool = True,
-    numbers: dict[str, float | None] | None = None,
-    items: tuple[str, ...] = (),
-) -> Gate:
-    passed = bool(passed)
-    shown = () if passed else tuple(sorted(items))
-    return Gate(
-        name=name,
-        status=Status.PASS if passed else Status.FAIL,
-        number=float(number),
-        threshold=float(threshold),
-        source=source,
-        detail=detail,
-        advice="" if passed else advice,
-        withholds=withholds,
-        items=shown[:MAX_ITEMS],
-        item_count=len(shown),
-        numbers=dict(numbers or {}),
-    )
-
-
-def _absent(name: str, threshold: float, source: str, detail: str, *, withholds: bool = True) -> Gate:
-    return Gate(name, Status.NOT_APPLICABLE, None, float(threshold), source, detail, withholds=withholds)
-
-
-def _ids(cell: PerturbCell, mask: BoolArray) -> tuple[str, ...]:
-    return tuple(q for q, hit in zip(cell.question_ids, mask, strict=True) if hit)

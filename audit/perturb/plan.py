@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from itertools import islice
 
 from audit.config import reading_of, sampling_of
-from audit.errors import EngineError
 from audit.perturb.config import PerturbConfig
 from audit.perturb.design import Arm
 from audit.perturb.present import reworded
 from audit.perturb.resolve import PerturbRun, Reworded, resolve_perturb
 from audit.perturb.thresholds import PerturbThresholds
-from audit.plan_cost import PlannedCalls, Tokens, planned_cost
+from audit.plan_cost import (
+    CHARS_PER_TOKEN,
+    PlannedCalls,
+    Tokens,
+    head_lines,
+    planned_cost,
+    print_plan,
+    refuse_failed,
+    token_lines,
+)
 from audit.prompting.prompts import direct_prompt
 from audit.records import Reading
 from audit.references import judged, reference_dirs
 from audit.resolve import BenchmarkSample
 from audit.statistics.wording_design import detectable_drop, volume_table
 
-CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 PLANNED_FLIPS = 0.20  # chance that two wordings of an item disagree; the article's own example of a clean model
 _SHOWN_QUESTIONS = 50
+
+
+def show(config: PerturbConfig) -> int:
+    """Print the plan; the exit code."""
+    run = resolve_perturb(config)
+    plans = [asdict(one) for one in planned(run, config)]
+    return print_plan(config.plan, run.resolved.path, run.resolved.failed, describe(run, config), plans)
 
 
 def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
@@ -34,10 +49,9 @@ def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
     # The margin is largest for a model that has everything right: what is printed holds for any.
     margin = (review.upper_95 if review else 0.0) * (1 - sample.chance)
     lines = [
-        f"run directory  {resolved.path}{'  (exists: it would be resumed)' if resolved.path.exists() else ''}",
+        *head_lines(resolved.path, resolved.failed),
         *(f"library        {x.library.header.name} {x.library.sha256[:12]}: {x.selection.sentence}" for x in run.sets),
         *([f"  {run.unlike}"] if run.unlike else []),
-        *(f"{name}: cannot run: {why}" for name, why in resolved.failed.items()),
     ]
     counts = {one.name: (asked.sample.n, _variants(asked, one)) for asked, one in _sets(run)}
     for one in planned(run, config):
@@ -49,9 +63,7 @@ def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
             f"{one.model} ({role}) on {one.benchmark}{fresh}",
             f"  questions          {n:>12,}",
             f"  calls              {one.calls:>12,}  {originals:,} {Arm.ORIGINAL}, {variants:,} {Arm.VARIANT}",
-            f"  prompt tokens      {one.tokens.prompt:>12,}  estimated, before prefix caching",
-            f"  generated tokens   {one.tokens.generated:>12,}  at most",
-            *one.cost.lines(),
+            *token_lines(one.tokens, one.cost.lines()),
         ]
     alpha, power, n = thresholds.alpha, thresholds.power, sample.n
     seen = detectable_drop(n, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=alpha, power=power)
@@ -83,8 +95,7 @@ def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
 def planned_calls(config: PerturbConfig) -> list[PlannedCalls]:
     """What the audit would ask of each model. Raises AuditError, as the audit would; starts nothing."""
     run = resolve_perturb(config)
-    if run.resolved.failed:
-        raise EngineError("; ".join(f"{name}: {why}" for name, why in run.resolved.failed.items()))
+    refuse_failed(run.resolved.failed)
     return planned(run, config)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import stats
 
 from audit.errors import DataError
+from audit.shards.requests import RequestCounts
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.wording_drop import item_means, mean_of
 
@@ -68,19 +69,6 @@ class BrokenShare:
         if self.broken == self.checked:
             return 1.0
         return float(stats.beta.ppf(self.confidence, self.broken + 1, self.checked - self.broken))
-
-
-@dataclass(frozen=True)
-class RequestCounts:
-    """Rows of variants whose request (`request_sha256`) was compared with the others of the same item.
-
-    same_as_original: sent the very request of the original; repeated: that of another variant. items: their ids.
-    """
-
-    compared: int
-    same_as_original: int
-    repeated: int = 0
-    items: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

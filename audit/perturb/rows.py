@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from audit.perturb.columns import SCHEMA
 from audit.perturb.design import Arm
-from audit.perturb.record import BrokenShare, PerturbCell, RequestCounts, Wordings
+from audit.perturb.record import BrokenShare, PerturbCell, Wordings
 from audit.shards.outcomes import Outcomes, read_outcomes
+from audit.shards.requests import count_requests
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray
 from audit.statistics.values import to_values
 from audit.variants.record import Header, Review
@@ -137,28 +138,3 @@ def _add(found: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
             one.original.setdefault(q, set()).add(sha)
         else:
             one.variants.setdefault(q, []).append((level, sha))
-
-
-def count_requests(
-    original: Mapping[str, set[str]], variants: Mapping[str, Sequence[tuple[int, str]]]
-) -> RequestCounts:
-    """Variants that sent the very request of their original, or of an earlier variant of the same question.
-
-    original: hashes by question id; variants: (level, hash) by question id. Only questions with both are compared.
-    """
-    compared = same = repeated = 0
-    items = set()
-    for id_, sent in variants.items():
-        if id_ not in original:
-            continue
-        seen: set[str] = set()
-        for _, sha in sorted(sent):
-            compared += 1
-            if sha in original[id_]:
-                same += 1
-                items.add(id_)
-            elif sha in seen:
-                repeated += 1
-                items.add(id_)
-            seen.add(sha)
-    return RequestCounts(compared, same, repeated, tuple(sorted(items)))

@@ -6,16 +6,14 @@ Exit codes: 0 the experiment finished, whatever was noticed; 1 it did not.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 
 import hydra
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
 
-from audit.command_line import check_composed, start
+from audit.command_line import check_composed, run_composed, start
 from audit.config import CONF_DIR
-from audit.errors import AuditError
+from audit.exits import run_command
 from audit.plant.config import PlantConfig, from_hydra, register
 
 register()
@@ -24,7 +22,7 @@ register()
 @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="plant")
 def _composed(cfg: DictConfig) -> None:
     """Hydra's entry."""
-    sys.exit(run_config(cfg, check_composed))
+    run_command(lambda: run_config(cfg, check_composed))
 
 
 def main() -> None:
@@ -33,14 +31,8 @@ def main() -> None:
 
 
 def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:
-    """Validate and run a composed configuration. Errors that teach go to stderr without a traceback."""
-    try:
-        check()
-        config = from_hydra(cfg)
-        return plant(config)
-    except (AuditError, OmegaConfBaseException) as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        return 1
+    """Validate and run a composed configuration; the exit code."""
+    return run_composed(cfg, check, from_hydra, plant)
 
 
 def plant(config: PlantConfig) -> int:
@@ -70,4 +62,4 @@ def plant(config: PlantConfig) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

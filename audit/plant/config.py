@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from audit.config import RunConfig, as_object, check_run
-from audit.config_keys import check_keys
+from audit.config import RunConfig, check_run, from_composed
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
 from audit.plant.plan import Form, Method, parse_doses, parse_forms
@@ -50,7 +49,6 @@ class PlantConfig(RunConfig):
     option_orders: int = 1
     r: Any = 1
     alpha: float = 0.05
-    plan: bool = False
 
 
 def register() -> None:
@@ -60,8 +58,7 @@ def register() -> None:
 
 def from_hydra(cfg: DictConfig) -> PlantConfig:
     """The composed config as dataclasses, validated."""
-    check_keys(OmegaConf.to_container(cfg), PlantConfig)
-    config: PlantConfig = as_object(OmegaConf.merge(OmegaConf.structured(PlantConfig), cfg), PlantConfig)
+    config: PlantConfig = from_composed(cfg, PlantConfig)
     validate(config)
     return config
 

@@ -9,9 +9,9 @@ from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 
-from audit.audits import Sampling, Work
+from audit.audits import Work
 from audit.config import sampling_of
-from audit.engines.config import ModelConfig, SamplingConfig
+from audit.engines.config import ModelConfig
 from audit.engines.weights import Weights, local_path, resolve_weights
 from audit.errors import ConfigError, TrainError
 from audit.memory.audit import MEMORY
@@ -29,7 +29,7 @@ from audit.plant.train import REFUSED, Job
 from audit.records import Design, Generation, Part
 from audit.runtime.ask import asking, run_command
 from audit.runtime.progress import Display
-from audit.runtime.run import start_ray
+from audit.runtime.start import start_ray
 from audit.shards.questions import write_questions
 from audit.sweep.audit import SWEEP
 from audit.sweep.design import Draws, parse_routers
@@ -285,12 +285,8 @@ def _work(experiment: Experiment, design: Design, own: object) -> Work:
         protocol=experiment.protocol,
         model=model.name,
         reading=experiment.reading,
-        preparing=_sampling(model.router),
-        answering=_sampling(sampling_of(experiment.reading, model)),
+        preparing=model.preparing,
+        answering=sampling_of(experiment.reading, model),
         seed=experiment.config.seed,
         own=own,
     )
-
-
-def _sampling(config: SamplingConfig) -> Sampling:
-    return Sampling(config.max_tokens, config.temperature, config.top_p)

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 
 from audit.records import CellRows
 from audit.verdict.result import Gate
@@ -129,7 +130,7 @@ def environment() -> Environment:
 
 
 def render_page(
-    template: str,
+    template: str | Path,
     *,
     rows: Sequence[CellRows],
     scripts: Sequence[str] = (),
@@ -139,7 +140,8 @@ def render_page(
     labels: Mapping[str, str] | None = None,
     **values: Any,
 ) -> str:
-    """A page of the shell, as text. template: such as "perturb/page.html.j2"; it extends report/shell.html.j2.
+    """A page of the shell, as text. template: such as "perturb/page.html.j2", or the file of an audit outside the
+    package; it extends report/shell.html.j2.
 
     rows: of every model and benchmark, found and asked for. scripts: files of the package, after shared.js; css: after
     page.css. gates: the words for gate names; gated: the columns of the gate matrix. labels: of the other names
@@ -152,7 +154,9 @@ def render_page(
     made.filters["gate_input"] = lambda name: gates[name].reads if gates and name in gates else ""
     made.filters["words"] = lambda name: labels[name] if labels and name in labels else words(name)
     missing = [r for r in rows if not r.complete]
-    return made.get_template(template).render(
+    if isinstance(template, Path):
+        made.loader = ChoiceLoader([PackageLoader("audit", ""), FileSystemLoader(template.parent)])
+    return made.get_template(Path(template).name if isinstance(template, Path) else template).render(
         policy=policy(js, style), css=style, js=js, missing=missing, complete_it=COMPLETE_IT, many=len(rows) > 1,
         refresh_s=REFRESH_S.get(),
         gated=gated, gate_names=sorted({name for one in gated for name in one.with_items}), **values,

@@ -7,23 +7,18 @@ the next thing starts.
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import ray
 
-from audit.audits import Sampling, Work
-from audit.config import ClusterConfig, reading_of, sampling_of
-from audit.engines.config import SamplingConfig
-from audit.errors import AuditError, ConfigError, EngineError, ShardError
+from audit.audits import Work
+from audit.config import reading_of, sampling_of
+from audit.errors import AuditError, EngineError, ShardError
 from audit.records import Design
 from audit.registry import finish
 from audit.resolve import ResolvedRun
@@ -42,6 +37,7 @@ from audit.runtime.pipeline import (
 )
 from audit.runtime.progress import Display, usual_load
 from audit.runtime.stages import StageContext
+from audit.runtime.start import start_ray
 from audit.shards.attempt import now
 from audit.shards.complete import count_rows
 from audit.shards.cost import run_cost
@@ -223,8 +219,8 @@ def _run_model(
                     protocol=resolved.protocols[name],
                     model=name,
                     reading=reading,
-                    preparing=_sampling(model.router),
-                    answering=_sampling(sampling_of(reading, answering)),
+                    preparing=model.preparing,
+                    answering=sampling_of(reading, answering),
                     seed=config.seed,
                     own=resolved.own,
                 ),
@@ -307,82 +303,3 @@ def _rows_by_arm(tasks: np.ndarray, design: Design) -> dict[str, int]:
     for part, count in zip(design.parts, per_part, strict=True):
         rows[part.arm] = rows.get(part.arm, 0) + int(count) * len(part.levels)
     return rows
-
-
-def _sampling(config: SamplingConfig) -> Sampling:
-    return Sampling(config.max_tokens, config.temperature, config.top_p)
-
-
-def start_ray(cluster: ClusterConfig) -> None:
-    """Join or start Ray as the configuration says; nothing where it runs already. Raises ConfigError."""
-    if ray.is_initialized():
-        return
-    try:
-        _init_ray(cluster)
-    except Exception as error:  # a node that does not start in time is a bare Exception of Ray's
-        address = cluster.address or os.environ.get("RAY_ADDRESS") or "a Ray of its own"
-        if "timed out during startup" in str(error):
-            raise ConfigError(
-                "Ray did not start in time: this machine is busy, or has too little free memory. Type the same command "
-                "again; what is stored is kept."
-            ) from error
-        raise ConfigError(
-            f"Ray could not be reached or started ({address}): {type(error).__name__}: {error}\nExpected cluster=local "
-            "without RAY_ADDRESS to start Ray here, cluster=ray_address on a node of a running cluster, or "
-            "'ray job submit' from outside (jobs/README.md)."
-        ) from error
-
-
-# For a Ray of our own, unless the environment says otherwise.
-_LOCAL_RAY = {
-    # An engine's own child processes (vLLM's EngineCore) end with its actor, also after a kill -9.
-    "RAY_process_group_cleanup_enabled": "1",
-    # Ray starts its workers at 15: there an engine that computes on the CPUs would wait for whatever else runs.
-    "RAY_worker_niceness": "0",
-    "RAY_USAGE_STATS_ENABLED": "0",
-}
-
-
-def _init_ray(cluster: ClusterConfig) -> None:
-    if "RAY_BACKEND_LOG_LEVEL" not in os.environ:
-        # Ray's C++ core warns at [E] that each stage's `max_restarts` (Ray Data sets -1) meets arguments in the object
-        # store (Ray Data puts them there): they live as long as this driver, which is all that a stage needs. putenv
-        # and not os.environ: for this process alone, so that the logs of Ray's own processes stay as they are.
-        os.putenv("RAY_BACKEND_LOG_LEVEL", "fatal")
-    os.environ.setdefault("RAY_DATA_USAGE_DISABLED", "1")  # it reports to nobody, and saves a process that collects
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if cluster.runtime_env:
-        options["runtime_env"] = dict(cluster.runtime_env)
-    if cluster.address is not None:
-        options["address"] = cluster.address
-    elif not os.environ.get("RAY_ADDRESS"):  # inside `ray job submit` it is set, and ray.init takes it
-        for name, value in _LOCAL_RAY.items():
-            os.environ.setdefault(name, value)
-        # "local": without it Ray joins whatever cluster was last started on this machine.
-        options.update(
-            address="local",
-            num_cpus=cluster.num_cpus,
-            num_gpus=cluster.num_gpus,
-            include_dashboard=cluster.dashboard,
-        )
-    with _stderr_held_back():
-        ray.init(**options)
-
-
-@contextmanager
-def _stderr_held_back() -> Iterator[None]:
-    """What this process's C++ core says while it starts (that it was given a log level) is shown where it does not."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            said.seek(0)
-            os.write(kept, said.read())
-            raise
-        finally:
-            sys.stderr.flush()
-            os.dup2(kept, 2)
-            os.close(kept)

@@ -23,6 +23,7 @@ from audit.errors import EngineDiedError, EngineError, ShardError
 from audit.prompting.prompts import letters_of
 from audit.prompting.templates import shows_options
 from audit.records import (
+    ANSWER_ROLE,
     Design,
     FinishReason,
     Generation,
@@ -39,7 +40,7 @@ from audit.runtime.metrics import AuditMetrics
 from audit.scoring.score import score
 from audit.shards.convert import rows_to_table
 from audit.shards.questions import QuestionFile
-from audit.shards.schema import ANSWER_ROLE, RowSchema
+from audit.shards.schema import RowSchema
 from audit.shards.write import write_shard
 
 

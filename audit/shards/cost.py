@@ -6,8 +6,9 @@ from collections import Counter
 
 import pyarrow as pa
 
+from audit.records import ANSWER_ROLE
 from audit.shards.read import RunDirs, iter_columns
-from audit.shards.schema import ANSWER_ROLE, RowSchema
+from audit.shards.schema import RowSchema
 
 Cost = dict[str, dict[str, dict[str, dict[str, int]]]]
 _COUNTED = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")

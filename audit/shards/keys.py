@@ -8,7 +8,7 @@ Two different keys share a digest with probability 2**-128: for ten million rows
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from audit.records import OutcomeKey, Setting
+from audit.records import Setting
 from audit.shards.schema import RowSchema
 
 Digests = NDArray[np.uint64]  # (..., 2)
@@ -45,20 +45,6 @@ def _column_digests(column: int, values: Sequence[Any]) -> Digests:
     codes = [places.setdefault(str(value), len(places)) for value in values]
     lanes = np.array([_lanes(column, value) for value in places], dtype=np.uint64).reshape(len(places), 2)
     return lanes[codes] if codes else lanes
-
-
-def key_digest(key: OutcomeKey) -> bytes:
-    """The 16-byte digest of one key."""
-    return digests_of_keys([key]).tobytes()
-
-
-def digests_of_keys(keys: Iterable[OutcomeKey]) -> Digests:
-    """Digests (n, 2) of keys, in order."""
-    rows = list(keys)
-    total = np.zeros((len(rows), 2), dtype=np.uint64)
-    for k, field in enumerate(fields(OutcomeKey)):
-        total += _column_digests(k, [getattr(row, field.name) for row in rows])
-    return total
 
 
 def digests_of_table(table: pa.Table | pa.RecordBatch, schema: RowSchema, columns: int = 6) -> Digests:
@@ -113,10 +99,6 @@ class KeySet:
         ties = np.diff(np.append(starts, len(hi)))
         return cls(hi, lo, int(ties.max(initial=1)))
 
-    @classmethod
-    def of_keys(cls, keys: Iterable[OutcomeKey]) -> KeySet:
-        return cls.of(digests_of_keys(keys))
-
     def contains(self, digests: Digests) -> NDArray[np.bool_]:
         """Membership (...) of digests (..., 2)."""
         hi, lo = digests[..., 0], digests[..., 1]
@@ -135,6 +117,3 @@ class KeySet:
 
     def __len__(self) -> int:
         return len(self.hi)
-
-    def __contains__(self, key: object) -> bool:
-        return isinstance(key, OutcomeKey) and bool(self.contains(digests_of_keys([key]))[0])

@@ -14,7 +14,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 SHARED_VERSION = 3  # raise it when a shared column changes: shards of two versions are not mixed in a run
-ANSWER_ROLE = "worker"  # the model that answers, as the cost of a run and the metrics name it
 
 Column = tuple[str, pa.DataType, str]  # name, type, documentation
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from audit.errors import ShardError
-from audit.records import OutcomeKey
 from audit.shards.attempt import as_attempt, check_attempt
 from audit.shards.files import SHARDS, disk_error, sync_folder, write_file
-from audit.shards.keys import Digests, digests_of_keys, digests_of_table
+from audit.shards.keys import Digests, digests_of_table
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import FORMATS, ShardInfo, read_shard
 
@@ -24,16 +22,11 @@ BATCH_ROWS = 1024  # rows of a record batch: the unit a reader holds in memory
 _MODEL_CHARS = 80
 
 
-def shard_name(keys: Iterable[OutcomeKey], format: str = "arrow") -> str:
+def shard_name(models: set[str], digests: Digests, format: str = "arrow") -> str:
     """File name of the shard with these keys, in any order: `<model>-<16 hex>.arrow`.
 
     The same keys always give the same name, so a chunk that is run again replaces its own shard.
     """
-    rows = list(keys)
-    return _name({row.model for row in rows}, digests_of_keys(rows), format)
-
-
-def _name(models: set[str], digests: Digests, format: str) -> str:
     if format not in FORMATS:
         raise ShardError(
             f"Unknown shard format: {format!r}. Expected {' or '.join(FORMATS)}, such as store.format=arrow"
@@ -57,7 +50,7 @@ def write_shard(
     table = _checked(table, schema)
     digests = digests_of_table(table, schema)
     _no_duplicates(table, schema, digests)
-    name = _name(set(table.column("model").unique().to_pylist()), digests, format)
+    name = shard_name(set(table.column("model").unique().to_pylist()), digests, format)
     return store_table(run_dir, run_dir / SHARDS / name, table, attempt)
 
 

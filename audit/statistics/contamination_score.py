@@ -2,7 +2,7 @@
 
     CS = (accuracy_original - accuracy_variants) / accuracy_original
 
-per item from one answer to the original and N to variants ("A Router-Worker Evaluation Harness", section "Quantifying
+per item from one answer to the original and N to variants (the contamination harness article, section "Quantifying
 Contamination": `compute_contamination_score`); the item is contaminated when CS > .10 and a one-sample t-test of the N
 answers against the original's gives one-sided p < .05; the deployment is blocked when over 5 % of the items are, and
 reviewed when CS > .25.

@@ -28,7 +28,7 @@ from audit.sweep.contrast_rows import contrast_rows
 from audit.sweep.decide import Corrected, Decision, decide, over_panel
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, measure
-from audit.sweep.gates import all_gates, failed, noise_floor_p
+from audit.sweep.gates import all_gates, noise_floor_p
 from audit.sweep.gates.common import label
 from audit.sweep.hypotheses import HypothesisResult, h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope
 from audit.sweep.paper import model_summary, router_summary, setting_rows
@@ -39,6 +39,7 @@ from audit.sweep.self_test import self_test
 from audit.sweep.texts import TextMeasures, Texts
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.verdict import RunVerdict
+from audit.verdict.gates import failed
 from audit.verdict.result import Calibration, Gate
 
 N_RESAMPLES = 10_000

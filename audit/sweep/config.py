@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from audit.benchmarks.registry import format_of
-from audit.config import RunConfig, as_object, check_run, load_model_config
-from audit.config_keys import check_keys
+from audit.config import RunConfig, check_run, from_composed, load_model_config
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
 from audit.records import Design
@@ -38,7 +37,6 @@ class SweepConfig(RunConfig):
     replicates: int = 1
     clean_replicates: int = 1
     ensemble_control: bool = False
-    plan: bool = False
     stop: str = "never"
     stop_batch: int = 100
 
@@ -51,8 +49,7 @@ def register() -> None:
 
 def from_hydra(cfg: DictConfig) -> SweepConfig:
     """The composed config as dataclasses, validated. ConfigError for a key that the schema does not have."""
-    check_keys(OmegaConf.to_container(cfg), SweepConfig)  # before the merge, which drops what it does not know
-    config: SweepConfig = as_object(OmegaConf.merge(OmegaConf.structured(SweepConfig), cfg), SweepConfig)
+    config: SweepConfig = from_composed(cfg, SweepConfig)
     validate(config)
     return config
 

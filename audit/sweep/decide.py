@@ -10,10 +10,10 @@ import numpy as np
 from audit.statistics.multiplicity import holm
 from audit.sweep.compare import Comparison
 from audit.sweep.evidence import Evidence, Reading
-from audit.sweep.gates import failed
 from audit.sweep.result import Verdict
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES
+from audit.verdict.gates import failed
 from audit.verdict.result import Gate, points
 from audit.verdict.vocabulary import gate_reasons
 

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
+from typing import Any
 
 from audit.config import protocol_of, reading_of
-from audit.errors import EngineError
-from audit.plan_cost import PlannedCalls, Tokens, planned_cost
+from audit.plan_cost import (
+    CHARS_PER_TOKEN,
+    PlannedCalls,
+    Tokens,
+    head_lines,
+    planned_cost,
+    print_plan,
+    refuse_failed,
+    token_lines,
+)
 from audit.prompting.prompts import direct_prompt
 from audit.prompting.templates import load_protocol
 from audit.records import Design, Question, Reading
+from audit.resolve import resolve_run
 from audit.statistics.permutation import can_reject
 from audit.statistics.power import minimum_detectable_gain, questions_needed
+from audit.sweep.audit import SWEEP
+from audit.sweep.calibrate_early import expected, load_table
 from audit.sweep.config import TEMPLATES, SweepConfig, worker_of
 from audit.sweep.design import Arm, Draws, missing_controls, n_messages
 from audit.sweep.present import router_prompt, worker_prompt
 from audit.sweep.thresholds import SweepThresholds
 
 SHOWN_QUESTIONS = 50  # of which a plan takes the lengths
-CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
 SIDES = 2  # an excess is tested one-sided at alpha / 2: its two-sided interval must lie above zero too
 
@@ -71,7 +82,7 @@ def make_plan(
     for part in design.parts:
         # A message is taken to be as long as the question, or as the limit where that is shorter.
         for question in questions:
-            limit = model.router.max_tokens * CHARS_PER_TOKEN
+            limit = model.preparing.max_tokens * CHARS_PER_TOKEN
             if part.arm == Arm.DIRECT:
                 answer_chars += len(direct_prompt(protocol, question, reading))
                 continue
@@ -81,7 +92,7 @@ def make_plan(
             prompt_chars += n_messages(part) * len(routed)
             for r in part.levels:
                 answer_chars += len(worker_prompt(protocol, [message] * r, len(question.options), reading))
-        generated += n_messages(part) * (part.arm != Arm.DIRECT) * model.router.max_tokens
+        generated += n_messages(part) * (part.arm != Arm.DIRECT) * model.preparing.max_tokens
         answered += len(part.levels) * (answering.worker.max_tokens if reading == Reading.LETTER else 0)
     counts = max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
     groups = n if groups is None else groups
@@ -119,14 +130,39 @@ def make_plan(
     )
 
 
+def show(config: SweepConfig) -> int:
+    """Print the plan of every model on every benchmark; the exit code."""
+    resolved = resolve_run(SWEEP, config)
+    design = resolved.design
+    thresholds = SweepThresholds.from_mapping(config.verdict)
+    panel = len(config.model) * len(resolved.samples)
+    groups = {one.benchmark.name: len({q.group for q in one.questions()}) for one in resolved.samples}
+    table = load_table()
+    told: list[dict[str, Any]] = []
+    lines = head_lines(resolved.path, resolved.failed)
+    for name, model in config.model.items():
+        for one in resolved.samples:
+            some = list(islice(one.questions(), SHOWN_QUESTIONS))
+            plan = make_plan(
+                config, name, design, some, one.sample.n,
+                thresholds=thresholds, groups=groups[one.benchmark.name], panel=panel,
+            )  # fmt: skip
+            other = worker_of(config, model)
+            cost = planned_cost(config.cost, plan.tokens, {name: model, other.name: other})
+            told.append({"model": name, "benchmark": one.benchmark.name, **asdict(plan), "cost": asdict(cost)})
+            lines.append(f"{name} on {one.benchmark.name}, prompts {protocol_of(config, model)['name']}")
+            lines += describe(plan, design, thresholds, cost.lines())
+            if one.sample.n_distinct < plan.questions_needed:
+                lines.append(f"  NOTE: {one.benchmark.name} has {one.sample.n_distinct:,} distinct questions in all.")
+            if table:
+                lines += early_lines(expected(one.sample.n, plan.router_counts, table))
+    return print_plan(config.plan, resolved.path, resolved.failed, lines, told)
+
+
 def planned_calls(config: SweepConfig) -> list[PlannedCalls]:
     """What the sweep would ask of each model. Raises AuditError, as the sweep would; starts nothing."""
-    from audit.resolve import resolve_run
-    from audit.sweep.audit import SWEEP
-
     resolved = resolve_run(SWEEP, config)
-    if resolved.failed:
-        raise EngineError("; ".join(f"{name}: {why}" for name, why in resolved.failed.items()))
+    refuse_failed(resolved.failed)
     thresholds, found = SweepThresholds.from_mapping(config.verdict), []
     for name, model in config.model.items():
         other = worker_of(config, model)
@@ -157,9 +193,7 @@ def describe(plan: Plan, design: Design, thresholds: SweepThresholds, cost: Sequ
         f"  rows               {plan.rows:>12,}",
         f"  router calls       {plan.router_calls:>12,}{saved}",
         f"  worker calls       {plan.worker_calls:>12,}",
-        f"  prompt tokens      {plan.prompt_tokens:>12,}  estimated, before prefix caching",
-        f"  generated tokens   {plan.generated_tokens_at_most:>12,}  at most",
-        *cost,
+        *token_lines(Tokens(plan.prompt_tokens, plan.generated_tokens_at_most), cost),
         *(f"  NOTE: {text}" for text in missing_controls(design)),
         *_detectable(plan, thresholds),
     ]

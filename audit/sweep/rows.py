@@ -21,7 +21,7 @@ from audit.sweep.texts import Clean, TextRow, Texts, clean_texts, measure_texts
 
 _TEXTS = (
     "model", "benchmark", "question_id", "arm", "routers", "replicate", "question", "options", "router_messages",
-    "prompt", "gold", "options_shown",
+    "prompt", "request_sha256", "gold", "options_shown",
 )  # fmt: skip
 _ARMS = {arm.value: arm for arm in Arm}
 
@@ -73,5 +73,5 @@ def read_texts(reads: Sequence[Read], questions: Collection[tuple[str, str]] | N
 
 def _rows(batch: pa.RecordBatch) -> Iterator[TextRow]:
     values: list[Sequence[Any]] = [batch.column(name).to_pylist() for name in _TEXTS]
-    for m, b, q, arm, r, k, text, options, messages, prompt, gold, shown in zip(*values, strict=True):
-        yield TextRow(m, b, q, _ARMS[arm], r, k, text, tuple(options), tuple(messages), prompt, gold, shown)
+    for m, b, q, arm, r, k, text, options, messages, prompt, sha, gold, shown in zip(*values, strict=True):
+        yield TextRow(m, b, q, _ARMS[arm], r, k, text, tuple(options), tuple(messages), prompt, sha, gold, shown)

@@ -56,6 +56,7 @@ class TextRow:
     options: tuple[str, ...]
     router_messages: tuple[str, ...]
     prompt: str
+    request_sha256: str | None
     gold: int
     options_shown: bool
 
@@ -71,6 +72,8 @@ class TextMeasures:
     message that states the gold option as the answer. messages, leaking: over all router messages of the cell.
     gold_only_kept: noisy messages that kept the gold option while dropping every other one: a hint, not a statement; of
     options_to_keep messages, none of them in a cloze, which shows no options.
+    noops: of noisy_presentations, those that reached the worker as the clean text; same_requests: of these, those whose
+    request was the very one of the clean baseline (`request_sha256`: the token ids that the worker consumed).
     lost: noisy presentations whose router messages are not in the prompt that was really sent.
     mixed_ids: questions whose text, options or right answer is not the same in all rows.
     """
@@ -82,6 +85,7 @@ class TextMeasures:
     lossy_ids: tuple[str, ...] = ()
     noisy_presentations: int = 0
     noops: int = 0
+    same_requests: int = 0
     noop_ids: tuple[str, ...] = ()
     lost: int = 0
     deleted: float | None = None
@@ -203,8 +207,8 @@ class _Tally:
     added: int = 0
 
 
-Clean = dict[tuple[str, str, str], tuple[str, frozenset[str]]]
-"""Model, benchmark, question id -> prompt and messages of the clean baseline's first run, normalised."""
+Clean = dict[tuple[str, str, str], tuple[str, frozenset[str], str | None]]
+"""Model, benchmark, question id -> prompt and messages (normalised) and request of the clean baseline's first run."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +226,7 @@ def clean_texts(rows: Iterable[TextRow]) -> Clean:
         (row.model, row.benchmark, row.question_id): (
             normalise(row.prompt),
             frozenset(normalise(m) for m in row.router_messages),
+            row.request_sha256,
         )
         for row in rows
         if row.arm == Arm.FORWARD_FULL and row.routers == 1 and row.replicate == 0
@@ -283,20 +288,23 @@ def _count_clean(row: TextRow, tally: _Tally) -> None:
             tally.lossy.add(row.question_id)
 
 
-def _count_noisy(row: TextRow, sent: str, tally: _Tally, clean: tuple[str, frozenset[str]] | None) -> None:
+def _count_noisy(row: TextRow, sent: str, tally: _Tally, clean: tuple[str, frozenset[str], str | None] | None) -> None:
     """sent: the prompt that the worker was sent, normalised."""
     original = normalise("\n".join([row.question, *(row.options if row.options_shown else ())]))
     messages = [normalise(m) for m in row.router_messages]
     arrived = [m for m in messages if m and m in sent]
-    clean_prompt, clean_messages = clean or ("", frozenset())
+    clean_prompt, clean_messages, clean_request = clean or ("", frozenset(), None)
+    same_request = row.request_sha256 is not None and row.request_sha256 == clean_request
+    tally.counts["same_requests"] += same_request
     tally.counts["noisy_presentations"] += 1
     if len(arrived) < len(messages):
         tally.counts["lost"] += 1
     unchanged = {*clean_messages, original}
-    # The worker got the clean text if its prompt is the clean prompt, if every message in it is a clean one, or if
-    # none of the noisy messages arrived and a clean one did.
+    # The worker got the clean text if it consumed the clean request, if its prompt is the clean prompt, if every
+    # message in it is a clean one, or if none of the noisy messages arrived and a clean one did.
     noop = (
-        sent == clean_prompt
+        same_request
+        or sent == clean_prompt
         or (bool(arrived) and all(m in unchanged for m in arrived))
         or (not arrived and any(text and text in sent for text in unchanged))
     )

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import hydra
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
 
-from audit.command_line import check_composed, start
+from audit.command_line import check_composed, run_composed, start
 from audit.config import CONF_DIR
 from audit.errors import AuditError, ConfigError
 from audit.exits import FAILED, INTERRUPTED, OK, run_command
@@ -141,21 +140,21 @@ def run_config(
     check: Callable[[], None] = lambda: None,
     done: Callable[[ValidityConfig, Path], None] = lambda config, run_dir: None,
 ) -> int:
-    """Validate and run a composed configuration. Errors that teach go to stderr without a traceback.
+    """Validate and run a composed configuration; the exit code.
 
     done: told of a run that has rows, and its directory.
     """
-    try:
-        check()
-        config = from_hydra(cfg)
-        if config.score is not None:
-            return _score(config, config.score)
-        if config.plan:
-            return _print_plan(config)
-        return _show(config) if config.edits == "show" else validity(config, done)
-    except (AuditError, OmegaConfBaseException) as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        return 1
+    return run_composed(cfg, check, from_hydra, lambda config: _act(config, done))
+
+
+def _act(config: ValidityConfig, done: Callable[[ValidityConfig, Path], None]) -> int:
+    if config.score is not None:
+        return _score(config, config.score)
+    if config.plan:
+        from audit.validity.plan import show
+
+        return show(config)
+    return _show(config) if config.edits == "show" else validity(config, done)
 
 
 def validity(
@@ -179,14 +178,13 @@ def validity(
         for name, count in run.plan.replaced.items():
             display.note(f"edit {name}: {count} would have changed nothing; replaced where there was another")
         from audit.runtime.run import run_audit
-        from audit.summary import print_summary
+        from audit.summary import conclude, print_failed, print_summary
         from audit.validity.edits.file import FILE, read_edits
         from audit.validity.tokens import write_token_distances
 
         result = run_audit(run.resolved, analysis, display)
-    failed = "".join(f"error: model {name} failed: {why}\n" for name, why in result.failed.items())
     if result.rows == 0:
-        print(failed, end="", file=sys.stderr)  # every model did
+        print_failed(result.failed)  # every model did
         return 1
     if config.judge is not None:
         from audit.validity.judge import judge_run
@@ -199,21 +197,12 @@ def validity(
         run_named_tests(result.run_dir)
     done(config, result.run_dir)
     print_summary(result.run_dir, VALIDITY)
-    code = 0
+    paths = None
     if config.report:
-        from audit.gate import print_content
-        from audit.registry import finish
         from audit.validity.report import build_report
 
         paths = build_report([result.run_dir], result.run_dir / "report")
-        code = print_content(paths.content)
-        print(f"report   {paths.html}")
-        finish.finished(config.registry, result.run_dir)
-    print(f"shards   {result.run_dir / 'shards'}\nmanifest {result.run_dir / 'manifest.json'}")
-    print(failed, end="", file=sys.stderr, flush=True)
-    if result.failed:
-        return 1
-    return code if config.gate else 0
+    return conclude(config, result.run_dir, result.failed, paths)
 
 
 def _score(config: ValidityConfig, path: str) -> int:
@@ -224,15 +213,6 @@ def _score(config: ValidityConfig, path: str) -> int:
 
     show(score_file(Path(path), open_benchmark(config.benchmark, seed=config.seed), config.scorer), Console())
     return 0
-
-
-def _print_plan(config: ValidityConfig) -> int:
-    from audit.validity.plan import describe
-    from audit.validity.resolve import resolve_validity
-
-    run = resolve_validity(config)
-    print("\n".join(describe(run, config)))
-    return 1 if run.resolved.failed else 0
 
 
 def _show(config: ValidityConfig) -> int:

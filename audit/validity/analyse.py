@@ -15,12 +15,13 @@ from audit.validity.decide import decide
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import CellEvidence, measure
 from audit.validity.faults import inject_all, regression_gate
-from audit.validity.gates import all_gates, failed, named
+from audit.validity.gates import all_gates, named
 from audit.validity.record import ValidityCell
 from audit.validity.result import NamedTests, PaperDecision, ValidityResult
 from audit.validity.status import PaperCell, paper_status
 from audit.validity.thresholds import ValidityThresholds
 from audit.validity.words import cannot_exclude, headline
+from audit.verdict.gates import failed
 from audit.verdict.result import Status
 
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from audit.benchmarks.registry import FORMATS, format_of
 from audit.chronology import read_chronology
-from audit.config import RunConfig, as_object, check_run, load_model_config
-from audit.config_keys import check_keys
+from audit.config import RunConfig, check_run, from_composed, load_model_config
 from audit.engines.config import ModelConfig, check_model
 from audit.errors import ConfigError, unknown_name
 from audit.records import Design, Reading
@@ -42,7 +41,6 @@ class ValidityConfig(RunConfig):
     edits: str = "run"  # run, or show: print ten items with all their edits and start nothing
     chronology: str | None = None  # a project's CHRONOLOGY.jsonl, copied into the run's directory for its report
     named_tests: bool = False  # run the tests that the program's chronology names (G6); from a source checkout
-    plan: bool = False
     edits_sha256: str = ""  # of the edits; filled in
     score: str | None = None  # a file of stored predictions: score it, and start nothing
 
@@ -54,8 +52,7 @@ def register() -> None:
 
 def from_hydra(cfg: DictConfig) -> ValidityConfig:
     """The composed config as dataclasses, validated."""
-    check_keys(OmegaConf.to_container(cfg), ValidityConfig)  # before the merge, which drops what it does not know
-    config: ValidityConfig = as_object(OmegaConf.merge(OmegaConf.structured(ValidityConfig), cfg), ValidityConfig)
+    config: ValidityConfig = from_composed(cfg, ValidityConfig)
     if config.score is not None:
         return config  # nothing is asked of a model
     validate(config)

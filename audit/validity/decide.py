@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import CellEvidence
-from audit.validity.gates import failed, named
+from audit.validity.gates import named
 from audit.validity.result import Decision, ValidityStatus
 from audit.validity.thresholds import ValidityThresholds
 from audit.validity.vocabulary import GATES
+from audit.verdict.gates import failed
 from audit.verdict.result import Gate, Status
 from audit.verdict.vocabulary import gate_reasons
 

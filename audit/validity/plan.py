@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from audit.errors import EngineError
-from audit.plan_cost import PlannedCalls, Tokens, planned_cost
+from dataclasses import asdict
+
+from audit.plan_cost import (
+    CHARS_PER_TOKEN,
+    PlannedCalls,
+    Tokens,
+    head_lines,
+    planned_cost,
+    print_plan,
+    refuse_failed,
+    token_lines,
+)
 from audit.validity.config import ValidityConfig
 from audit.validity.design import Arm
 from audit.validity.edits.record import PLAIN_LABELS
 from audit.validity.resolve import ValidityRun, resolve_validity
 
-CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
+
+def show(config: ValidityConfig) -> int:
+    """Print the plan; the exit code."""
+    run = resolve_validity(config)
+    plans = [asdict(one) for one in planned(run, config)]
+    return print_plan(config.plan, run.resolved.path, run.resolved.failed, describe(run, config), plans)
 
 
 def describe(run: ValidityRun, config: ValidityConfig) -> list[str]:
     """The plan in lines that a person reads. Tokens are before prefix caching; edits that no item has are left out."""
-    path = run.resolved.path
-    lines = [
-        f"run directory  {path}{'  (exists: it would be resumed)' if path.exists() else ''}",
-        *(f"{name}: cannot run: {why}" for name, why in run.resolved.failed.items()),
-        f"scorer         {run.scorer.name}",
-    ]
+    lines = [*head_lines(run.resolved.path, run.resolved.failed), f"scorer         {run.scorer.name}"]
     for one in planned(run, config):
         lines += [
             f"{one.model} on {one.benchmark}",
             f"  items              {len(run.plan.items):>12,}",
             f"  calls              {one.calls:>12,}",
-            f"  prompt tokens      {one.tokens.prompt:>12,}  estimated, before prefix caching",
-            f"  generated tokens   {one.tokens.generated:>12,}  at most",
-            *one.cost.lines(),
+            *token_lines(one.tokens, one.cost.lines()),
         ]
     return lines
 
@@ -35,8 +43,7 @@ def describe(run: ValidityRun, config: ValidityConfig) -> list[str]:
 def planned_calls(config: ValidityConfig) -> list[PlannedCalls]:
     """What the audit would ask of each model. Raises AuditError, as the audit would; starts nothing."""
     run = resolve_validity(config)
-    if run.resolved.failed:
-        raise EngineError("; ".join(f"{name}: {why}" for name, why in run.resolved.failed.items()))
+    refuse_failed(run.resolved.failed)
     return planned(run, config)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import CellEvidence
 from audit.validity.record import ValidityCell
@@ -10,7 +12,7 @@ from audit.validity.vocabulary import GATES, VERDICTS
 from audit.verdict.result import Gate
 
 
-def headline(cell: ValidityCell, decision: Decision, e: CellEvidence | None, failed: list[Gate]) -> str:
+def headline(cell: ValidityCell, decision: Decision, e: CellEvidence | None, failed: Sequence[Gate]) -> str:
     """One sentence: who, on what, and what was found."""
     status = decision.status
     if e is None or status in (

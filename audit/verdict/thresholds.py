@@ -10,12 +10,10 @@ from audit.errors import ConfigError, unknown_name
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class Limits:
     """Shares, accuracies and effects are 0-1; an audit adds its own. ConfigError for a value outside its range."""
 
     alpha: float = 0.05
-    power: float = 0.8
-    effect_of_interest: float = 0.05
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -25,7 +23,7 @@ class Thresholds:
                     f"Threshold {field.name} is {value!r}; expected a number of at least 0, such as {field.default}."
                 )
         for name in ("alpha", "power", "effect_of_interest"):
-            if not 0 < getattr(self, name) < 1:
+            if hasattr(self, name) and not 0 < getattr(self, name) < 1:
                 raise ConfigError(f"Threshold {name} is {getattr(self, name)}; expected 0 < {name} < 1, such as 0.05.")
 
     @classmethod
@@ -40,3 +38,11 @@ class Thresholds:
     def to_dict(self) -> dict[str, float]:
         """Every threshold by name."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class Thresholds(Limits):
+    """Of an audit that finds an effect of some size."""
+
+    power: float = 0.8
+    effect_of_interest: float = 0.05

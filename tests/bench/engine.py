@@ -98,9 +98,9 @@ def raw(run_dir: Path) -> dict[str, float]:
     routed = []
     for prompt, seed in router_requests(run_dir):
         sampling = SamplingParams(
-            max_tokens=model.router.max_tokens,
-            temperature=model.router.temperature,
-            top_p=model.router.top_p,
+            max_tokens=model.preparing.max_tokens,
+            temperature=model.preparing.temperature,
+            top_p=model.preparing.top_p,
             seed=seed,
         )
         routed.append((prompt, sampling))
@@ -157,7 +157,8 @@ def router_requests(run_dir: Path) -> list[tuple[str, int]]:
     """(prompt, seed) of every router call of a run with independent draws, as the stages made them."""
     from outcome_tables import iter_outcomes
 
-    from audit.audits import Sampling, Work
+    from audit.audits import Work
+    from audit.engines.config import SamplingConfig
     from audit.prompting.templates import load_protocol
     from audit.records import Design, Part, Reading
     from audit.shards.manifest import Manifest
@@ -172,7 +173,7 @@ def router_requests(run_dir: Path) -> list[tuple[str, int]]:
         part = Part(row.arm, (row.routers,), row.replicate)
         protocol = load_protocol(manifest.config["protocols"][row.model], TEMPLATES)
         design = Design((part,), kind="independent")
-        none = Sampling(1, 0.0, 1.0)
+        none = SamplingConfig(1, 0.0, 1.0)
         work = Work(design, protocol, row.model, Reading(row.reading), none, none, manifest.config["seed"])
         found += [(request.prompt, request.seed) for request in requests_of(work, questions[row.question_id], part)]
     return found

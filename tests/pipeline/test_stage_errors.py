@@ -7,8 +7,9 @@ import time
 import pytest
 from hydra import compose, initialize_config_dir
 
-from audit.audits import Sampling, Work
+from audit.audits import Work
 from audit.config import CONF_DIR, protocol_of
+from audit.engines.config import SamplingConfig
 from audit.errors import ShardError
 from audit.prompting.templates import load_protocol
 from audit.records import Reading
@@ -29,8 +30,8 @@ def test_a_run_directory_that_a_node_does_not_see_is_named(driver, tmp_path):
             protocol=load_protocol(protocol_of(config, config.model["scripted"]), SWEEP.templates),
             model="scripted",
             reading=Reading.LETTER,
-            preparing=Sampling(8, 0.0, 1.0),
-            answering=Sampling(8, 0.0, 1.0),
+            preparing=SamplingConfig(8, 0.0, 1.0),
+            answering=SamplingConfig(8, 0.0, 1.0),
             seed=1,
         ),
         run_dir=str(tmp_path),

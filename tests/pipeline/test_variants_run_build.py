@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from pipeline_helpers import launch, rows_of
+from tiny_nli import LABELS, tiny
 
 from audit.variants.__main__ import main
 from audit.variants.record import Library, ModelRef, State
@@ -72,7 +73,14 @@ def stamps(folder: Path) -> dict[str, int]:
 @pytest.fixture(scope="module")
 def finished(driver, tmp_path_factory) -> tuple[Library, Path, str]:
     folder = tmp_path_factory.mktemp("variants")
-    return *built(folder), folder
+    return *built(folder, *entailment(folder)), folder
+
+
+def entailment(folder: Path) -> tuple[str, str]:
+    """A classifier of random weights, which tells something of every pair; all of it passes."""
+    if not (folder / "nli").is_dir():
+        tiny(folder / "nli", LABELS)
+    return f"nli.model={folder / 'nli'}", "policy.nli_cut=0.0"
 
 
 def test_the_funnel_counts_what_came_of_every_reply(finished):
@@ -90,6 +98,20 @@ def test_the_funnel_counts_what_came_of_every_reply(finished):
     header = library.header
     assert (header.paraphraser, header.judge) == (ModelRef("scripted", "scripted"),) * 2 and header.judge_votes == 3
     assert "kept by the judge" in out
+
+
+def test_every_gate_is_stored_for_every_candidate_accepted_or_not(finished):
+    """Paraphraser, embedder, NLI and judge in one build; the judge, who costs money, is asked where a rule says so."""
+    library, out, _ = finished
+    assert "entailed both ways              2" in out
+    for v in library.variants:
+        assert v.distance is not None and 0 <= v.distance <= 2
+        assert v.nli_forward is not None and v.nli_backward is not None and 0 <= v.nli_forward <= 1
+        repeated = v.state in (State.DUPLICATE, State.NO_OP)
+        assert (v.same_as is not None) == repeated and (len(v.judge_votes) == 3) == v.accepted
+        assert bool(v.rules) == (v.question_id != "exam/3")  # which is its own text
+    assert len({v.nli_forward for v in library.variants}) > 1
+    assert library.header.nli is not None and library.header.nli_cut == 0.0
 
 
 def test_every_call_is_one_row_of_a_run_beside_the_library(finished):
@@ -111,7 +133,7 @@ def test_every_call_is_one_row_of_a_run_beside_the_library(finished):
 def test_the_same_build_again_asks_nothing(finished):
     library, _, folder = finished
     before = stamps(folder)
-    again, out = built(folder, "++model.scripted.scripted.fail_to_load=true")
+    again, out = built(folder, *entailment(folder), "++model.scripted.scripted.fail_to_load=true")
     assert again.sha256 == library.sha256 and stamps(folder) == before
     assert "loading the engine" not in out
 

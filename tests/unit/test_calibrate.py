@@ -10,16 +10,10 @@ import numpy as np
 import pytest
 
 from audit.records import Setting
-from audit.sweep.calibrate import (
-    Effort,
-    calibrate,
-    main,
-    markdown,
-    outcomes,
-    worlds_markdown,
-)
+from audit.sweep.calibrate import main
 from audit.sweep.calibrated import nearest
 from audit.sweep.design import Arm
+from audit.sweep.procedure import Effort, calibrate, markdown, outcomes, worlds_markdown
 from audit.sweep.simulation import SHIPPED, WORLDS, Design, World, simulate
 from audit.verdict.shipped import shipped_table
 
@@ -160,7 +154,7 @@ def test_a_finished_run_gives_its_own_design(tmp_path: Path) -> None:
     from outcome_tables import Outcome, outcomes_to_table
     from synthetic import synthetic_outcomes
 
-    from audit.sweep.calibrate import observed_design
+    from audit.sweep.procedure import observed_design
 
     write = pytest.importorskip("pyarrow.ipc").new_file
     rows: list[Outcome] = synthetic_outcomes(400, (1, 2), rng=np.random.default_rng(0), draws="nested")

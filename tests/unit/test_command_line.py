@@ -70,7 +70,7 @@ def test_the_spelling_is_of_the_command_that_was_typed() -> None:
         ("benchmrk=arc_easy", "'benchmark'"),
         (
             "model.scripted.temperature=0.9",
-            "'model.scripted.router.temperature' or 'model.scripted.worker.temperature' or "
+            "'model.scripted.preparing.temperature' or 'model.scripted.worker.temperature' or "
             "'model.scripted.solver.temperature'",
         ),
     ],
@@ -162,11 +162,12 @@ def _cpu_seconds(*words: str, cwd: Path) -> float:
     return min(found)
 
 
-@pytest.mark.parametrize("words", ["audit.perturb n=-3", "audit.sweep benchmrk=x", "audit.sweep --help"])
+@pytest.mark.parametrize(
+    "words", ["audit.sweep --help", "audit.gate --help", "audit.report --help", "audit.plan r=9..1"]
+)
 def test_a_refusal_and_the_help_take_less_than_a_second_of_cpu(words: str, tmp_path: Path) -> None:
-    """On a busy machine, where everything takes longer, four times what importing Hydra takes (2.2 to 3.5 measured)."""
-    limit = max(1.0, 4 * _cpu_seconds("-c", "import hydra", cwd=tmp_path))
-    assert _cpu_seconds("-m", *words.split(), cwd=tmp_path) < limit
+    """0.3 to 0.7 s, however busy the machine is (docs/measured.md)."""
+    assert _cpu_seconds("-m", *words.split(), cwd=tmp_path) < 1.0
 
 
 @pytest.mark.parametrize(

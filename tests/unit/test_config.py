@@ -67,7 +67,7 @@ def test_several_models_in_one_job():
         (["model.smollm2_135m.name=other"], "model.smollm2_135m.name=smollm2_135m"),
         (["model.smollm2_135m.max_restarts=-1"], "Invalid max_restarts"),
         (["model.smollm2_135m.load_timeout_s=0"], "Invalid load_timeout_s"),
-        (["model.smollm2_135m.router.temperature=-0.1"], "Invalid router.temperature"),
+        (["model.smollm2_135m.preparing.temperature=-0.1"], "Invalid preparing.temperature"),
         (["model.smollm2_135m.worker.top_p=0"], "Invalid worker.top_p"),
         (["verdict.alpha=2"], "Threshold alpha is 2"),
         (["+verdict.alfa=0.1"], "Did you mean 'alpha'?"),
@@ -116,7 +116,7 @@ def test_engine_args_do_not_decide_what_the_configuration_decides(key, instead):
         ("+benchmark.naem=x", "'benchmark.name'"),
         (
             "+model.scripted.temperature=0.9",
-            "'model.scripted.router.temperature' or 'model.scripted.worker.temperature' or "
+            "'model.scripted.preparing.temperature' or 'model.scripted.worker.temperature' or "
             "'model.scripted.solver.temperature'",
         ),
         ("+model.scripted.worker.temprature=0.9", "'model.scripted.worker.temperature'"),

@@ -404,8 +404,8 @@ def test_hub_model_configs(name: str) -> None:
     assert config["revision"] is None or re.fullmatch(r"[0-9a-f]{40}", config["revision"])
     assert config["trust_remote_code"] is False
     # Nine router messages and the worker's answer must fit beside the question and the template.
-    assert 9 * config["router"]["max_tokens"] + config["worker"]["max_tokens"] + 4096 <= config["max_model_len"]
-    assert set(config["router"]) == set(config["worker"]) == {"max_tokens", "temperature", "top_p"}
+    assert 9 * config["preparing"]["max_tokens"] + config["worker"]["max_tokens"] + 4096 <= config["max_model_len"]
+    assert set(config["preparing"]) == set(config["worker"]) == {"max_tokens", "temperature", "top_p"}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "conf" / "cluster").glob("*.yaml")), ids=lambda p: p.stem)

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from audit.audits import AUDITS, part_of
 from audit.config import load_group
 from audit.engines.config import ModelConfig
+from audit.exits import run_command
+from audit.plan import main
 from audit.records import Question
 from audit.statistics.power import mcnemar_power
 from audit.sweep.config import SweepConfig, design_of
@@ -17,6 +20,27 @@ from audit.sweep.plan import PLANNED_DISCORDANCE, Plan, describe, make_plan
 from audit.sweep.thresholds import SweepThresholds
 
 THRESHOLDS = SweepThresholds()
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_every_audit_has_a_plan_for_people_and_for_programs(audit: str, monkeypatch, capsys):
+    for words in (["model=scripted", "n=6"], ["model=scripted", "n=6", "--json"]):
+        monkeypatch.setattr(sys, "argv", ["audit plan", f"audit={audit}", *words])
+        with pytest.raises(SystemExit) as ended:
+            run_command(main)
+        assert ended.value.code == 0
+    told = capsys.readouterr().out
+    lines, _, data = told.partition("{\n")
+    plans = json.loads("{" + data)
+    assert f"run directory  {plans['run_dir']}" in lines and f"/{audit}-" in plans["run_dir"]
+    assert plans["failed"] == {} and len(plans["plans"]) == 1 and plans["plans"][0]["cost"]["basis"] == ""
+
+
+def test_a_form_of_plan_that_is_none_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["audit sweep", "model=scripted", "plan=maybe"])
+    with pytest.raises(SystemExit) as ended:
+        part_of("sweep", "__main__").main()
+    assert ended.value.code == 1 and "Expected true, false or json" in capsys.readouterr().err
 
 
 def planned(n: int, r: str = "1..9", **also: int) -> tuple[Plan, str]:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from audit.errors import DataError
-from audit.reanalyze import EXAMPLE, analyse, main, read_settings, shipped
+from audit.reanalyze import analyse, main, shipped
 from audit.sweep.paper import setting_row
+from audit.sweep.published import EXAMPLE, read_settings
 from audit.sweep.reanalysis import expected_without_effect
 
 ROOT = Path(__file__).resolve().parents[2]

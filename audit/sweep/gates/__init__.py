@@ -6,17 +6,15 @@ whether a failure alone withholds the verdict; `enough_data` and `answer_leak` d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.gates.agreement import pairing
 from audit.sweep.gates.messages import answer_leak, clean_fidelity, manipulation_reached_worker
 from audit.sweep.gates.outcomes import above_chance, enough_data, exact_values, noise_floor, noise_floor_p, parseability
 from audit.sweep.texts import TextMeasures
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.result import Gate, Status
+from audit.verdict.result import Gate
 
-__all__ = ["all_gates", "failed", "noise_floor_p"]
+__all__ = ["all_gates", "noise_floor_p"]
 
 
 def all_gates(
@@ -39,8 +37,3 @@ def all_gates(
         answer_leak(texts, thresholds),
         enough_data(largest_compatible, thresholds),
     )
-
-
-def failed(gates: Sequence[Gate], *, withholding: bool = True) -> tuple[Gate, ...]:
-    """The gates that failed; only those that withhold a verdict unless asked otherwise."""
-    return tuple(g for g in gates if g.status == Status.FAIL and (g.withholds or not withholding))

@@ -14,9 +14,10 @@ from audit.statistics.chance import chance_check
 from audit.statistics.paired import CellOutcomes, FloatArray
 from audit.statistics.values import settings_values, to_values
 from audit.sweep.design import Arm, Draws
-from audit.sweep.gates.common import absent, label
+from audit.sweep.gates.common import label
 from audit.sweep.texts import TextMeasures
 from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.gates import absent, checked
 from audit.verdict.result import MAX_ITEMS, Gate, Status
 
 _ARM_WORDS: dict[str, str] = {
@@ -68,18 +69,16 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThr
         )
     worst = min(found, key=lambda f: f.z - f.limit)
     passed = worst.z >= worst.limit
-    return Gate(
+    return checked(
         name=name,
-        status=Status.PASS if passed else Status.FAIL,
+        passed=passed,
         number=worst.z,
         threshold=worst.limit,
         source=source,
         detail=f"Right and wrong answers under {worst.what} agree with the other arms {worst.z:.1f} standard errors "
         f"better than shuffled questions would; {worst.expected:.0f} are expected from the agreement within the arms "
         f"(the lowest of {len(found)} comparisons).",
-        advice=""
-        if passed
-        else "Answers of one arm seem to belong to other questions: compare the rows of one id across arms.",
+        advice="Answers of one arm seem to belong to other questions: compare the rows of one id across arms.",
         numbers={"comparisons": float(len(found)), "noisy_compared": float(any(f.noisy for f in found))},
     )
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from audit.records import Setting
-from audit.statistics.paired import BoolArray, CellOutcomes
+from audit.statistics.paired import CellOutcomes
 from audit.statistics.values import replicates_of
 from audit.sweep.design import Arm
-from audit.verdict.result import Gate, Status
 
 CLEAN = Setting(Arm.FORWARD_FULL, 1, 0)
 
@@ -26,11 +25,3 @@ def label(setting: Setting) -> str:
 def states_of(cell: CellOutcomes, arm: Arm) -> np.ndarray | None:
     settings = cell.settings_of(arm)
     return np.stack([cell.row(s) for s in settings]) if settings else None
-
-
-def ids_behind(cell: CellOutcomes, mask: BoolArray) -> tuple[str, ...]:
-    return tuple(q for q, hit in zip(cell.question_ids, mask, strict=True) if hit)
-
-
-def absent(name: str, threshold: float, source: str, detail: str, *, withholds: bool = True) -> Gate:
-    return Gate(name, Status.NOT_APPLICABLE, None, threshold, source, detail, withholds=withholds)

@@ -8,9 +8,10 @@ from audit.statistics.contrasts import paired_test
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.values import average, replicates_of, runs_of
 from audit.sweep.design import Arm
-from audit.sweep.gates.common import absent, clean_settings
+from audit.sweep.gates.common import clean_settings
 from audit.sweep.texts import TextMeasures
 from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.gates import absent
 from audit.verdict.result import MAX_ITEMS, Gate, Status
 
 
@@ -71,9 +72,9 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: S
 
 
 def manipulation_reached_worker(texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
-    """Share of noisy presentations that equal the clean one after normalisation, in the prompt really sent."""
+    """Share of noisy presentations that are the clean one: the very request, or the same text after normalisation."""
     name, limit = "manipulation_reached_worker", thresholds.noop_share_max
-    source = "li2026, gate G1 (silent no-op rate below 20 %); conf/verdict: noop_share_max"
+    source = "li2026, gate G1 (silent no-op rate below 20 %), on request_sha256 and text; conf/verdict: noop_share_max"
     if texts is None or not texts.noisy_presentations:
         return absent(name, limit, source, "No worker prompt of a noisy presentation is at hand.")
     share = texts.noops / texts.noisy_presentations
@@ -84,7 +85,8 @@ def manipulation_reached_worker(texts: TextMeasures | None, thresholds: SweepThr
         number=share,
         threshold=limit,
         source=source,
-        detail=f"{share:.1%} of {texts.noisy_presentations} noisy presentations reached the worker as the clean text. "
+        detail=f"{share:.1%} of {texts.noisy_presentations} noisy presentations reached the worker as the clean text, "
+        f"{texts.same_requests} as the very request of the clean baseline. "
         f"On average {texts.deleted or 0:.0%} of the question's words were gone "
         f"({texts.deleted_per_message or 0:.0%} in a single message) and {texts.added or 0:.0%} of its text was new.",
         advice=""
@@ -98,6 +100,7 @@ def manipulation_reached_worker(texts: TextMeasures | None, thresholds: SweepThr
             "deleted_per_message": texts.deleted_per_message,
             "added": texts.added,
             "lost": texts.lost / texts.noisy_presentations,
+            "same_request": texts.same_requests / texts.noisy_presentations,
         },
     )
 

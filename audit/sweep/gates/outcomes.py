@@ -11,8 +11,9 @@ from audit.statistics.mcnemar import cochran_q
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
 from audit.statistics.values import replicates_of, runs_of, settings_values, to_values
 from audit.sweep.design import Arm
-from audit.sweep.gates.common import CLEAN, absent, clean_settings, ids_behind, label, states_of
+from audit.sweep.gates.common import CLEAN, clean_settings, label, states_of
 from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.gates import absent, checked, ids_where
 from audit.verdict.result import MAX_ITEMS, Gate, Status, points
 
 _IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all settings, below which it withholds
@@ -40,17 +41,15 @@ def above_chance(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
         return absent(name, limit, source, "Neither the clean nor the direct arm has an answer.")
     passed = min(scores) > limit
     shown = " and ".join(f"{a} {found[a + '_accuracy']:.3f}" for a in ("clean", "direct") if f"{a}_z" in found)
-    return Gate(
+    return checked(
         name=name,
-        status=Status.PASS if passed else Status.FAIL,
+        passed=passed,
         number=min(scores),
         threshold=limit,
         source=source,
         detail=f"Accuracy ({shown}) is {'above' if passed else 'not above'} guessing ({chance:.3f}) by {limit:g} "
         "standard errors.",
-        advice=""
-        if passed
-        else "A model that guesses has no score to audit: check the prompt, the reading of answers "
+        advice="A model that guesses has no score to audit: check the prompt, the reading of answers "
         "and the gold labels, or take an easier benchmark.",
         numbers={"chance": chance, **found},
     )
@@ -85,7 +84,7 @@ def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
         masks[label(s)] = cell.row(s) < State.WRONG
     highest = {k: _upper_share(share, cell.n, _PARSE_ALPHA / len(shares)) for k, share in shares.items()}
     worst = min(highest, key=lambda k: (highest[k], shares[k]))
-    behind = ids_behind(cell, masks[worst])
+    behind = ids_where(cell.question_ids, masks[worst])
     passed = highest[worst] >= limit
     detail = (
         f"{shares[worst]:.1%} of the rows of {worst} have a readable answer, the lowest of {len(shares)} arms and "
@@ -141,18 +140,16 @@ def noise_floor(cell: CellOutcomes, thresholds: SweepThresholds, p_adjusted: flo
     p = cochran_q(complete).pvalue if p_adjusted is None else p_adjusted
     passed = p > limit
     shown = ", ".join(f"{accuracy:.3f}" for accuracy in complete.mean(axis=1))
-    return Gate(
+    return checked(
         name=name,
-        status=Status.PASS if passed else Status.FAIL,
+        passed=passed,
         number=p,
         threshold=limit,
         source=source,
         detail=f"The {len(replicates)} replicates of the clean arm (accuracies {shown}) differ "
         f"{'by no more than this gate allows' if passed else 'more than chance explains'} (p={p:.2g}).",
-        advice=""
-        if passed
-        else "Something other than the seed changed between runs of the same condition: compare their shards (engine, "
-        "prompts, truncated replies), and repeat the run.",
+        advice="Something other than the seed changed between runs of the same condition: compare their shards "
+        "(engine, prompts, truncated replies), and repeat the run.",
         numbers={"replicates": float(len(replicates)), "questions": float(complete.shape[1])},
     )
 
@@ -219,17 +216,15 @@ def enough_data(largest_compatible: float | None, thresholds: SweepThresholds) -
     if largest_compatible is None:
         return absent("enough_data", limit, source, "There is no clean and noisy pair.", withholds=False)
     passed = largest_compatible <= limit  # false for NaN
-    return Gate(
+    return checked(
         name="enough_data",
-        status=Status.PASS if passed else Status.FAIL,
+        passed=passed,
         number=largest_compatible,
         threshold=limit,
         source=source,
         detail=f"The largest gain still compatible with the data is {points(largest_compatible)}; the gain of interest "
         f"is {points(limit)}.",
-        advice=""
-        if passed
-        else "Ask more questions (audit.plan says how many), from more subjects or passages where they are grouped, or "
-        "run more clean replicates.",
+        advice="Ask more questions (audit.plan says how many), from more subjects or passages where they are grouped, "
+        "or run more clean replicates.",
         withholds=False,
     )

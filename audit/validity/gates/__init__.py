@@ -16,9 +16,9 @@ from audit.validity.gates.score import above_baseline, denominator, replays
 from audit.validity.gates.scorer import exact_values, key_position, label_values, scorer_valid
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
-from audit.verdict.result import Gate, Status
+from audit.verdict.result import Gate
 
-__all__ = ["CHECKS", "Check", "all_gates", "failed", "named"]
+__all__ = ["CHECKS", "Check", "all_gates", "named"]
 
 Check = Callable[[ValidityCell, CellEvidence, ValidityThresholds], Gate]
 CHECKS: tuple[Check, ...] = (
@@ -30,11 +30,6 @@ CHECKS: tuple[Check, ...] = (
 def all_gates(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> tuple[Gate, ...]:
     """Every gate but G6, in the paper's order."""
     return tuple(check(cell, e, t) for check in CHECKS)
-
-
-def failed(gates: Sequence[Gate]) -> list[Gate]:
-    """Those that withhold and do not pass."""
-    return [g for g in gates if g.status == Status.FAIL and g.withholds]
 
 
 def named(gates: Sequence[Gate], name: str) -> Gate | None:

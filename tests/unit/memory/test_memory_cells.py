@@ -10,12 +10,15 @@ import pytest
 
 from audit.memory.cells import load_memory, neighbours
 from audit.memory.columns import SCHEMA, told
+from audit.memory.gates import orders_reach_model
 from audit.memory.present import Orders, shard_orders
 from audit.memory.texts import shards_of
+from audit.memory.thresholds import MemoryThresholds
 from audit.records import FinishReason, Generation, Question, Setting, TokenLogprobs
 from audit.shards.attempt import start_attempt
 from audit.shards.convert import rows_to_table
 from audit.shards.questions import write_questions
+from audit.shards.requests import RequestCounts
 from audit.shards.write import write_shard
 
 QUESTIONS = [Question(f"b/{k}", "b", f"Is this number {k}?", ("yes", "no", "maybe"), 1, f"b/{k}") for k in range(4)]
@@ -47,6 +50,25 @@ def published(model: str, q: Question) -> dict:
         model, q, "published", 0, pieces=pieces, option_logprobs=totals, token_logprobs=(-1.0, -3.0),
         token_ranks=(1, 5), token_z=(0.0, -1.0), token_pieces=(0, 1),
     )  # fmt: skip
+
+
+def test_an_order_that_was_sent_as_the_published_one_is_counted(tmp_path):
+    """Two other orders of the shard: one is sent as the published order is, one is not (though both begin with the
+    same item alone). Two items' other order of options: one is the very request of the item as published. 1 + 1 of 4.
+    """
+    rows = []
+    for k, q in enumerate(QUESTIONS):
+        rows.append(published("m", q) | {"request_sha256": f"text:item {k}"})
+        for level in range(3):
+            sent = f"text:after {k if level != 2 else 3 - k}" if k else "text:alone"
+            rows.append(row("m", q, "order", level, shard=0, option_logprobs=(None, -1.0), request_sha256=sent))
+    for k, sent in ((1, "text:item 1"), (2, "text:other")):
+        rows.append(row("m", QUESTIONS[k], "options", 1, option_logprobs=(-3.0, -20.0), request_sha256=sent))
+    (cell,) = load_memory(run(tmp_path, rows), ["m"], [], "b", None, OWN)
+    assert cell.tested[0].requests == RequestCounts(4, 2, 0, ("b/0", "b/1"))
+    gate = orders_reach_model(cell, MemoryThresholds())
+    assert (gate.status, gate.number, gate.withholds, gate.items) == ("fail", 0.5, True, ("b/0", "b/1"))
+    assert orders_reach_model(cell, MemoryThresholds(noop_share_max=0.5)).status == "pass"
 
 
 def rows_of(model: str, skip: tuple = ()) -> list[dict]:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from audit.perturb.calibrate import PerturbDesign, World, simulate
-from audit.perturb.record import PerturbCell, RequestCounts, Wordings
+from audit.perturb.record import PerturbCell, Wordings
+from audit.shards.requests import RequestCounts
 
 
 def cell(n=600, variants=3, references=5, seed=1, checked=300, replicates=2, control=0, **world) -> PerturbCell:

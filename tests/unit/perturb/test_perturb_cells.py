@@ -16,14 +16,13 @@ from audit.perturb.analyse import analyse
 from audit.perturb.calibrated import SHIPPED
 from audit.perturb.figures import distance_bins
 from audit.perturb.items_table import items_csv
-from audit.perturb.record import RequestCounts
 from audit.perturb.result import PerturbVerdict
-from audit.perturb.rows import count_requests
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.verdict import RunVerdict
 from audit.perturb.vocabulary import VERDICTS
 from audit.records import CellRows
 from audit.report.diff import word_diff
+from audit.shards.requests import RequestCounts, count_requests
 from audit.verdict.shipped import shipped_table
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from plant_items import items
 
-from audit.audits import Sampling, Work
+from audit.audits import Work
 from audit.config import load_group
-from audit.engines.config import ModelConfig, ScriptedConfig
+from audit.engines.config import ModelConfig, SamplingConfig, ScriptedConfig
 from audit.engines.scripted import ScriptedEngine
 from audit.memory.audit import MEMORY
 from audit.memory.design import Arm as MemoryArm
@@ -31,7 +31,7 @@ PROTOCOL = load_protocol(load_group("protocol", "song2026"), TEMPLATES)
 
 
 def work(design: Design, own: object = None) -> Work:
-    some = Sampling(16, 0.0, 1.0)
+    some = SamplingConfig(16, 0.0, 1.0)
     return Work(design, PROTOCOL, "m", How.OPTION_TEXT, some, some, 42, own)
 
 

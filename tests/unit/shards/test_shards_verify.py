@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from outcome_tables import iter_outcomes
+from outcome_tables import digests_of_keys, iter_outcomes
 from shard_rows import names, new_run, row, write
 
 from audit.errors import ShardError
@@ -21,7 +21,7 @@ from audit.sweep.design import Arm
 
 
 def keys(questions: Iterable[int]) -> KeySet:
-    return KeySet.of_keys(row(q).key for q in questions)
+    return KeySet.of(digests_of_keys([row(q).key for q in questions]))
 
 
 @pytest.fixture

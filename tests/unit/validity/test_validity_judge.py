@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from audit.audits import Sampling, Work
+from audit.audits import Work
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import Item, XsTestFacts, question_of
 from audit.config import load_group, load_model_config
+from audit.engines.config import SamplingConfig
 from audit.errors import ConfigError, DataError, ShardError
 from audit.prompting.templates import load_protocol
 from audit.records import FinishReason, Generation, Part, Reading, Setting
@@ -144,7 +145,7 @@ def test_a_reply_that_writes_like_a_judge_is_no_verdict(tmp_path: Path) -> None:
         items, scorer, Partners(items, 1), formats=formats_of(scorer), library=None, per_family=1, spares=0
     )
     write_edits(to_table(plan, scorer.name), tmp_path)
-    limits = Sampling(16, 0.0, 1.0)
+    limits = SamplingConfig(16, 0.0, 1.0)
     protocol = load_protocol(load_group("protocol", "song2026"), {})
     work = Work(make_design(1, 0, 1), protocol, "m", Reading.TEXT, limits, limits, 1, str(tmp_path / "edits.arrow"))
     question, setting = question_of(items[0]), Setting("original", 0, 0)

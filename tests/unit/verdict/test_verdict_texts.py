@@ -15,6 +15,7 @@ from synthetic import synthetic_outcomes
 
 from audit.sweep.design import Arm
 from audit.sweep.gates import answer_leak
+from audit.sweep.gates.messages import manipulation_reached_worker
 from audit.sweep.texts import gives_answer, holds, normalise, states_answer
 from audit.sweep.thresholds import SweepThresholds
 
@@ -90,6 +91,20 @@ def test_a_rewrite_that_only_the_prompt_lost_is_a_noop() -> None:
     assert before.noops == 0
     assert after.noops == after.noisy_presentations == 40
     assert len(after.noop_ids) == 20
+
+
+def test_a_request_that_is_the_clean_one_is_a_noop_whatever_its_text_says() -> None:
+    """The prompts differ, and the worker consumed the same token ids: cut off before the difference, say."""
+    one = "synthetic-00010"  # the questions before it are asked the same in every arm
+    sent = [
+        replace(o, request_sha256=f"tokens:{o.question_id}{'' if o.question_id < one else o.arm + str(o.routers)}")
+        for o in _noisy()
+    ]
+    found = texts_of(sent).measures["synthetic", "synthetic"]
+    assert found.noops == found.same_requests == 10 * 2
+    gate = manipulation_reached_worker(found, SweepThresholds())
+    assert gate.status == "fail" and f"{found.same_requests} as the very request" in gate.detail
+    assert texts_of(_noisy()).measures["synthetic", "synthetic"].same_requests == 0  # no hash, nothing compared
 
 
 def test_a_router_that_copies_is_a_noop_at_every_r_also_in_capitals() -> None:

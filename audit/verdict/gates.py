@@ -1,0 +1,53 @@
+"""How a gate is written down, once it was checked, and which of them withhold a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from audit.verdict.result import MAX_ITEMS, Gate, Status
+
+
+def checked(
+    name: str,
+    passed: bool,
+    number: float,
+    threshold: float,
+    source: str,
+    detail: str,
+    advice: str,
+    *,
+    withholds: bool = True,
+    items: Sequence[str] = (),
+    numbers: Mapping[str, float | None] | None = None,
+) -> Gate:
+    """A gate that was checked; advice and items are kept where it fails."""
+    passed = bool(passed)
+    shown = () if passed else tuple(sorted(items))
+    return Gate(
+        name=name,
+        status=Status.PASS if passed else Status.FAIL,
+        number=float(number),
+        threshold=float(threshold),
+        source=source,
+        detail=detail,
+        advice="" if passed else advice,
+        withholds=withholds,
+        items=shown[:MAX_ITEMS],
+        item_count=len(shown),
+        numbers=dict(numbers or {}),
+    )
+
+
+def absent(name: str, threshold: float, source: str, detail: str, *, withholds: bool = True) -> Gate:
+    """A gate that these data cannot show."""
+    return Gate(name, Status.NOT_APPLICABLE, None, float(threshold), source, detail, withholds=withholds)
+
+
+def failed(gates: Sequence[Gate]) -> tuple[Gate, ...]:
+    """The gates that failed and withhold the verdict."""
+    return tuple(g for g in gates if g.status == Status.FAIL and g.withholds)
+
+
+def ids_where(ids: Sequence[str], hit: Iterable[bool]) -> tuple[str, ...]:
+    """The ids where it holds."""
+    return tuple(q for q, held in zip(ids, hit, strict=True) if held)

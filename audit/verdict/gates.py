@@ -18,11 +18,12 @@ def checked(
     *,
     withholds: bool = True,
     items: Sequence[str] = (),
+    always_items: bool = False,
     numbers: Mapping[str, float | None] | None = None,
 ) -> Gate:
-    """A gate that was checked; advice and items are kept where it fails."""
+    """A gate that was checked; advice and items are kept where it fails, items always where asked."""
     passed = bool(passed)
-    shown = () if passed else tuple(sorted(items))
+    shown = tuple(sorted(items)) if always_items or not passed else ()
     return Gate(
         name=name,
         status=Status.PASS if passed else Status.FAIL,

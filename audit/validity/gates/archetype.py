@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import CellEvidence
-from audit.validity.gates.common import absent, ids, made
+from audit.validity.gates.common import ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
+from audit.verdict.gates import absent
 from audit.verdict.result import Gate
 
 _MOST = 0.5

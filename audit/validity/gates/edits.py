@@ -9,9 +9,10 @@ from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import BoolArray
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, CellEvidence
-from audit.validity.gates.common import absent, ids, made
+from audit.validity.gates.common import ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
+from audit.verdict.gates import absent
 from audit.verdict.result import Gate
 
 _G1 = "li2026, G1: silent no-ops below 20 %, on the hash of the token ids that the scorer consumed"

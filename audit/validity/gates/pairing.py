@@ -8,9 +8,10 @@ from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import BoolArray, IntArray
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, CellEvidence
-from audit.validity.gates.common import absent, ids, made
+from audit.validity.gates.common import ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
+from audit.verdict.gates import absent
 from audit.verdict.result import Gate
 
 _ORDER_ITEMS, _ORDER_Z = 20, 4.0  # items, and expected standard errors, from which an order can be told

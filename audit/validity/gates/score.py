@@ -6,9 +6,10 @@ import numpy as np
 
 from audit.statistics.contracts import response_changes
 from audit.validity.evidence import SURFACE, CellEvidence, changes
-from audit.validity.gates.common import absent, ids, made
+from audit.validity.gates.common import ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
+from audit.verdict.gates import absent
 from audit.verdict.result import Gate
 
 

@@ -8,9 +8,10 @@ from scipy import stats
 from audit.statistics.contracts import UNREAD
 from audit.validity.edits.record import Family
 from audit.validity.evidence import SURFACE, CellEvidence
-from audit.validity.gates.common import absent, ids, made
+from audit.validity.gates.common import ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
+from audit.verdict.gates import absent
 from audit.verdict.result import Gate, Status
 
 _SMALLEST_EXPECTED = 1.0  # of a chi-square: below it the test is not made

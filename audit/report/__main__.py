@@ -57,6 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = {"seed": arguments.seed, "control_benchmark": arguments.control_benchmark, "variants": arguments.variants}
     try:
         audits = sorted({audit_of(run_dir).name for run_dir in arguments.run_dirs})
+        if arguments.follow is None:  # a run that has only begun has none yet
+            from audit.shards.read import shard_files  # it needs Arrow
+
+            shard_files(arguments.run_dirs)  # before what draws is loaded, which takes seconds
         first: Path = arguments.run_dirs[0]
         out = arguments.out or (first if len(audits) == 1 else first.parent / f"joint-{first.name}") / "report"
         paths = _build(arguments.run_dirs, audits, out, asked, arguments.follow)

@@ -195,7 +195,8 @@ def _part_digests(table: pa.Table, schema: RowSchema, part_of: dict[Setting, int
 # --- reading for the statistics and the report: nothing below changes a file ---------------------------------------
 
 
-def _files(run_dirs: RunDirs) -> list[Path]:
+def shard_files(run_dirs: RunDirs) -> list[Path]:
+    """The shards of these runs, in the order of their names. ShardError where one has none."""
     dirs = [run_dirs] if isinstance(run_dirs, (str, Path)) else list(run_dirs)
     files = []
     for run_dir in map(Path, dirs):
@@ -222,7 +223,7 @@ def iter_columns(
     if unknown:
         raise ConfigError(f"Unknown columns: {unknown}. Known: {', '.join(known)}.")
     stored = list(dict.fromkeys("options" if name == N_OPTIONS else name for name in columns))
-    for path in _files(run_dirs):
+    for path in shard_files(run_dirs):
         for batch in iter_batches(path, schema, stored):
             whole = pick(batch, columns)
             for start in range(0, whole.num_rows, batch_size):
@@ -257,7 +258,7 @@ def load_cells(run_dirs: RunDirs, schema: RowSchema) -> list[CellOutcomes]:
 
 def open_dataset(run_dir: Path | str, schema: RowSchema) -> ds.Dataset:
     """The shards of one run as a pyarrow dataset, Arrow or Parquet."""
-    files = _files(run_dir)
+    files = shard_files(run_dir)
     kinds = {path.suffix for path in files}
     if len(kinds) != 1 or not kinds <= set(SUFFIXES):
         raise ShardError(f"{Path(run_dir) / SHARDS} mixes {sorted(kinds)} files; a run holds one format.")

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from audit.errors import ConfigError, ShardError
@@ -32,6 +31,9 @@ from audit.shards.shard_file import (
     shard_paths,
 )
 from audit.shards.write import keep_rows
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 from audit.statistics.paired import CellOutcomes
 
 RunDirs = Path | str | Sequence[Path | str]
@@ -258,6 +260,8 @@ def load_cells(run_dirs: RunDirs, schema: RowSchema) -> list[CellOutcomes]:
 
 def open_dataset(run_dir: Path | str, schema: RowSchema) -> ds.Dataset:
     """The shards of one run as a pyarrow dataset, Arrow or Parquet."""
+    import pyarrow.dataset as ds  # here: where pandas is installed it takes half a second
+
     files = shard_files(run_dir)
     kinds = {path.suffix for path in files}
     if len(kinds) != 1 or not kinds <= set(SUFFIXES):

@@ -166,8 +166,8 @@ def _cpu_seconds(*words: str, cwd: Path) -> float:
     "words", ["audit.sweep --help", "audit.gate --help", "audit.report --help", "audit.plan r=9..1"]
 )
 def test_a_refusal_and_the_help_take_less_than_a_second_of_cpu(words: str, tmp_path: Path) -> None:
-    """0.3 to 0.7 s, however busy the machine is (docs/measured.md)."""
-    assert _cpu_seconds("-m", *words.split(), cwd=tmp_path) < 1.0
+    """On an idle machine (docs/measured.md), of which importing Hydra takes 0.3. A busy one slows down both."""
+    assert _cpu_seconds("-m", *words.split(), cwd=tmp_path) < _cpu_seconds("-c", "import hydra", cwd=tmp_path) / 0.3
 
 
 @pytest.mark.parametrize(

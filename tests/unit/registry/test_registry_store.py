@@ -273,7 +273,7 @@ def test_without_a_registry_a_run_touches_nothing(told: Callable[..., Path], mon
 def test_every_audit_registers_its_run_and_says_what_is_followed(audit: str) -> None:
     """What a run does is tested in the pipeline's tests; here that no audit forgets it."""
     source = Path(str(part_of(audit, "__main__").__file__)).read_text()
-    assert "finish.finished(config.registry, result.run_dir)" in source
+    assert "conclude(config, result.run_dir" in source  # which registers it
     assert callable(part_of(audit, "followed").followed)
 
 

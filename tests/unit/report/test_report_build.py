@@ -112,7 +112,7 @@ def test_the_papers_numbers_are_of_replicate_0(built: Path) -> None:
         counts: Counter[tuple[bool | None, bool | None]] = Counter()
         for key, noisy in right.items():
             if (key.model, key.arm, key.level) == (model, Arm.NOISY_REWRITE, r):
-                counts[right[replace(key, arm=Arm.FORWARD_FULL, level=1)], noisy] += 1
+                counts[right[key._replace(arm=Arm.FORWARD_FULL, level=1)], noisy] += 1
         assert (int(row["improve"]), int(row["degrade"])) == (counts[False, True], counts[True, False])
         answered = sum(n for pair, n in counts.items() if None not in pair)
         assert (int(row["n"]), int(row["left_out"])) == (answered, 30 - answered)

@@ -408,6 +408,16 @@ def test_hub_model_configs(name: str) -> None:
     assert set(config["preparing"]) == set(config["worker"]) == {"max_tokens", "temperature", "top_p"}
 
 
+def test_the_public_pair_differs_in_its_weights_alone() -> None:
+    from jinja2 import Template
+
+    standard, perturbed = (load(ROOT / f"conf/model/hubble_1b_{kind}.yaml") for kind in ("standard", "perturbed"))
+    assert {key for key in standard if standard[key] != perturbed[key]} == {"name", "path"}
+    assert standard.keys() == perturbed.keys()
+    template = Template(standard["chat_template_kwargs"]["chat_template"])  # no chat model: the text as it stands
+    assert template.render(messages=[{"role": "user", "content": "Which?"}]) == "Which?\n"
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "conf" / "cluster").glob("*.yaml")), ids=lambda p: p.stem)
 def test_cluster_configs(path: Path) -> None:
     config = load(path)

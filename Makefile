@@ -51,11 +51,11 @@ suite: $(STAMP)
 sensitivity: $(STAMP)
 	$(PY) -m audit.plant 'forms=[qa,raw]' 'doses=[5]' train.method=full $(ARGS)
 
-# The unit tests on every core, then side by side what starts Ray and what starts a model or a browser. `make test ARGS=tests/unit/scoring` runs those alone.
+# The unit tests on every core, then one by one what starts Ray, an engine or a browser. `make test ARGS=tests/unit/scoring` runs those alone.
 test: $(STAMP)
 ifeq ($(ARGS),)
 	$(PY) -m pytest tests/unit --numprocesses auto --maxprocesses 8
-	$(PY) -m pytest tests --ignore tests/unit --numprocesses 2 --dist loadgroup
+	$(PY) -m pytest tests --ignore tests/unit
 else
 	$(PY) -m pytest $(ARGS)
 endif

@@ -1,4 +1,4 @@
-"""Shared by every test: real benchmark files beside the checkout, where they exist; and what may run side by side."""
+"""Shared by every test: real benchmark files beside the checkout, where they exist, and reports without drawings."""
 
 from __future__ import annotations
 
@@ -7,15 +7,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in a hook of its own
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `--dist loadgroup`: what shares a Ray cluster stays in one process, an engine and a browser in another."""
-    for item in items:
-        room = Path(item.fspath).relative_to(ROOT / "tests").parts[0]
-        if room != "unit":
-            item.add_marker(pytest.mark.xdist_group("model" if room in ("real", "browser") else "cluster"))
 
 
 @pytest.fixture(scope="session")

@@ -67,11 +67,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             _wait_for(found, head, Path(log.name))
             yield found
         finally:
-            os.killpg(head.pid, signal.SIGTERM)
             try:
+                os.killpg(head.pid, signal.SIGTERM)
                 head.wait(5)  # an orderly end takes half a minute, and nothing is left to keep
             except subprocess.TimeoutExpired:
                 os.killpg(head.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it never started, which was said
 
 
 def _wait_for(cluster: Cluster, head: subprocess.Popen[bytes], log: Path) -> None:

@@ -24,7 +24,7 @@ from audit.report.columns import shared_values
 from audit.statistics.paired import State
 from audit.sweep.design import Arm
 
-# Of distinct texts on the page, and of where they stand: with MAX_ROWS_ON_PAGE and the figures, a page under 10 MB.
+# Of distinct texts on the page, and of where they stand: with MAX_ROWS_ON_PAGE and the figures, a page of about 10 MB.
 MAX_TEXT_BYTES = 5_000_000  # beyond it texts are left out question by question
 CHUNK_CHARACTERS = 1_000_000  # of text in one block that the page parses at a time
 SHORT_MESSAGE = 16  # a message shorter than this is not looked for in the worker prompt: it could match by chance

@@ -14,7 +14,8 @@ from typing import Optional
 class BenchmarkConfig:
     """Where the rows are and how to read them.
 
-    `path` wins over `hub`; one of the two must be set (`elementary` ships with the package and needs neither).
+    `path` wins over `hub`, `hub` over `url`; one of the three must be set (what ships with the package
+    needs none).
     The `*_column` fields and everything below them are read by `format=mcq_file` only.
     """
 
@@ -25,6 +26,8 @@ class BenchmarkConfig:
     hub_config: Optional[str] = None  # noqa: UP045  # the dataset's configuration, such as ARC-Easy
     split: str = "test"
     revision: Optional[str] = None  # noqa: UP045  # hub commit; null: the newest, resolved at run time and recorded
+    url: Optional[str] = None  # noqa: UP045  # where the authors' files are, at one commit
+    files: dict[str, str] = field(default_factory=dict)  # name there -> sha256; a file that differs is refused
     subjects: list[str] = field(default_factory=list)  # mmlu subjects, mmlu_pro or bbq categories; empty: all
     shuffle_options: bool = False  # per item, by the run's seed; the permutation is in Question.order
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files as package_files
 from pathlib import Path
 
-from audit.benchmarks import hub
+from audit.benchmarks import hub, pinned
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import SUFFIXES, DataFile, content_hash, read_rows, select_files
 from audit.benchmarks.items import Item, Items, without_contradictions
@@ -131,7 +131,7 @@ class Benchmark:
 
 
 def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
-    """Finds the files (a local path, the package, or the hub) and fixes their revision.
+    """Finds the files (a local path, the package, the hub, or the authors' repository) and fixes their revision.
 
     seed: of the option permutations, where the configuration asks for them. Raises ConfigError for a configuration that
     cannot be used, and BenchmarkError when the files cannot be had.
@@ -157,6 +157,14 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
     if config.hub is not None:
         snapshot = hub.fetch(config, format_.suffixes)
         return Benchmark(config, snapshot.revision, snapshot.files, seed, snapshot.notes)
+    if config.url is not None and config.files:
+        files = tuple(_data_file(Path(name), name, config, format_) for name in config.files)
+        if unknown := sorted(set(config.subjects) - {file.subject for file in files}):
+            raise unknown_name(f"subject of {config.name}", unknown[0], [file.subject for file in files])
+        files = tuple(file for file in files if not config.subjects or file.subject in config.subjects)
+        paths = pinned.fetch(config, [file.label for file in files])
+        files = tuple(replace(file, path=path) for file, path in zip(files, paths, strict=True))
+        return Benchmark(config, content_hash(files), files, seed)
     raise ConfigError(
         f"{config.name}: neither a path nor a hub dataset is given; such as benchmark.path=questions.jsonl "
         "or benchmark.hub=allenai/ai2_arc."

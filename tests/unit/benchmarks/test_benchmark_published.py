@@ -44,7 +44,7 @@ def test_every_known_benchmark_has_a_valid_configuration_of_its_name() -> None:
     for name in files:
         config = configured(name)
         assert (config.name, config.format) == (name, name)
-        assert config.hub or name in ("mcq_file", "elementary", "contrast")
+        assert config.hub or config.url or name in ("mcq_file", "elementary", "contrast")
 
 
 def test_mmlu(data: Path) -> None:

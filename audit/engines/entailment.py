@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from audit.engines.model_folder import ModelFolder, find_model
 from audit.errors import EngineLoadError, unknown_name
@@ -62,7 +62,7 @@ class _Classifier:
         fitting = sorted((n, i) for i, n in enumerate(lengths) if n <= self._max_tokens)
         for start in range(0, len(fitting), BATCH_PAIRS):
             batch = [i for _, i in fitting[start : start + BATCH_PAIRS]]
-            shares = softmax(self._logits([tokens[i] for i in batch]), axis=1)[:, self._label]
+            shares = scipy.special.softmax(self._logits([tokens[i] for i in batch]), axis=1)[:, self._label]
             for i, share in zip(batch, shares.tolist(), strict=True):
                 found[i] = share
         return found

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.memory.decide import finding
 from audit.memory.evidence import correct, measure
@@ -120,7 +120,7 @@ def _side(
     models, shards = suits.size, n // design.shard_items
     share = design.flip / (2 * design.accuracy * (1 - design.accuracy))
     a, b = beta_shape(design.accuracy, share * 2 * design.accuracy * (1 - design.accuracy))
-    quantiles = stats.beta.ppf(_GRID, a, b)
+    quantiles = scipy.stats.beta.ppf(_GRID, a, b)
     theta = np.interp(draw_latent((models, n), design.item_correlation, rng), _GRID, quantiles)
     texts = {name: _shared(models, (n,), rng) for name in TEXTS}
     sense = 1 + 0.3 * rng.standard_normal(models)

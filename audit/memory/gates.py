@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scipy import stats
+import scipy
 
 from audit.memory.design import Arm
 from audit.memory.evidence import Evidence, told_by_words, unmatched
@@ -169,7 +169,7 @@ def _reads(
         return absent(name, limit, source, "Nothing of the kind was asked.", withholds=False)
     worst = min(shares, key=lambda k: shares[k][0])
     share, read, asked = shares[worst]
-    interval = stats.binomtest(read, asked).proportion_ci(0.95, method="wilson")
+    interval = scipy.stats.binomtest(read, asked).proportion_ci(0.95, method="wilson")
     return checked(
         name=name,
         passed=share >= limit,

@@ -33,7 +33,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.perturb.decide import finding
 from audit.perturb.evidence import run_tests
@@ -273,7 +273,7 @@ def control_markdown(entries: Sequence[Mapping[str, Any]]) -> str:
 @lru_cache(maxsize=64)
 def _quantiles(a: float, b: float) -> FloatArray:
     """Quantiles of a Beta distribution at _GRID: exact ones take longer than all the rest of a simulation."""
-    found: FloatArray = stats.beta.ppf(_GRID, a, b)
+    found: FloatArray = scipy.stats.beta.ppf(_GRID, a, b)
     return found
 
 

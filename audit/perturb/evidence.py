@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.perturb.control import FreshControl, fresh_control
 from audit.perturb.items import ItemLevel, item_level
@@ -221,7 +221,7 @@ def _detectable(tests: Tests, wordings: int, thresholds: PerturbThresholds) -> f
         return float("nan")
 
     def errors(df: float) -> float:
-        return float(stats.t.isf(thresholds.alpha, df) + stats.t.ppf(thresholds.power, df))
+        return float(scipy.stats.t.isf(thresholds.alpha, df) + scipy.stats.t.ppf(thresholds.power, df))
 
     own = (tests.margin or 0.0) + errors(units - 1) * tests.drop_se
     beyond = [errors(b.df) * b.se for b in tests.beyond]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.perturb.record import FREE_FORM, PerturbCell
 from audit.perturb.thresholds import PerturbThresholds
@@ -88,7 +88,7 @@ def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
         if not total:
             continue
         read = int(np.sum(~np.isnan(row) & asked))
-        interval = stats.binomtest(read, total).proportion_ci(0.95, method="wilson")
+        interval = scipy.stats.binomtest(read, total).proportion_ci(0.95, method="wilson")
         shares[arm], unread[arm] = read / total, np.isnan(row) & asked
         numbers |= {arm: read / total, f"{arm}_low": float(interval.low), f"{arm}_high": float(interval.high)}
     worst = min(shares, key=lambda a: shares[a])
@@ -254,7 +254,7 @@ def order_of_items(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     one = max(float(pairs.mean()), 0.0) if pairs.size else 0.0
     y, root = v.mean(axis=0), float(np.sqrt(x.size - 1))
     expected = one / np.sqrt((1 + (len(v) - 1) * one) / len(v)) if one else 0.0  # corr of one with the mean of N others
-    spread = float(np.sqrt(max(1 + stats.skew(x) * stats.skew(y) * expected, 1.0))) if y.std() > 0 else 1.0
+    spread = float(np.sqrt(max(1 + scipy.stats.skew(x) * scipy.stats.skew(y) * expected, 1.0))) if y.std() > 0 else 1.0
     allowed = min(limit, expected * root - _MARGIN * spread)
     if y.std() == 0 or allowed < _LIMIT_MIN:
         return absent(name, limit, source, "The variants agree too little among themselves to tell an order by them.")

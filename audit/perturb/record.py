@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.errors import DataError
 from audit.shards.requests import RequestCounts
@@ -68,7 +68,7 @@ class BrokenShare:
         """One-sided upper limit of the share (Clopper & Pearson 1934, Biometrika 26): 2.0 % for 0 of 150."""
         if self.broken == self.checked:
             return 1.0
-        return float(stats.beta.ppf(self.confidence, self.broken + 1, self.checked - self.broken))
+        return float(scipy.stats.beta.ppf(self.confidence, self.broken + 1, self.checked - self.broken))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import norm
+import scipy
 
 from audit.statistics.paired import FloatArray, IntArray
 
@@ -28,7 +28,7 @@ def interval(values: FloatArray, cluster: IntArray) -> tuple[float, float, float
         totals = np.bincount(index, weights=x - p, minlength=g)
         variance = float(g / (g - 1) * np.sum(totals**2)) / n**2
         n = min(n, p * (1 - p) / variance) if variance > 0 and 0 < p < 1 else float(g)
-    z = float(norm.ppf(0.5 + CONFIDENCE / 2))
+    z = float(scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2))
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
     return p, max(middle - half, 0.0), min(middle + half, 1.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray
@@ -63,13 +63,13 @@ def membership_auc(published: ArrayLike, fresh: ArrayLike) -> Auc:
     a, b = _there(published), _there(fresh)
     if a.size < 2 or b.size < 2:
         raise DataError(f"An AUC needs two items in each set; found {a.size} and {b.size}.")
-    ranks = stats.rankdata(np.concatenate([a, b]))
+    ranks = scipy.stats.rankdata(np.concatenate([a, b]))
     # Each item's share of the other set that it beats (DeLong's placements).
-    up = (ranks[: a.size] - stats.rankdata(a)) / b.size
-    down = 1 - (ranks[a.size :] - stats.rankdata(b)) / a.size
+    up = (ranks[: a.size] - scipy.stats.rankdata(a)) / b.size
+    down = 1 - (ranks[a.size :] - scipy.stats.rankdata(b)) / a.size
     auc = float(up.mean())
     half = 1.96 * float(np.sqrt(up.var(ddof=1) / a.size + down.var(ddof=1) / b.size))
-    pvalue = float(stats.mannwhitneyu(a, b, alternative="greater").pvalue)
+    pvalue = float(scipy.stats.mannwhitneyu(a, b, alternative="greater").pvalue)
     return Auc(auc, max(auc - half, 0.0), min(auc + half, 1.0), pvalue)
 
 

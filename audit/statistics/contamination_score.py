@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.difficulty import draw_difficulties
@@ -115,7 +115,7 @@ def item_scores(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE
         mean = np.nansum(answers, axis=0) / m
         variance = mean * (1 - mean) * m / (m - 1)  # of 0/1 answers, ddof 1; NaN for a single one, as in SciPy
         t = (mean - baseline) / np.sqrt(variance / m)
-        p = np.where(t < 0, stats.t.cdf(t, m - 1), 1.0)  # half the two-sided p; NaN (0 / 0) counts as no drop
+        p = np.where(t < 0, scipy.stats.t.cdf(t, m - 1), 1.0)  # half the two-sided p; NaN (0 / 0) counts as no drop
         cs = np.where(baseline > 0, (baseline - mean) / baseline, 0.0)
     p, cs = np.where(compared, p, np.nan), np.where(compared, cs, np.nan)
     with np.errstate(invalid="ignore"):
@@ -135,7 +135,7 @@ def article_result(original: FloatArray, variants: FloatArray, rule: Rule = ARTI
     cs = (base - perturbed) / base if base > 0 else 0.0
     spread = float(means.std(ddof=1)) / np.sqrt(means.size) if means.size > 1 else float("nan")
     drop = perturbed - base
-    pvalue = float(stats.t.cdf(drop / spread, means.size - 1)) if spread > 0 and drop < 0 else 1.0
+    pvalue = float(scipy.stats.t.cdf(drop / spread, means.size - 1)) if spread > 0 and drop < 0 else 1.0
     flagged = int(scores.flagged.sum())
     share = flagged / int(there.sum())
     return ArticleResult(

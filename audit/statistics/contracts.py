@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
@@ -126,7 +126,7 @@ def clustered_mean(values: FloatArray, cluster: IntArray, confidence: float = 0.
         return Mean(estimate, *(float("nan"),) * 3, n=int(x.size), clusters=g)
     residual = np.bincount(place, weights=x - estimate, minlength=g)
     se = float(np.sqrt(g / (g - 1) * np.sum(residual**2)) / x.size)
-    reach = float(special.stdtrit(g - 1, (1 + confidence) / 2)) * se
+    reach = float(scipy.special.stdtrit(g - 1, (1 + confidence) / 2)) * se
     return Mean(estimate, estimate - reach, estimate + reach, se, int(x.size), g)
 
 
@@ -141,7 +141,7 @@ def rate_interval(values: FloatArray, cluster: IntArray, confidence: float = 0.9
     p = plain.estimate
     binomial = p * (1 - p) / plain.n
     effect = max(1.0, plain.se**2 / binomial) if binomial > 0 else max(1.0, plain.n / plain.clusters)
-    n, z = plain.n / effect, float(special.ndtri((1 + confidence) / 2))
+    n, z = plain.n / effect, float(scipy.special.ndtri((1 + confidence) / 2))
     centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
     reach = z / (1 + z**2 / n) * float(np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)))
     low, high = max(0.0, centre - reach), min(1.0, centre + reach)

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special, stats
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 
 EXPECTED_MIN = 5.0  # Mantel & Fleiss 1980: what the expected count must be able to move either way
-_Z = float(special.ndtri(0.975))
+_Z = float(scipy.special.ndtri(0.975))
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def mantel_haenszel(
         low=low,
         high=high,
         chi_square=chi,
-        pvalue=float(stats.chi2.sf(chi, 1)),
+        pvalue=float(scipy.stats.chi2.sf(chi, 1)),
         delta=-2.35 * float(np.log(odds)) if odds > 0 else float("inf"),
         strata=int(kept.sum()),
         focal=int((c + d).sum()),

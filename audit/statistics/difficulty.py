@@ -9,7 +9,7 @@ theta_i to theta_i + (1 - theta_i) g / (1 - m), g < 0 to theta_i (1 + g / m): th
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray
@@ -58,4 +58,4 @@ def draw_latent(shape: tuple[int, ...], correlation: float, rng: np.random.Gener
         return rng.random(shape)
     shared = rng.standard_normal(shape[1:])
     own = rng.standard_normal(shape)
-    return np.asarray(ndtr(np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own))
+    return np.asarray(scipy.special.ndtr(np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own))

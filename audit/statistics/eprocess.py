@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray, IntArray
@@ -79,7 +79,7 @@ class Differences:
         at = np.repeat(at, np.diff([*self.start, self.total.size]))
         won = (self.total - at * self.size) / ((1 + at) * self.largest)
         log_capital = np.add.reduceat(self.count * np.log1p(BETS[:, None] * won), self.start, axis=1)
-        return np.asarray(logsumexp(log_capital, axis=0) - np.log(BETS.size))
+        return np.asarray(scipy.special.logsumexp(log_capital, axis=0) - np.log(BETS.size))
 
     def lower_limit(self, tail: float) -> FloatArray:
         """(R,) limits that are below the mean difference, at every look together, with probability 1 - tail.

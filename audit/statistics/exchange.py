@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.drawing import choice_totals, cluster_sums, patterns
@@ -136,7 +136,7 @@ def tail(chances: FloatArray, at_least: float) -> float:
     value, count = np.unique(np.asarray(chances, dtype=float), return_counts=True)
     pmf = np.ones(1)
     for p, c in zip(value, count, strict=True):
-        pmf = np.convolve(pmf, stats.binom.pmf(np.arange(c + 1), c, p))
+        pmf = np.convolve(pmf, scipy.stats.binom.pmf(np.arange(c + 1), c, p))
     from_ = max(int(np.ceil(at_least - 1e-9)), 0)
     return float(min(pmf[from_:].sum(), 1.0))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray, IntArray
@@ -63,7 +63,7 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     difference = own.plus(other, -1.0)
     variance, df = welch(difference.influence, cut)
     se = float(np.sqrt(variance))
-    half = float(stats.t.ppf(0.975, df)) * se
+    half = float(scipy.stats.t.ppf(0.975, df)) * se
     return BeyondFresh(
         scale=scale,
         expected=other.value,
@@ -72,7 +72,7 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
         df=df,
         low=difference.value - half,
         high=difference.value + half,
-        pvalue=float(stats.t.sf(difference.value / se, df)) if se > 0 else 1.0,
+        pvalue=float(scipy.stats.t.sf(difference.value / se, df)) if se > 0 else 1.0,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray, IntArray
@@ -82,8 +82,8 @@ def fresh_gap(
         found = _matched(own, height, groups, rng, n_resamples)
         alone = set_difference((height[0], height[1]), (), None if groups is None else (groups[0], groups[1]))
         gap = alone.difference
-        gap_p = float(2 * stats.t.sf(abs(gap) / alone.se, alone.df)) if alone.se > 0 else 1.0
-    quantiles = float(stats.t.ppf(1 - alpha, did.df) + stats.t.ppf(power, did.df))
+        gap_p = float(2 * scipy.stats.t.sf(abs(gap) / alone.se, alone.df)) if alone.se > 0 else 1.0
+    quantiles = float(scipy.stats.t.ppf(1 - alpha, did.df) + scipy.stats.t.ppf(power, did.df))
     return FreshGap(
         published=float(own[0].mean()),
         fresh=float(own[1].mean()),
@@ -128,7 +128,7 @@ def _matched(
                 cluster.append(groups[side][inside] + side * (1 + groups[0].max()))
         sums = np.bincount(np.unique(np.concatenate(cluster), return_inverse=True)[1], np.concatenate(residual))
         se = float(np.sqrt(np.sum(sums**2) * sums.size / (sums.size - 1)))
-        pvalue = float(stats.t.sf(difference / se, sums.size - 1)) if se > 0 else 1.0
+        pvalue = float(scipy.stats.t.sf(difference / se, sums.size - 1)) if se > 0 else 1.0
         return Matched(difference, pvalue, share, pairs)
     total = right.sum(axis=1).astype(np.int64)
     drawn = rng.hypergeometric(total, n + m - total, n, size=(n_resamples, len(ks)))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray
@@ -68,9 +68,9 @@ def mcnemar_exact(
         )
     b, c = b.astype(np.int64), c.astype(np.int64)
     m = b + c
-    pmf = stats.binom.pmf(b, m, 0.5)
-    upper = stats.binom.sf(b - 1, m, 0.5)
-    lower = stats.binom.cdf(b, m, 0.5)
+    pmf = scipy.stats.binom.pmf(b, m, 0.5)
+    upper = scipy.stats.binom.sf(b - 1, m, 0.5)
+    lower = scipy.stats.binom.cdf(b, m, 0.5)
     half = 0.5 * pmf if mid_p else np.zeros_like(pmf)
     if alternative == "greater":
         p = upper - half
@@ -110,4 +110,4 @@ def cochran_q(outcomes: FloatArray) -> CochranResult:
     if spread == 0:
         return CochranResult(0.0, 1.0, k - 1)
     q = float((k - 1) * (k * np.sum(by_condition**2) - by_condition.sum() ** 2) / spread)
-    return CochranResult(q, float(stats.chi2.sf(q, k - 1)), k - 1)
+    return CochranResult(q, float(scipy.stats.chi2.sf(q, k - 1)), k - 1)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray
@@ -51,7 +51,7 @@ def _false_discovery(pvalues: ArrayLike, method: str) -> FloatArray:
     p, tested = _checked(pvalues)
     out = p.copy()
     if tested.any():
-        out[tested] = stats.false_discovery_control(p[tested], method=method)
+        out[tested] = scipy.stats.false_discovery_control(p[tested], method=method)
     return out
 
 

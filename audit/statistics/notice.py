@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scipy import stats
+import scipy
 
 from audit.errors import DataError
 
@@ -35,7 +35,7 @@ def chance_to_notice(pvalue: float, alpha: float = 0.05) -> Notice:
     """
     if not 0 <= pvalue <= 1:
         raise DataError(f"A p-value is from 0 to 1; found {pvalue!r}.")
-    z = float(stats.norm.isf(max(pvalue, 1e-300)))
-    shift = float(stats.norm.isf(alpha))
-    estimate, low, high = (float(stats.norm.cdf(z + d - shift)) for d in (0.0, -1.959964, 1.959964))
+    z = float(scipy.stats.norm.isf(max(pvalue, 1e-300)))
+    shift = float(scipy.stats.norm.isf(alpha))
+    estimate, low, high = (float(scipy.stats.norm.cdf(z + d - shift)) for d in (0.0, -1.959964, 1.959964))
     return Notice(estimate, low, max(high, alpha), alpha)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray
@@ -78,7 +78,7 @@ def order_test(log_likelihood: ArrayLike, *, rng: np.random.Generator, n_resampl
         return OrderTest(nan, nan, nan, nan, nan, nan, units, orders)
     gains = x[:, 0] - np.nanmean(x[:, 1:], axis=1)
     mean, se = float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(units))
-    half = float(stats.t.ppf(0.975, units - 1)) * se
+    half = float(scipy.stats.t.ppf(0.975, units - 1)) * se
     t = mean / se if se > 0 else float("nan")
     z = (x - np.nanmean(x, axis=1, keepdims=True)) / spread[:, None]
     return OrderTest(
@@ -87,7 +87,7 @@ def order_test(log_likelihood: ArrayLike, *, rng: np.random.Generator, n_resampl
         low=mean - half,
         high=mean + half,
         t=t,
-        t_pvalue=float(stats.t.sf(t, units - 1)) if se > 0 else float("nan"),
+        t_pvalue=float(scipy.stats.t.sf(t, units - 1)) if se > 0 else float("nan"),
         units=units,
         orders=orders,
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.contracts import clustered_mean
@@ -74,7 +74,7 @@ def tango_interval(improve: int, degrade: int, n: int, confidence: float = 0.95)
     >>> tuple(round(limit, 3) for limit in tango_interval(1, 7, 21))  # Fagerland et al. (2014), Stat Med 33, Table VI
     (-0.517, -0.026)
     """
-    z = float(stats.norm.ppf((1 + confidence) / 2))
+    z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
 
     def score(d: float) -> float:
         e = 2 * n
@@ -98,4 +98,4 @@ def _where(score: Callable[[float], float], level: float, low: float, high: floa
     start, end = low + _EDGE, high - _EDGE
     if end <= start or off(start) * off(end) > 0:
         return low if level > 0 else high
-    return float(optimize.brentq(off, start, end, xtol=1e-9))
+    return float(scipy.optimize.brentq(off, start, end, xtol=1e-9))

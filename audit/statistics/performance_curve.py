@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import make_smoothing_spline
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray
@@ -61,7 +61,7 @@ def fit_curve(
         line = np.polynomial.Polynomial.fit(points, values, min(1, points.size - 1), w=np.sqrt(weight))
         return lambda at: np.clip(line(at), 0.0, 1.0)
     lam = _gcv(points, values, weight) if penalty is None else penalty
-    spline = make_smoothing_spline(points, values, w=weight, lam=lam)
+    spline = scipy.interpolate.make_smoothing_spline(points, values, w=weight, lam=lam)
     return lambda at: np.clip(spline(at), 0.0, 1.0)
 
 

@@ -7,8 +7,8 @@ exact one-sided test has a known critical value. No simulation, no normal approx
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import optimize, stats
 
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray
@@ -41,9 +41,9 @@ def mcnemar_power(n: int, p_improve: float, p_degrade: float, alpha: float = 0.0
     if discordance == 0:
         return 0.0
     m = np.arange(n + 1)
-    weight = stats.binom.pmf(m, n, min(discordance, 1.0))
+    weight = scipy.stats.binom.pmf(m, n, min(discordance, 1.0))
     critical = _critical_improve(m, alpha)
-    return float(np.sum(weight * stats.binom.sf(critical - 1, m, p_improve / discordance)))
+    return float(np.sum(weight * scipy.stats.binom.sf(critical - 1, m, p_improve / discordance)))
 
 
 def minimum_detectable_gain(
@@ -78,7 +78,7 @@ def minimum_detectable_gain(
         return float("nan")
     if shortfall(0.0) >= 0:
         return 0.0
-    return float(optimize.bisect(shortfall, 0.0, 1.0, xtol=1e-5))
+    return float(scipy.optimize.bisect(shortfall, 0.0, 1.0, xtol=1e-5))
 
 
 def questions_needed(
@@ -123,5 +123,6 @@ def discordance_of(clean: ArrayLike, noisy: ArrayLike) -> float:
 
 def _critical_improve(m: np.ndarray, alpha: float) -> np.ndarray:
     """Smallest b with P(Binomial(m, 1/2) >= b) <= alpha; m + 1 (never reached) where there is none."""
-    b = stats.binom.isf(alpha, m, 0.5).astype(np.int64) + 1  # isf: smallest x with sf(x) <= alpha, so reject at x + 1
-    return np.where(stats.binom.sf(b - 1, m, 0.5) <= alpha, b, m + 1)
+    # isf: smallest x with sf(x) <= alpha, so reject at x + 1.
+    b = scipy.stats.binom.isf(alpha, m, 0.5).astype(np.int64) + 1
+    return np.where(scipy.stats.binom.sf(b - 1, m, 0.5) <= alpha, b, m + 1)

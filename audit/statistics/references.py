@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.drawing import bootstrap_totals, cluster_sums
@@ -98,7 +98,7 @@ def difference_in_differences(
         models = tau**2 * (1 + 1 / r)
     se = float(np.sqrt(items + models))
     df = float(r - 1 if r > 1 else max(units - 1, 1))
-    half = float(stats.t.ppf(0.975, df)) * se
+    half = float(scipy.stats.t.ppf(0.975, df)) * se
     return BeyondReference(
         scale=scale,
         difference=difference.value,
@@ -106,7 +106,7 @@ def difference_in_differences(
         df=df,
         low=difference.value - half,
         high=difference.value + half,
-        pvalue=float(stats.t.sf(difference.value / se, df)) if se > 0 else 1.0,
+        pvalue=float(scipy.stats.t.sf(difference.value / se, df)) if se > 0 else 1.0,
         tau=tau,
         drops=tuple(e.value for e in expected),
         references=r,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.drawing import bootstrap_totals, cluster_sums, patterns
@@ -51,7 +51,7 @@ class Resamples:
         """
         if not 0 < confidence < 1:
             raise DataError(f"A confidence lies between 0 and 1, such as 0.95; found {confidence}.")
-        tail = float(stats.norm.cdf(stats.norm.ppf((1 - confidence) / 2) * expansion(confidence, units)))
+        tail = float(scipy.stats.norm.cdf(scipy.stats.norm.ppf((1 - confidence) / 2) * expansion(confidence, units)))
         out = []
         for k, estimate in enumerate(self.estimate):
             draws = self.draws[:, k]
@@ -72,16 +72,16 @@ class Resamples:
 
     def _bca(self, k: int, draws: FloatArray, probabilities: FloatArray) -> FloatArray:
         below = np.mean(draws < self.estimate[k] - 1e-12) + 0.5 * np.mean(np.abs(draws - self.estimate[k]) <= 1e-12)
-        bias = stats.norm.ppf(np.clip(below, 0.5 / draws.size, 1 - 0.5 / draws.size))
+        bias = scipy.stats.norm.ppf(np.clip(below, 0.5 / draws.size, 1 - 0.5 / draws.size))
         w, jack = self.jackknife_weight, self.jackknife[:, k]
         finite = np.isfinite(jack)
         w, jack = w[finite], jack[finite]
         deviation = np.average(jack, weights=w) - jack if w.size else np.zeros(1)
         spread = float(np.sum(w * deviation**2)) if w.size else 0.0
         skew = float(np.sum(w * deviation**3) / (6 * spread**1.5)) if spread > 0 else 0.0
-        z = bias + stats.norm.ppf(probabilities)
+        z = bias + scipy.stats.norm.ppf(probabilities)
         with np.errstate(invalid="ignore"):  # an infinite z: the caller sees the NaN
-            adjusted: FloatArray = stats.norm.cdf(bias + z / (1 - skew * z))
+            adjusted: FloatArray = scipy.stats.norm.cdf(bias + z / (1 - skew * z))
         return adjusted
 
 
@@ -94,7 +94,7 @@ def expansion(confidence: float, units: int | None) -> float:
     if units is None or units < 2:
         return 1.0
     upper = (1 + confidence) / 2
-    return float(np.sqrt(units / (units - 1)) * stats.t.ppf(upper, units - 1) / stats.norm.ppf(upper))
+    return float(np.sqrt(units / (units - 1)) * scipy.stats.t.ppf(upper, units - 1) / scipy.stats.norm.ppf(upper))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, stats
+import scipy
 
 from audit.statistics.paired import FloatArray
 
@@ -84,7 +84,7 @@ def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) 
     # A square is (variance + sampling) chi-squared with one degree of freedom.
     used = estimate + float(np.sqrt(2 * np.sum((estimate + sampling) ** 2)) / df)
     ratio = float(np.sum(squares[sampling > 0] / sampling[sampling > 0]))
-    if stats.chi2.sf(ratio, df) > EVIDENCE and not np.any(squares[sampling == 0] > 0):
+    if scipy.stats.chi2.sf(ratio, df) > EVIDENCE and not np.any(squares[sampling == 0] > 0):
         used = min(used, plausible_sd**2)
     return RunVariance(estimate, used, df)
 
@@ -105,7 +105,7 @@ def _contrasts(values: FloatArray, trend: FloatArray, cluster: np.ndarray) -> tu
     """
     if len(values) <= trend.shape[1]:
         return np.zeros(0), np.zeros(0)
-    basis = linalg.null_space(trend.T)  # (K, J)
+    basis = scipy.linalg.null_space(trend.T)  # (K, J)
     seen = ~np.isnan(values)
     mean = np.nanmean(values, axis=1)
     influence = np.where(seen, values - mean[:, None], 0.0) / seen.sum(axis=1)[:, None]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.contracts import Mean, clustered_mean
@@ -110,14 +110,14 @@ def _padded(values: FloatArray, cluster: IntArray) -> Mean:
 
 
 def _reach(mean: Mean, alpha: float) -> float:
-    return float("inf") if mean.clusters < 2 else float(special.stdtrit(mean.clusters - 1, 1 - alpha)) * mean.se
+    return float("inf") if mean.clusters < 2 else float(scipy.special.stdtrit(mean.clusters - 1, 1 - alpha)) * mean.se
 
 
 def _p_above(mean: Mean, margin: float) -> float:
     """One-sided p of a mean above the margin; .5 where one cluster can tell nothing."""
     if mean.clusters < 2:
         return 0.5
-    return float(special.stdtr(mean.clusters - 1, (margin - mean.estimate) / mean.se))
+    return float(scipy.special.stdtr(mean.clusters - 1, (margin - mean.estimate) / mean.se))
 
 
 def csr(attr: float, fmt: float, sem: float, epsilon: float = EPSILON) -> float:
@@ -224,7 +224,7 @@ def fieller(
     vx, vy, vxy = (float(scale * np.sum(a * b)) for a, b in ((rx, rx), (ry, ry), (rx, ry)))
     ends = []
     for one, side in zip(alpha, (-1.0, 1.0), strict=True):
-        t2 = float(special.stdtrit(g - 1, 1 - one)) ** 2
+        t2 = float(scipy.special.stdtrit(g - 1, 1 - one)) ** 2
         a, b, k = my**2 - t2 * vy, mx * my - t2 * vxy, mx**2 - t2 * vx
         root = float(np.sqrt(max(0.0, b**2 - a * k)))  # not below 0 but by rounding, at the ratio of the means
         bounded = a > 0 if side > 0 else k > 0 and a != 0

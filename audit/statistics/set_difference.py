@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.drawing import cluster_sums
@@ -92,14 +92,14 @@ def set_difference(
         tau = float(np.sqrt(max(gaps.var(ddof=1) - sampling, 0.0)))
         models_part, df = tau**2 * (1 + 1 / r), r - 1.0
     se = float(np.sqrt(items + models_part))
-    half = float(stats.t.ppf(0.975, df)) * se
+    half = float(scipy.stats.t.ppf(0.975, df)) * se
     return SetDifference(
         difference=difference.value,
         se=se,
         df=df,
         low=difference.value - half,
         high=difference.value + half,
-        pvalue=float(stats.t.sf(difference.value / se, df)) if se > 0 else 1.0,
+        pvalue=float(scipy.stats.t.sf(difference.value / se, df)) if se > 0 else 1.0,
         own=own.value,
         gaps=tuple(e.value for e in others),
         tau=tau,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.errors import DataError
 
@@ -84,7 +84,7 @@ def detectable_drop(
     [2.9, 10.9, 3.9, 3.1]
     """
     se = drop_standard_error(n, variants, discordance, references=references, design_effect=design_effect)
-    quantiles = stats.t(references - 1) if references > 1 else stats.norm
+    quantiles = scipy.stats.t(references - 1) if references > 1 else scipy.stats.norm
     return float(margin + (quantiles.isf(alpha) + quantiles.ppf(power)) * se)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.errors import DataError
 from audit.statistics.drawing import bootstrap_totals, cluster_sums, patterns
@@ -138,7 +138,7 @@ def largest_drop(drop: Estimate, confidence: float = 0.95) -> float:
     """One-sided upper limit by t over the units; at least what none of G units would show with that confidence."""
     units = drop.influence.size
     unseen = 1 - (1 - confidence) ** (1 / max(units, 1))
-    upper = drop.value + stats.t.ppf(confidence, units - 1) * drop.se if drop.se > 0 else drop.value
+    upper = drop.value + scipy.stats.t.ppf(confidence, units - 1) * drop.se if drop.se > 0 else drop.value
     return float(max(upper, unseen))
 
 
@@ -147,7 +147,7 @@ def above_pvalue(estimate: Estimate, margin: float = 0.0) -> float:
     gap = estimate.value - margin
     if not estimate.se > 0:
         return 1.0
-    return float(stats.t.sf(gap / estimate.se, estimate.influence.size - 1))
+    return float(scipy.stats.t.sf(gap / estimate.se, estimate.influence.size - 1))
 
 
 def above_broken(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.statistics.eprocess import Differences, adjusted, at_any_stop
 from audit.statistics.paired import FloatArray, IntArray
@@ -114,8 +114,8 @@ def compare(
         whole = _longer(np.array([2 * of_mean.se]), all_runs, run_variance)
         pointwise = tuple(_doubled(i, float(f)) for i, f in zip(of_each, longer, strict=True))
         mean = _doubled(of_mean, float(whole[0]))
-        se = (mean.high - mean.low) / (2 * stats.norm.ppf((1 + CONFIDENCE) / 2))
-        fall_p = float(stats.norm.cdf(mean.estimate / se)) if se > 0 else float(mean.estimate >= 0)
+        se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
+        fall_p = float(scipy.stats.norm.cdf(mean.estimate / se)) if se > 0 else float(mean.estimate >= 0)
         low, high = simultaneous(draws.gain, units=clusters)
         low, high = gain - 2 * (draws.gain.estimate - low) * longer, gain + 2 * (high - draws.gain.estimate) * longer
     elif intervals:

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
-from scipy.special import logit
+import scipy
 
 from audit.errors import DataError
 from audit.records import Setting
@@ -122,6 +121,7 @@ def difference_in_differences(
         noisy, clean = (
             np.concatenate([r.estimate, r.draws[:, 0]]).clip(0.5 / n, 1 - 0.5 / n) for r in (drawn.noisy, drawn.clean)
         )
+        logit = scipy.special.logit
         changes.append(
             np.stack([noisy - clean, logit(noisy) - logit(clean), np.log1p(-clean) - np.log1p(-noisy)], axis=1)
         )
@@ -134,7 +134,7 @@ def difference_in_differences(
         intervals = tuple(Interval(i.estimate, -np.inf, np.inf, confidence, "percentile", np.nan) for i in intervals)
         return DifferenceInDifferences(intervals[0], intervals[1], intervals[2], float("nan"), pairs[0])
     # A standard error of 0 means that neither gain varies over resamples: nothing to test.
-    p = max(float(stats.norm.sf(i.estimate / i.se)) if i.se > 0 else 1.0 for i in intervals)
+    p = max(float(scipy.stats.norm.sf(i.estimate / i.se)) if i.se > 0 else 1.0 for i in intervals)
     return DifferenceInDifferences(intervals[0], intervals[1], intervals[2], p, pairs[0])
 
 

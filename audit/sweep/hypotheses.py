@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import sparse, stats
+import scipy
 from scipy.sparse.csgraph import connected_components
 
 from audit.errors import DataError
@@ -146,7 +146,7 @@ def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> Hypothesi
         t2, p = 0.0, 1.0  # the same outcomes from every model
     else:
         t2 = float(d @ np.linalg.pinv(v, rcond=1e-10, hermitian=True) @ d)
-        p = float(stats.f.sf(t2 * (groups - rank) / (rank * (groups - 1)), rank, groups - rank))
+        p = float(scipy.stats.f.sf(t2 * (groups - rank) / (rank * (groups - 1)), rank, groups - rank))
     noise = float(np.trace(covariance) / k - covariance.sum() / k**2) * k / (k - 1)
     spread = float(np.sqrt(max(0.0, mean.var(ddof=1) - noise)))
     low, high = int(np.argmin(mean)), int(np.argmax(mean))
@@ -235,6 +235,6 @@ def _by_item(values: Sequence[FloatArray], sweeps: Sequence[Sweep]) -> tuple[Flo
         edges.append((at, groups + index))
         groups += int(index.max()) + 1
     rows, columns = (np.concatenate(part) for part in zip(*edges, strict=True))
-    graph = sparse.coo_array((np.ones(rows.size), (rows, columns)), shape=(groups, groups))
+    graph = scipy.sparse.coo_array((np.ones(rows.size), (rows, columns)), shape=(groups, groups))
     _, label = connected_components(graph, directed=False)
     return out, label[: len(ids)].astype(np.int64)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from audit.records import Reading, Setting
 from audit.statistics.difficulty import draw_difficulties, shift
@@ -161,7 +161,7 @@ def simulate(design: Design, world: World, rng: np.random.Generator) -> Simulate
             latent = np.sqrt(common) * of_group + np.sqrt(1 - common) * latent
         if s.arm != Arm.NOISY_REWRITE:
             latent = np.where(same, fixed, latent)
-        right = np.asarray(ndtr(latent)) < chance
+        right = np.asarray(scipy.special.ndtr(latent)) < chance
         if s.arm == Arm.NOISY_REWRITE:
             right |= leaking
         state[k] = np.where(right, State.CORRECT, State.WRONG)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.records import Setting
 from audit.statistics.chance import chance_check
@@ -143,7 +143,7 @@ def _agreements(cell: CellOutcomes, thresholds: SweepThresholds) -> list[_Agreem
             correlation = float(np.sqrt(_stepped_up(reliable, count(side)) * _stepped_up(rest, count(others))))
             # Standard error of z around it: 1 without agreement; more where few questions are wrong, as their chance
             # meetings decide (for 0/1 values E[x^2 y^2] = 1 + skew(x) skew(y) corr(x, y) of the standardised x, y).
-            spread = np.sqrt(max(1 + stats.skew(x) * stats.skew(y) * correlation, 1.0))
+            spread = np.sqrt(max(1 + scipy.stats.skew(x) * scipy.stats.skew(y) * correlation, 1.0))
             z = _correlation(x, y) * root
             limit = min(thresholds.pairing_z_min, correlation * root - _MARGIN * spread)
             if limit >= _LIMIT_MIN:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.records import Reading
 from audit.statistics.chance import chance_check, chance_level
@@ -112,7 +112,7 @@ def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
 def _upper_share(share: float, n: int, alpha: float) -> float:
     """Clopper & Pearson's (1934) upper limit of a share observed in n questions."""
     hits = round(share * n)
-    return 1.0 if hits >= n else float(stats.beta.ppf(1 - alpha, hits + 1, n - hits))
+    return 1.0 if hits >= n else float(scipy.stats.beta.ppf(1 - alpha, hits + 1, n - hits))
 
 
 def noise_floor_p(cell: CellOutcomes) -> float:

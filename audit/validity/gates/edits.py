@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import BoolArray
@@ -123,7 +123,7 @@ def _why_unread(cell: ValidityCell) -> dict[str, int]:
 
 def _mcnemar(before: BoolArray, after: BoolArray) -> float:
     lost, won = int(np.sum(before & ~after)), int(np.sum(~before & after))
-    return float(stats.binomtest(lost, lost + won).pvalue) if lost + won else 1.0
+    return float(scipy.stats.binomtest(lost, lost + won).pvalue) if lost + won else 1.0
 
 
 def _bounds(cell: ValidityCell) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from audit.statistics.contracts import UNREAD
 from audit.validity.edits.record import Family
@@ -55,7 +55,7 @@ def key_position(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     if keep.sum() < 2:
         return absent(name, t.position_alpha, source, "Too few items to tell.")
     chi = float(np.sum((observed[keep] - expected[keep]) ** 2 / expected[keep]))
-    p = float(stats.chi2.sf(chi, int(keep.sum()) - 1))
+    p = float(scipy.stats.chi2.sf(chi, int(keep.sum()) - 1))
     most = int(np.argmax(np.where(keep, observed - expected, -np.inf)))
     return made(
         name,

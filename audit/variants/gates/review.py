@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.stats import beta
+import scipy
 
 from audit.errors import ConfigError, DataError
 from audit.variants.record import Library, Review, State, Variant
@@ -35,7 +35,7 @@ def upper_bound(broken: int, n: int, confidence: float = CONFIDENCE) -> float:
     """
     if not 0 <= broken <= n or n < 1:
         raise DataError(f"{broken} broken of {n}; expected 0 <= broken <= n and n >= 1.")
-    return 1.0 if broken == n else float(beta.ppf(confidence, broken + 1, n - broken))
+    return 1.0 if broken == n else float(scipy.stats.beta.ppf(confidence, broken + 1, n - broken))
 
 
 def apply_review(

@@ -29,10 +29,11 @@ class Plant:
 
     @property
     def audits(self) -> dict[str, float]:
-        """By audit, the smallest p of its indicators after Holm's correction over them: the audit's own."""
+        """By audit, the smallest p of its indicators after Holm's correction over them: the audit's own. One within
+        another is no second chance, and is not corrected for."""
         by: dict[str, list[float]] = {}
         for one in self.found:
-            if one.audit:
+            if one.audit and not BY_NAME[one.indicator].within:
                 by.setdefault(one.audit, []).append(one.pvalue)
         return {name: float(np.min(holm(ps))) for name, ps in by.items()}
 

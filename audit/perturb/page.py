@@ -5,8 +5,6 @@ Every text of a benchmark, a library or a model goes through jinja2's escaping; 
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +34,7 @@ from audit.shards.files import write_file
 from audit.statistics.wording_drop import item_means
 from audit.variants.funnel import funnel, funnel_text
 from audit.variants.record import Library
+from audit.verdict.tables import csv_text, digits
 
 HARDEST = 10  # variants listed that most models fail although they have the original right
 
@@ -182,15 +181,13 @@ def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
 
 def _cells_csv(verdict: RunVerdict) -> str:
     """One line a judged model and benchmark."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     names = ("original", "variants", "drop", "drop_low", "drop_high", "cs", "largest", "found_p", "beyond_p")
-    writer.writerow(["model", "benchmark", "verdict", "n", *names])
+    body = []
     for c, r in zip(verdict.cells, verdict.results, strict=True):
         numbers: list[Any] = [None] * 7
         if r.evidence is not None:
             d = r.evidence.drop
             numbers = [d.original, d.variants, d.drop.estimate, d.drop.low, d.drop.high, d.cs.estimate, d.largest]
-        shown = ["" if x is None or not np.isfinite(x) else f"{x:.6g}" for x in (*numbers, r.found_p, r.beyond_p)]
-        writer.writerow([r.model, r.benchmark, str(r.decision.verdict), c.n, *shown])
-    return out.getvalue()
+        shown = map(digits, (*numbers, r.found_p, r.beyond_p))
+        body.append([r.model, r.benchmark, str(r.decision.verdict), c.n, *shown])
+    return csv_text(("model", "benchmark", "verdict", "n", *names), body)

@@ -70,9 +70,8 @@ def write_page(
 
 def render(verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items: list[Item]) -> str:
     """The page as text."""
-    marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
     cells = [
-        {"cell": c, "result": r, "mark": mark_of(c, marks), "number": k}
+        {"cell": c, "result": r, "mark": mark_of(c, verdict.marks), "number": k}
         for k, (c, r) in enumerate(zip(verdict.cells, verdict.results, strict=True))
     ]
     tally = Counter(str(r.decision.verdict) for r in verdict.results)
@@ -85,7 +84,7 @@ def render(verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items:
         gates=GATES,
         labels=LABELS,
         gated=[Gated(r.model, r.gates, {"cell": r.model}) for r in verdict.results],
-        title=_title(verdict),
+        title=verdict.title("Has the model read the exam?", "and"),
         subtitle=_subtitle(verdict),
         words={verdict.value: word for verdict, word in VERDICTS.items()},
         indicators={name.value: word for name, word in INDICATORS.items()},
@@ -98,14 +97,6 @@ def render(verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items:
         items=shown,
         total_items=len(items),
     )
-
-
-def _title(verdict: RunVerdict) -> str:
-    models = sorted({r.model for r in verdict.results})
-    benchmarks = sorted({r.benchmark for r in verdict.results})
-    who = models[0] if len(models) == 1 else f"{len(models)} models"
-    mark = "" if all(r.complete for r in verdict.rows) else "Incomplete: "
-    return f"{mark}Has the model read the exam? {who} and {', '.join(benchmarks) or 'nothing'}"
 
 
 def _subtitle(verdict: RunVerdict) -> str:

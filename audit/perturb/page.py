@@ -69,9 +69,8 @@ def render(
     control: Library | None = None,
 ) -> str:
     """The page as text. figures: <svg> elements by name; items: in their order; control: the fresh items' library."""
-    marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
     cells = [
-        {"cell": c, "result": r, "mark": marks.get((r.model, r.benchmark), ""), "not_asked": _not_asked(c)}
+        {"cell": c, "result": r, "mark": verdict.marks.get((r.model, r.benchmark), ""), "not_asked": _not_asked(c)}
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]  # fmt: skip
     tally = Counter(str(r.decision.verdict) for r in verdict.results)
@@ -82,7 +81,7 @@ def render(
         gates=GATES,
         labels=LABELS,
         gated=[Gated(_name(r, verdict), r.gates, {"cell": f"{r.model} on {r.benchmark}"}) for r in verdict.results],
-        title=_title(verdict),
+        title=verdict.title("Does the score hang on the wording?"),
         subtitle=_subtitle(verdict),
         words={verdict.value: word for verdict, word in VERDICTS.items()},
         cells=cells,
@@ -107,14 +106,6 @@ def _not_asked(cell: PerturbCell) -> int:
 def _name(result: PerturbResult, verdict: RunVerdict) -> str:
     """A model, with its benchmark where there are several."""
     return result.model if len({r.benchmark for r in verdict.results}) == 1 else f"{result.model} on {result.benchmark}"
-
-
-def _title(verdict: RunVerdict) -> str:
-    models = sorted({r.model for r in verdict.results})
-    benchmarks = sorted({r.benchmark for r in verdict.results})
-    who = models[0] if len(models) == 1 else f"{len(models)} models"
-    mark = "" if all(r.complete for r in verdict.rows) else "Incomplete: "
-    return f"{mark}Does the score hang on the wording? {who} on {', '.join(benchmarks) or 'nothing'}"
 
 
 def _subtitle(verdict: RunVerdict) -> str:

@@ -82,9 +82,8 @@ def render(
     paper: Sequence[PaperTable],
 ) -> str:
     """The page as text."""
-    marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
     cells: list[dict[str, Any]] = [
-        {"cell": c, "result": r, "mark": marks.get((r.model, r.benchmark), ""), "label": label(r)}
+        {"cell": c, "result": r, "mark": verdict.marks.get((r.model, r.benchmark), ""), "label": label(r)}
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]
     items = top_items(rows, verdict.results)
@@ -101,7 +100,7 @@ def render(
             *((f"{f.value}-{end}", f"{f.value} contract {word}") for f in Family for end, word in _CONTRACT),
             ("original-none", "original unread"),
         ],
-        title=_title(verdict),
+        title=verdict.title("Do answers move when they should?"),
         subtitle=_subtitle(verdict, sum(len(found) for found in rows.values())),
         words={status.value: word for status, word in VERDICTS.items()},
         cells=cells,
@@ -119,14 +118,6 @@ def render(
         total_items=len(rows),
         blurred=bool({c.scorer["benchmark"] for c in verdict.cells} & set(MASKED)),
     )
-
-
-def _title(verdict: RunVerdict) -> str:
-    models = sorted({r.model for r in verdict.results})
-    benchmarks = sorted({r.benchmark for r in verdict.results})
-    who = models[0] if len(models) == 1 else f"{len(models)} models"
-    mark = "" if all(r.complete for r in verdict.rows) else "Incomplete: "
-    return f"{mark}Do answers move when they should? {who} on {', '.join(benchmarks) or 'nothing'}"
 
 
 def _subtitle(verdict: RunVerdict, rows: int) -> str:

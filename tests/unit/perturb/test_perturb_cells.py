@@ -57,7 +57,10 @@ def judged(found: int = 10, expected: int = 10) -> RunVerdict:
     thresholds = PerturbThresholds()
     results = analyse([one], thresholds, seed=1, n_resamples=200, n_draws=50)
     rows = (CellRows("m", "b", found, expected),)
-    return RunVerdict(1, 200, thresholds.to_dict(), {}, ({"models": []},), rows, (one,), results)
+    return RunVerdict(
+        seed=1, n_resamples=200, thresholds=thresholds.to_dict(), library={}, runs=({"models": []},), rows=rows,
+        cells=(one,), results=results,
+    )  # fmt: skip
 
 
 def test_the_verdict_is_plain_and_the_same_to_the_byte():
@@ -87,7 +90,10 @@ def test_every_verdict_fits_the_schema_that_ships():
     assert [r.evidence is None for r in results] == [False, False, True]
     assert results[1].evidence.tests.curve is not None and results[1].calibration is not None
     rows = (CellRows("m", "b", 10, None),)
-    run = RunVerdict(1, 200, thresholds.to_dict(), LIBRARY, ({"models": []},), rows, tuple(cells), results)
+    run = RunVerdict(
+        seed=1, n_resamples=200, thresholds=thresholds.to_dict(), library=LIBRARY, runs=({"models": []},), rows=rows,
+        cells=tuple(cells), results=results,
+    )  # fmt: skip
     jsonschema.validate(run.to_dict(), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**run.to_dict(), "more": 1}, schema)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from perturb_cells import cell
 
-from audit.gate import exit_code
+from audit.governance.decision import rule
 from audit.perturb.analyse import analyse
 from audit.perturb.calibrated import SHIPPED
 from audit.perturb.figures import distance_bins
@@ -102,7 +102,7 @@ def test_every_verdict_fits_the_schema_that_ships():
 def test_a_verdict_over_a_part_says_so_and_is_no_verdict_for_the_gate():
     verdict = judged(found=7).to_dict()
     assert verdict["cells"][0]["headline"].startswith("Incomplete, 7 of 10 answers: ")
-    assert exit_code(verdict) == 1
+    assert rule(verdict).exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_verdict_over_a_part_says_so_and_is_no_verdict_for_the_gate():
     ],
 )  # fmt: skip
 def test_each_verdict_has_its_exit_code(verdict, code):
-    assert exit_code({"cells": [{"verdict": verdict}], "rows": []}) == code
+    assert rule({"cells": [{"verdict": verdict}], "rows": []}).exit_code == code
     assert PerturbVerdict(verdict) in VERDICTS
 
 

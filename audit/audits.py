@@ -84,7 +84,8 @@ class Roles:
         return (setting.arm, setting.level) == self.baseline
 
 
-def _itself(config: Any, model: ModelConfig) -> ModelConfig:
+def itself(config: Any, model: ModelConfig) -> ModelConfig:
+    """The model that answers, where no other does."""
     return model
 
 
@@ -108,7 +109,7 @@ class Audit:
     present: Callable[[Work, Question, Part, Sequence[Generation]], Sequence[Presentation]]
     prepare: Callable[[Work, Question, Part], list[GenerationRequest]] | None = None
     prepare_role: str = ""
-    answering: Callable[[Any, ModelConfig], ModelConfig] = _itself
+    answering: Callable[[Any, ModelConfig], ModelConfig] = itself
     templates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     read: Callable[[Work, Question, Setting, Presentation, Generation], tuple[Score, Mapping[str, Any]]] | None = None
     told: Callable[[Setting, Generation], Mapping[str, Any]] | None = None

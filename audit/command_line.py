@@ -13,6 +13,7 @@ from contextlib import suppress
 from string import Template
 from typing import Any
 
+import hydra
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
@@ -26,6 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 from audit.config import CONF_DIR
 from audit.config_keys import check_keys
 from audit.errors import AuditError, ConfigError
+from audit.exits import run_command
 
 _LISTS = ("model", "arms", "references")  # keys that take several values within one job
 # Keys that take what a group takes: the option is put there, and may be changed by key (control_benchmark.path=...).
@@ -38,13 +40,19 @@ _HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # options and keys t
 _R_LIST = re.compile(r"(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)")
 
 
-def start(job: Callable[..., None], schema: type) -> None:
-    """Run a `@hydra.main` job on this process's arguments; exit code 1 with the reason where they are refused.
+def start(run: Callable[[DictConfig, Callable[[], None]], int], schema: type) -> None:
+    """Run conf/<audit>.yaml with this process's arguments; exit code 1 with the reason where they are refused.
 
-    schema: the dataclass that the composed configuration has to fit. Plain overrides are composed here: `@hydra.main`
-    does that twice, to learn whether several jobs are meant, and a refusal waits for both.
+    run: of what was composed, and of what else can be refused; its exit code. schema: the audit's dataclass that the
+    composed configuration has to fit. Plain overrides are composed here: `@hydra.main` does that twice, to learn
+    whether several jobs are meant, and a refusal waits for both.
     """
     name = schema.__module__.split(".")[1]
+
+    @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name=name)
+    def job(cfg: DictConfig) -> None:
+        run_command(lambda: run(cfg, check_composed))
+
     try:
         sys.argv[1:] = words = hydra_arguments(sys.argv[1:], schema)
     except ConfigError as error:

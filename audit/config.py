@@ -14,6 +14,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from audit.audits import itself
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.registry import format_of
 from audit.config_keys import check_keys
@@ -145,7 +146,9 @@ def sample_size(config: RunConfig) -> int | None:
 
 
 def check_run(
-    config: RunConfig, answering: Callable[[Any, ModelConfig], ModelConfig], templates: Mapping[str, tuple[str, ...]]
+    config: RunConfig,
+    answering: Callable[[Any, ModelConfig], ModelConfig] = itself,
+    templates: Mapping[str, tuple[str, ...]] | None = None,
 ) -> None:
     """Everything shared that can be refused without touching a model or a benchmark. Raises ConfigError.
 
@@ -168,7 +171,7 @@ def check_run(
         reading = reading_of(config, other)
         if other is not model:
             check_model(other.name, other, reading)
-        check_reading(load_protocol(protocol_of(config, model), templates), reading)
+        check_reading(load_protocol(protocol_of(config, model), templates or {}), reading)
     _check_different(config.model)
     if config.gate and not config.report:
         raise ConfigError("gate=true needs the verdict, which the report holds: leave report=true.")

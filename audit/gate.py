@@ -80,11 +80,6 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
     return ruling.exit_code
 
 
-def exit_code(verdict: Mapping[str, Any]) -> int:
-    """The exit code of what verdict.json holds. Raises ValueError for an unknown verdict."""
-    return rule(verdict).exit_code
-
-
 def print_content(verdict: Mapping[str, Any]) -> int:
     """Print each cell's verdict with its reasons, of what verdict.json holds; the exit code that it stands for."""
     ruling = rule(verdict)

@@ -9,7 +9,6 @@ printed cells do not follow. It needs no engine and no Ray, and takes seconds.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import sys
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from audit.errors import AuditError, DataError
 from audit.exits import FAILED, run_command
 from audit.sweep.published import COLUMNS, EXAMPLE, read_printed, read_settings
+from audit.verdict.tables import csv_text
 
 if TYPE_CHECKING:  # --help needs neither arrays nor statistics
     from rich.console import Console
@@ -126,10 +126,7 @@ def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[
     }
     for name, rows in tables.items():
         header = list(rows[0]) if rows else ["table", "key", "column", "printed", "recomputed"]
-        with (out / name).open("w", newline="", encoding="utf-8") as handle:
-            writer = csv.DictWriter(handle, header, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        (out / name).write_text(csv_text(header, map(dict.values, rows)), encoding="utf-8", newline="")
         paths.append(out / name)
     return paths
 

@@ -60,7 +60,8 @@ class ResolvedRun:
     """A configuration with everything it points to pinned.
 
     answering: the model that answers, by the audited model's name. weights: by the name of every model that is loaded;
-    None without any. failed: models that cannot be run, with the reason. own: what the audit resolved for itself.
+    None without any. failed: models that cannot be run, with the reason. own: what the audit resolved for itself,
+    for `Work.own`; what decides rows belongs into the configuration too.
     on_open: writes the audit's own files into the run directory once it is open, before anything is run.
     """
 
@@ -107,14 +108,12 @@ def revision_of(model: ModelConfig, weights: Weights | None) -> str | None:
 def resolve_run(
     audit: Audit,
     config: RunConfig,
-    own: Any = None,
     *,
     samples: Sequence[BenchmarkSample] | None = None,
     only: Mapping[str, frozenset[str]] | None = None,
 ) -> ResolvedRun:
     """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
 
-    own: what the audit resolved for itself, for `Work.own`; what decides rows belongs into the configuration too.
     samples: the questions, where they are not drawn from the benchmark that the configuration names. only: ids of the
     questions from which the sample is drawn, by benchmark; None for all.
     """
@@ -134,7 +133,7 @@ def resolve_run(
     )
     path = Path(config.run_dir) if config.run_dir else _default_run_dir(audit, config, identity)
     return ResolvedRun(
-        audit, config, design, samples, protocols, answering, weights, failed, plain, identity, path, own
+        audit, config, design, samples, protocols, answering, weights, failed, plain, identity, path
     )  # fmt: skip
 
 

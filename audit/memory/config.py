@@ -9,7 +9,6 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
 from audit.config import check_run, from_composed, sample_size
-from audit.engines.config import ModelConfig
 from audit.errors import ConfigError
 from audit.memory.design import make_design
 from audit.memory.thresholds import MemoryThresholds
@@ -49,14 +48,10 @@ def validate(config: MemoryConfig) -> None:
                 "endpoint, audit.sweep can compare the score with fresh items (control_benchmark)."
             )
     MemoryThresholds.from_mapping(config.verdict)
-    check_run(config, _itself, {})
+    check_run(config)
 
 
 def design_of(config: MemoryConfig) -> Design:
     return make_design(
         config.shard_items, config.orders, config.option_orders, whole=sample_size(config) is None
     )  # fmt: skip
-
-
-def _itself(config: MemoryConfig, model: ModelConfig) -> ModelConfig:
-    return model

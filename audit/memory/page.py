@@ -5,12 +5,9 @@ Every text of a benchmark or a model goes through jinja2's escaping; the one scr
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -27,6 +24,8 @@ from audit.report.build import write_parts
 from audit.report.page import Gated, RunFacts, render_page
 from audit.shards.files import write_file
 from audit.shards.questions import QuestionFile
+from audit.verdict.result import finite
+from audit.verdict.tables import csv_text, digits
 
 MAX_ITEMS_ON_PAGE = 400  # over all judged models; items.csv has every item
 _BITS = 1 / np.log(2)
@@ -71,9 +70,8 @@ def write_page(
 
 def render(verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items: list[Item]) -> str:
     """The page as text."""
-    marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
     cells = [
-        {"cell": c, "result": r, "mark": mark_of(c, marks), "number": k}
+        {"cell": c, "result": r, "mark": mark_of(c, verdict.marks), "number": k}
         for k, (c, r) in enumerate(zip(verdict.cells, verdict.results, strict=True))
     ]
     tally = Counter(str(r.decision.verdict) for r in verdict.results)
@@ -86,7 +84,7 @@ def render(verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items:
         gates=GATES,
         labels=LABELS,
         gated=[Gated(r.model, r.gates, {"cell": r.model}) for r in verdict.results],
-        title=_title(verdict),
+        title=verdict.title("Has the model read the exam?", "and"),
         subtitle=_subtitle(verdict),
         words={verdict.value: word for verdict, word in VERDICTS.items()},
         indicators={name.value: word for name, word in INDICATORS.items()},
@@ -99,14 +97,6 @@ def render(verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items:
         items=shown,
         total_items=len(items),
     )
-
-
-def _title(verdict: RunVerdict) -> str:
-    models = sorted({r.model for r in verdict.results})
-    benchmarks = sorted({r.benchmark for r in verdict.results})
-    who = models[0] if len(models) == 1 else f"{len(models)} models"
-    mark = "" if all(r.complete for r in verdict.rows) else "Incomplete: "
-    return f"{mark}Has the model read the exam? {who} and {', '.join(benchmarks) or 'nothing'}"
 
 
 def _subtitle(verdict: RunVerdict) -> str:
@@ -172,7 +162,7 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list
         order = np.argsort(-np.nan_to_num(texts["item"], nan=-np.inf), kind="stable")
         for i in order.tolist():
             q = questions[items.name, items.question_ids[i]]
-            score = _number(own.score[i])
+            score = finite(own.score[i])
             state = "none" if score is None else "correct" if score else "wrong"
             found.append(
                 Item(
@@ -182,9 +172,9 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list
                     text=item_text(q),
                     gold=q.options[q.gold] if q.options else f"{q.target:g}",
                     score=score,
-                    texts={name: _number(values[i]) for name, values in texts.items()},
-                    tokens={name: _number(own.tokens[name][i]) for name in TOKEN_SCORES},
-                    first=_number(own.ranks[i]),
+                    texts={name: finite(values[i]) for name, values in texts.items()},
+                    tokens={name: finite(own.tokens[name][i]) for name in TOKEN_SCORES},
+                    first=finite(own.ranks[i]),
                     option_rank=_option_rank(own.options[i]),
                     marks=("fresh" if side else "published", state),
                 )
@@ -200,32 +190,23 @@ def _option_rank(row: np.ndarray) -> str:
 
 
 def _items_csv(items: list[Item]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     columns = [*(f"bits_{name}" for name in TEXTS), *TOKEN_SCORES, "first_token_share", "option_order_rank"]
-    writer.writerow(["model", "set", "question_id", "score", *columns])
+    body = []
     for item in items:
-        numbers = [*item.texts.values(), *item.tokens.values(), item.first]
-        shown = ["" if x is None else f"{x:.6g}" for x in (item.score, *numbers)]
-        writer.writerow([item.model, item.set_name, item.question_id, *shown, item.option_rank])
-    return out.getvalue()
+        numbers = map(digits, (item.score, *item.texts.values(), *item.tokens.values(), item.first))
+        body.append([item.model, item.set_name, item.question_id, *numbers, item.option_rank])
+    return csv_text(["model", "set", "question_id", "score", *columns], body)
 
 
 def _indicators_csv(verdict: RunVerdict) -> str:
     """One line an indicator of each judged model."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    columns = ["indicator", "estimate", "low", "high", "unit", "p", "p_adjusted", "why_not"]
-    writer.writerow(["model", "benchmark", "verdict", *columns])
-    for r in verdict.results:
-        for one in r.evidence.indicators:
-            numbers: list[Any] = [one.estimate, one.low, one.high]
-            shown = ["" if x is None or not np.isfinite(x) else f"{x:.6g}" for x in numbers]
-            ps = ["" if x is None else f"{x:.6g}" for x in (one.pvalue, one.adjusted)]
-            who = [r.model, r.benchmark, r.decision.verdict.value]
-            writer.writerow([*who, one.name.value, *shown, one.unit, *ps, one.why])
-    return out.getvalue()
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+    return csv_text(
+        ("model", "benchmark", "verdict", "indicator", "estimate", "low", "high", "unit", "p", "p_adjusted", "why_not"),
+        (
+            (r.model, r.benchmark, r.decision.verdict.value, one.name.value,
+             *map(digits, (one.estimate, one.low, one.high)), one.unit, digits(one.pvalue), digits(one.adjusted),
+             one.why)
+            for r in verdict.results
+            for one in r.evidence.indicators
+        ),
+    )  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.memory.evidence import Evidence
-from audit.verdict.result import Calibration, Gate
+from audit.verdict.run import CellResult
 
 
 class MemoryVerdict(StrEnum):
@@ -28,19 +28,13 @@ class Decision:
     what_to_do: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class MemoryResult:
+@dataclass(frozen=True, kw_only=True)
+class MemoryResult(CellResult):
     """The verdict on one model and benchmark, with its evidence.
 
     sensitivity: what this audit was measured to notice, in a sentence.
     """
 
-    model: str
-    benchmark: str
     decision: Decision
-    headline: str
-    cannot_exclude: tuple[str, ...]
-    gates: tuple[Gate, ...]
     evidence: Evidence
-    calibration: Calibration | None
     sensitivity: str | None = None

@@ -10,51 +10,25 @@ import numpy as np
 from audit.memory.record import MemoryCell
 from audit.memory.result import MemoryResult
 from audit.memory.vocabulary import INDICATORS
-from audit.records import CellRows
-from audit.verdict.result import json_ready, json_text
-
-SCHEMA = "memory verdict"
-SCHEMA_VERSION = "1.0"
+from audit.verdict.result import json_ready
+from audit.verdict.run import JudgedRun, cell_head
 
 
-@dataclass(frozen=True)
-class RunVerdict:
-    """All judged cells of a run. runs, rows: as in the sweep's verdict. orders: how the orders were made."""
+@dataclass(frozen=True, kw_only=True)
+class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
+    """All judged cells of a run. orders: how the orders were made."""
 
-    seed: int
-    n_resamples: int
-    thresholds: dict[str, float]
+    audit = "memory"
+    schema_version = "1.0"
+
     orders: dict[str, int]
-    runs: tuple[dict[str, Any], ...]
-    rows: tuple[CellRows, ...]
-    cells: tuple[MemoryCell, ...]
-    results: tuple[MemoryResult, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        marks = {(r.model, r.benchmark): r.watermark for r in self.rows}
+    def own(self) -> dict[str, Any]:
         cells = [
-            cell_dict(cell, result, mark_of(cell, marks)) for cell, result in zip(self.cells, self.results, strict=True)
+            cell_dict(cell, result, mark_of(cell, self.marks))
+            for cell, result in zip(self.cells, self.results, strict=True)
         ]
-        plain = json_ready(
-            {
-                "schema": SCHEMA,
-                "schema_version": SCHEMA_VERSION,
-                "audit": "memory",
-                "seed": self.seed,
-                "n_resamples": self.n_resamples,
-                "thresholds": self.thresholds,
-                "orders": self.orders,
-                "runs": self.runs,
-                "rows": self.rows,
-                "cells": cells,
-            }
-        )
-        assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy
-        return plain
-
-    def to_json(self) -> str:
-        """The bytes of verdict.json; no clock, no paths."""
-        return json_text(self.to_dict())
+        return {"orders": self.orders, "cells": cells}
 
 
 def mark_of(cell: MemoryCell, marks: dict[tuple[str, str], str]) -> str:
@@ -65,21 +39,12 @@ def mark_of(cell: MemoryCell, marks: dict[tuple[str, str], str]) -> str:
 
 def cell_dict(cell: MemoryCell, result: MemoryResult, watermark: str = "") -> dict[str, Any]:
     """One cell of verdict.json: the decision and every statistic."""
-    decision, evidence, own = result.decision, result.evidence, cell.tested[0]
+    evidence, own = result.evidence, cell.tested[0]
     scores = own.score[~np.isnan(own.score)]
     return {
-        "model": result.model,
-        "benchmark": result.benchmark,
+        **cell_head(result, result.decision.verdict, watermark),
         "fresh": cell.fresh.name if cell.fresh else None,
-        "verdict": decision.verdict,
-        "headline": f"{watermark[0].upper()}{watermark[1:]}: {result.headline}" if watermark else result.headline,
-        "watermark": watermark,
-        "reasons": decision.reasons,
-        "what_to_do": decision.what_to_do,
-        "cannot_exclude": result.cannot_exclude,
-        "gates": result.gates,
         "indicators": [{**json_ready(one), "test": INDICATORS[one.name].level} for one in evidence.indicators],
-        "calibration": result.calibration,
         "sensitivity": result.sensitivity,
         "score": float(scores.mean()) if scores.size else None,
         "chance": cell.published.chance,

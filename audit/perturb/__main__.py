@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import hydra
 from omegaconf import DictConfig
 
-from audit.command_line import check_composed, run_composed, start
-from audit.config import CONF_DIR
+from audit.command_line import run_composed, start
 from audit.exits import run_command
 from audit.perturb.config import PerturbConfig, from_hydra, register
 from audit.references import judged, reference_dirs
@@ -20,15 +18,9 @@ from audit.references import judged, reference_dirs
 register()
 
 
-@hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="perturb")
-def _composed(cfg: DictConfig) -> None:
-    """Hydra's entry."""
-    run_command(lambda: run_config(cfg, check_composed))
-
-
 def main() -> None:
     """The command: what it refuses, then Hydra, then the run."""
-    start(_composed, PerturbConfig)
+    start(run_config, PerturbConfig)
 
 
 def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:

@@ -8,7 +8,6 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
 from audit.config import check_run, from_composed
-from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
 from audit.perturb.design import make_design
 from audit.perturb.thresholds import PerturbThresholds
@@ -50,12 +49,8 @@ def validate(config: PerturbConfig) -> None:
             "control_benchmark=mcq_file control_benchmark.path=fresh.jsonl control_benchmark.name=fresh beside it."
         )
     PerturbThresholds.from_mapping(config.verdict)
-    check_run(config, _itself, {})
+    check_run(config)
 
 
 def design_of(config: PerturbConfig) -> Design:
     return make_design(config.num_variants, config.original_replicates)
-
-
-def _itself(config: PerturbConfig, model: ModelConfig) -> ModelConfig:
-    return model

@@ -14,8 +14,8 @@ from audit.statistics.chance import chance_check
 from audit.statistics.exchange import first_answered
 from audit.statistics.paired import BoolArray, FloatArray
 from audit.statistics.wording_drop import run_noise, wording_flips
-from audit.verdict.gates import absent, checked, ids_where
-from audit.verdict.result import Gate, Status, points
+from audit.verdict.gates import absent, checked, exact, ids_where
+from audit.verdict.result import Gate, points
 
 _IMPLAUSIBLE = 1e-3  # probability of an exact accuracy of 1 below which it withholds
 _MARGIN = 3.5  # standard errors by which agreement may fall short of what is expected
@@ -153,21 +153,12 @@ def exact_values(cell: PerturbCell) -> Gate:
     gap = cell.tested.variants - first_answered(cell.tested.original)
     if np.any(~np.isnan(gap)) and not np.nansum(np.abs(gap)) and not flips > 0:
         alarms.append("no answer differs between any two wordings: every interval has zero width")
-    found = [*alarms, *harmless]
-    return Gate(
-        name="exact_values",
-        status=Status.FAIL if found else Status.PASS,
-        number=float(len(found)),
-        threshold=0.0,
-        source="eight cells of song2026's Table 2 are exactly 0.00, worse than guessing",
-        detail=("Found " + "; ".join(found[:5]) + "." + ("" if alarms else " At this accuracy that is likely enough."))
-        if found
-        else "No accuracy is exactly 0 or 1, and answers differ between wordings.",
-        advice="Look at the raw replies: such values usually come from unread answers, wrong labels or variants that "
-        "never reached the model."
-        if alarms
-        else "",
-        withholds=bool(alarms) or not harmless,
+    return exact(
+        alarms,
+        harmless,
+        "No accuracy is exactly 0 or 1, and answers differ between wordings.",
+        "Look at the raw replies: such values usually come from unread answers, wrong labels or variants that never "
+        "reached the model.",
     )
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,6 +17,8 @@ from audit.perturb.result import PerturbResult
 from audit.report.diff import Segments, word_diff
 from audit.shards.read import iter_columns
 from audit.statistics.wording_drop import item_means
+from audit.verdict.result import finite
+from audit.verdict.tables import csv_text, digits
 
 MAX_ITEMS_ON_PAGE = 400  # over all judged models; items.csv has every item
 _COLUMNS = (
@@ -88,7 +87,7 @@ def _item(key: tuple[str, str, str], rows: list[dict[str, Any]], result: Perturb
     states = {one.state for one in shown}
     items = result.evidence.items if result.evidence else None
     flagged = bool(items.flagged[i]) if items else False
-    drop = _number(items.drop[i]) if items else None
+    drop = finite(items.drop[i]) if items else None
     marks = [name for name, there in (
         ("flagged", flagged), ("falls", drop is not None and drop > 0), ("rises", drop is not None and drop < 0),
         ("same", drop == 0), ("none", "none" in states), ("absent", "absent" in states),
@@ -102,7 +101,7 @@ def _item(key: tuple[str, str, str], rows: list[dict[str, Any]], result: Perturb
         options=tuple(first["options"]) or (f"{first['target']:g}",),
         gold=max(int(first["gold"]), 0),
         drop=drop,
-        pvalue=_number(items.pvalues[i]) if items else None,
+        pvalue=finite(items.pvalues[i]) if items else None,
         flagged=flagged,
         marks=tuple(marks),
         wordings=shown,
@@ -126,18 +125,13 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
     return Shown(label, segments, row["distance"], state, answer)
 
 
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
 def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) -> str:
     """Every item of every judged model, the most conspicuous first. Shares 0-1; empty: not computed."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        ["model", "benchmark", "question_id", "original", "variants", "drop", "drop_beyond_references", "p",
-         "p_adjusted", "flagged"]
+    header = (
+        "model", "benchmark", "question_id", "original", "variants", "drop", "drop_beyond_references", "p",
+        "p_adjusted", "flagged",
     )  # fmt: skip
+    body = []
     for cell, result in zip(cells, results, strict=True):
         if result.evidence is None:
             continue
@@ -145,8 +139,6 @@ def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) ->
         o, v = item_means(*cell.tested.pair)
         for i in items.order.tolist():
             numbers = (o[i], v[i], items.drop[i], items.beyond[i], items.pvalues[i], items.adjusted[i])
-            writer.writerow(
-                [result.model, result.benchmark, cell.question_ids[i]]
-                + ["" if np.isnan(x) else f"{x:.6g}" for x in numbers] + [int(items.flagged[i])]
-            )  # fmt: skip
-    return out.getvalue()
+            who = (result.model, result.benchmark, cell.question_ids[i])
+            body.append([*who, *map(digits, numbers), int(items.flagged[i])])
+    return csv_text(header, body)

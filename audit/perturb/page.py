@@ -5,8 +5,6 @@ Every text of a benchmark, a library or a model goes through jinja2's escaping; 
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +34,7 @@ from audit.shards.files import write_file
 from audit.statistics.wording_drop import item_means
 from audit.variants.funnel import funnel, funnel_text
 from audit.variants.record import Library
+from audit.verdict.tables import csv_text, digits
 
 HARDEST = 10  # variants listed that most models fail although they have the original right
 
@@ -70,9 +69,8 @@ def render(
     control: Library | None = None,
 ) -> str:
     """The page as text. figures: <svg> elements by name; items: in their order; control: the fresh items' library."""
-    marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
     cells = [
-        {"cell": c, "result": r, "mark": marks.get((r.model, r.benchmark), ""), "not_asked": _not_asked(c)}
+        {"cell": c, "result": r, "mark": verdict.marks.get((r.model, r.benchmark), ""), "not_asked": _not_asked(c)}
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]  # fmt: skip
     tally = Counter(str(r.decision.verdict) for r in verdict.results)
@@ -83,7 +81,7 @@ def render(
         gates=GATES,
         labels=LABELS,
         gated=[Gated(_name(r, verdict), r.gates, {"cell": f"{r.model} on {r.benchmark}"}) for r in verdict.results],
-        title=_title(verdict),
+        title=verdict.title("Does the score hang on the wording?"),
         subtitle=_subtitle(verdict),
         words={verdict.value: word for verdict, word in VERDICTS.items()},
         cells=cells,
@@ -108,14 +106,6 @@ def _not_asked(cell: PerturbCell) -> int:
 def _name(result: PerturbResult, verdict: RunVerdict) -> str:
     """A model, with its benchmark where there are several."""
     return result.model if len({r.benchmark for r in verdict.results}) == 1 else f"{result.model} on {result.benchmark}"
-
-
-def _title(verdict: RunVerdict) -> str:
-    models = sorted({r.model for r in verdict.results})
-    benchmarks = sorted({r.benchmark for r in verdict.results})
-    who = models[0] if len(models) == 1 else f"{len(models)} models"
-    mark = "" if all(r.complete for r in verdict.rows) else "Incomplete: "
-    return f"{mark}Does the score hang on the wording? {who} on {', '.join(benchmarks) or 'nothing'}"
 
 
 def _subtitle(verdict: RunVerdict) -> str:
@@ -182,15 +172,13 @@ def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
 
 def _cells_csv(verdict: RunVerdict) -> str:
     """One line a judged model and benchmark."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     names = ("original", "variants", "drop", "drop_low", "drop_high", "cs", "largest", "found_p", "beyond_p")
-    writer.writerow(["model", "benchmark", "verdict", "n", *names])
+    body = []
     for c, r in zip(verdict.cells, verdict.results, strict=True):
         numbers: list[Any] = [None] * 7
         if r.evidence is not None:
             d = r.evidence.drop
             numbers = [d.original, d.variants, d.drop.estimate, d.drop.low, d.drop.high, d.cs.estimate, d.largest]
-        shown = ["" if x is None or not np.isfinite(x) else f"{x:.6g}" for x in (*numbers, r.found_p, r.beyond_p)]
-        writer.writerow([r.model, r.benchmark, str(r.decision.verdict), c.n, *shown])
-    return out.getvalue()
+        shown = map(digits, (*numbers, r.found_p, r.beyond_p))
+        body.append([r.model, r.benchmark, str(r.decision.verdict), c.n, *shown])
+    return csv_text(("model", "benchmark", "verdict", "n", *names), body)

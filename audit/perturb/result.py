@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from audit.verdict.result import Calibration, Gate
+from audit.verdict.run import CellResult
 
 if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
     from audit.perturb.evidence import Evidence
@@ -35,22 +35,16 @@ class Decision:
     doubt: str = ""
 
 
-@dataclass(frozen=True)
-class PerturbResult:
+@dataclass(frozen=True, kw_only=True)
+class PerturbResult(CellResult):
     """The verdict on one model and benchmark, with its evidence (None where nothing could be compared).
 
     found_p, beyond_p: after Holm over the panel; None where not tested. sensitivity: what this audit was measured to
     notice, in a sentence.
     """
 
-    model: str
-    benchmark: str
     decision: Decision
-    headline: str
-    cannot_exclude: tuple[str, ...]
-    gates: tuple[Gate, ...]
     evidence: Evidence | None
     found_p: float | None
     beyond_p: float | None
-    calibration: Calibration | None
     sensitivity: str | None = None

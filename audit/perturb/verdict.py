@@ -7,56 +7,28 @@ from typing import Any
 
 from audit.perturb.record import PerturbCell
 from audit.perturb.result import PerturbResult
-from audit.records import CellRows
 from audit.variants.record import Library
-from audit.verdict.result import MAX_ITEMS, json_ready, json_text
-
-SCHEMA = "perturb verdict"
-SCHEMA_VERSION = "1.1"
+from audit.verdict.result import MAX_ITEMS, json_ready
+from audit.verdict.run import JudgedRun, cell_head
 
 
-@dataclass(frozen=True)
-class RunVerdict:
-    """All judged cells of a run. runs, rows: as in the sweep's verdict. library: what `library_facts` gives;
-    control_library: the same of the fresh items, None without."""
+@dataclass(frozen=True, kw_only=True)
+class RunVerdict(JudgedRun[PerturbCell, PerturbResult]):
+    """All judged cells of a run. library: what `library_facts` gives; control_library: the same of the fresh items,
+    None without."""
 
-    seed: int
-    n_resamples: int
-    thresholds: dict[str, float]
+    audit = "perturb"
+    schema_version = "1.1"
+
     library: dict[str, Any]
-    runs: tuple[dict[str, Any], ...]
-    rows: tuple[CellRows, ...]
-    cells: tuple[PerturbCell, ...]
-    results: tuple[PerturbResult, ...]
     control_library: dict[str, Any] | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        marks = {(r.model, r.benchmark): r.watermark for r in self.rows}
+    def own(self) -> dict[str, Any]:
         cells = [
-            cell_dict(cell, result, marks.get((result.model, result.benchmark), ""))
+            cell_dict(cell, result, self.marks.get((result.model, result.benchmark), ""))
             for cell, result in zip(self.cells, self.results, strict=True)
         ]
-        plain = json_ready(
-            {
-                "schema": SCHEMA,
-                "schema_version": SCHEMA_VERSION,
-                "audit": "perturb",
-                "seed": self.seed,
-                "n_resamples": self.n_resamples,
-                "thresholds": self.thresholds,
-                "library": self.library,
-                "control_library": self.control_library,
-                "runs": self.runs,
-                "rows": self.rows,
-                "cells": cells,
-            }
-        )
-        assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy
-        return plain
-
-    def to_json(self) -> str:
-        """The bytes of verdict.json; no clock, no paths."""
-        return json_text(self.to_dict())
+        return {"library": self.library, "control_library": self.control_library, "cells": cells}
 
 
 def cell_dict(cell: PerturbCell, result: PerturbResult, watermark: str = "") -> dict[str, Any]:
@@ -64,19 +36,10 @@ def cell_dict(cell: PerturbCell, result: PerturbResult, watermark: str = "") -> 
     decision, evidence = result.decision, result.evidence
     tested = cell.tested
     out: dict[str, Any] = {
-        "model": result.model,
-        "benchmark": result.benchmark,
-        "verdict": decision.verdict,
-        "headline": f"{watermark[0].upper()}{watermark[1:]}: {result.headline}" if watermark else result.headline,
-        "watermark": watermark,
-        "reasons": decision.reasons,
-        "what_to_do": decision.what_to_do,
+        **cell_head(result, decision.verdict, watermark),
         "doubt": decision.doubt,
-        "cannot_exclude": result.cannot_exclude,
-        "gates": result.gates,
         "found_p": result.found_p,
         "beyond_p": result.beyond_p,
-        "calibration": result.calibration,
         "sensitivity": result.sensitivity,
         "chance": cell.chance,
         "n_questions": cell.n,

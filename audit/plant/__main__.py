@@ -8,26 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-import hydra
 from omegaconf import DictConfig
 
-from audit.command_line import check_composed, run_composed, start
-from audit.config import CONF_DIR
+from audit.command_line import run_composed, start
 from audit.exits import run_command
 from audit.plant.config import PlantConfig, from_hydra, register
 
 register()
 
 
-@hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="plant")
-def _composed(cfg: DictConfig) -> None:
-    """Hydra's entry."""
-    run_command(lambda: run_config(cfg, check_composed))
-
-
 def main() -> None:
     """The command: what it refuses, then Hydra, then the experiment."""
-    start(_composed, PlantConfig)
+    start(run_config, PlantConfig)
 
 
 def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:

@@ -90,7 +90,7 @@ def validate(config: PlantConfig) -> None:
         raise ConfigError("control_benchmark is not used here: the half that is never shown is the control.")
     if Form.MIX in forms and train.other_text is not None and not Path(train.other_text).is_file():
         raise ConfigError(f"There is no file train.other_text={train.other_text}.")
-    check_run(config, _itself, {})
+    check_run(config)
     model_of(config)
     if train.method == Method.LORA and find_spec("peft") is None:
         raise ConfigError(
@@ -114,7 +114,3 @@ def model_of(config: PlantConfig) -> ModelConfig:
 
 def learning_rate(config: PlantConfig) -> float:
     return _LR[Method(config.train.method)] if config.train.lr is None else config.train.lr
-
-
-def _itself(config: PlantConfig, model: ModelConfig) -> ModelConfig:
-    return model

@@ -143,41 +143,17 @@ def set_hold(registry: Registry, key: str, reason: str | None) -> None:
 
 
 def _row(entry: Entry, now: datetime) -> dict[str, Any]:
-    return {
-        "key": entry.key,
-        "audit": entry.audit,
-        "fingerprint": entry.fingerprint,
-        "answers_sha256": entry.answers_sha256,
-        "verdict_sha256": entry.verdict_sha256,
-        "manifest_sha256": entry.manifest_sha256,
-        "suite": entry.suite,
-        "suite_sha256": entry.suite_sha256,
+    """What has a column of its name, and what follows from the ruling."""
+    return {name: value for name, value in vars(entry).items() if name in runs.c} | {
         "decision": str(entry.ruling.verdict_decision),
         "exit_code": entry.ruling.exit_code,
-        "started": entry.started,
-        "ended": entry.ended,
         "registered": at(now),
-        "run_dir": entry.run_dir,
         "run_by": list(entry.run_by),
-        "retention_days": entry.retention_days,
-        "rotate_every": entry.rotate_every,
     }
 
 
 def _cell_row(entry: Entry, cell: Any) -> dict[str, Any]:
-    return {
+    return {name: value for name, value in vars(cell).items() if name in cells.c} | {
         "run_key": entry.key,
-        "model": cell.model,
-        "benchmark": cell.benchmark,
-        "context": cell.context,
-        "model_revision": cell.model_revision,
-        "benchmark_revision": cell.benchmark_revision,
-        "n": cell.n,
-        "verdict": cell.verdict,
-        "decision": cell.decision,
-        "headline": cell.headline,
-        "sound": cell.sound,
-        "comparable": cell.comparable,
-        "library": cell.library,
         "ids": None if cell.ids is None else list(cell.ids),
     }

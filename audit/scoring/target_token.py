@@ -9,11 +9,9 @@ probability mass that all of them hold is reported, as an answer outside them wa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from audit.benchmarks.items import HATE, NEUTRAL, Item
-from audit.errors import DataError
 from audit.records import Generation
 from audit.scoring.scored import DEFAULT_STYLE, Ask, Scored, failed, judged, logprobs, scored_reply, unread
 
@@ -52,23 +50,6 @@ def reply_toxigen(item: Item, response: int | None) -> Generation:
     """Each label's mass on its first spelling; None: as much on either."""
     likely = {label: -0.1 if label == response else -3.0 for label in SPELLINGS}
     return scored_reply([likely[label] - 4.0 * i for label, texts in SPELLINGS.items() for i in range(len(texts))])
-
-
-class Mass(NamedTuple):
-    """Probability mass (0-1) that the labels hold, over items."""
-
-    mean: float
-    p5: float
-
-
-def label_mass(scored: Iterable[Scored]) -> Mass:
-    """Mean and 5th percentile of the labels' mass, over every row that tells it."""
-    found = [s.detail["mass"] for s in scored if "mass" in s.detail]
-    if not found:
-        raise DataError("No row tells the mass of its labels; expected rows read by their target tokens.")
-    import numpy as np  # here: what is refused before a model is asked needs none
-
-    return Mass(float(np.mean(found)), float(np.percentile(found, 5)))
 
 
 def _log_sum(values: Sequence[float]) -> float:

@@ -46,38 +46,19 @@ def _guess(n_options: ArrayLike) -> NDArray[np.float64]:
     return np.where(k == 0, 0.0, 1.0 / np.maximum(k, 1.0))
 
 
-def above_chance(
-    correct: ArrayLike, n_options: ArrayLike, standard_errors: float = CHANCE_STANDARD_ERRORS
-) -> ChanceResult:
-    """Does the accuracy exceed the mean of 1/k by `standard_errors` standard errors?
-
-    The standard error is that of a guesser on these very items, sqrt(sum (1/k)(1 - 1/k)) / n: it needs no estimate
-    and does not vanish when every answer is wrong.
-
-    Parameters
-    ----------
-    correct : (n,) values in [0, 1], NaN where there is no answer (left out)
-    n_options : (n,) options per item (0: a free answer), or one number for all
-
-    Examples
-    --------
-    26 of 100 right with four options is 0.23 standard errors above chance:
-
-    >>> round(above_chance([1] * 26 + [0] * 74, 4).z, 2)
-    0.23
-    """
-    values = np.asarray(correct, dtype=float)
-    k = np.broadcast_to(np.asarray(n_options, dtype=float), values.shape)
-    answered = ~np.isnan(values)
-    if not answered.any():
-        raise DataError("No answered item: accuracy against chance is undefined.")
-    return chance_check(float(values[answered].mean()), k[answered], standard_errors)
-
-
 def chance_check(
     accuracy: float, n_options: ArrayLike, standard_errors: float = CHANCE_STANDARD_ERRORS
 ) -> ChanceResult:
-    """`above_chance` for an accuracy that is already computed, over the n items whose option counts are given."""
+    """Does the accuracy over n answered items exceed the mean of 1/k by `standard_errors` standard errors?
+
+    n_options: (n,) options of each (0: a free answer). The standard error is that of a guesser on these very items,
+    sqrt(sum (1/k)(1 - 1/k)) / n: it needs no estimate and does not vanish when every answer is wrong.
+
+    26 of 100 right with four options is 0.23 standard errors above chance:
+
+    >>> round(chance_check(0.26, [4] * 100).z, 2)
+    0.23
+    """
     p = _guess(n_options)
     chance = float(np.mean(p))
     se = float(np.sqrt(np.sum(p * (1 - p))) / p.size)

@@ -27,7 +27,6 @@ CS_THRESHOLD = 0.10
 ALPHA = 0.05
 BLOCK_SHARE = 0.05  # max_allowed_contaminated_items_pct
 REVIEW_CS = 0.25  # review_required_above_cs
-ROUNDED_TO = 4  # decimals of CS and p, as the article's code reports them
 N_CLEAN_MODELS = 400
 
 

@@ -1,4 +1,4 @@
-"""Paired right/wrong outcomes: McNemar's test (exact, and mid-p) for two conditions, Cochran's Q for more."""
+"""Paired right/wrong outcomes: McNemar's exact test for two conditions, Cochran's Q for more."""
 
 from __future__ import annotations
 
@@ -24,12 +24,9 @@ class McNemarResult:
     improve: FloatArray | int
     degrade: FloatArray | int
     alternative: Alternative
-    mid_p: bool
 
 
-def mcnemar_exact(
-    improve: ArrayLike, degrade: ArrayLike, alternative: Alternative = "greater", mid_p: bool = False
-) -> McNemarResult:
+def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, alternative: Alternative = "greater") -> McNemarResult:
     """Exact test that improve and degrade are equally likely.
 
     Given their sum m, improve is Binomial(m, 1/2) under the null.
@@ -40,8 +37,6 @@ def mcnemar_exact(
         Items that went wrong -> correct and correct -> wrong.
     alternative : {"greater", "less", "two-sided"}
         "greater" (default): more improve than degrade, i.e. a gain. Two-sided doubles the smaller tail.
-    mid_p : bool
-        Count half of the observed outcome's probability: less conservative, no longer guaranteed.
 
     Raises
     ------
@@ -50,7 +45,7 @@ def mcnemar_exact(
 
     References
     ----------
-    McNemar (1947), Psychometrika 12; mid-p: Fagerland, Lydersen & Laake (2013), BMC Med Res Methodol 13:91.
+    McNemar (1947), Psychometrika 12.
 
     Examples
     --------
@@ -68,22 +63,20 @@ def mcnemar_exact(
         )
     b, c = b.astype(np.int64), c.astype(np.int64)
     m = b + c
-    pmf = scipy.stats.binom.pmf(b, m, 0.5)
     upper = scipy.stats.binom.sf(b - 1, m, 0.5)
     lower = scipy.stats.binom.cdf(b, m, 0.5)
-    half = 0.5 * pmf if mid_p else np.zeros_like(pmf)
     if alternative == "greater":
-        p = upper - half
+        p = upper
     elif alternative == "less":
-        p = lower - half
+        p = lower
     elif alternative == "two-sided":
-        p = np.minimum(1.0, 2.0 * (np.minimum(upper, lower) - half))
+        p = np.minimum(1.0, 2.0 * np.minimum(upper, lower))
     else:
         raise DataError(f"Unknown alternative {alternative!r}; expected greater, less or two-sided.")
     statistic = (b - c) / np.sqrt(np.maximum(m, 1))
     if b.ndim == 0:
-        return McNemarResult(float(statistic), float(p), int(b), int(c), alternative, mid_p)
-    return McNemarResult(statistic, p, b.astype(float), c.astype(float), alternative, mid_p)
+        return McNemarResult(float(statistic), float(p), int(b), int(c), alternative)
+    return McNemarResult(statistic, p, b.astype(float), c.astype(float), alternative)
 
 
 @dataclass(frozen=True)

@@ -47,16 +47,14 @@ class CurveResult:
     n_draws: int
 
 
-def fit_curve(
-    x: FloatArray, y: FloatArray, *, matched: bool = True, penalty: float | None = None
-) -> Callable[[FloatArray], FloatArray]:
+def fit_curve(x: FloatArray, y: FloatArray, *, penalty: float | None = None) -> Callable[[FloatArray], FloatArray]:
     """A smoothing spline of accuracies y (R,) over accuracies x (R,), cut to 0-1.
 
-    matched: pair the k-th smallest x with the k-th smallest y, so that the curve rises. penalty: of the curvature;
+    The k-th smallest x is paired with the k-th smallest y, so that the curve rises. penalty: of the curvature;
     `smoothing_penalty` of the same points where None. Models with the same x (to .01 points) are taken
     together; with fewer than five different ones (the spline needs five) a straight line is fitted.
     """
-    points, values, weight = _points(x, y, matched)
+    points, values, weight = _points(x, y)
     if points.size < MIN_REFERENCES:
         line = np.polynomial.Polynomial.fit(points, values, min(1, points.size - 1), w=np.sqrt(weight))
         return lambda at: np.clip(line(at), 0.0, 1.0)
@@ -65,26 +63,24 @@ def fit_curve(
     return lambda at: np.clip(spline(at), 0.0, 1.0)
 
 
-def smoothing_penalty(x: FloatArray, y: FloatArray, *, matched: bool = True) -> float | None:
+def smoothing_penalty(x: FloatArray, y: FloatArray) -> float | None:
     """The penalty with the smallest generalised cross-validation score (Green & Silverman 1994, chapters 2 and 3).
 
     None where fewer than five x differ. SciPy's own search costs ten times as much as the fit, and does not tell what
     it found.
     """
-    points, values, weight = _points(x, y, matched)
+    points, values, weight = _points(x, y)
     return None if points.size < MIN_REFERENCES else _gcv(points, values, weight)
 
 
-def _points(x: FloatArray, y: FloatArray, matched: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _points(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Different x, rising, with the mean y and the number of models at each.
 
     x that differ by less than _SAME are the same: next to no distance makes the equations of the spline singular.
     """
     x, y = np.round(np.asarray(x, dtype=float) / _SAME) * _SAME, np.asarray(y, dtype=float)
-    order = np.argsort(x, kind="stable")
-    y = np.sort(y) if matched else y[order]
-    points, index, count = np.unique(x[order], return_inverse=True, return_counts=True)
-    return points, np.bincount(index, weights=y) / count, count.astype(float)
+    points, index, count = np.unique(np.sort(x), return_inverse=True, return_counts=True)
+    return points, np.bincount(index, weights=np.sort(y)) / count, count.astype(float)
 
 
 def _gcv(x: FloatArray, y: FloatArray, weight: FloatArray) -> float:
@@ -112,7 +108,6 @@ def curve_test(
     anchor: tuple[float, float],
     anchor_items: tuple[int, int],
     threshold: float = 0.0,
-    matched: bool = True,
     rng: np.random.Generator,
 ) -> CurveResult:
     """Test delta <= threshold for the model in column 0 against the reference models in the other columns.
@@ -142,9 +137,7 @@ def curve_test(
             f"B >= 1; found shapes {y_draws.shape} and {x_draws.shape}."
         )
     guess = np.array(anchor)
-    penalty = smoothing_penalty(
-        np.append(x_draws[0, 1:], guess[1]), np.append(y_draws[0, 1:], guess[0]), matched=matched
-    )
+    penalty = smoothing_penalty(np.append(x_draws[0, 1:], guess[1]), np.append(y_draws[0, 1:], guess[0]))
     expected, delta = np.empty(len(y_draws) - 1), np.empty(len(y_draws) - 1)
     for b in range(1, len(y_draws)):
         models = rng.integers(1, references + 1, size=references)
@@ -154,7 +147,7 @@ def curve_test(
             models = np.arange(1, references + 1)
         guess = rng.normal(anchor, np.sqrt(np.array(anchor) * (1 - np.array(anchor)) / np.array(anchor_items)))
         x, y = np.append(x_draws[b, models], guess[1]), np.append(y_draws[b, models], guess[0])
-        curve = fit_curve(x, y, matched=matched, penalty=penalty)
+        curve = fit_curve(x, y, penalty=penalty)
         expected[b - 1] = curve(x_draws[b, 0])
         delta[b - 1] = y_draws[b, 0] - expected[b - 1]
     mean, centre = float(delta.mean()), float(expected.mean())

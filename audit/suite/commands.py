@@ -87,7 +87,7 @@ def audit_words(
     for audit, own in suite.audits.items():
         given = [*own, *(changed or {}).get(audit, ())]
         for word in (*given, *more):
-            key = _key(word)
+            key = key_of(word)
             # One engine serves all audits, so its configuration may be changed for all of them alone.
             if key in _DECIDED or (key.startswith("model.") and word in given):
                 instead = _DECIDED.get(key, f"{word} without an audit's name, which changes it for all")
@@ -150,8 +150,8 @@ def _words(suite: Suite, audit: str) -> list[str]:
     effect = domain_thresholds(suite).effect_of_interest
     if effect is not None and audit != "validity":
         words.append(f"verdict.effect_of_interest={effect:g}")
-    if any(_key(word) == "benchmark" for word in suite.audits[audit]):
-        return [word for word in words if _key(word) != "benchmark"]  # of another benchmark nothing more is said
+    if any(key_of(word) == "benchmark" for word in suite.audits[audit]):
+        return [word for word in words if key_of(word) != "benchmark"]  # of another benchmark nothing more is said
     if data.path is not None:
         words.append(f"benchmark.path={_quoted(data.path)}")
     if data.dataset_variant is not None:
@@ -178,13 +178,14 @@ def _check_pinned(suite: Suite, config: RunConfig, audit: str) -> None:
         )
 
 
-def _key(word: str) -> str:
+def key_of(word: str) -> str:
+    """The key of `key=value`, which may be added with a plus."""
     return word.lstrip("+").partition("=")[0]
 
 
 def _last_of_each(words: Sequence[str]) -> list[str]:
     """Each key once, with the last value that it was given."""
-    last = {_key(word): word for word in words}
+    last = {key_of(word): word for word in words}
     return list(last.values())
 
 

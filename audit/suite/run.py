@@ -28,7 +28,7 @@ from audit.resolve import revision_of
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST, NOT_RESULTS, Manifest
-from audit.suite.commands import Step, check_version, model_name
+from audit.suite.commands import Step, check_version, key_of, model_name
 from audit.suite.judge import judge_suite
 from audit.suite.schema import Suite
 from audit.variants.store import find_library
@@ -199,13 +199,9 @@ def _differences(before: Any, now: Any, prefix: str = "") -> list[str]:
 
 def _deciding(words: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return {
-        audit: [one for one in own if not any(fnmatchcase(_key(one), skip) for skip in _DECIDES_NOTHING)]
+        audit: [one for one in own if not any(fnmatchcase(key_of(one), skip) for skip in _DECIDES_NOTHING)]
         for audit, own in words.items()
     }
-
-
-def _key(word: str) -> str:
-    return word.lstrip("+").partition("=")[0]
 
 
 def _text(value: Any) -> str:

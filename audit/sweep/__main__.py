@@ -10,11 +10,9 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-import hydra
 from omegaconf import DictConfig
 
-from audit.command_line import check_composed, run_composed, start
-from audit.config import CONF_DIR
+from audit.command_line import run_composed, start
 from audit.exits import run_command
 from audit.sweep.config import SweepConfig, from_hydra, register
 from audit.sweep.design import missing_controls
@@ -22,15 +20,9 @@ from audit.sweep.design import missing_controls
 register()
 
 
-@hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="sweep")
-def _composed(cfg: DictConfig) -> None:
-    """Hydra's entry."""
-    run_command(lambda: run_config(cfg, check_composed))
-
-
 def main() -> None:
     """The command: what it refuses, then Hydra, then the run."""
-    start(_composed, SweepConfig)
+    start(run_config, SweepConfig)
 
 
 def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:

@@ -15,7 +15,6 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds
 
+SHIPPED = "early_stopping.json"
 BATCH = 100
 _DESIGN = Design(1000, 3, "nested", clean_replicates=3)
 # What is true (name, router counts, world). The names of the first three are read by `expected`.
@@ -83,13 +83,6 @@ def case(name: str, routers: int, world: World, models: int, seed: int = 42) -> 
         "settled": [ends[n] for n in range(BATCH, design.n + 1, BATCH)],
         "verdicts": dict(sorted(Counter(str(v) for _, v in found).items())),
     }
-
-
-def load_table() -> list[dict[str, Any]]:
-    """The rows that ship with the package; none where the table was not built in."""
-    path = files("audit") / "data" / "early_stopping.json"
-    table: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
-    return table
 
 
 def asked(row: Mapping[str, Any], n: int) -> tuple[float, float]:

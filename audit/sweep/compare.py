@@ -198,9 +198,7 @@ def _distinct(runs: FloatArray) -> FloatArray:
     return np.stack(kept)
 
 
-def simultaneous(
-    gain: Resamples, confidence: float = CONFIDENCE, units: int | None = None
-) -> tuple[FloatArray, FloatArray]:
+def simultaneous(gain: Resamples, units: int | None = None) -> tuple[FloatArray, FloatArray]:
     """Limits (R,), (R,) that hold for all R gains together: estimate +- c * se, widened for few units (`expansion`).
 
     c is the quantile over resamples of the largest |resample - estimate| / se (a bootstrap max-t interval; Romano &
@@ -213,8 +211,8 @@ def simultaneous(
         t = np.abs(gain.draws - gain.estimate) / np.where(se > 0, se, np.nan)
     finite = np.where(np.isnan(t), -np.inf, t).max(axis=1)
     moved = finite[np.isfinite(finite)]
-    c = float(np.quantile(moved, confidence)) if moved.size else 0.0
-    c *= expansion(confidence, units)
+    c = float(np.quantile(moved, CONFIDENCE)) if moved.size else 0.0
+    c *= expansion(CONFIDENCE, units)
     return gain.estimate - c * se, gain.estimate + c * se
 
 

@@ -81,19 +81,11 @@ def contrast(
     )
 
 
-def noisy_settings(cell: CellOutcomes, routers: int | None) -> tuple[Setting, ...]:
-    """The noisy settings at one router count, or all of them (their average) for None."""
-    if routers is None:
-        return cell.settings_of(Arm.NOISY_REWRITE)
-    return replicates_of(cell, Arm.NOISY_REWRITE, routers)
-
-
 def difference_in_differences(
     cell_a: CellOutcomes,
     cell_b: CellOutcomes,
     *,
     rng: np.random.Generator,
-    routers: int | None = None,
     n_resamples: int = N_RESAMPLES,
     confidence: float = 0.95,
 ) -> DifferenceInDifferences:
@@ -106,12 +98,12 @@ def difference_in_differences(
 
     The two benchmarks share no items, so each is resampled by itself and the differences are taken; intervals are
     percentile intervals, p from clustered bootstrap standard errors (normal approximation, one-sided). Accuracies are
-    kept half an item from 0 and 1. `routers=None` uses the mean over r. With fewer than five items (clusters) in one of
-    them the intervals are all that is possible and p is NaN.
+    kept half an item from 0 and 1. A gain is the mean over r. With fewer than five items (clusters) in one of them the
+    intervals are all that is possible and p is NaN.
     """
     changes, units, pairs = [], [], []
     for cell in (cell_a, cell_b):
-        a = settings_values(cell, noisy_settings(cell, routers))
+        a = settings_values(cell, cell.settings_of(Arm.NOISY_REWRITE))
         b = settings_values(cell, replicates_of(cell, Arm.FORWARD_FULL, 1))
         both = ~np.isnan(a - b)
         if not both.any():

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -133,8 +132,6 @@ def measure(
     routers = levels_of(cell, Arm.NOISY_REWRITE)
     shared = tuple(r for r in routers if replicates_of(cell, Arm.FORWARD_FULL, r))
     has_direct = bool(replicates_of(cell, Arm.DIRECT, 0))
-    options: dict[str, Any] = {"rng": rng, "n_resamples": n_resamples, "intervals": intervals}
-    options["run_variance"] = run_variance
 
     def against(runs: FloatArray, other: FloatArray, at: tuple[int, ...]) -> Comparison | None:
         if not np.any(~np.isnan(average(runs) - average(other))):

@@ -16,7 +16,7 @@ from audit.errors import DataError
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.permutation import sign_flip_pvalue
-from audit.statistics.resampling import N_RESAMPLES, Interval, Method, Resamples, SweepResamples, bootstrap_sweep
+from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples, SweepResamples, bootstrap_sweep
 from audit.statistics.values import average
 from audit.sweep.record import Sweep
 
@@ -59,8 +59,6 @@ def sensitivity_slope(
     *,
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
-    confidence: float = 0.95,
-    method: Method = "bca",
     resamples: SweepResamples | None = None,
 ) -> SlopeResult:
     """Eq. 5 made discrete: the cue intensity is r, and dm/d(lambda) is the OLS slope of noisy accuracy on r.
@@ -78,12 +76,12 @@ def sensitivity_slope(
         (noisy.jackknife @ weights)[:, None],
         noisy.jackknife_weight,
     )
-    interval = slope.intervals(confidence, method, units=int(noisy.jackknife_weight.sum()))[0]
+    interval = slope.intervals(units=int(noisy.jackknife_weight.sum()))[0]
     points = 100 * interval.estimate
     verb = "rises" if interval.low > 0 else "falls" if interval.high < 0 else "shows no clear trend"
     sentence = (
         f"{sweep.model}: noisy accuracy {verb} with the number of routers "
-        f"({points:+.2f} points a router, {confidence:.0%} interval {100 * interval.low:+.2f} to "
+        f"({points:+.2f} points a router, 95% interval {100 * interval.low:+.2f} to "
         f"{100 * interval.high:+.2f})."
     )
     return SlopeResult(interval.estimate, interval, sentence)

@@ -25,11 +25,12 @@ from audit.resolve import resolve_run
 from audit.statistics.permutation import can_reject
 from audit.statistics.power import minimum_detectable_gain, questions_needed
 from audit.sweep.audit import SWEEP
-from audit.sweep.calibrate_early import expected, load_table
+from audit.sweep.calibrate_early import SHIPPED, expected
 from audit.sweep.config import TEMPLATES, SweepConfig, worker_of
 from audit.sweep.design import Arm, Draws, missing_controls, n_messages
 from audit.sweep.present import router_prompt, worker_prompt
 from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.shipped import shipped_table
 
 SHOWN_QUESTIONS = 50  # of which a plan takes the lengths
 PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
@@ -137,7 +138,7 @@ def show(config: SweepConfig) -> int:
     thresholds = SweepThresholds.from_mapping(config.verdict)
     panel = len(config.model) * len(resolved.samples)
     groups = {one.benchmark.name: len({q.group for q in one.questions()}) for one in resolved.samples}
-    table = load_table()
+    table = shipped_table(SHIPPED)
     told: list[dict[str, Any]] = []
     lines = head_lines(resolved.path, resolved.failed)
     for name, model in config.model.items():

@@ -8,7 +8,7 @@ import numpy as np
 
 from audit.errors import DataError
 from audit.statistics.paired import CellOutcomes, FloatArray, IntArray
-from audit.statistics.values import Unparsed, levels_of, replicates_of, settings_values
+from audit.statistics.values import levels_of, replicates_of, settings_values
 from audit.sweep.design import Arm
 
 
@@ -34,26 +34,18 @@ class Sweep:
         return len(self.question_ids)
 
 
-def sweep_of(
-    cell: CellOutcomes,
-    *,
-    baseline: Arm = Arm.FORWARD_FULL,
-    arm: Arm = Arm.NOISY_REWRITE,
-    unparsed: Unparsed = "left_out",
-    first_only: bool = False,
-) -> Sweep:
+def sweep_of(cell: CellOutcomes, *, first_only: bool = False) -> Sweep:
     """The paper's sweep: `noisy_rewrite` at every r against `forward_full` at r=1 (song2026, section 4.2).
 
-    `baseline=Arm.DIRECT` compares with the original question instead; `arm=Arm.FORWARD_FULL` reads the ensemble control
-    (its r > 1). `first_only` reads the first replicate of each, as the paper has one run; otherwise replicates
-    are averaged. Raises DataError when the baseline or the arm was not run.
+    `first_only` reads the first replicate of each, as the paper has one run; otherwise replicates are averaged. Raises
+    DataError when either arm was not run.
     """
     last = 1 if first_only else None
-    base = replicates_of(cell, baseline, 0 if baseline is Arm.DIRECT else 1)[:last]
-    counts = tuple(r for r in levels_of(cell, arm) if not (arm is Arm.FORWARD_FULL and r == 1))
+    base = replicates_of(cell, Arm.FORWARD_FULL, 1)[:last]
+    counts = levels_of(cell, Arm.NOISY_REWRITE)
     if not base or not counts:
         raise DataError(
-            f"{cell.model} on {cell.benchmark} cannot be compared: needs {baseline} and {arm}, "
+            f"{cell.model} on {cell.benchmark} cannot be compared: needs {Arm.FORWARD_FULL} and {Arm.NOISY_REWRITE}, "
             f"was run under {sorted({(s.arm, s.level) for s in cell.settings})}."
         )
     return Sweep(
@@ -61,8 +53,8 @@ def sweep_of(
         benchmark=cell.benchmark,
         routers=counts,
         question_ids=cell.question_ids,
-        clean=settings_values(cell, base, unparsed),
-        noisy=np.stack([settings_values(cell, replicates_of(cell, arm, r)[:last], unparsed) for r in counts]),
+        clean=settings_values(cell, base),
+        noisy=np.stack([settings_values(cell, replicates_of(cell, Arm.NOISY_REWRITE, r)[:last]) for r in counts]),
         cluster=cell.cluster,
         n_options=cell.n_options,
     )

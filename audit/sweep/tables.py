@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 
 from audit.sweep.accuracy import SettingAccuracy
 from audit.sweep.paper import SettingRow, model_summary, router_summary
 from audit.sweep.verdict import RunVerdict
+from audit.verdict.tables import csv_text
 
 Cell = str | int | float | bool | None
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -26,11 +25,7 @@ def safe(text: str) -> str:
 
 def write(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     """A csv document; strings made safe, floats with up to ten digits, None empty."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    return buffer.getvalue()
+    return csv_text(header, ([_cell(value) for value in row] for row in rows))
 
 
 def _cell(value: Cell) -> str | int:

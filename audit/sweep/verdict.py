@@ -9,6 +9,7 @@ from typing import Any
 from audit.records import CellRows
 from audit.sweep.result import CellVerdict, Hypothesis, SelfTest
 from audit.verdict.result import Calibration, json_ready, json_text
+from audit.verdict.run import marked
 from audit.verdict.watermark import COMPLETE_IT
 
 SCHEMA_VERSION = "2.0"
@@ -55,6 +56,6 @@ def _marked(cell: CellVerdict, mark: str) -> CellVerdict:
     return replace(
         cell,
         watermark=mark,
-        headline=f"{mark[0].upper()}{mark[1:]}: {cell.headline}",
+        headline=marked(cell.headline, mark),
         what_to_do=(COMPLETE_IT, *cell.what_to_do),
     )

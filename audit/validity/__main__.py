@@ -13,22 +13,14 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import hydra
 from omegaconf import DictConfig
 
-from audit.command_line import check_composed, run_composed, start
-from audit.config import CONF_DIR
+from audit.command_line import run_composed, start
 from audit.errors import AuditError, ConfigError
 from audit.exits import FAILED, INTERRUPTED, OK, run_command
 from audit.validity.config import ValidityConfig, from_hydra, register
 
 register()
-
-
-@hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="validity")
-def _composed(cfg: DictConfig) -> None:
-    """Hydra's entry."""
-    run_command(lambda: run_config(cfg, check_composed))
 
 
 def main() -> None:
@@ -40,7 +32,7 @@ def main() -> None:
         sys.exit(FAILED)
     if len(panel) == 1:
         sys.argv[1:] = panel[0]
-        start(_composed, ValidityConfig)
+        start(run_config, ValidityConfig)
     else:
         run_command(lambda: _run_panel(panel))
 
@@ -51,16 +43,15 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
 
     done: list[tuple[ValidityConfig, Path]] = []
 
-    @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="validity")
-    def composed(cfg: DictConfig) -> None:
-        run_command(lambda: run_config(cfg, check_composed, lambda config, run_dir: done.append((config, run_dir))))
+    def run(cfg: DictConfig, check: Callable[[], None]) -> int:
+        return run_config(cfg, check, lambda config, run_dir: done.append((config, run_dir)))
 
     codes = []
     with keep_engines():
         for words in panel:
             sys.argv[1:] = words
             try:
-                start(composed, ValidityConfig)
+                start(run, ValidityConfig)
             except SystemExit as ended:
                 codes.append(int(ended.code or 0))
                 if codes[-1] == INTERRUPTED:

@@ -36,7 +36,7 @@ def analyse(
 ) -> tuple[ValidityResult, ...]:
     """One result a cell, in order. Holm's correction is over cells and directions.
 
-    A cell's random numbers depend on seed and names alone. table: of `calibrated.load_table`.
+    A cell's random numbers depend on seed and names alone. table: of `shipped_table(SHIPPED)`.
     tests: those that the chronology names, where they were run.
     """
     evidence = []

@@ -7,8 +7,6 @@ the injected faults and the chronology (Table 2).
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +23,7 @@ from audit.validity.status import Status as PaperWord
 from audit.validity.verdict import RunVerdict
 from audit.validity.vocabulary import GATES
 from audit.verdict.result import Status
+from audit.verdict.tables import csv_text
 
 Rows = Mapping[tuple[str, str, str, str], Sequence[Mapping[str, Any]]]
 
@@ -75,10 +74,7 @@ class PaperTable:
     rows: tuple[tuple[str, ...], ...]
 
     def to_csv(self) -> str:
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerows([self.columns, *self.rows])
-        return out.getvalue()
+        return csv_text(self.columns, self.rows)
 
 
 def paper_tables(verdict: RunVerdict, rows: Rows, faults_met: Chronology | None) -> tuple[PaperTable, ...]:

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
-NAME = "calibration_validity.json"
-
-
-def load_table() -> dict[str, Any] | None:
-    """The shipped table; None where it was not built in."""
-    path = files("audit") / "data" / NAME
-    if not path.is_file():
-        return None
-    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return table
+SHIPPED = "calibration_validity.json"
 
 
 def nearest(table: Mapping[str, Any] | None, *, clusters: int, change: float) -> dict[str, Any] | None:

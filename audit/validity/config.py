@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from audit.benchmarks.registry import FORMATS, format_of
 from audit.chronology import read_chronology
 from audit.config import RunConfig, check_run, from_composed, load_model_config
-from audit.engines.config import ModelConfig, check_model
+from audit.engines.config import check_model
 from audit.errors import ConfigError, unknown_name
 from audit.records import Design, Reading
 from audit.scoring.reference import GIVES, JUDGED, REFERENCE, ReferenceScorer, check_engine, find_scorer
@@ -79,7 +79,7 @@ def validate(config: ValidityConfig) -> None:
     for model in config.model.values():
         check_engine(scorer, model.engine)
     ValidityThresholds.from_mapping(config.verdict)
-    check_run(replace(config, reading=_nominal(config)), _itself, {})
+    check_run(replace(config, reading=_nominal(config)))
 
 
 def _check_judge(config: ValidityConfig) -> None:
@@ -135,7 +135,3 @@ def _nominal(config: ValidityConfig) -> str | None:
     if any(model.engine == "openai" for model in config.model.values()):
         return Reading.LETTER if scorer_of(config).needs == Needs.TEXT else Reading.LETTER_LOGPROB
     return Reading.OPTION_TEXT
-
-
-def _itself(config: ValidityConfig, model: ModelConfig) -> ModelConfig:
-    return model

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from audit.validity.design import Arm
 from audit.validity.judge import read_judgements
 from audit.validity.present import fits
 from audit.validity.result import ValidityResult
+from audit.verdict.tables import csv_text
 
 MAX_ITEMS_ON_PAGE = 200  # over all cells; items.csv has every row
 _COLUMNS = (
@@ -164,20 +163,17 @@ def _name(texts: Sequence[str], key: int) -> str:
 
 def items_csv(rows: dict[tuple[str, str, str, str], list[dict[str, Any]]]) -> str:
     """Every row: canonical keys and responses before and after, and what became of the contract."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        ["model", "benchmark", "context", "question_id", "family", "level", "replicate", "edit", "contract",
-         "key_before", "key_after", "response_before", "response_after", "contract_state", "right", "why_unread"]
+    header = (
+        "model", "benchmark", "context", "question_id", "family", "level", "replicate", "edit", "contract",
+        "key_before", "key_after", "response_before", "response_after", "contract_state", "right", "why_unread",
     )  # fmt: skip
+    body = []
     for key, found in rows.items():
         before = response_of(found[0]) if found[0]["arm"] == Arm.ORIGINAL else None
-        for row in found:
-            after = response_of(row)
-            writer.writerow(
-                [*key, row["arm"], row["variant"], row["replicate"], row["edit"] or "", row["contract"] or "",
-                 row["key_before"], row["key_after"], "" if before is None else before, "" if after is None else after,
-                 state_of(row, before), "" if row["correct"] is None else int(row["correct"]),
-                 row["error"] or row["unread_why"]]
-            )  # fmt: skip
-    return out.getvalue()
+        body += [
+            (*key, row["arm"], row["variant"], row["replicate"], row["edit"], row["contract"], row["key_before"],
+             row["key_after"], before, response_of(row), state_of(row, before),
+             "" if row["correct"] is None else int(row["correct"]), row["error"] or row["unread_why"])
+            for row in found
+        ]  # fmt: skip
+    return csv_text(header, body)

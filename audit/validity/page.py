@@ -6,14 +6,11 @@ hold slurs or unsafe requests are blurred until they are clicked.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from markupsafe import escape
 from matplotlib.figure import Figure
 
@@ -30,6 +27,7 @@ from audit.validity.paper_figures import before_and_after, family_deltas, ratios
 from audit.validity.tokens import COLUMNS
 from audit.validity.verdict import RunVerdict
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS
+from audit.verdict.tables import csv_text, digits
 
 _CONTRACT = (("breaks", "broken"), ("follows", "followed"))
 STYLE = """
@@ -84,9 +82,8 @@ def render(
     paper: Sequence[PaperTable],
 ) -> str:
     """The page as text."""
-    marks = {(r.model, r.benchmark): r.watermark for r in verdict.rows}
     cells: list[dict[str, Any]] = [
-        {"cell": c, "result": r, "mark": marks.get((r.model, r.benchmark), ""), "label": label(r)}
+        {"cell": c, "result": r, "mark": verdict.marks.get((r.model, r.benchmark), ""), "label": label(r)}
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]
     items = top_items(rows, verdict.results)
@@ -103,7 +100,7 @@ def render(
             *((f"{f.value}-{end}", f"{f.value} contract {word}") for f in Family for end, word in _CONTRACT),
             ("original-none", "original unread"),
         ],
-        title=_title(verdict),
+        title=verdict.title("Do answers move when they should?"),
         subtitle=_subtitle(verdict, sum(len(found) for found in rows.values())),
         words={status.value: word for status, word in VERDICTS.items()},
         cells=cells,
@@ -123,14 +120,6 @@ def render(
     )
 
 
-def _title(verdict: RunVerdict) -> str:
-    models = sorted({r.model for r in verdict.results})
-    benchmarks = sorted({r.benchmark for r in verdict.results})
-    who = models[0] if len(models) == 1 else f"{len(models)} models"
-    mark = "" if all(r.complete for r in verdict.rows) else "Incomplete: "
-    return f"{mark}Do answers move when they should? {who} on {', '.join(benchmarks) or 'nothing'}"
-
-
 def _subtitle(verdict: RunVerdict, rows: int) -> str:
     items = sum(c.n for c in verdict.cells)
     return f"Construct-validity audit: {items:,} items, format, semantic and attribute edits of each, {rows:,} answers."
@@ -138,14 +127,12 @@ def _subtitle(verdict: RunVerdict, rows: int) -> str:
 
 def cells_csv(verdict: RunVerdict) -> str:
     """One line a cell, in the form of the paper's Table 6, with ours beside it."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        ["model", "benchmark", "context", "n", "s_orig", "delta_fmt", "delta_sem", "delta_attr", "csr", "csr_low",
-         "csr_high", "pr_csr_above_1", "csr_reported", "csr_fieller_low", "csr_fieller_high",
-         "paper_status", "D", "D_low", "D_high", "p_above", "p_below",
-         "contract_followed", "status"]
+    header = (
+        "model", "benchmark", "context", "n", "s_orig", "delta_fmt", "delta_sem", "delta_attr", "csr", "csr_low",
+        "csr_high", "pr_csr_above_1", "csr_reported", "csr_fieller_low", "csr_fieller_high", "paper_status", "D",
+        "D_low", "D_high", "p_above", "p_below", "contract_followed", "status",
     )  # fmt: skip
+    body = []
     for c, r in zip(verdict.cells, verdict.results, strict=True):
         e = r.evidence
         ratio = e.csr.get("own key") if e else None
@@ -157,83 +144,80 @@ def cells_csv(verdict: RunVerdict) -> str:
         ]
         ours = [*((d.difference, d.low, d.high) if d else (None,) * 3), r.above_p, r.below_p,
                 e.families[Family.ATTRIBUTE].followed.estimate if e else None]  # fmt: skip
-        writer.writerow(
-            [r.model, r.benchmark, r.context, c.n, *map(_shown, numbers), int(ratio.reported) if ratio else "",
-             *map(_shown, (ratio.fieller_low, ratio.fieller_high) if ratio else (None, None)),
-             r.paper.status if r.paper else "", *map(_shown, ours), r.decision.status.value]
+        body.append(
+            [r.model, r.benchmark, r.context, c.n, *map(digits, numbers), int(ratio.reported) if ratio else "",
+             *map(digits, (ratio.fieller_low, ratio.fieller_high) if ratio else (None, None)),
+             r.paper.status if r.paper else "", *map(digits, ours), r.decision.status.value]
         )  # fmt: skip
-    return out.getvalue()
+    return csv_text(header, body)
 
 
 def edits_csv(verdict: RunVerdict) -> str:
     """One line an edit: how often it was the very request of the original (Table 7), and what it did."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        ["model", "benchmark", "context", "family", "edit", "asked", "same_request", "read", "score", "score_change",
-         "response_change", "contract_followed"]
+    header = (
+        "model", "benchmark", "context", "family", "edit", "asked", "same_request", "read", "score", "score_change",
+        "response_change", "contract_followed",
     )  # fmt: skip
-    for r in verdict.results:
-        for family, found in r.evidence.edits.items() if r.evidence else ():
-            for one in found:
-                numbers = (one.score, one.score_change, one.response_change.estimate, one.followed.estimate)
-                writer.writerow(
-                    [r.model, r.benchmark, r.context, family.value, one.name, one.asked + one.same,
-                     one.same, one.read, *map(_shown, numbers)]
-                )  # fmt: skip
-    return out.getvalue()
+    return csv_text(
+        header,
+        (
+            (r.model, r.benchmark, r.context, family.value, e.name, e.asked + e.same, e.same, e.read,
+             *map(digits, (e.score, e.score_change, e.response_change.estimate, e.followed.estimate)))
+            for r in verdict.results if r.evidence
+            for family, found in r.evidence.edits.items()
+            for e in found
+        ),
+    )  # fmt: skip
 
 
 def transitions_csv(verdict: RunVerdict) -> str:
     """Right and wrong before and after, by family."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     names = ("right_right", "right_wrong", "wrong_right", "wrong_wrong", "unread")
-    writer.writerow(["model", "benchmark", "context", "family", *names])
-    for r in verdict.results:
-        for family, found in r.evidence.families.items() if r.evidence else ():
-            counts = [getattr(found.transitions, name) for name in names]
-            writer.writerow([r.model, r.benchmark, r.context, family.value, *counts])
-    return out.getvalue()
+    return csv_text(
+        ("model", "benchmark", "context", "family", *names),
+        (
+            (r.model, r.benchmark, r.context, family.value, *(getattr(found.transitions, name) for name in names))
+            for r in verdict.results if r.evidence
+            for family, found in r.evidence.families.items()
+        ),
+    )  # fmt: skip
 
 
 def reference_csv(verdict: RunVerdict) -> str:
     """The benchmark's own metric, one line a cell and part."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["model", "benchmark", "context", "metric", "part", "unit", "estimate", "low", "high", "n"])
-    for r in verdict.results:
-        for m in r.evidence.reference if r.evidence else ():
-            numbers = map(_shown, (m.estimate, m.low, m.high))
-            writer.writerow([r.model, r.benchmark, r.context, m.name, m.part, m.unit, *numbers, m.n])
-    return out.getvalue()
+    return csv_text(
+        ("model", "benchmark", "context", "metric", "part", "unit", "estimate", "low", "high", "n"),
+        (
+            (r.model, r.benchmark, r.context, m.name, m.part, m.unit, *map(digits, (m.estimate, m.low, m.high)), m.n)
+            for r in verdict.results if r.evidence
+            for m in r.evidence.reference
+        ),
+    )  # fmt: skip
 
 
 def group_dif_csv(verdict: RunVerdict) -> str:
     """Each group against the rest at equal total score; without numbers where the strata are too thin."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["model", "benchmark", "context", "group", "items", "strata", "odds_ratio", "low", "high",
-                     "ets_delta", "p_holm", "state"])  # fmt: skip
+    header = (
+        "model", "benchmark", "context", "group", "items", "strata", "odds_ratio", "low", "high", "ets_delta",
+        "p_holm", "state",
+    )  # fmt: skip
+    body = []
     for r in verdict.results:
         for g in r.evidence.group_dif if r.evidence else ():
             numbers = (g.table.odds_ratio, g.table.low, g.table.high, g.table.delta, g.pvalue)
-            shown = [*map(_shown, numbers)] if g.pvalue is not None else [""] * len(numbers)
+            shown = [*map(digits, numbers)] if g.pvalue is not None else [""] * len(numbers)
             state = "tested" if g.pvalue is not None else "too few"
-            writer.writerow([r.model, r.benchmark, r.context, g.group, g.items, g.table.strata, *shown, state])
-    return out.getvalue()
+            body.append([r.model, r.benchmark, r.context, g.group, g.items, g.table.strata, *shown, state])
+    return csv_text(header, body)
 
 
 def placebo_csv(verdict: RunVerdict) -> str:
     """One line an item: how far its placebo and its attribute edits are from the original."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["model", "benchmark", "context", "question_id", "unit", *(c.replace(" ", "_") for c in COLUMNS)])
-    for c in verdict.cells:
-        for id_, row in zip(c.question_ids, c.distances.T, strict=False):
-            writer.writerow([c.model, c.benchmark, c.context, id_, c.distance_unit, *map(_shown, row.tolist())])
-    return out.getvalue()
-
-
-def _shown(value: float | None) -> str:
-    return "" if value is None or not np.isfinite(value) else f"{value:.6g}"
+    return csv_text(
+        ("model", "benchmark", "context", "question_id", "unit", *(c.replace(" ", "_") for c in COLUMNS)),
+        (
+            (c.model, c.benchmark, c.context, id_, c.distance_unit, *map(digits, row.tolist()))
+            for c in verdict.cells
+            for id_, row in zip(c.question_ids, c.distances.T, strict=False)
+        ),
+    )

@@ -19,7 +19,7 @@ from audit.shards.manifest import Manifest
 from audit.statistics.selectivity import N_RESAMPLES
 from audit.validity.analyse import analyse
 from audit.validity.as_paper import merged
-from audit.validity.calibrated import load_table
+from audit.validity.calibrated import SHIPPED
 from audit.validity.cells import load_validity
 from audit.validity.columns import SCHEMA
 from audit.validity.edits.file import FILE, read_edits
@@ -27,6 +27,7 @@ from audit.validity.named_tests import of_runs
 from audit.validity.thresholds import ValidityThresholds
 from audit.validity.verdict import RunVerdict
 from audit.verdict.result import json_text
+from audit.verdict.shipped import shipped_table
 
 
 def report_runs(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
@@ -79,7 +80,7 @@ def judge(run_dirs: Sequence[Path], *, seed: int | None = None, n_resamples: int
         cells=cells,
         chronology=merged(chronology_of(one) for one in run_dirs),
         results=analyse(
-            cells, thresholds, seed=seed, n_resamples=n_resamples, table=load_table(), tests=of_runs(run_dirs)
+            cells, thresholds, seed=seed, n_resamples=n_resamples, table=shipped_table(SHIPPED), tests=of_runs(run_dirs)
         ),
     )
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from audit.validity.evidence import CellEvidence
-from audit.verdict.result import Gate
+from audit.verdict.run import CellResult
 
 
 class ValidityStatus(StrEnum):
@@ -65,20 +64,14 @@ class PaperDecision:
     flags: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class ValidityResult:
+@dataclass(frozen=True, kw_only=True)
+class ValidityResult(CellResult):
     """The status of one cell with its evidence. above_p, below_p: after Holm over the panel; None where not tested."""
 
-    model: str
-    benchmark: str
     context: str
     decision: Decision
     paper: PaperDecision | None
-    headline: str
-    cannot_exclude: tuple[str, ...]
-    gates: tuple[Gate, ...]
     faults: tuple[Injected, ...]
     evidence: CellEvidence | None
     above_p: float | None
     below_p: float | None
-    calibration: Mapping[str, Any] | None

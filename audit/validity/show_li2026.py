@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from rich.table import Table
 from audit.errors import AuditError
 from audit.exits import FAILED
 from audit.validity.li2026 import ANSWER_ONLY, BASELINES, N_SCORES, ORDER, Li2026, reanalyse_li2026
+from audit.verdict.tables import csv_text
 
 TABLES = ("table6_cells.csv", "table3_buckets.csv", "table7_noop.csv", "appendix_j_trail.csv")
 
@@ -133,8 +133,6 @@ def write(result: Li2026, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / "reanalysis.json", out / "cells.csv"]
     paths[0].write_text(json.dumps(as_json(result), indent=2) + "\n", encoding="utf-8")
-    with paths[1].open("w", newline="", encoding="utf-8") as handle:
-        writer = csv.DictWriter(handle, list(rows(result)[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows(result))
+    table = csv_text(list(rows(result)[0]), map(dict.values, rows(result)))
+    paths[1].write_text(table, encoding="utf-8", newline="")
     return paths

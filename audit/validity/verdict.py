@@ -6,57 +6,32 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit.chronology import Chronology
-from audit.records import CellRows
 from audit.validity.record import ValidityCell
 from audit.validity.result import ValidityResult
 from audit.validity.vocabulary import GATES
-from audit.verdict.result import json_ready, json_text
-
-SCHEMA = "validity verdict"
-SCHEMA_VERSION = "1.0"
+from audit.verdict.run import JudgedRun, cell_head
 
 
-@dataclass(frozen=True)
-class RunVerdict:
+@dataclass(frozen=True, kw_only=True)
+class RunVerdict(JudgedRun[ValidityCell, ValidityResult]):
     """All cells of a run. edits: what was counted when they were made. chronology: of the runs, None without any."""
 
-    seed: int
-    n_resamples: int
-    thresholds: dict[str, float]
+    audit = "validity"
+    schema_version = "1.0"
+
     edits: dict[str, Any]
-    runs: tuple[dict[str, Any], ...]
-    rows: tuple[CellRows, ...]
-    cells: tuple[ValidityCell, ...]
-    results: tuple[ValidityResult, ...]
     chronology: Chronology | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        marks = {(r.model, r.benchmark): r.watermark for r in self.rows}
-        plain = json_ready(
-            {
-                "schema": SCHEMA,
-                "schema_version": SCHEMA_VERSION,
-                "audit": "validity",
-                "seed": self.seed,
-                "n_resamples": self.n_resamples,
-                "thresholds": self.thresholds,
-                "edits": self.edits,
-                "runs": self.runs,
-                "rows": self.rows,
-                "gate_inputs": {name: word.reads for name, word in GATES.items()},
-                "chronology": _told(self.chronology),
-                "cells": [
-                    _cell(cell, result, marks.get((result.model, result.benchmark), ""))
-                    for cell, result in zip(self.cells, self.results, strict=True)
-                ],
-            }
-        )
-        assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy
-        return plain
-
-    def to_json(self) -> str:
-        """The bytes of verdict.json; no clock, no paths."""
-        return json_text(self.to_dict())
+    def own(self) -> dict[str, Any]:
+        return {
+            "edits": self.edits,
+            "gate_inputs": {name: word.reads for name, word in GATES.items()},
+            "chronology": _told(self.chronology),
+            "cells": [
+                _cell(cell, result, self.marks.get((result.model, result.benchmark), ""))
+                for cell, result in zip(self.cells, self.results, strict=True)
+            ],
+        }
 
 
 def _told(chronology: Chronology | None) -> dict[str, Any] | None:
@@ -72,21 +47,12 @@ def _told(chronology: Chronology | None) -> dict[str, Any] | None:
 
 def _cell(cell: ValidityCell, r: ValidityResult, watermark: str) -> dict[str, Any]:
     return {
-        "model": r.model,
-        "benchmark": r.benchmark,
+        **cell_head(r, r.decision.status, watermark),
         "context": r.context,
-        "verdict": r.decision.status,
         "paper_status": r.paper,
-        "headline": f"{watermark[0].upper()}{watermark[1:]}: {r.headline}" if watermark else r.headline,
-        "watermark": watermark,
-        "reasons": r.decision.reasons,
-        "what_to_do": r.decision.what_to_do,
-        "cannot_exclude": r.cannot_exclude,
-        "gates": r.gates,
         "faults": r.faults,
         "above_p": r.above_p,
         "below_p": r.below_p,
-        "calibration": r.calibration,
         "n_items": cell.n,
         "n_clusters": len(set(cell.cluster.tolist())),
         "wanted": cell.wanted,

@@ -44,6 +44,30 @@ def absent(name: str, threshold: float, source: str, detail: str, *, withholds: 
     return Gate(name, Status.NOT_APPLICABLE, None, float(threshold), source, detail, withholds=withholds)
 
 
+def exact(
+    alarms: Sequence[str],
+    harmless: Sequence[str],
+    otherwise: str,
+    advice: str,
+    numbers: Mapping[str, float | None] | None = None,
+) -> Gate:
+    """The gate of values that real data rarely give. harmless: those that this accuracy makes likely enough, which are
+    printed and withhold nothing. otherwise: what is said where there are none."""
+    found = [*alarms, *harmless]
+    said = "Found " + "; ".join(found[:5]) + "." + ("" if alarms else " At this accuracy that is likely enough.")
+    return Gate(
+        name="exact_values",
+        status=Status.FAIL if found else Status.PASS,
+        number=float(len(found)),
+        threshold=0.0,
+        source="eight cells of song2026's Table 2 are exactly 0.00, worse than guessing",
+        detail=said if found else otherwise,
+        advice=advice if alarms else "",
+        withholds=bool(alarms) or not harmless,
+        numbers=dict(numbers or {}),
+    )
+
+
 def failed(gates: Sequence[Gate]) -> tuple[Gate, ...]:
     """The gates that failed and withhold the verdict."""
     return tuple(g for g in gates if g.status == Status.FAIL and g.withholds)

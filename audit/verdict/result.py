@@ -69,6 +69,11 @@ def rounded(value: float) -> float | None:
     return float(f"{value:.{SIGNIFICANT_DIGITS}g}") + 0.0
 
 
+def finite(value: float) -> float | None:
+    """None for NaN or infinity."""
+    return float(value) if math.isfinite(value) else None
+
+
 def json_text(value: Any) -> str:
     """What `json_ready` gave as the bytes of a file: sorted keys, two spaces, a final newline."""
     return json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -7,10 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 
-def shipped_table(name: str) -> dict[str, Any] | None:
+def shipped_table(name: str) -> Any:
     """A table of `audit/data`, such as "calibration.json"; None where it was not built in."""
     path = files("audit") / "data" / name
-    if not path.is_file():
-        return None
-    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return table
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None

@@ -10,8 +10,7 @@ import pytest
 
 from audit.__main__ import COMMANDS, main
 from audit.exits import BROKEN_PIPE, INTERRUPTED
-from audit.gate import exit_code
-from audit.governance.decision import words
+from audit.governance.decision import rule, words
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 
@@ -80,7 +79,7 @@ def test_a_verdicts_code_stands_beside_its_name() -> None:
     """Of every audit, and nowhere but in the column of the gate, by which a suite ends."""
     says = table()
     for verdict in words():
-        code = exit_code({"cells": [{"verdict": str(verdict)}], "rows": []})
+        code = rule({"cells": [{"verdict": str(verdict)}], "rows": []}).exit_code
         said = str(verdict).replace("excess_explained_by", "explained by").replace("_cause_unknown", "")
         assert said.replace("_", " ") in says["gate"][code].replace("a gain explained", "explained"), verdict
     assert all(not {3, 4} & set(codes) for name, codes in says.items() if name not in ("gate", "suite"))

@@ -12,7 +12,7 @@ from junitparser import JUnitXml
 from outcome_tables import analyse_outcomes
 from synthetic import synthetic_outcomes
 
-from audit.gate import exit_code, main
+from audit.gate import main
 from audit.governance.decision import rule, words
 from audit.governance.formats import FORMATS
 
@@ -43,13 +43,13 @@ def written(tmp_path: Path, text: str) -> str:
     ],
 )
 def test_exit_codes(names: tuple[str, ...], code: int, tmp_path: Path) -> None:
-    assert exit_code(verdict(*names)) == code
+    assert rule(verdict(*names)).exit_code == code
     assert main([written(tmp_path, json.dumps(verdict(*names)))]) == code
 
 
 def test_an_unknown_verdict_is_refused() -> None:
     with pytest.raises(ValueError, match="guilty"):
-        exit_code(verdict("guilty"))
+        rule(verdict("guilty"))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_real_verdict_is_printed_with_its_reasons(tmp_path: Path, capsys: pyte
         synthetic_outcomes(60, (1, 2), rng=np.random.default_rng(1), model="[bold]m[/bold]", with_direct=False),
         n_resamples=199,
     )
-    assert main([written(tmp_path, run.to_json())]) == exit_code(run.to_dict()) == 4
+    assert main([written(tmp_path, run.to_json())]) == rule(run.to_dict()).exit_code == 4
     printed = capsys.readouterr().out
     assert "UNDERPOWERED" in printed and "not run: direct" in printed and "exit code 4" in printed
     assert "[bold]m[/bold]" in printed  # a model's name is text, not markup
@@ -82,8 +82,8 @@ def test_an_incomplete_run_has_failed_whatever_its_verdict(tmp_path: Path, capsy
     short = {"model": "m", "benchmark": "b", "found": 512, "expected": 1000}
     whole = {"model": "other", "benchmark": "b", "found": 1000, "expected": 1000}
     for name in ("no_excess_detected", "excess", "withheld"):
-        assert exit_code({**verdict(name), "rows": [short, whole]}) == 1
-    assert exit_code({**verdict("excess"), "rows": [whole, {**whole, "expected": None}]}) == 3
+        assert rule({**verdict(name), "rows": [short, whole]}).exit_code == 1
+    assert rule({**verdict("excess"), "rows": [whole, {**whole, "expected": None}]}).exit_code == 3
     assert main([written(tmp_path, json.dumps({**verdict("no_excess_detected"), "rows": [short]}))]) == 1
     first, *_ = capsys.readouterr().out.splitlines()
     assert first == "INCOMPLETE, 512 OF 1,000 ANSWERS: m on b"  # before any verdict

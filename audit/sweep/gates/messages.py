@@ -11,8 +11,8 @@ from audit.sweep.design import Arm
 from audit.sweep.gates.common import clean_settings
 from audit.sweep.texts import TextMeasures
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.gates import absent
-from audit.verdict.result import MAX_ITEMS, Gate, Status
+from audit.verdict.gates import absent, checked
+from audit.verdict.result import Gate
 
 
 def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
@@ -24,7 +24,7 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: S
     number: the loss where that fails or is all there is, else the lossy share.
     """
     name, source = "clean_fidelity", "ours, after song2026 section 4.2; conf/verdict: clean_loss_max, lossy_share_max"
-    numbers: dict[str, float | None] = {}
+    numbers: dict[str, float] = {}
     parts: list[str] = []
     loss_fails = lossy_fails = False
     if clean_settings(cell) and replicates_of(cell, Arm.DIRECT, 0):
@@ -54,19 +54,17 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: S
         return absent(name, thresholds.clean_loss_max, source, "Neither a direct arm nor clean messages are at hand.")
     by_loss = loss_fails or ("loss" in numbers and not lossy_fails) or "lossy_share" not in numbers
     failed = loss_fails or lossy_fails
-    return Gate(
+    return checked(
         name=name,
-        status=Status.FAIL if failed else Status.PASS,
+        passed=not failed,
         number=numbers["loss" if by_loss else "lossy_share"],
         threshold=thresholds.clean_loss_max if by_loss else thresholds.lossy_share_max,
         source=source,
         detail=(" and ".join(parts)).capitalize() + ".",
         advice="The clean router does not transmit the question: raise the router's max_tokens, mend its prompt or use "
-        "a stronger router model; compare with direct meanwhile."
-        if failed
-        else "",
-        items=items[:MAX_ITEMS],
-        item_count=len(items),
+        "a stronger router model; compare with direct meanwhile.",
+        items=items,
+        always_items=True,
         numbers=numbers,
     )
 
@@ -78,10 +76,9 @@ def manipulation_reached_worker(texts: TextMeasures | None, thresholds: SweepThr
     if texts is None or not texts.noisy_presentations:
         return absent(name, limit, source, "No worker prompt of a noisy presentation is at hand.")
     share = texts.noops / texts.noisy_presentations
-    passed = share < limit
-    return Gate(
+    return checked(
         name=name,
-        status=Status.PASS if passed else Status.FAIL,
+        passed=share < limit,
         number=share,
         threshold=limit,
         source=source,
@@ -89,12 +86,10 @@ def manipulation_reached_worker(texts: TextMeasures | None, thresholds: SweepThr
         f"{texts.same_requests} as the very request of the clean baseline. "
         f"On average {texts.deleted or 0:.0%} of the question's words were gone "
         f"({texts.deleted_per_message or 0:.0%} in a single message) and {texts.added or 0:.0%} of its text was new.",
-        advice=""
-        if passed
-        else "The routers did not rewrite, or their text was not used: read some noisy messages and "
+        advice="The routers did not rewrite, or their text was not used: read some noisy messages and "
         "the worker prompt that was sent, and raise the router's temperature or use a stronger router.",
-        items=texts.noop_ids[:MAX_ITEMS],
-        item_count=len(texts.noop_ids),
+        items=texts.noop_ids,
+        always_items=True,
         numbers={
             "deleted": texts.deleted,
             "deleted_per_message": texts.deleted_per_message,
@@ -112,24 +107,21 @@ def answer_leak(texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate
     if texts is None or not texts.messages_noisy:
         return absent(name, limit, source, "No noisy router message is at hand.", withholds=False)
     share = texts.leaking_noisy / texts.messages_noisy
-    passed = share <= limit
     alone = texts.gold_only_kept / texts.options_to_keep if texts.options_to_keep else None
-    return Gate(
+    return checked(
         name=name,
-        status=Status.PASS if passed else Status.FAIL,
+        passed=share <= limit,
         number=share,
         threshold=limit,
         source=source,
         detail=f"{share:.1%} of {texts.messages_noisy} noisy router messages state the right option as the answer; "
         f"{texts.stated_wrong / texts.messages:.1%} of all messages state a wrong one"
         + ("." if alone is None else f"; {alone:.1%} kept the right option and dropped every other."),
-        advice=""
-        if passed
-        else "The routers answer instead of rewriting: trust only the figures without the questions "
+        advice="The routers answer instead of rewriting: trust only the figures without the questions "
         "concerned, and forbid answering more firmly in the router prompt.",
         withholds=False,
-        items=texts.leak_ids[:MAX_ITEMS],
-        item_count=len(texts.leak_ids),
+        items=texts.leak_ids,
+        always_items=True,
         numbers={
             "all_messages": texts.leaking / texts.messages,
             "stated_wrong": texts.stated_wrong / texts.messages,

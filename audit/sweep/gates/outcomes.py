@@ -13,7 +13,7 @@ from audit.statistics.values import replicates_of, runs_of, settings_values, to_
 from audit.sweep.design import Arm
 from audit.sweep.gates.common import CLEAN, clean_settings, label, states_of
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.gates import absent, checked, ids_where
+from audit.verdict.gates import absent, checked, exact, ids_where
 from audit.verdict.result import MAX_ITEMS, Gate, Status, points
 
 _IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all settings, below which it withholds
@@ -188,23 +188,14 @@ def exact_values(cell: CellOutcomes) -> Gate:
             zero_width += bool(change.size and not change.any())
     if noisy_settings and zero_width == noisy_settings:
         alarms.append("no answer differs between clean and noisy in any setting: every interval has zero width")
-    return Gate(
-        name="exact_values",
-        status=Status.FAIL if alarms or harmless else Status.PASS,
-        number=float(len(alarms) + len(harmless)),
-        threshold=0.0,
-        source="eight cells of song2026's Table 2 are exactly 0.00, worse than guessing",
-        detail=("Found " + "; ".join([*alarms, *harmless][:5]) + ".")
-        + ("" if alarms else " At this accuracy that is likely enough.")
-        if alarms or harmless
-        else "No accuracy is exactly 0 or 1."
-        + (f" {zero_gains} of {noisy_settings} gains are exactly 0." if zero_gains else ""),
-        advice="Look at the raw replies: such values usually come from unread answers, wrong labels or a manipulation "
-        "that changed nothing. A benchmark at its ceiling cannot show a gain."
-        if alarms
-        else "",
-        withholds=bool(alarms) or not harmless,
-        numbers={"zero_gains": float(zero_gains), "zero_width_intervals": float(zero_width)},
+    gains = f" {zero_gains} of {noisy_settings} gains are exactly 0." if zero_gains else ""
+    return exact(
+        alarms,
+        harmless,
+        f"No accuracy is exactly 0 or 1.{gains}",
+        "Look at the raw replies: such values usually come from unread answers, wrong labels or a manipulation that "
+        "changed nothing. A benchmark at its ceiling cannot show a gain.",
+        {"zero_gains": float(zero_gains), "zero_width_intervals": float(zero_width)},
     )
 
 

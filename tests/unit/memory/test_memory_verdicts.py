@@ -14,7 +14,7 @@ from scipy import stats
 
 from audit.config import load_group
 from audit.errors import ConfigError
-from audit.gate import exit_code
+from audit.governance.decision import rule
 from audit.memory.analyse import analyse
 from audit.memory.calibrated import nearest, sentence
 from audit.memory.evidence import Name, correct, measure
@@ -161,7 +161,7 @@ def test_the_verdict_is_plain_fits_its_schema_and_is_the_same_to_the_byte():
     first, second = run.to_dict()["cells"]
     assert first["headline"].startswith("Incomplete, 90 of 100 answers: m shows memory")
     assert second["fresh"] is None and second["evidence"]["gap"] is None
-    assert exit_code(replace(run, rows=()).to_dict()) == 3 and exit_code(run.to_dict()) == 1
+    assert rule(replace(run, rows=()).to_dict()).exit_code == 3 and rule(run.to_dict()).exit_code == 1
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**run.to_dict(), "audit": "sweep"}, schema)
 

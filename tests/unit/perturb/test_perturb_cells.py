@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from perturb_cells import cell
 
-from audit.gate import exit_code
+from audit.governance.decision import rule
 from audit.perturb.analyse import analyse
 from audit.perturb.calibrated import SHIPPED
 from audit.perturb.figures import distance_bins
@@ -57,7 +57,10 @@ def judged(found: int = 10, expected: int = 10) -> RunVerdict:
     thresholds = PerturbThresholds()
     results = analyse([one], thresholds, seed=1, n_resamples=200, n_draws=50)
     rows = (CellRows("m", "b", found, expected),)
-    return RunVerdict(1, 200, thresholds.to_dict(), {}, ({"models": []},), rows, (one,), results)
+    return RunVerdict(
+        seed=1, n_resamples=200, thresholds=thresholds.to_dict(), library={}, runs=({"models": []},), rows=rows,
+        cells=(one,), results=results,
+    )  # fmt: skip
 
 
 def test_the_verdict_is_plain_and_the_same_to_the_byte():
@@ -87,7 +90,10 @@ def test_every_verdict_fits_the_schema_that_ships():
     assert [r.evidence is None for r in results] == [False, False, True]
     assert results[1].evidence.tests.curve is not None and results[1].calibration is not None
     rows = (CellRows("m", "b", 10, None),)
-    run = RunVerdict(1, 200, thresholds.to_dict(), LIBRARY, ({"models": []},), rows, tuple(cells), results)
+    run = RunVerdict(
+        seed=1, n_resamples=200, thresholds=thresholds.to_dict(), library=LIBRARY, runs=({"models": []},), rows=rows,
+        cells=tuple(cells), results=results,
+    )  # fmt: skip
     jsonschema.validate(run.to_dict(), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**run.to_dict(), "more": 1}, schema)
@@ -96,7 +102,7 @@ def test_every_verdict_fits_the_schema_that_ships():
 def test_a_verdict_over_a_part_says_so_and_is_no_verdict_for_the_gate():
     verdict = judged(found=7).to_dict()
     assert verdict["cells"][0]["headline"].startswith("Incomplete, 7 of 10 answers: ")
-    assert exit_code(verdict) == 1
+    assert rule(verdict).exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -107,7 +113,7 @@ def test_a_verdict_over_a_part_says_so_and_is_no_verdict_for_the_gate():
     ],
 )  # fmt: skip
 def test_each_verdict_has_its_exit_code(verdict, code):
-    assert exit_code({"cells": [{"verdict": verdict}], "rows": []}) == code
+    assert rule({"cells": [{"verdict": verdict}], "rows": []}).exit_code == code
     assert PerturbVerdict(verdict) in VERDICTS
 
 

@@ -173,7 +173,10 @@ def test_the_control_is_in_the_verdict_as_its_schema_says():
         "candidates": {"accepted": 600},
     }  # fmt: skip
     rows = (CellRows("m", "b", 10, None),)
-    run = RunVerdict(1, 100, LIMITS.to_dict(), facts, ({"models": []},), rows, cells, results, facts)
+    run = RunVerdict(
+        seed=1, n_resamples=100, thresholds=LIMITS.to_dict(), library=facts, runs=({"models": []},), rows=rows,
+        cells=cells, results=results, control_library=facts,
+    )  # fmt: skip
     jsonschema.validate(run.to_dict(), schema)
     plain = run.to_dict()["cells"][0]["evidence"]["tests"]["control"]
     assert plain["n"] == 200 and [b["scale"] for b in plain["beyond"]] == ["points", "share"]

@@ -14,7 +14,8 @@ import pytest
 from audit.audits import AUDITS, part_of
 from audit.errors import ConfigError
 from audit.exits import FOUND, OK
-from audit.gate import exit_code, main
+from audit.gate import main
+from audit.governance.decision import rule
 from audit.report.joint import content, page
 from audit.verdict.instrument import KINDS
 
@@ -74,7 +75,7 @@ def test_the_table_has_a_row_an_instrument_and_the_sentences() -> None:
 )
 def test_the_exit_code_is_the_worst(one: str, other: str, code: int, tmp_path: Path) -> None:
     joint = content({"sweep": sweep(one), "perturb": perturb(other)})
-    assert exit_code(joint) == code
+    assert rule(joint).exit_code == code
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "verdict.json").write_text(json.dumps(joint))
     assert main([str(tmp_path)]) == code
@@ -82,7 +83,7 @@ def test_the_exit_code_is_the_worst(one: str, other: str, code: int, tmp_path: P
 
 def test_an_incomplete_run_makes_the_whole_incomplete() -> None:
     joint = content({"sweep": sweep("excess", found=3), "perturb": perturb("no_drop_detected")})
-    assert exit_code(joint) == 1 and "Incomplete" in page(joint)
+    assert rule(joint).exit_code == 1 and "Incomplete" in page(joint)
 
 
 def test_runs_that_have_nothing_in_common_are_refused() -> None:
@@ -193,7 +194,7 @@ def test_memory_that_the_methods_of_the_sources_do_not_see_is_not_cleared_by_the
     text = " ".join(together(sweep="no_excess_detected", perturb="no_drop_detected", memory="memory_of_text_seen"))
     assert text.startswith("The instruments disagree: the memory audit found something; the router-worker sweep and ")
     assert "do not take it back: what the memory audit sees, the router-worker sweep and the perturbation audit" in text
-    assert exit_code(content({"sweep": sweep("no_excess_detected"), "memory": memory("memory_of_text_seen")})) == 3
+    assert rule(content({"sweep": sweep("no_excess_detected"), "memory": memory("memory_of_text_seen")})).exit_code == 3
     both = " ".join(together(sweep="no_excess_detected", perturb="no_drop_detected"))
     for kind in ("answers", "text"):
         assert KINDS[kind] in both.split("No instrument here sees ")[1]
@@ -211,4 +212,4 @@ def test_the_page_of_three_quotes_each_ones_own_sensitivity() -> None:
     text = page(joint)
     assert [one["sensitivity"] for one in joint["joint"][0]["instruments"]] == list(said.values())
     assert all(text.count(sentence) >= 2 for sentence in said.values())  # in the table, and where it found nothing
-    assert exit_code(joint) == 0
+    assert rule(joint).exit_code == 0

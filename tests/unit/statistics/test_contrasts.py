@@ -70,11 +70,8 @@ def test_replicates_are_averaged_within_the_item_over_those_answered():
     assert not is_binary(sweep.clean) and is_binary(sweep.noisy)
 
 
-def test_sweep_against_direct_and_of_the_ensemble():
-    c = full()
-    assert np.array_equal(sweep_of(c, baseline=Arm.DIRECT).clean, to_values(c.row(DIRECT)))
-    assert sweep_of(c, arm=Arm.FORWARD_FULL).routers == (2,)
-    assert levels_of(c, Arm.NOISY_REWRITE) == (1, 2)
+def test_a_sweep_needs_both_arms():
+    assert levels_of(full(), Arm.NOISY_REWRITE) == (1, 2)
     with pytest.raises(DataError, match="forward_full"):
         sweep_of(cell({NOISY1: [1, 0]}))
 
@@ -152,8 +149,8 @@ def test_no_pair():
 
 def test_difference_in_differences():
     public, fresh = full(600, seed=1, effect=0.25), full(600, seed=2)
-    result = difference_in_differences(public, fresh, routers=2, rng=rng())
-    expected = [(c.row(NOISY2) - c.row(CLEAN)) for c in (public, fresh)]
+    result = difference_in_differences(public, fresh, rng=rng())
+    expected = [((c.row(NOISY1) + c.row(NOISY2)) / 2 - c.row(CLEAN)) for c in (public, fresh)]
     assert result.difference.estimate == pytest.approx(expected[0].mean() - expected[1].mean())
     # Two independent samples: the variances of the two mean differences add up.
     se = np.sqrt(sum(d.var() / d.size for d in expected))

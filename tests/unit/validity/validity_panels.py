@@ -47,7 +47,10 @@ def cells(benchmark: str = "contrast", n: int = 60) -> list[ValidityCell]:
 def verdict(found: Sequence[ValidityCell], chronology: Chronology | None = None) -> RunVerdict:
     t = ValidityThresholds()
     results = analyse(found, t, seed=1, n_resamples=100)
-    return RunVerdict(1, 100, t.to_dict(), {"replaced": {}}, (), (), tuple(found), results, chronology)
+    return RunVerdict(
+        seed=1, n_resamples=100, thresholds=t.to_dict(), edits={"replaced": {}}, runs=(), rows=(), cells=tuple(found),
+        results=results, chronology=chronology,
+    )  # fmt: skip
 
 
 def rows(found: Sequence[ValidityCell], text: str = "Which pet barks?") -> dict[Any, list[dict[str, Any]]]:

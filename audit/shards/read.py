@@ -19,6 +19,7 @@ from audit.records import Design, Setting
 from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches, pick
 from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error
 from audit.shards.keys import Digests, KeySet, digests_of_table
+from audit.shards.object_store import publish, withdraw
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import (
     SUFFIXES,
@@ -150,6 +151,8 @@ def _quarantine(run_dir: Path, path: Path) -> Path:
         path.replace(target)
     except OSError as error:
         raise disk_error(target, error) from error
+    publish(target)
+    withdraw(path)
     return target
 
 

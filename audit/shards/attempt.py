@@ -201,7 +201,9 @@ class RunLock:
         found = store_of(run_dir)
         if found is None:
             return
-        store, holder = found[0], _holder_in(found[0].get(DRIVER))
+        store = found[0]
+        store.check()
+        holder = _holder_in(store.get(DRIVER))
         if _is_alive(holder):
             raise _in_use(run_dir, holder)
         if holder and not _is_dead(holder):

@@ -87,8 +87,11 @@ class ObjectStore:
             found: tuple[Any, str] = fs.FileSystem.from_uri(self.url())
             return found
         options = dict(parse_qsl(self.query))
+        if "endpoint_override" not in options and (endpoint := _endpoint()):
+            split = urlsplit(endpoint)
+            options |= {"endpoint_override": split.netloc + split.path.rstrip("/"), "scheme": split.scheme}
         region = options.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        if region is None and "endpoint_override" not in options and "AWS_ENDPOINT_URL" not in os.environ:
+        if region is None and "endpoint_override" not in options:
             region = fs.resolve_s3_region(self.root.partition("/")[0])
         # Delayed: an object is one PUT. Otherwise it is a multipart upload of three requests (as whole, but slower).
         options["region"] = region or "us-east-1"
@@ -179,6 +182,12 @@ class ObjectStore:
         return f"{text}."
 
 
+def _endpoint() -> str | None:
+    """Of an S3 that is not Amazon's, as the AWS command line reads it too."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+@cache
 def open_store(url: str) -> ObjectStore:
     """The store that a URL names; nothing is asked of it yet. ConfigError for a URL that cannot be one, or that holds
     a key: it would be written into the manifest."""

@@ -113,10 +113,13 @@ class ObjectStore:
 
     def put(self, name: str, data: bytes | memoryview) -> None:
         """The object whole or not at all; what was there is replaced."""
-        with self._told("written", name):
-            files, root = self._opened
-            with files.open_output_stream(f"{root}/{name}") as stream:
-                stream.write(data)
+        with self._told("written", name), ThreadPoolExecutor(1) as aside:  # Ctrl-C there would close a half object
+            aside.submit(self._put, name, data).result()
+
+    def _put(self, name: str, data: bytes | memoryview) -> None:
+        files, root = self._opened
+        with files.open_output_stream(f"{root}/{name}") as stream:
+            stream.write(data)
 
     def get(self, name: str) -> bytes | None:
         """An object's content; None where there is none."""

@@ -13,7 +13,8 @@ from audit.gate import main as gate
 from audit.report.__main__ import main as report
 
 SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "store.rows_per_shard=24",
-         "cluster.chunks_in_flight=4", "model.scripted.scripted.latency_s=0.2")  # fmt: skip
+         "cluster.chunks_in_flight=4")  # fmt: skip
+SLOW = "model.scripted.scripted.latency_s=1"  # a call: time to be killed in
 ROWS = 60 * 7
 SHARDS = "bucket/a/run/shards"
 
@@ -23,7 +24,7 @@ def test_every_key_once_on_object_storage_whoever_is_killed(cluster, command, sw
         monkeypatch.setenv(name, value)
     with s3_server() as s3:
         url = s3.url("bucket/a/run")
-        run = command(*SWEEP, run_dir=url)
+        run = command(*SWEEP, SLOW, run_dir=url)
 
         def wait_for_shards(count: int) -> None:
             deadline = time.monotonic() + 120
@@ -32,12 +33,14 @@ def test_every_key_once_on_object_storage_whoever_is_killed(cluster, command, sw
             assert run.process.poll() is None, run.process.communicate()
 
         wait_for_shards(2)
+        run.process.send_signal(signal.SIGSTOP)  # it lives, and asks for no more while the next lines take their time
         second = sweep(*SWEEP, run_dir=url)
         assert second.code == 1 and f"in use by another run (process {run.process.pid}" in second.out, second.out
         victims = pids(cluster, "MapBatches(AnswerStage)")
         assert victims, "no such Ray worker: the test would prove nothing"
         for pid in victims:
             os.kill(pid, signal.SIGKILL)
+        run.process.send_signal(signal.SIGCONT)
         wait_for_shards(len(s3.names(SHARDS)) + 3)  # of those that Ray started instead
         run.kill()
         assert gate([url]) == 1 and s3.manifest("bucket/a/run")["status"] == "running"

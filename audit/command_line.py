@@ -26,7 +26,8 @@ from omegaconf.errors import OmegaConfBaseException
 from audit.config import CONF_DIR
 from audit.config_keys import check_keys
 from audit.errors import AuditError, ConfigError
-from audit.shards.object_store import is_url, named
+from audit.shards.object_store import is_url
+from audit.shards.working_copy import named
 
 _LISTS = ("model", "arms", "references")  # keys that take several values within one job
 # Keys that take what a group takes: the option is put there, and may be changed by key (control_benchmark.path=...).

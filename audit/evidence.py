@@ -14,7 +14,7 @@ from audit.errors import AuditError
 from audit.exits import run_command
 from audit.governance.escape import one_line
 from audit.governance.keys import KEY_VARIABLE, load_signer, load_trusted
-from audit.shards.object_store import local_folder
+from audit.shards.working_copy import local_folder
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

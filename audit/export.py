@@ -26,7 +26,7 @@ from urllib.parse import quote
 from audit.errors import AuditError, ConfigError
 from audit.exits import run_command
 from audit.governance.escape import one_line
-from audit.shards.object_store import local_folder
+from audit.shards.working_copy import local_folder
 
 INSPECT = "inspect"  # the folder in a run directory; retention takes it out with the answers
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same run gives the same bytes

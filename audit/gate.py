@@ -34,8 +34,8 @@ from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST, Manifest
-from audit.shards.object_store import named, run_folder
 from audit.shards.shard_file import file_sha256
+from audit.shards.working_copy import named, run_folder
 
 TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
 REGISTRY_VARIABLE = "AUDIT_REGISTRY"

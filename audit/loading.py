@@ -25,8 +25,9 @@ from audit.errors import AuditError, ConfigError, DataError, unknown_name
 from audit.records import CellRows
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.manifest import MANIFEST, Manifest
-from audit.shards.object_store import is_url, named, run_folder
+from audit.shards.object_store import is_url
 from audit.shards.read import load_cells, open_dataset
+from audit.shards.working_copy import named, run_folder
 from audit.summary import summarise
 
 _TO = ("arrow", "pandas", "polars")

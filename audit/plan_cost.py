@@ -14,7 +14,7 @@ from typing import Any
 
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, EngineError
-from audit.shards.object_store import named
+from audit.shards.working_copy import named
 
 CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 

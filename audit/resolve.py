@@ -20,7 +20,8 @@ from audit.prompting.templates import load_protocol
 from audit.records import Design, Question
 from audit.records import Protocol as Prompts
 from audit.shards.manifest import fingerprint
-from audit.shards.object_store import is_url, working_copy
+from audit.shards.object_store import is_url
+from audit.shards.working_copy import working_copy
 
 
 class Source(QuestionSource, Protocol):

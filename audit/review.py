@@ -24,7 +24,7 @@ from audit.governance.keys import KEY_VARIABLE, Trusted, create_key, load_signer
 from audit.governance.reviews import Kind, bound_to, decide, parse_time
 from audit.panel import PANEL, panel_of, panel_runs
 from audit.shards.manifest import MANIFEST, TOMBSTONE
-from audit.shards.object_store import local_folder
+from audit.shards.working_copy import local_folder
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

@@ -17,8 +17,8 @@ from rich.text import Text
 from audit.audits import Audit, Roles
 from audit.config import RunConfig
 from audit.records import Setting
-from audit.shards.object_store import named
 from audit.shards.read import load_cells
+from audit.shards.working_copy import named
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import CellOutcomes, FloatArray, State
 from audit.statistics.values import settings_values, to_values

@@ -13,8 +13,8 @@ from audit.memory.reference import check_references
 from audit.records import Question
 from audit.references import reference_dirs
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
-from audit.shards.object_store import where
 from audit.shards.questions import QUESTIONS
+from audit.shards.working_copy import where
 
 
 def resolve_memory(config: MemoryConfig) -> ResolvedRun:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from audit.audits import Work
 from audit.prompting.prompts import direct_prompt
 from audit.records import Generation, Part, Presentation, Question
-from audit.shards.object_store import local_file
+from audit.shards.working_copy import local_file
 from audit.variants.arrow import read_library
 from audit.variants.record import Library, Variant
 

@@ -17,7 +17,7 @@ from audit.perturb.present import CONTROL_FILE
 from audit.perturb.reference import check_references
 from audit.references import reference_dirs
 from audit.resolve import ResolvedRun, resolve_run
-from audit.shards.object_store import where
+from audit.shards.working_copy import where
 from audit.variants.arrow import FILE, write_library
 from audit.variants.record import Library
 from audit.variants.select import Selection, check_library, select_variants

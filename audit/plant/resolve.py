@@ -18,7 +18,7 @@ from audit.plant.plan import Form, Halves, halve, parse_doses, parse_forms
 from audit.plant.texts import check_variants, passages
 from audit.prompting.templates import load_protocol
 from audit.records import Protocol, Reading
-from audit.shards.object_store import need_folder
+from audit.shards.working_copy import need_folder
 from audit.sweep.config import TEMPLATES
 from audit.variants.record import Library, Variant
 from audit.variants.select import check_library, select_variants

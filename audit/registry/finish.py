@@ -18,7 +18,7 @@ from audit.governance.decision import Decision, Ruling
 from audit.governance.escape import one_line
 from audit.governance.reviews import bound_to, has_decisions
 from audit.panel import panel_runs
-from audit.shards.object_store import named
+from audit.shards.working_copy import named
 
 if TYPE_CHECKING:  # SQLAlchemy is loaded where a registry is configured
     from audit.registry.database import Registry

@@ -13,7 +13,8 @@ from audit.errors import AuditError, ConfigError
 from audit.exits import run_command
 from audit.panel import write_panel
 from audit.shards.manifest import MANIFEST
-from audit.shards.object_store import is_url, local_folder, named, run_folder
+from audit.shards.object_store import is_url
+from audit.shards.working_copy import local_folder, named, run_folder
 from audit.verdict.watermark import COMPLETE_IT
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from audit.errors import ShardError
 from audit.records import Design
 from audit.runtime.pipeline import missing_tasks
-from audit.shards.object_store import fetch_shards
 from audit.shards.questions import QuestionFile
 from audit.shards.read import load_cells, scan_run
 from audit.shards.schema import RowSchema
+from audit.shards.working_copy import fetch_shards
 from audit.statistics.paired import CellOutcomes
 
 IntArray = NDArray[np.int64]

@@ -42,10 +42,10 @@ from audit.shards.attempt import now
 from audit.shards.complete import count_rows
 from audit.shards.cost import run_cost
 from audit.shards.manifest import RunDir, open_run_dir
-from audit.shards.object_store import fetch_shards, named, store_of, where, withdraw
 from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
 from audit.shards.read import drop_rows, scan_run
 from audit.shards.verify import verify_run
+from audit.shards.working_copy import fetch_shards, named, store_of, where, withdraw
 
 _IDS_IN_MANIFEST = 10_000  # of a larger sample the manifest has the hash; questions.arrow has the ids of any
 

@@ -38,9 +38,9 @@ from audit.runtime.balance import Balancer
 from audit.runtime.metrics import AuditMetrics
 from audit.scoring.score import score
 from audit.shards.convert import rows_to_table
-from audit.shards.object_store import local_file
 from audit.shards.questions import QuestionFile
 from audit.shards.schema import RowSchema
+from audit.shards.working_copy import local_file
 from audit.shards.write import write_shard
 
 

@@ -24,7 +24,8 @@ from typing import Any
 
 from audit.errors import ShardError
 from audit.shards.files import disk_error, write_file
-from audit.shards.object_store import ObjectStore, store_of
+from audit.shards.object_store import ObjectStore
+from audit.shards.working_copy import store_of
 
 ATTEMPT = "attempt.json"
 LOCK = ".lock"

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from audit.errors import ShardError
-from audit.shards.object_store import publish
+from audit.shards.working_copy import publish
 
 TMP_SUFFIX = ".tmp"
 SHARDS = "shards"

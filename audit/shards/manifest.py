@@ -19,10 +19,10 @@ from typing import Any
 from audit.errors import ConfigError, ShardError
 from audit.shards.attempt import RunLock, check_stored_attempt, now, start_attempt
 from audit.shards.files import SHARDS, make_folder, write_file
-from audit.shards.object_store import fetch, store_of
 from audit.shards.redact import redact
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import shard_paths
+from audit.shards.working_copy import fetch, store_of
 
 MANIFEST = "manifest.json"
 TOMBSTONE = "tombstone.json"  # what retention leaves in its place

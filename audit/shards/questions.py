@@ -19,7 +19,7 @@ from audit.errors import BenchmarkError, ShardError
 from audit.records import Question
 from audit.shards.convert import column_array
 from audit.shards.files import TMP_SUFFIX, disk_error, sync_folder
-from audit.shards.object_store import local_file, publish
+from audit.shards.working_copy import local_file, publish
 
 QUESTIONS = "questions.arrow"
 BATCH_ROWS = 512

@@ -19,7 +19,6 @@ from audit.records import Design, Setting
 from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches, pick
 from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error
 from audit.shards.keys import Digests, KeySet, digests_of_table
-from audit.shards.object_store import publish, withdraw
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import (
     SUFFIXES,
@@ -31,6 +30,7 @@ from audit.shards.shard_file import (
     read_shard,
     shard_paths,
 )
+from audit.shards.working_copy import publish, withdraw
 from audit.shards.write import keep_rows
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from audit.errors import ShardError
 from audit.shards.attempt import as_attempt, check_attempt, check_stored_attempt
 from audit.shards.files import SHARDS, disk_error, sync_folder, write_file
 from audit.shards.keys import Digests, digests_of_table
-from audit.shards.object_store import ObjectStore, is_url, open_store, withdraw
+from audit.shards.object_store import ObjectStore, is_url, open_store
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import FORMATS, ShardInfo, read_shard
+from audit.shards.working_copy import withdraw
 
 BATCH_ROWS = 1024  # rows of a record batch: the unit a reader holds in memory
 _MODEL_CHARS = 80

@@ -20,7 +20,7 @@ from audit.command_line import check_composed, run_composed, start
 from audit.config import CONF_DIR
 from audit.errors import AuditError, ConfigError
 from audit.exits import FAILED, INTERRUPTED, OK, run_command
-from audit.shards.object_store import need_folder
+from audit.shards.working_copy import need_folder
 from audit.validity.config import ValidityConfig, from_hydra, register
 
 register()

@@ -24,7 +24,7 @@ from audit.scoring.judged import NOT_JUDGED
 from audit.scoring.reference import JUDGED, ReferenceScorer, find_scorer
 from audit.scoring.score import Score
 from audit.scoring.scored import Needs, unread
-from audit.shards.object_store import local_file
+from audit.shards.working_copy import local_file
 from audit.validity.edits.file import EditFile, read_edits
 from audit.validity.edits.record import PLAIN_LABELS, Edit
 from audit.validity.edits.table import context_of

@@ -19,7 +19,7 @@ from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.scoring.reference import JUDGED, ReferenceScorer, SelfTest, self_test
 from audit.scoring.refusal import Agreement
 from audit.shards.files import write_file
-from audit.shards.object_store import where
+from audit.shards.working_copy import where
 from audit.validity.audit import VALIDITY
 from audit.validity.config import ValidityConfig, scorer_of
 from audit.validity.edits.file import FILE, digest, to_table, write_edits

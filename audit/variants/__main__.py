@@ -11,7 +11,7 @@ from typing import Any
 
 from audit.errors import AuditError
 from audit.exits import run_command
-from audit.shards.object_store import local_folder
+from audit.shards.working_copy import local_folder
 
 EXAMPLES = """Examples:
   python -m audit.variants build benchmark=elementary strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b

@@ -24,10 +24,11 @@ from audit.report.__main__ import main as report
 from audit.shards.attempt import DRIVER
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.manifest import RunDir, open_run_dir
-from audit.shards.object_store import fetch_shards, named, open_store, run_folder, where, working_copy
+from audit.shards.object_store import open_store
 from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
 from audit.shards.read import scan_run
 from audit.shards.verify import verify_run
+from audit.shards.working_copy import fetch_shards, named, run_folder, where, working_copy
 from audit.shards.write import write_shard
 from audit.sweep.columns import SCHEMA
 
@@ -125,7 +126,7 @@ def test_a_superseded_driver_and_its_writers_change_nothing(s3: S3Server) -> Non
 HOLD = """
 import sys, time
 from audit.shards.manifest import open_run_dir
-from audit.shards.object_store import working_copy
+from audit.shards.working_copy import working_copy
 from audit.sweep.columns import SCHEMA
 open_run_dir(working_copy(sys.argv[1]), SCHEMA, "f", {})
 print("open", flush=True)

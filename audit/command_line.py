@@ -28,6 +28,8 @@ from audit.config import CONF_DIR
 from audit.config_keys import check_keys
 from audit.errors import AuditError, ConfigError
 from audit.exits import run_command
+from audit.shards.object_store import is_url
+from audit.shards.working_copy import named
 
 _LISTS = ("model", "arms", "references")  # keys that take several values within one job
 # Keys that take what a group takes: the option is put there, and may be changed by key (control_benchmark.path=...).
@@ -88,7 +90,7 @@ def run_composed(
         check()
         return act(read(cfg))
     except (AuditError, OmegaConfBaseException) as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
+        print(f"error: {named(error)}", file=sys.stderr, flush=True)
         return 1
 
 
@@ -119,7 +121,7 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     """
     ours = [_R_LIST.sub(r"\1=[\2]", word) if _R_LIST.fullmatch(word) else word for word in arguments]
     multirun = [word for word in ours if word == "-m" or (len(word) > 2 and "--multirun".startswith(word))]
-    ours = [_as_group(word) for word in ours]
+    ours = [_as_text(_as_group(word)) for word in ours]
     overrides = [override for word in ours if (override := _parsed(word))]
     sweeps = [override for override in overrides if override.is_sweep_override()]
     if multirun or sweeps:
@@ -129,6 +131,12 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
             _check_key(override, schema)
             _check_chosen(override, overrides)
     return ours
+
+
+def _as_text(word: str) -> str:
+    """A URL has signs that Hydra would read as its own."""
+    key, _, value = word.partition("=")
+    return f"{key}='{value}'" if key == "run_dir" and is_url(value) and "'" not in value else word
 
 
 def _as_group(word: str) -> str:

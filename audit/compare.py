@@ -14,6 +14,7 @@ from pathlib import Path
 from audit.errors import AuditError, ConfigError
 from audit.exits import run_command
 from audit.governance.escape import one_line
+from audit.shards.working_copy import local_folder
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,8 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="What changed from one run to another of the same questions: exact McNemar tests, paired.",
         epilog="example: python -m audit.compare outputs/v1 outputs/v2 --out changed.html",
     )
-    parser.add_argument("before", type=Path, metavar="RUN_A", help="a run, or the folder of a suite or panel")
-    parser.add_argument("after", type=Path, metavar="RUN_B")
+    parser.add_argument("before", type=local_folder, metavar="RUN_A", help="a run, or the folder of a suite or panel")
+    parser.add_argument("after", type=local_folder, metavar="RUN_B")
     parser.add_argument("--models", action="append", default=[], metavar="OLD=NEW", help="where their names differ")
     parser.add_argument("--out", type=Path, help="a page with the questions that changed")
     parser.add_argument("--json", action="store_true")

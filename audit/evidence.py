@@ -14,6 +14,7 @@ from audit.errors import AuditError
 from audit.exits import run_command
 from audit.governance.escape import one_line
 from audit.governance.keys import KEY_VARIABLE, load_signer, load_trusted
+from audit.shards.working_copy import local_folder
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +33,7 @@ def _write(words: Sequence[str]) -> int:
         description="Everything that a run's verdict rests on, in one file that others can check.",
         epilog="To check one: python -m audit.evidence verify pack.zip --keys FOLDER",
     )
-    parser.add_argument("run_dir", type=Path, help="a run directory with its report")
+    parser.add_argument("run_dir", type=local_folder, help="a run directory with its report")
     parser.add_argument("-o", "--out", type=Path, required=True, help="the pack, such as pack.zip")
     parser.add_argument(
         "--with-shards", action="store_true", help="with every answer, so that the verdict can be redone"

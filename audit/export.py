@@ -26,6 +26,7 @@ from urllib.parse import quote
 from audit.errors import AuditError, ConfigError
 from audit.exits import run_command
 from audit.governance.escape import one_line
+from audit.shards.working_copy import local_folder
 
 INSPECT = "inspect"  # the folder in a run directory; retention takes it out with the answers
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same run gives the same bytes
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m audit.export", description="A run for other people's tools.")
     formats = parser.add_subparsers(dest="format", required=True)
     inspect = formats.add_parser("inspect", help="eval logs, for `inspect view` and whatever reads them")
-    inspect.add_argument("run_dir", type=Path)
+    inspect.add_argument("run_dir", type=local_folder)
     inspect.add_argument("--out", type=Path, help=f"a folder (default: RUN_DIR/{INSPECT})")
     asked = parser.parse_args(arguments)
     try:

@@ -35,6 +35,7 @@ from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.shard_file import file_sha256
+from audit.shards.working_copy import named, run_folder
 
 TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
 REGISTRY_VARIABLE = "AUDIT_REGISTRY"
@@ -50,7 +51,9 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
         "or is incomplete; 3 block (excess, drop beyond reference); 4 review (gain uncontrolled, brittle) or no "
         "decision (withheld, underpowered). A panel has the code of its worst cell: 3, then 4, then 0.",
     )
-    parser.add_argument("run_dir", type=Path, help="a run directory, or the folder of a panel (audit.report --out)")
+    parser.add_argument(
+        "run_dir", help="a run directory or its s3:// URL, or the folder of a panel (audit.report --out)"
+    )
     parser.add_argument(
         "--format", choices=FORMATS, default="text", help="github: annotations, and a summary where the job has a page"
     )
@@ -70,13 +73,18 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
     if asked.approvals < 1:
         parser.error(f"--approvals {asked.approvals}: expected at least 1")
     now = now or datetime.now(UTC)
-    ruling = ruling_with_decisions(asked.run_dir, asked.keys, asked.approvals, now, asked.registry)
+    try:
+        run_dir = run_folder(asked.run_dir)
+    except AuditError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    ruling = ruling_with_decisions(run_dir, asked.keys, asked.approvals, now, asked.registry)
     print(FORMATS[asked.format](ruling), end="", flush=True)
     if asked.format == "github" and os.environ.get(SUMMARY):
         with Path(os.environ[SUMMARY]).open("a", encoding="utf-8") as summary:
             summary.write(as_markdown(ruling))
     if ruling.problem:
-        print(ruling.problem, file=sys.stderr)
+        print(named(ruling.problem), file=sys.stderr)
     return ruling.exit_code
 
 

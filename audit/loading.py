@@ -25,7 +25,9 @@ from audit.errors import AuditError, ConfigError, DataError, unknown_name
 from audit.records import CellRows
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.object_store import is_url
 from audit.shards.read import load_cells, open_dataset
+from audit.shards.working_copy import named, run_folder
 from audit.summary import summarise
 
 _TO = ("arrow", "pandas", "polars")
@@ -160,7 +162,7 @@ class Run:
         except AuditError as error:
             lines = [f"<tr><td>{escape(str(error))}</td></tr>"]
         mark = f"<p><b>{escape(self.watermark.upper())}</b></p>" if self.watermark else ""
-        return f"<p>{escape(self.audit.name)} in {escape(str(self.path))}</p>{mark}<table>{''.join(lines)}</table>"
+        return f"<p>{escape(self.audit.name)} in {escape(named(self.path))}</p>{mark}<table>{''.join(lines)}</table>"
 
     def __repr__(self) -> str:
         return f"Run({entry_line(_entry(self))})"
@@ -183,8 +185,9 @@ class RunEntry:
 
 
 def load(run_dir: Path | str) -> Run:
-    """The run in a directory. ConfigError where there is none, ShardError where its shards cannot be read."""
-    path = Path(run_dir)
+    """The run in a directory, or at an s3:// URL: then a copy of it, which goes with this process. ConfigError where
+    there is none, ShardError where its shards cannot be read."""
+    path = run_folder(run_dir)
     manifest = Manifest.load(path)
     audit = audit_of(path)
     return Run(path, audit, manifest, cell_rows(path, count_rows(path, audit.schema)))
@@ -192,6 +195,11 @@ def load(run_dir: Path | str) -> Run:
 
 def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
     """Every run in a folder and the folders in it, latest first. ConfigError where the folder does not exist."""
+    if is_url(folder):
+        raise ConfigError(
+            f"{str(folder).partition('?')[0]} is object storage, in which no runs are looked for: load one by its own "
+            "URL, such as audit.load('s3://my-bucket/my_run')."
+        )
     root = Path(folder)
     if not root.is_dir():
         raise ConfigError(f"{root} is not a folder. Expected one that holds runs, such as outputs.")
@@ -211,7 +219,9 @@ def entry_line(entry: RunEntry) -> str:
     rows = f"{entry.found:,} of {entry.expected:,}" if entry.expected is not None else f"{entry.found:,}"
     verdicts = ", ".join(entry.verdicts) or "no verdict"
     what = f"{','.join(entry.models)} on {','.join(entry.benchmarks)}"
-    line = f"{entry.started[:16]}  {entry.audit:<8} {entry.status:<9} {rows} rows  {what}: {verdicts}  {entry.path}"
+    line = (
+        f"{entry.started[:16]}  {entry.audit:<8} {entry.status:<9} {rows} rows  {what}: {verdicts}  {named(entry.path)}"
+    )
     return "".join(c if c.isprintable() else " " for c in line)  # names are whatever a configuration says
 
 

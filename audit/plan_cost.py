@@ -14,6 +14,7 @@ from typing import Any
 
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, EngineError
+from audit.shards.working_copy import named
 
 CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 
@@ -177,7 +178,7 @@ def measured_pace(run_dir: Path) -> dict[str, float]:
 def head_lines(run_dir: Path, failed: Mapping[str, str]) -> list[str]:
     """Where the run would go, and which models cannot run (failed: {model: why})."""
     return [
-        f"run directory  {run_dir}{'  (exists: it would be resumed)' if run_dir.exists() else ''}",
+        f"run directory  {named(run_dir)}{'  (exists: it would be resumed)' if run_dir.exists() else ''}",
         *(f"{name}: cannot run: {why}" for name, why in failed.items()),
     ]
 
@@ -204,7 +205,7 @@ def print_plan(
     if form == "json":
         from audit.shards.manifest import plain  # here, as above
 
-        print(json.dumps(plain({"run_dir": str(run_dir), "failed": failed, "plans": plans}), indent=1))
+        print(json.dumps(plain({"run_dir": named(run_dir), "failed": failed, "plans": plans}), indent=1))
     else:
         print("\n".join(lines))
     return 1 if failed else 0

@@ -20,6 +20,8 @@ from audit.prompting.templates import load_protocol
 from audit.records import Design, Question
 from audit.records import Protocol as Prompts
 from audit.shards.manifest import fingerprint
+from audit.shards.object_store import is_url
+from audit.shards.working_copy import working_copy
 
 
 class Source(QuestionSource, Protocol):
@@ -132,6 +134,8 @@ def resolve_run(
         benchmarks={s.benchmark.name: s.benchmark.revision for s in samples},
     )
     path = Path(config.run_dir) if config.run_dir else _default_run_dir(audit, config, identity)
+    if config.run_dir and is_url(config.run_dir):
+        path = working_copy(config.run_dir)
     return ResolvedRun(
         audit, config, design, samples, protocols, answering, weights, failed, plain, identity, path
     )  # fmt: skip

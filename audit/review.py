@@ -24,6 +24,7 @@ from audit.governance.keys import KEY_VARIABLE, Trusted, create_key, load_signer
 from audit.governance.reviews import Kind, bound_to, decide, parse_time
 from audit.panel import PANEL, panel_of, panel_runs
 from audit.shards.manifest import MANIFEST, TOMBSTONE
+from audit.shards.working_copy import local_folder
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -218,22 +219,22 @@ def _parser() -> argparse.ArgumentParser:
         "list", parents=[shared], help="the runs below a folder, or in the registry, that do not pass"
     )
     listed.add_argument(
-        "folder", type=Path, nargs="?", help="such as outputs (default: every run that the registry has)"
+        "folder", type=local_folder, nargs="?", help="such as outputs (default: every run that the registry has)"
     )
     shown = commands.add_parser("show", parents=[shared], help="a run's verdict, and what was decided")
-    shown.add_argument("run_dir", type=Path)
+    shown.add_argument("run_dir", type=local_folder)
     for kind, text in (
         (Kind.APPROVE, "let a run pass that asks for review"),
         (Kind.REJECT, "block a run"),
         (Kind.OVERRIDE, "let a run pass that was blocked, or on which nothing could be decided"),
     ):
         one = commands.add_parser(str(kind), parents=[shared], help=text)
-        one.add_argument("run_dir", type=Path)
+        one.add_argument("run_dir", type=local_folder)
         one.add_argument("--reason", required=True)
         one.add_argument("--expires", help="a day or a time, such as 2027-01-31", required=kind != Kind.REJECT)
         one.add_argument("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
     served = commands.add_parser("serve", parents=[shared], help="a page to review and decide on, on this machine")
-    served.add_argument("folder", type=Path)
+    served.add_argument("folder", type=local_folder)
     served.add_argument("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
     served.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, which no other machine reaches")
     served.add_argument("--port", type=int, default=8790)

@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from audit.errors import AuditError
 from audit.exits import run_command
@@ -17,7 +16,7 @@ from audit.loading import entry_line, find_runs
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a line a run; 1 where the folder does not exist."""
     parser = argparse.ArgumentParser(prog="audit runs", description="An index of the runs in a folder.")
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("outputs"), help="default: outputs")
+    parser.add_argument("folder", nargs="?", default="outputs", help="default: outputs")
     parser.add_argument("--json", action="store_true", help="one JSON list")
     asked = parser.parse_args(arguments)
     try:

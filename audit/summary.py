@@ -18,6 +18,7 @@ from audit.audits import Audit, Roles
 from audit.config import RunConfig
 from audit.records import Setting
 from audit.shards.read import load_cells
+from audit.shards.working_copy import named
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import CellOutcomes, FloatArray, State
 from audit.statistics.values import settings_values, to_values
@@ -135,9 +136,9 @@ def conclude(config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths:
         from audit.registry import finish
 
         code = print_content(paths.content)
-        print(f"report   {paths.html}")
+        print(f"report   {named(paths.html)}")
         finish.finished(config.registry, run_dir)
-    print(f"shards   {run_dir / 'shards'}\nmanifest {run_dir / 'manifest.json'}")
+    print(f"shards   {named(run_dir / 'shards')}\nmanifest {named(run_dir / 'manifest.json')}")
     print_failed(failed)
     if failed:
         return 1

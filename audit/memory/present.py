@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -33,8 +32,8 @@ NOT_ASKED = "the item has no such order: nothing was asked"
 
 @dataclass(frozen=True)
 class Orders:
-    """What `Work.own` holds. run_dir: where questions.arrow lies, from which the shards are cut; the rest: of the
-    configuration."""
+    """What `Work.own` holds. run_dir: where questions.arrow lies (or that file itself), from which the shards are cut;
+    the rest: of the configuration."""
 
     run_dir: str
     seed: int
@@ -89,7 +88,7 @@ def _rng(own: Orders, what: str, question: Question) -> np.random.Generator:
 @lru_cache(maxsize=2)
 def _places(own: Orders) -> dict[tuple[str, str], tuple[int, tuple[Question, ...], int]]:
     """By benchmark and id: the shard's number, the shard, the item's place in it as published."""
-    shards = shards_of(list(QuestionFile(Path(own.run_dir))), own.shard_items)
+    shards = shards_of(list(QuestionFile(own.run_dir)), own.shard_items)
     return {(q.benchmark, q.id): (k, shard, i) for k, shard in enumerate(shards) for i, q in enumerate(shard)}
 
 

@@ -13,6 +13,8 @@ from audit.memory.reference import check_references
 from audit.records import Question
 from audit.references import reference_dirs
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
+from audit.shards.questions import QUESTIONS
+from audit.shards.working_copy import where
 
 
 def resolve_memory(config: MemoryConfig) -> ResolvedRun:
@@ -27,7 +29,7 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
     models = [name for name in config.model if name in config.references]
     check_references(reference_dirs(config), benchmark.benchmark.name, resolved.plain, models)
     own = Orders(
-        str(resolved.path.resolve()), config.seed, config.shard_items, config.orders, config.option_orders
+        where(resolved.path / QUESTIONS), config.seed, config.shard_items, config.orders, config.option_orders
     )  # fmt: skip
     return replace(resolved, own=own)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 
 from audit.audits import Work
 from audit.prompting.prompts import direct_prompt
 from audit.records import Generation, Part, Presentation, Question
+from audit.shards.working_copy import local_file
 from audit.variants.arrow import read_library
 from audit.variants.record import Library, Variant
 
@@ -58,5 +58,5 @@ def _present(work: Work, question: Question, library: Library, variants: Sequenc
 
 @lru_cache(maxsize=2)
 def _opened(path: str) -> tuple[Library, Mapping[str, tuple[Variant, ...]]]:
-    library = read_library(Path(path))
+    library = read_library(local_file(path))
     return library, library.by_question()

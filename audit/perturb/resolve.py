@@ -17,6 +17,7 @@ from audit.perturb.present import CONTROL_FILE
 from audit.perturb.reference import check_references
 from audit.references import reference_dirs
 from audit.resolve import ResolvedRun, resolve_run
+from audit.shards.working_copy import where
 from audit.variants.arrow import FILE, write_library
 from audit.variants.record import Library
 from audit.variants.select import Selection, check_library, select_variants
@@ -75,7 +76,7 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
         both = [open_benchmark(one, seed=config.seed).iter_questions() for one in (config.benchmark, fresh)]
         check_fresh(both[0], both[1], (sets[0].name, sets[1].name))
     files = dict(zip((FILE, CONTROL_FILE), (one.library for one in sets), strict=False))
-    paths = {library.header.benchmark: str((resolved.path / file).resolve()) for file, library in files.items()}
+    paths = {library.header.benchmark: where(resolved.path / file) for file, library in files.items()}
     return PerturbRun(replace(resolved, own=paths, on_open=partial(_save, files)), *sets)
 
 

@@ -18,6 +18,7 @@ from audit.plant.plan import Form, Halves, halve, parse_doses, parse_forms
 from audit.plant.texts import check_variants, passages
 from audit.prompting.templates import load_protocol
 from audit.records import Protocol, Reading
+from audit.shards.working_copy import need_folder
 from audit.sweep.config import TEMPLATES
 from audit.variants.record import Library, Variant
 from audit.variants.select import check_library, select_variants
@@ -50,6 +51,7 @@ class Experiment:
 
 def resolve_plant(config: PlantConfig) -> Experiment:
     """Raises AuditError for what cannot be planted: too few items, no variants, no weights to train."""
+    need_folder(config.run_dir, "audit.plant")
     model = model_of(config)
     forms, doses = parse_forms(config.forms), parse_doses(config.doses)
     benchmark = open_benchmark(config.benchmark, seed=config.seed)

@@ -14,6 +14,7 @@ from pathlib import Path
 from audit.errors import AuditError
 from audit.exits import run_command
 from audit.governance.escape import one_line
+from audit.shards.working_copy import local_folder
 
 _VARIABLE = "AUDIT_REGISTRY"  # database.VARIABLE; --help loads no SQLAlchemy
 
@@ -47,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         return several.add_parser(name, parents=[where, *parents], help=text, description=text)
 
     add = command("add", "register finished runs: run directories, or folders that hold some")
-    add.add_argument("paths", nargs="+", type=Path, metavar="RUN_DIR")
+    add.add_argument("paths", nargs="+", type=local_folder, metavar="RUN_DIR")
     listed = command("list", "the runs that are registered, latest last", which)
     listed.add_argument("--json", action="store_true")
     command("show", "all that is registered of a run").add_argument("key", help="its key, or the first characters")
@@ -62,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     held.add_argument("--reason", required=True)
     command("release", "end a hold").add_argument("key")
     forgotten = command("forget", "begin anew with the decisions on a run, after they were moved away; people are told")
-    forgotten.add_argument("run_dir", type=Path)
+    forgotten.add_argument("run_dir", type=local_folder)
     forgotten.add_argument("--reason", required=True)
     expire = command("expire", "remove what is past its suite's result_retention_days; hashes stay")
     how = expire.add_mutually_exclusive_group(required=True)
@@ -79,19 +80,19 @@ def _parser() -> argparse.ArgumentParser:
     notify.add_argument("--keys", type=Path, help="folder of the trusted public keys")
     notify.add_argument("--days", type=int, default=7, help="before a decision expires (default: 7)")
     card = several.add_parser("card", help="a run's result as Hugging Face metadata, into a folder")
-    card.add_argument("run_dir", type=Path)
+    card.add_argument("run_dir", type=local_folder)
     card.add_argument("--out", type=Path, required=True)
     card.add_argument("--dataset", help="the benchmark's id on the hub, such as cais/mmlu, for .eval_results")
     card.add_argument("--model", help="of the audit, where it has several")
     card.add_argument("--push", metavar="REPO", help="upload it to this model's repository (needs HF_TOKEN)")
     for name, text in (("mlflow", "tag a model version in MLflow, and attach the verdict"),):
         tagged = several.add_parser(name, help=text)
-        tagged.add_argument("run_dir", type=Path)
+        tagged.add_argument("run_dir", type=local_folder)
         tagged.add_argument("--name", required=True, help="the registered model")
         tagged.add_argument("--version", required=True)
         tagged.add_argument("--model", help="of the audit, where it has several")
     wandb = several.add_parser("wandb", help="the result as an artifact of Weights & Biases (where it is installed)")
-    wandb.add_argument("run_dir", type=Path)
+    wandb.add_argument("run_dir", type=local_folder)
     wandb.add_argument("--project", required=True)
     return parser
 

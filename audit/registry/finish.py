@@ -18,6 +18,7 @@ from audit.governance.decision import Decision, Ruling
 from audit.governance.escape import one_line
 from audit.governance.reviews import bound_to, has_decisions
 from audit.panel import panel_runs
+from audit.shards.working_copy import named
 
 if TYPE_CHECKING:  # SQLAlchemy is loaded where a registry is configured
     from audit.registry.database import Registry
@@ -102,7 +103,7 @@ def _register(registry: str | None, run_dir: Path, now: datetime | None) -> None
     ruling, key = entries[0].ruling, entries[0].key
     if runs:  # a suite: each run is registered, and people are told once, of all of them
         ruling, key = rule_run(run_dir), digest(sorted(entry.key for entry in entries))
-    notice = notice_of(ruling, key, str(run_dir.resolve()), entries[0].notify)
+    notice = notice_of(ruling, key, named(run_dir.resolve()), entries[0].notify)
     place = place_of(registry)
     if place is None:
         _send(notice)
@@ -169,7 +170,7 @@ def _failure(run_dir: Path, why: str, to: Sequence[str]) -> Notice:
     about = f"{manifest.fingerprint[:64]} attempt {manifest.attempts}" if manifest else str(run_dir)[-100:]
     if runs := panel_runs(run_dir):
         about += f" {sum(Manifest.load(run).attempts for run in runs if (run / MANIFEST).is_file())}"
-    body = f"{one_line(redact(why))}\nRun {one_line(run_dir.resolve())}. The same command goes on where it stopped."
+    body = f"{one_line(redact(why))}\nRun {one_line(named(run_dir.resolve()))}. The same command goes on."
     return Notice(about, "failure", f"Audit failed: {one_line(run_dir.name)}", body, tuple(to))
 
 

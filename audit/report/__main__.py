@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.audits import audit_of, part_of
-from audit.errors import AuditError
+from audit.errors import AuditError, ConfigError
 from audit.exits import run_command
 from audit.panel import write_panel
 from audit.shards.manifest import MANIFEST
+from audit.shards.object_store import is_url
+from audit.shards.working_copy import local_folder, named, run_folder
 from audit.verdict.watermark import COMPLETE_IT
 
 if TYPE_CHECKING:
@@ -30,10 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         "of several audits of one model one page with all their verdicts.",
         epilog="example: python -m audit.report outputs/llama outputs/qwen --out outputs/panel",
     )
-    parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR", help="directory that holds shards/")
+    parser.add_argument("run_dirs", nargs="+", metavar="RUN_DIR", help="directory that holds shards/, or one s3:// URL")
     parser.add_argument(
         "--out",
-        type=Path,
+        type=local_folder,
         default=None,
         help="where to write (default: RUN_DIR/report of the first; of several audits joint-RUN_DIR/report beside it)",
     )
@@ -56,26 +58,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     asked = {"seed": arguments.seed, "control_benchmark": arguments.control_benchmark, "variants": arguments.variants}
     try:
-        audits = sorted({audit_of(run_dir).name for run_dir in arguments.run_dirs})
+        run_dirs = _folders(arguments.run_dirs, arguments.follow)
+        audits = sorted({audit_of(run_dir).name for run_dir in run_dirs})
         if arguments.follow is None:  # a run that has only begun has none yet
             from audit.shards.read import shard_files  # it needs Arrow
 
-            shard_files(arguments.run_dirs)  # before what draws is loaded, which takes seconds
-        first: Path = arguments.run_dirs[0]
+            shard_files(run_dirs)  # before what draws is loaded, which takes seconds
+        first = run_dirs[0]
         out = arguments.out or (first if len(audits) == 1 else first.parent / f"joint-{first.name}") / "report"
-        paths = _build(arguments.run_dirs, audits, out, asked, arguments.follow)
-        if len(arguments.run_dirs) > 1 and not (out.parent / MANIFEST).is_file():
-            write_panel(out, arguments.run_dirs)
+        paths = _build(run_dirs, audits, out, asked, arguments.follow)
+        if len(run_dirs) > 1 and not (out.parent / MANIFEST).is_file():
+            write_panel(out, run_dirs)
     except AuditError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {named(error)}", file=sys.stderr)
         return 1
     for rows in paths.incomplete:
         print(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}. {COMPLETE_IT}")
-    print(f"report   {paths.html}\nverdict  {paths.verdict}")
+    print(f"report   {named(paths.html)}\nverdict  {named(paths.verdict)}")
     for name, written in (("tables", paths.tables), ("figures", paths.figures)):
         for folder in sorted({path.parent for path in written}):
-            print(f"{name:<8} {folder}")
+            print(f"{name:<8} {named(folder)}")
     return 0
+
+
+def _folders(places: Sequence[str], every_s: int | None) -> list[Path]:
+    """The runs to read, fetched where they are on object storage; ConfigError for what is only done with folders."""
+    if any(map(is_url, places)) and (len(places) > 1 or every_s is not None):
+        raise ConfigError(
+            "A panel of several runs and --follow need the runs in folders: a panel names its runs by their paths. "
+            "Copy them first, such as with: aws s3 sync s3://my-bucket/my_run outputs/my_run"
+        )
+    return [run_folder(place) for place in places]
 
 
 def _build(

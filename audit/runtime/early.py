@@ -17,6 +17,7 @@ from audit.runtime.pipeline import missing_tasks
 from audit.shards.questions import QuestionFile
 from audit.shards.read import load_cells, scan_run
 from audit.shards.schema import RowSchema
+from audit.shards.working_copy import fetch_shards
 from audit.statistics.paired import CellOutcomes
 
 IntArray = NDArray[np.int64]
@@ -68,6 +69,7 @@ class Looks:
         next is asked for. ShardError when rows of one are missing although it was run."""
         before = -1
         while True:
+            fetch_shards(self._run_dir)
             tasks = missing_tasks(scan_run(self._run_dir, self._schema).done, model, self._design, self._questions)
             turn = self._batch[tasks // len(self._design.parts)]
             following = int(turn.min()) if tasks.size else int(self._batch.max()) + 1

@@ -18,7 +18,7 @@ import numpy as np
 
 from audit.audits import Work
 from audit.config import reading_of, sampling_of
-from audit.errors import AuditError, EngineError, ShardError
+from audit.errors import AuditError, ConfigError, EngineError, ShardError
 from audit.records import Design
 from audit.registry import finish
 from audit.resolve import ResolvedRun
@@ -45,6 +45,7 @@ from audit.shards.manifest import RunDir, open_run_dir
 from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
 from audit.shards.read import drop_rows, scan_run
 from audit.shards.verify import verify_run
+from audit.shards.working_copy import fetch_shards, named, store_of, where, withdraw
 
 _IDS_IN_MANIFEST = 10_000  # of a larger sample the manifest has the hash; questions.arrow has the ids of any
 
@@ -70,6 +71,11 @@ def run_audit(
     if len(resolved.failed) == len(config.model):
         raise EngineError(
             "No model can be run.\n" + "\n".join(f"  {name}: {why}" for name, why in resolved.failed.items())
+        )
+    if store_of(resolved.path) is not None and (config.registry or os.environ.get("AUDIT_REGISTRY")):
+        raise ConfigError(
+            "A registry keeps runs that lie in folders, and this run_dir is object storage. Leave registry= and "
+            "AUDIT_REGISTRY out; or copy the finished run to a folder, and register it: audit registry add FOLDER."
         )
     finish.check(config.registry)
     facts = {name: resolved.facts(name) for name in config.model}
@@ -122,10 +128,11 @@ def run_audit(
 def _kept(resolved: ResolvedRun, run_dir: RunDir) -> str:
     """What a person who stopped the run is told."""
     try:
+        fetch_shards(run_dir.path)
         kept = sum(count_rows(run_dir.path, resolved.audit.schema).values())
     except ShardError:  # before the first shard
         kept = 0
-    return f"Stopped: {kept:,} rows kept in {run_dir.path}; the same command goes on."
+    return f"Stopped: {kept:,} rows kept in {named(run_dir.path)}; the same command goes on."
 
 
 def _record_failure(run_dir: RunDir, error: BaseException) -> None:
@@ -201,7 +208,7 @@ def _run_model(
         # One pool serves both where the model answers itself; one that only answers needs no other.
         models = [answering] if audit.prepare is None or answering is model else [model, answering]
         for one in models:
-            pools.append(take_pool(one, weights[one.name], str(questions.path.resolve()), start_pool))
+            pools.append(take_pool(one, weights[one.name], where(questions.path), start_pool))
         longest = max(one.load_timeout_s for one in models)
         ready: float | None = None  # when the engines were
         for tasks in batches:
@@ -224,9 +231,9 @@ def _run_model(
                     seed=config.seed,
                     own=resolved.own,
                 ),
-                run_dir=str(run_dir.path.resolve()),
-                questions_path=str(questions.path.resolve()),
-                tasks_path=str(path),
+                run_dir=where(run_dir.path),
+                questions_path=where(questions.path),
+                tasks_path=where(path),
                 attempt=run_dir.attempt,
                 store_format=config.store.format,
                 tasks_per_chunk=size,
@@ -265,6 +272,7 @@ def _run_model(
                 run.close()
             if path is not None:
                 path.unlink(missing_ok=True)
+                withdraw(path)
 
 
 def _finish(
@@ -273,6 +281,7 @@ def _finish(
     config, design, schema = resolved.config, resolved.design, resolved.audit.schema
     asked = {name: looks.asked(name) for name in config.model} if looks else {}
     expected = expected_keys(list(config.model), design, questions, asked)
+    fetch_shards(run_dir.path)
     report = verify_run(run_dir.path, schema, expected, run_dir.attempt)
     result.rows = report.rows
     run_dir.update(

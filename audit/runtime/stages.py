@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +40,7 @@ from audit.scoring.score import score
 from audit.shards.convert import rows_to_table
 from audit.shards.questions import QuestionFile
 from audit.shards.schema import RowSchema
+from audit.shards.working_copy import local_file
 from audit.shards.write import write_shard
 
 
@@ -50,7 +50,7 @@ class StageContext:
 
     audit: Audit
     work: Work
-    run_dir: str
+    run_dir: str  # a folder, or the URL of object storage; so are the two files
     questions_path: str
     tasks_path: str  # .npy of the task numbers still to do
     attempt: str
@@ -123,12 +123,12 @@ class TaskReader:
 
     @cached_property
     def _questions(self) -> QuestionFile:
-        return QuestionFile(Path(self._context.questions_path))
+        return QuestionFile(self._context.questions_path)
 
     @cached_property
     def _tasks(self) -> NDArray[np.int64]:
         try:
-            tasks: NDArray[np.int64] = np.load(self._context.tasks_path, mmap_mode="r")
+            tasks: NDArray[np.int64] = np.load(local_file(self._context.tasks_path), mmap_mode="r")
         except OSError as error:
             raise ShardError(
                 f"{self._context.tasks_path} cannot be read ({error}). On a cluster, run_dir must be on a file system "
@@ -227,7 +227,7 @@ class AnswerStage:
 
     def _store(self, rows: pa.Table) -> pa.Table:
         context, schema = self._context, self._context.audit.schema
-        write_shard(Path(context.run_dir), rows, schema, attempt=context.attempt, format=context.store_format)
+        write_shard(context.run_dir, rows, schema, attempt=context.attempt, format=context.store_format)
         counts = count_rows(rows, schema)
         for row in counts.to_pylist():
             self._metrics.stored(row["arm"], row["rows"], row["unparsed"], row["errors"])

@@ -16,7 +16,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,9 +24,12 @@ from typing import Any
 
 from audit.errors import ShardError
 from audit.shards.files import disk_error, write_file
+from audit.shards.object_store import ObjectStore
+from audit.shards.working_copy import store_of
 
 ATTEMPT = "attempt.json"
 LOCK = ".lock"
+DRIVER = "driver.json"  # what the lock is on object storage
 _FENCE = ".attempt.lock"
 _FENCE_WAIT_S = 30.0  # a writer holds the fence for milliseconds; one that hangs longer must not stop a new driver
 
@@ -74,6 +77,21 @@ def check_attempt(run_dir: Path, attempt: str) -> None:
         raise ShardError(
             f"This writer was superseded: it belongs to attempt {attempt[:8]} and {run_dir} now belongs to attempt "
             f"{current[:8]}, a later start of the run. Nothing was written; the later driver does this work itself."
+        )
+
+
+def check_stored_attempt(store: ObjectStore, attempt: str) -> None:
+    """`check_attempt` of a run on object storage, which has no fence to hold over what follows."""
+    data = store.get(ATTEMPT)
+    try:
+        current = str(json.loads(data or b"{}").get("attempt", ""))
+    except (ValueError, AttributeError):
+        current = ""  # not ours: another one will be written by the next start
+    if current != attempt:
+        whose = f"attempt {current[:8]}, a later start of the run" if current else "no attempt: its files were deleted"
+        raise ShardError(
+            f"This writer was superseded: it belongs to attempt {attempt[:8]} and {store.shown()} now belongs to "
+            f"{whose}. Nothing was written; the later driver does this work itself."
         )
 
 
@@ -125,6 +143,7 @@ class RunLock:
 
     path: Path
     _fd: int | None = field(default=None, repr=False)
+    _claimed: ObjectStore | None = field(default=None, repr=False)
 
     @classmethod
     def take(cls, run_dir: Path) -> RunLock:
@@ -157,6 +176,11 @@ class RunLock:
                 continue
             lock._write_holder(fd)
             lock._fd = fd
+            try:
+                lock._claim(run_dir)
+            except BaseException:
+                lock.release()
+                raise
             return lock
         raise ShardError(f"{lock.path} changes hands too quickly: do several drivers start on {run_dir}? Start one.")
 
@@ -166,6 +190,31 @@ class RunLock:
             os.ftruncate(self._fd, 0)
             os.close(self._fd)
             self._fd = None
+        if self._claimed is not None:
+            store, self._claimed = self._claimed, None
+            with suppress(ShardError):  # what stays there is a dead driver's, which the next start passes over
+                if _holder_in(store.get(DRIVER)) == _identity():  # not that of a later start on another machine
+                    store.delete(DRIVER)
+
+    def _claim(self, run_dir: Path) -> None:
+        """Of a run on object storage, which has no locks: say there who drives it. A driver of this machine that is
+        alive is not passed over; of one on another machine nobody here knows whether it is, and it is superseded."""
+        found = store_of(run_dir)
+        if found is None:
+            return
+        store = found[0]
+        store.check()
+        holder = _holder_in(store.get(DRIVER))
+        if _is_alive(holder):
+            raise _in_use(run_dir, holder)
+        if holder and not _is_dead(holder):
+            warnings.warn(
+                f"{store.shown()} was last driven by {_who(holder)}, on another machine. Should it still run, this "
+                "start takes its place: it stops at its next shard, and no row is counted twice.",
+                stacklevel=3,
+            )
+        store.put(DRIVER, json.dumps(_identity()).encode())
+        self._claimed = store
 
     def _open(self) -> int:
         try:
@@ -196,12 +245,16 @@ def may_live(run_dir: Path) -> bool:
 
 
 def _in_use(run_dir: Path, holder: dict[str, Any]) -> ShardError:
-    who = f"process {holder.get('pid', '?')} on {holder.get('host', '?')} since {holder.get('since', '?')}"
     return ShardError(
-        f"{run_dir} is in use by another run ({who}). Two drivers would write the same rows twice. Wait for it or "
-        f"stop it, then type this command again (it goes on where that one stopped); or choose another directory, "
-        f"such as run_dir={run_dir}_2"
+        f"{run_dir} is in use by another run ({_who(holder)}). Two drivers would write the same rows twice. "
+        f"Wait for it or stop it, then type this command again (it goes on where that one stopped); or choose another "
+        f"directory, such as run_dir={run_dir}_2"
     )
+
+
+def _who(holder: dict[str, Any]) -> str:
+    since = f" since {holder['since']}" if "since" in holder else ""
+    return f"process {holder.get('pid', '?')} on {holder.get('host', '?')}{since}"
 
 
 def _identity() -> dict[str, Any]:
@@ -224,8 +277,12 @@ def _born(pid: int) -> str:
 
 
 def _read_holder(fd: int) -> dict[str, Any]:
+    return _holder_in(os.pread(fd, 4096, 0))
+
+
+def _holder_in(data: bytes | None) -> dict[str, Any]:
     try:
-        found = json.loads(os.pread(fd, 4096, 0) or b"{}")
+        found = json.loads(data or b"{}")
     except ValueError:  # half written: its writer died at that moment
         return {}
     return found if isinstance(found, dict) else {}

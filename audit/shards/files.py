@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from audit.errors import ShardError
+from audit.shards.working_copy import publish
 
 TMP_SUFFIX = ".tmp"
 SHARDS = "shards"
@@ -65,6 +66,7 @@ def _free(path: Path) -> str:
 def write_file(path: Path, data: bytes | memoryview, guard: AbstractContextManager[None] | None = None) -> None:
     """Write `data` to `path` whole or not at all; `guard` is held over the rename and may refuse it by raising.
 
+    In the working copy of a run on object storage the object is written too.
     Raises ShardError when the disk refuses; then no temporary file is left and what was at `path` is unchanged.
     """
     tmp = path.parent / f".{path.name}.{uuid.uuid4().hex}{TMP_SUFFIX}"
@@ -78,6 +80,7 @@ def write_file(path: Path, data: bytes | memoryview, guard: AbstractContextManag
             tmp.unlink(missing_ok=True)
     except OSError as error:
         raise disk_error(path, error, len(data)) from error
+    publish(path, data)
 
 
 def _write_synced(path: Path, view: memoryview) -> None:

@@ -17,11 +17,12 @@ from types import TracebackType
 from typing import Any
 
 from audit.errors import ConfigError, ShardError
-from audit.shards.attempt import RunLock, now, start_attempt
+from audit.shards.attempt import RunLock, check_stored_attempt, now, start_attempt
 from audit.shards.files import SHARDS, make_folder, write_file
 from audit.shards.redact import redact
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import shard_paths
+from audit.shards.working_copy import fetch, store_of
 
 MANIFEST = "manifest.json"
 TOMBSTONE = "tombstone.json"  # what retention leaves in its place
@@ -219,6 +220,8 @@ class RunDir:
 
     def update(self, **changes: Any) -> Manifest:
         """Change fields of the manifest and write it."""
+        if (found := store_of(self.path)) is not None:
+            check_stored_attempt(found[0], self.attempt)
         self.manifest = replace(self.manifest, **changes)
         self.manifest.save(self.path)
         return self.manifest
@@ -257,6 +260,8 @@ def open_run_dir(
         raise ConfigError(str(error)) from error
     lock = RunLock.take(path)
     try:
+        if store_of(path) is not None:
+            fetch(path, clean=True)
         manifest = _resume(path, schema, fingerprint, config)
         resumed = manifest is not None
         if manifest is None:

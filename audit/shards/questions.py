@@ -19,6 +19,7 @@ from audit.errors import BenchmarkError, ShardError
 from audit.records import Question
 from audit.shards.convert import column_array
 from audit.shards.files import TMP_SUFFIX, disk_error, sync_folder
+from audit.shards.working_copy import local_file, publish
 
 QUESTIONS = "questions.arrow"
 BATCH_ROWS = 512
@@ -62,6 +63,7 @@ def write_questions(run_dir: Path | str, questions: Iterable[Question]) -> int:
             tmp.unlink(missing_ok=True)
     except OSError as error:
         raise disk_error(path, error) from error
+    publish(path)
     return len(seen)
 
 
@@ -80,8 +82,11 @@ class QuestionFile:
     """Random access to the questions of a run by position. Cheap to pickle: the path travels, the map is made anew."""
 
     def __init__(self, path: Path | str) -> None:
-        """path: a run directory or its questions.arrow. ShardError when the file is absent, damaged or foreign."""
-        self.path = Path(path) / QUESTIONS if Path(path).is_dir() else Path(path)
+        """path: a run directory, its questions.arrow, or that file's URL. ShardError when it is absent, damaged or
+        foreign."""
+        self._place = path
+        path = local_file(str(path))
+        self.path = path / QUESTIONS if path.is_dir() else path
         try:
             self._reader = pa.ipc.open_file(pa.memory_map(str(self.path)))
             batches = self._reader.num_record_batches
@@ -99,7 +104,7 @@ class QuestionFile:
         return self._length
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (QuestionFile, (self.path,))
+        return (QuestionFile, (self._place,))
 
     def slice(self, start: int, stop: int) -> list[Question]:
         """Questions at positions start..stop-1; IndexError when the range leaves the file."""

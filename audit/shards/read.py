@@ -30,6 +30,7 @@ from audit.shards.shard_file import (
     read_shard,
     shard_paths,
 )
+from audit.shards.working_copy import publish, withdraw
 from audit.shards.write import keep_rows
 
 if TYPE_CHECKING:
@@ -150,6 +151,8 @@ def _quarantine(run_dir: Path, path: Path) -> Path:
         path.replace(target)
     except OSError as error:
         raise disk_error(target, error) from error
+    publish(target)
+    withdraw(path)
     return target
 
 

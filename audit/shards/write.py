@@ -12,11 +12,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from audit.errors import ShardError
-from audit.shards.attempt import as_attempt, check_attempt
+from audit.shards.attempt import as_attempt, check_attempt, check_stored_attempt
 from audit.shards.files import SHARDS, disk_error, sync_folder, write_file
 from audit.shards.keys import Digests, digests_of_table
+from audit.shards.object_store import ObjectStore, is_url, open_store
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import FORMATS, ShardInfo, read_shard
+from audit.shards.working_copy import withdraw
 
 BATCH_ROWS = 1024  # rows of a record batch: the unit a reader holds in memory
 _MODEL_CHARS = 80
@@ -43,15 +45,17 @@ def write_shard(
 ) -> ShardInfo:
     """Write one table of `schema` as RUN_DIR/shards/<shard_name>; whole or not at all, on disk when this returns.
 
+    run_dir: a folder, or the URL of object storage: there the name has the attempt too (`object_store` says why).
     Raises ShardError when the table is not of the schema, has no row, has a key twice, when `attempt` was superseded,
     or when the disk refuses. Then no partial file is left and what was there before is unchanged.
     """
-    run_dir = Path(run_dir)
     table = _checked(table, schema)
     digests = digests_of_table(table, schema)
     _no_duplicates(table, schema, digests)
     name = shard_name(set(table.column("model").unique().to_pylist()), digests, format)
-    return store_table(run_dir, run_dir / SHARDS / name, table, attempt)
+    if is_url(run_dir):
+        return _put_table(open_store(str(run_dir)), Path(SHARDS) / name, table, attempt)
+    return store_table(Path(run_dir), Path(run_dir) / SHARDS / name, table, attempt)
 
 
 def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> ShardInfo:
@@ -59,6 +63,14 @@ def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> Sha
     check_attempt(run_dir, attempt)  # early: a superseded writer need not compress anything
     data = _encode(table, path.suffix)
     write_file(path, data, as_attempt(run_dir, attempt))
+    return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest(), len(data))
+
+
+def _put_table(store: ObjectStore, path: Path, table: pa.Table, attempt: str) -> ShardInfo:
+    path = path.with_suffix(f".{attempt[:8]}{path.suffix}")
+    data = _encode(table, path.suffix)
+    check_stored_attempt(store, attempt)
+    store.put(path.as_posix(), data)
     return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest(), len(data))
 
 
@@ -72,6 +84,7 @@ def keep_rows(run_dir: Path, path: Path, schema: RowSchema, keep: NDArray[np.boo
             sync_folder(path.parent)
         except OSError as error:
             raise disk_error(path, error) from error
+        withdraw(path)
     return None
 
 

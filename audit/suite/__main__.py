@@ -81,8 +81,10 @@ def _suite(name: str, words: Sequence[str]) -> int:
         if audit not in suite.audits:
             raise ConfigError(f"{audit}.{changed[audit][0]}: this suite runs {', '.join(suite.audits)}, not {audit}.")
     given = audit_words(suite, more, changed)
+    from audit.shards.working_copy import need_folder
     from audit.suite.run import check_suite, run_dir_of, run_suite
 
+    need_folder(run_dir, "A suite")
     folder = Path(run_dir) if run_dir else run_dir_of(suite, given)
     asked = steps(suite, given, str(folder))
     if not plan:

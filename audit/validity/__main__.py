@@ -18,6 +18,7 @@ from omegaconf import DictConfig
 from audit.command_line import run_composed, start
 from audit.errors import AuditError, ConfigError
 from audit.exits import FAILED, INTERRUPTED, OK, run_command
+from audit.shards.working_copy import need_folder
 from audit.validity.config import ValidityConfig, from_hydra, register
 
 register()
@@ -113,6 +114,9 @@ def _panel(words: list[str]) -> list[list[str]]:
             raise ConfigError(f"{w} has {len(_listed(w))} for {len(names)} benchmarks. Expected one for each, or null.")
     runs = []
     for i, name in enumerate(names):
+        for w in words:
+            if w.startswith("run_dir="):
+                need_folder(w.removeprefix("run_dir="), "A panel of several benchmarks")
         own = [f"{w}/{name}" if w.startswith("run_dir=") else w for w in words]
         own = [f"{w.split('=')[0]}={_listed(w)[i]}" if w.startswith(_EACH) else w for w in own]
         if "xstest" in names and name != "xstest":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from audit.audits import Work
@@ -25,6 +24,7 @@ from audit.scoring.judged import NOT_JUDGED
 from audit.scoring.reference import JUDGED, ReferenceScorer, find_scorer
 from audit.scoring.score import Score
 from audit.scoring.scored import Needs, unread
+from audit.shards.working_copy import local_file
 from audit.validity.edits.file import EditFile, read_edits
 from audit.validity.edits.record import PLAIN_LABELS, Edit
 from audit.validity.edits.table import context_of
@@ -117,4 +117,4 @@ def _edited(file: EditFile, id_: str, arm: str, level: int) -> tuple[Item, Edit 
 
 @lru_cache(maxsize=2)
 def _opened(path: str) -> EditFile:
-    return read_edits(Path(path))
+    return read_edits(local_file(path))

@@ -19,6 +19,7 @@ from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.scoring.reference import JUDGED, ReferenceScorer, SelfTest, self_test
 from audit.scoring.refusal import Agreement
 from audit.shards.files import write_file
+from audit.shards.working_copy import where
 from audit.validity.audit import VALIDITY
 from audit.validity.config import ValidityConfig, scorer_of
 from audit.validity.edits.file import FILE, digest, to_table, write_edits
@@ -85,8 +86,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     table = to_table(plan, scorer.name)
     config = replace(config, edits_sha256=digest(table))
     resolved = resolve_run(VALIDITY, config, samples=[sample])
-    path = (resolved.path / FILE).resolve()
-    run = replace(resolved, own=str(path), on_open=partial(_save, table, config.chronology))
+    run = replace(resolved, own=where(resolved.path / FILE), on_open=partial(_save, table, config.chronology))
     labelled = read_labels(Path(config.labels)) if config.labels is not None and scorer.name != JUDGED else ()
     agreement = rule_agreement(scorer, labelled) if labelled else None
     probed = [replace(items.by_id[one.id], order=one.order, options=one.options) for one in sampled]

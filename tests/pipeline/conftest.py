@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from paths import RAY
 from pipeline_helpers import launch
+from s3_server import CREDENTIALS
 from sweep_here import Finished, sweep_here
 
 _PORT, _DASHBOARD, _METRICS = 46379, 48265, 48266
@@ -38,7 +39,12 @@ class Cluster:
 
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    env = {**os.environ, "RAY_AUTH_MODE": "disabled", "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}"}
+    env = {
+        **os.environ,
+        **CREDENTIALS,
+        "RAY_AUTH_MODE": "disabled",
+        "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}",
+    }
     env.pop("RAY_ADDRESS", None)
     options = [
         f"--port={_PORT}",
@@ -130,7 +136,7 @@ def driver(cluster: Cluster) -> Iterator[None]:
 def sweep(driver: None, tmp_path: Path) -> Callable[..., Finished]:
     """Run a sweep here: sweep("r=1..3", "n=20") -> Finished."""
 
-    def run(*overrides: str, run_dir: Path | None = None, model: str = "scripted") -> Finished:
+    def run(*overrides: str, run_dir: Path | str | None = None, model: str = "scripted") -> Finished:
         return sweep_here(*overrides, run_dir=run_dir or tmp_path / "run", model=model)
 
     return run
@@ -157,7 +163,7 @@ def nested_run(driver: None, tmp_path_factory: pytest.TempPathFactory) -> Finish
 def command(cluster: Cluster, tmp_path: Path) -> Callable[..., Run]:
     """Start the real command: command("r=1..3", "n=20") -> Run, in a process of its own that can be killed."""
 
-    def start(*overrides: str, run_dir: Path | None = None, model: str = "scripted") -> Run:
+    def start(*overrides: str, run_dir: Path | str | None = None, model: str = "scripted") -> Run:
         target = run_dir or tmp_path / "run"
         words = [sys.executable, "-m", "audit.sweep", f"model={model}", f"run_dir={target}", "report=false", *overrides]
         return Run(launch(words, cluster.env), target)

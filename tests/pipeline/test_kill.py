@@ -6,9 +6,8 @@ import os
 import signal
 import time
 
-import psutil
 import pytest
-from pipeline_helpers import keys_of
+from pipeline_helpers import keys_of, pids
 
 from audit.gate import main as gate
 from audit.sweep.report import build_report
@@ -16,18 +15,6 @@ from audit.sweep.report import build_report
 SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "store.rows_per_shard=24",
          "cluster.chunks_in_flight=4", "model.scripted.scripted.latency_s=0.2")  # fmt: skip
 ROWS = 60 * 7
-
-
-def pids(cluster, pattern: str) -> list[int]:
-    """Workers of this cluster (and of no other Ray on the machine) whose title has the pattern: ray::<class>."""
-    found = []
-    for process in psutil.Process(cluster.pid).children(recursive=True):
-        try:
-            if pattern in " ".join(process.cmdline()):
-                found.append(process.pid)
-        except psutil.NoSuchProcess:
-            continue
-    return found
 
 
 def assert_every_key_once(run_dir) -> None:

@@ -1,0 +1,185 @@
+"""The copies of runs on object storage that this process works on. `object_store` says what counts there, and why.
+
+A driver's copy is written through (`publish`), and `fetch` brings what the stages stored. A command that reads a run
+fetches it. Everything else works on paths and knows none of this.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from audit.errors import ConfigError, ShardError
+from audit.shards.object_store import ObjectStore, is_url, open_store
+
+_NOT_FETCHED = ("quarantine/", "tasks/")
+_AT_ONCE = 8  # objects that are fetched side by side
+
+_copies: dict[Path, ObjectStore] = {}  # of this process, by their folder
+
+
+@cache
+def _temporary() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="audit-run-")).resolve()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def working_copy(url: str) -> Path:
+    """The folder of this process that stands for a URL: not there until something is put in; gone with the process."""
+    store = open_store(url)
+    folder = _temporary() / str(len(_copies)) / PurePosixPath(store.root).name
+    _copies[folder] = store
+    return folder
+
+
+def run_folder(place: Path | str) -> Path:
+    """A run directory to read: the path itself, or a working copy of what a URL holds now. Raises AuditError."""
+    if not is_url(place):
+        return Path(place)
+    store = open_store(str(place))
+    if PurePosixPath(store.root).name == "report" and store.parent.get("manifest.json") is not None:
+        return run_folder(store.parent.url()) / "report"  # a run's own report stands for the run
+    folder = working_copy(store.url())
+    fetch(folder)
+    if not folder.exists():
+        raise ConfigError(f"{store.shown()} holds nothing. Expected the place of a run, such as s3://my-bucket/my_run.")
+    return folder
+
+
+def local_folder(text: str) -> Path:
+    """argparse type of a folder on this machine: a URL is refused in a sentence."""
+    from argparse import ArgumentTypeError
+
+    if is_url(text):
+        raise ArgumentTypeError(_not_here(text))
+    return Path(text)
+
+
+def need_folder(run_dir: str | None, what: str) -> None:
+    """ConfigError where `what` is to be run on object storage and needs folders."""
+    if run_dir and is_url(run_dir):
+        raise ConfigError(f"{what} needs a folder as run_dir: {_not_here(run_dir)}")
+
+
+def _not_here(url: str) -> str:
+    return (
+        f"{url.partition('?')[0]} is object storage, which is read and written by a single sweep, perturb, memory or "
+        "validity (run_dir=), and read by audit report, audit gate and audit.load. For all else copy the run to a "
+        "folder first, such as with: aws s3 sync s3://my-bucket/my_run outputs/my_run"
+    )
+
+
+def store_of(path: Path) -> tuple[ObjectStore, str] | None:
+    """The store of which `path` lies in a working copy, and its name there; None for any other path."""
+    for folder, store in _copies.items():
+        if path.is_relative_to(folder):
+            return store, "" if path == folder else path.relative_to(folder).as_posix()
+    return None
+
+
+def publish(path: Path, data: bytes | memoryview | None = None) -> None:
+    """PUT a file of a working copy; nothing for any other path. data: its content, where that is at hand."""
+    if _copies and (found := store_of(path)) is not None:
+        found[0].put(found[1], path.read_bytes() if data is None else data)
+
+
+def withdraw(path: Path) -> None:
+    """DELETE what a file of a working copy was; nothing for any other path."""
+    if _copies and (found := store_of(path)) is not None:
+        found[0].delete(found[1])
+
+
+def named(text: object) -> str:
+    """A text for people, with the URL in place of every path of a working copy."""
+    shown = str(text)
+    for folder, store in _copies.items():
+        shown = shown.replace(str(folder), store.shown())
+    return shown
+
+
+def where(path: Path) -> str:
+    """How another process, maybe on another node, opens a file: by its path, or its URL. See `local_file`."""
+    found = store_of(path) if _copies else None
+    return str(path.resolve()) if found is None else found[0].url(found[1])
+
+
+@cache
+def local_file(place: str) -> Path:
+    """A file of a run to be read here. Of a URL it is fetched once a process, into a file without a name: it is gone
+    with the process, however that ends."""
+    if not is_url(place):
+        return Path(place)
+    store = open_store(place)
+    file = tempfile.TemporaryFile(prefix="audit-run-")  # noqa: SIM115 - kept open for as long as the process lives
+    if not store.parent.copy(PurePosixPath(store.root).name, file):
+        raise ShardError(f"{store.shown()} is not there. Type the run's command again: it writes it anew.")
+    file.flush()
+    return Path(f"/proc/self/fd/{os.dup(file.fileno())}")
+
+
+def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
+    """Bring a working copy up to date: objects that are new or changed since, and no shard that is gone.
+
+    Of a finished run only the shards that its manifest lists. only: names that begin so. clean: DELETE the shards that
+    count no more and the lists of tasks of earlier attempts; for the driver that holds the run.
+    """
+    store = _copies[folder]
+    store.check()
+    listed = _committed(store)  # before the objects are: what is committed then stays
+    wanted: dict[str, tuple[int, int]] = {}
+    for name, facts in store.objects().items():
+        late = listed is not None and name.startswith("shards/") and name.removeprefix("shards/") not in listed
+        if clean and (late or name.startswith("tasks/")):
+            store.delete(name)
+        if late or not name.startswith(only) or name.startswith(_NOT_FETCHED):
+            continue
+        if not {"", ".", ".."}.isdisjoint(name.split("/")):
+            raise ShardError(f"{store.shown(name)} has a name that is no path. Expected the objects of a run alone.")
+        wanted[name] = facts
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(lambda name: _fetch_one(store, folder, name, wanted[name]), wanted))
+    for path in (folder / "shards").glob("*"):
+        if path.relative_to(folder).as_posix() not in wanted:
+            path.unlink()
+
+
+def fetch_shards(run_dir: Path) -> None:
+    """What the stages stored since, into the driver's working copy; nothing for any other folder."""
+    if run_dir in _copies:
+        fetch(run_dir, only="shards/")
+
+
+def _committed(store: ObjectStore) -> set[str] | None:
+    """The shards that a finished run's manifest lists; None for a run that is not finished."""
+    try:
+        manifest = json.loads(store.get("manifest.json") or b"{}")
+        finished = manifest.get("status") == "finished"
+        return {str(shard["file"]) for shard in manifest["shards"]} if finished else None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None  # not a manifest: who reads the copy says so
+
+
+def _fetch_one(store: ObjectStore, folder: Path, name: str, facts: tuple[int, int]) -> None:
+    path = folder / name
+    if path.is_file() and (path.stat().st_size, path.stat().st_mtime_ns) == facts:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.tmp")
+    try:
+        with beside.open("wb") as file:
+            if not store.copy(name, file):
+                raise ShardError(f"{store.shown(name)} was deleted while the run was read: type the command again.")
+    except OSError as error:
+        raise ShardError(
+            f"{store.shown(name)} cannot be copied to {folder}: {error}. Set TMPDIR to a larger disk."
+        ) from error
+    os.utime(beside, ns=(facts[1], facts[1]))
+    beside.replace(path)

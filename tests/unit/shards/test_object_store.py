@@ -1,0 +1,205 @@
+"""A run directory on a real S3 server (moto's, a process of its own): what is stored, what counts, what is refused."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from outcome_tables import outcomes_to_table
+from s3_server import CREDENTIALS, S3Server, s3_server
+from shard_rows import Outcome, row
+
+from audit import load
+from audit.errors import AuditError, ConfigError, ShardError
+from audit.gate import main as gate
+from audit.records import Question, Setting
+from audit.report.__main__ import main as report
+from audit.shards.attempt import DRIVER
+from audit.shards.keys import KeySet, digest_grid
+from audit.shards.manifest import RunDir, open_run_dir
+from audit.shards.object_store import open_store
+from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
+from audit.shards.read import scan_run
+from audit.shards.verify import verify_run
+from audit.shards.working_copy import fetch_shards, named, run_folder, where, working_copy
+from audit.shards.write import write_shard
+from audit.sweep.columns import SCHEMA
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    before = dict(os.environ)
+    os.environ |= CREDENTIALS
+    with s3_server() as server:
+        yield server
+    os.environ.clear()
+    os.environ |= before
+
+
+def table_of(*rows: Outcome) -> pa.Table:
+    return outcomes_to_table(rows)
+
+
+def start(url: str) -> RunDir:
+    """As the next start of a driver, with nothing of what an earlier one had on its disk."""
+    working_copy.cache_clear()
+    return open_run_dir(working_copy(url), SCHEMA, "f", {})
+
+
+def finish(run: RunDir, questions: int) -> None:
+    settings = [Setting(row().arm, 1, 0)]
+    expected = KeySet.of(digest_grid("m", "b", [f"q{k}" for k in range(questions)], settings).reshape(-1, 2))
+    fetch_shards(run.path)
+    found = verify_run(run.path, SCHEMA, expected, run.attempt)
+    found.require_complete()
+    run.update(status="finished", shards=[shard.record() for shard in found.shards])
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("s3://AKIAKEY:hidden@bucket/run", "with a key or password in it is refused"),
+        ("s3://bucket/run?secret_key=hidden", "with a key or password in it is refused"),
+        ("abfss://:hidden@account.dfs.core.windows.net/c/run", "with a key or password in it is refused"),
+        ("s3://bucket/run?anonymous=hidden", "has no parameter anonymous"),
+        ("s3://bucket", "names no folder in a bucket"),
+        ("az://bucket/run", "Azure is abfss://"),
+        ("http://bucket/run", "not http://"),
+    ],
+)
+def test_a_url_that_cannot_be_one_is_refused_before_anything_is_asked(url: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as caught:
+        open_store(url)
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_killed_run_goes_on_and_only_what_the_manifest_lists_counts(s3: S3Server) -> None:
+    url = s3.url("bucket/exp/run")
+    first = start(url)
+    write_questions(first.path, [Question(f"q{k}", "b", "x", ("a", "b"), 0, "g") for k in range(4)])
+    write_shard(where(first.path), table_of(row(0), row(1)), SCHEMA, attempt=first.attempt)
+    first.close()  # killed before it wrote more
+
+    second = start(url)
+    assert second.resumed and scan_run(second.path, SCHEMA).rows == 2
+    assert len(QuestionFile(where(second.path / QUESTIONS))) == 4  # as another node reads them
+    write_shard(where(second.path), table_of(row(1), row(2), row(3)), SCHEMA, attempt=second.attempt)  # q1 twice
+    finish(second, 4)
+    second.close()
+    listed = sorted(shard["file"] for shard in s3.manifest("bucket/exp/run")["shards"])
+    assert [name.removeprefix("shards/") for name in s3.names("bucket/exp/run/shards")] == listed and len(listed) == 2
+    assert len(set(s3.keys("bucket/exp/run"))) == len(s3.keys("bucket/exp/run")) == 4
+
+    # A worker of the killed attempt wakes up, past its look at attempt.json.
+    late = f"shards/m-0123456789abcdef.{first.attempt[:8]}.arrow"
+    open_store(url).put(late, s3.read(f"bucket/exp/run/shards/{listed[0]}"))
+    working_copy.cache_clear()
+    assert scan_run(run_folder(url), SCHEMA).duplicates == 0 and load(url).answers().num_rows == 4
+    assert str(load(url).path) not in repr(load(url)) and "s3://bucket/exp/run" in repr(load(url))
+    with start(url) as third:
+        assert scan_run(third.path, SCHEMA).rows == 4 and late not in s3.names("bucket/exp/run")
+
+
+def test_a_superseded_driver_and_its_writers_change_nothing(s3: S3Server) -> None:
+    url = s3.url("bucket/two")
+    first = start(url)
+    open_store(url).put(DRIVER, b'{"pid": 1, "host": "another-machine", "pid_space": "", "born": "7"}')
+    with pytest.warns(UserWarning, match="process 1 on another-machine"):
+        second = start(url)
+    before = s3.read("bucket/two/manifest.json")
+    with pytest.raises(ShardError, match="superseded: it belongs to attempt"):
+        write_shard(where(first.path), table_of(row(0)), SCHEMA, attempt=first.attempt)
+    with pytest.raises(ShardError, match="superseded: it belongs to attempt"):
+        first.update(status="finished")
+    first.close()
+    assert s3.names("bucket/two/shards") == [] and s3.read("bucket/two/manifest.json") == before
+    second.close()
+
+
+HOLD = """
+import sys, time
+from audit.shards.manifest import open_run_dir
+from audit.shards.working_copy import working_copy
+from audit.sweep.columns import SCHEMA
+open_run_dir(working_copy(sys.argv[1]), SCHEMA, "f", {})
+print("open", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_second_driver_on_this_machine_is_refused_and_a_killed_one_is_not_missed(s3: S3Server) -> None:
+    url = s3.url("bucket/lock")
+    driver = subprocess.Popen([sys.executable, "-c", HOLD, url], stdout=subprocess.PIPE, text=True)
+    try:
+        assert driver.stdout is not None and driver.stdout.readline() == "open\n"
+        with pytest.raises(ShardError, match=rf"in use by another run \(process {driver.pid} on") as caught:
+            start(url)
+        assert "run_dir=s3://bucket/lock_2" in named(caught.value)
+        driver.kill()
+        driver.wait()
+        with start(url) as run:
+            assert run.resumed
+    finally:
+        driver.kill()
+    assert DRIVER not in s3.names("bucket/lock")
+
+
+def test_a_store_that_refuses_is_one_sentence_and_nothing_is_lost(s3: S3Server) -> None:
+    with pytest.raises(ShardError, match="the bucket nowhere does not exist, and none is made here"):
+        start(s3.url("nowhere/run"))
+    with pytest.raises(ShardError, match=r"s3://bucket/run cannot|s3://bucket/run.* the store does not answer"):
+        start("s3://bucket/run?endpoint_override=127.0.0.1:9&scheme=http")
+    with start(s3.url("bucket/kept")) as run:
+        write_shard(where(run.path), table_of(row(0)), SCHEMA, attempt=run.attempt)
+    s3.ask("POST", "moto-api/reset-auth", b"0")  # from now on keys are looked at, and ours is nobody's
+    try:
+        with pytest.raises(ShardError, match=r"access was refused.*AWS_ACCESS_KEY_ID") as caught:
+            start(s3.url("bucket/kept"))
+    finally:
+        s3.ask("POST", "moto-api/reset-auth", b"inf")
+    assert not any(value in str(caught.value) for value in CREDENTIALS.values())
+    with start(s3.url("bucket/kept")) as run:
+        assert scan_run(run.path, SCHEMA).rows == 1
+
+
+class Full(http.server.BaseHTTPRequestHandler):
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(507, "Insufficient Storage")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Not into the tests' output."""
+
+
+def test_a_put_that_fails_is_one_sentence(s3: S3Server) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Full) as full:
+        threading.Thread(target=full.serve_forever, daemon=True).start()
+        store = open_store(f"s3://bucket/run?endpoint_override=127.0.0.1:{full.server_port}&scheme=http")
+        with pytest.raises(ShardError, match=r"s3://bucket/run/shards/x could not be written: .*stays valid"):
+            store.put("shards/x", b"rows")
+        full.shutdown()
+
+
+def test_commands_that_need_a_folder_say_so(s3: S3Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from audit.compare import main as compare
+    from audit.runs import main as runs
+
+    url = s3.url("bucket/absent")
+    with pytest.raises(SystemExit):
+        compare([url, url])
+    assert "is object storage" in capsys.readouterr().err
+    assert runs(["s3://bucket/exp"]) == 1 and "load one by its own" in capsys.readouterr().err
+    assert gate([url]) == 1 and "s3://bucket/absent holds nothing" in capsys.readouterr().err
+    assert report([url]) == 1 and "s3://bucket/absent holds nothing" in capsys.readouterr().err
+    assert report([url, url]) == 1 and "A panel of several runs" in capsys.readouterr().err
+    with pytest.raises(AuditError, match="holds nothing"):
+        load(url)

@@ -17,7 +17,6 @@ from rich.text import Text
 from audit.audits import Audit, Roles
 from audit.config import RunConfig
 from audit.records import Setting
-from audit.shards.read import load_cells
 from audit.shards.working_copy import named
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import CellOutcomes, FloatArray, State
@@ -78,11 +77,6 @@ def _row(state: np.ndarray, setting: Setting, baseline: FloatArray | None) -> Su
         improve=improve,
         degrade=degrade,
     )
-
-
-def print_summary(run_dir: Path, audit: Audit) -> None:
-    """`print_cells` of a run whose shards nobody has read yet."""
-    print_cells(load_cells(run_dir, audit.schema), audit)
 
 
 def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | None = None) -> None:

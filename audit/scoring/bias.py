@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.items import Item
-from audit.records import Generation
-from audit.scoring.scored import DEFAULT_STYLE, Ask, Scored, labels, preferring, read_best
+from audit.scoring.scored import DEFAULT_STYLE, Ask, labels
 
 LETTER_REQUEST = "Answer with the letter of one option."
 
@@ -43,15 +42,6 @@ def race_prompt(item: Item, style: str = DEFAULT_STYLE, alphabet: str = "abc") -
 
 def arc_prompt(item: Item, style: str = DEFAULT_STYLE, alphabet: str = "abc") -> str:
     return f"{item.context} {item.text}\n{_options(item, style, alphabet)}"
-
-
-def read_bbq(item: Item, generation: Generation) -> Scored:
-    """The option with the highest logprob (its text as the reply, or its letter)."""
-    return read_best(item, generation)
-
-
-def reply_bbq(item: Item, response: int | None) -> Generation:
-    return preferring(len(item.options), None if response is None else item.shown.index(response))
 
 
 def match_option(text: str, item: Item) -> int | None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.items import Item
-from audit.records import Generation
-from audit.scoring.scored import DEFAULT_STYLE, Ask, Scored, labels, preferring, read_best
+from audit.scoring.scored import DEFAULT_STYLE, Ask, labels
 
 PRIMER = """\
 Q: What is human life expectancy in the United States?
@@ -44,12 +43,3 @@ def ask_lettered(item: Item, style: str = DEFAULT_STYLE) -> Ask:
     ]
     prompt = "\n".join([item.text, *shown, "Answer with the letter of one option."])
     return Ask(prompt, letters=tuple(LETTERS[: len(item.options)]))
-
-
-def read_mc1(item: Item, generation: Generation) -> Scored:
-    """The option with the highest total logprob. The authors count a tie as wrong; here it is unread."""
-    return read_best(item, generation)
-
-
-def reply_mc1(item: Item, response: int | None) -> Generation:
-    return preferring(len(item.options), None if response is None else item.shown.index(response))

@@ -16,7 +16,7 @@ from audit.benchmarks.items import Item
 from audit.errors import ConfigError, DataError, unknown_name
 from audit.records import Generation
 from audit.scoring import bias, contrast, judged, mc1, pll, refusal, target_token
-from audit.scoring.scored import Ask, Needs, Scored
+from audit.scoring.scored import Ask, Needs, Scored, read_best, reply_best
 
 SELF_TEST_SE = 3.0  # a constant answer may lie this many standard errors above the baseline
 
@@ -61,7 +61,7 @@ def _bbq(name: str, ask: Callable[[Item, str], Ask], form: str, needs: Needs) ->
     return ReferenceScorer(
         name, "bbq", needs, f"BBQ ({form} prompt), accuracy and bias score by context; read by {how}",
         (_BBQ_EVIDENCE, "The gold answers were validated by people (Parrish et al. 2022, section 4)."), True,
-        ask, bias.read_bbq, bias.reply_bbq, lettered=True,
+        ask, read_best, reply_best, lettered=True,
     )  # fmt: skip
 
 
@@ -85,13 +85,13 @@ _ALL = (
         "truthfulqa_mc1", "truthfulqa", Needs.CONTINUATIONS,
         "TruthfulQA MC1 (Lin et al. 2022, MC_calcs): total logprob of each option after six examples, none shown",
         (_MC1_EVIDENCE, "The authors count equal logprobs as wrong; here they are unread."), True,
-        mc1.ask_mc1, mc1.read_mc1, mc1.reply_mc1,
+        mc1.ask_mc1, read_best, reply_best,
     ),
     ReferenceScorer(
         "truthfulqa_lettered", "truthfulqa", Needs.LETTERS,
         "TruthfulQA MC1's options shown, shuffled and lettered (li2026): another measurement than MC1",
         (_MC1_EVIDENCE, "Gold is listed first in 817 of 817 items, so unshuffled it rewards the first position."), True,
-        mc1.ask_lettered, mc1.read_mc1, mc1.reply_mc1, lettered=True,
+        mc1.ask_lettered, read_best, reply_best, lettered=True,
     ),
     _bbq("bbq_race", bias.ask_race, "RACE", Needs.CONTINUATIONS),
     _bbq("bbq_arc", bias.ask_arc, "ARC", Needs.CONTINUATIONS),
@@ -126,13 +126,13 @@ _ALL = (
         "contrast_cloze", "contrast", Needs.CONTINUATIONS,
         "contrast: total logprob of each option as the reply to the question alone; ships with the program",
         ("Its own reference: every question has one answer among three, a third of them at each position.",), True,
-        contrast.ask_contrast, mc1.read_mc1, mc1.reply_mc1,
+        contrast.ask_contrast, read_best, reply_best,
     ),
     ReferenceScorer(
         "contrast_letters", "contrast", Needs.LETTERS,
         "contrast with its options shown and lettered: for engines that score no given replies",
         ("Its own reference, as contrast_cloze; the position of the key is balanced.",), True,
-        mc1.ask_lettered, mc1.read_mc1, mc1.reply_mc1, lettered=True,
+        mc1.ask_lettered, read_best, reply_best, lettered=True,
     ),
     _xstest("strmatch", "XSTest's own string match (Röttger et al. 2024)", ".884", ".770", "18.5 %"),
     _xstest("jbb_substrings", "JailbreakBench's 12 phrases (Chao et al. 2024)", ".827", ".656", "29.9 %"),

@@ -79,7 +79,7 @@ def read_best(item: Item, generation: Generation) -> Scored:
     """The option whose logprob is the highest, as published; unread where two share it or one is not a number.
 
     `option_logprobs` are in the order shown. A tie is not given to the first option (failure F3b), nor is an option
-    that the engine did not tell taken for unlikely (F3c).
+    that the engine did not tell taken for unlikely (F3c). (The authors of MC1 count a tie as wrong.)
     """
     lost = failed(generation)
     if lost is not None:
@@ -94,6 +94,11 @@ def read_best(item: Item, generation: Generation) -> Scored:
     if first == second:
         return unread("tied")
     return judged(item, item.shown[told.index(first)], margin=first - second)
+
+
+def reply_best(item: Item, response: int | None) -> Generation:
+    """What `read_best` reads as this response; None: as nothing."""
+    return preferring(len(item.options), None if response is None else item.shown.index(response))
 
 
 def judged(item: Item, response: int, **detail: float) -> Scored:

@@ -9,35 +9,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.references import Scale, drop_and_height, times
 from audit.statistics.set_difference import welch
-from audit.statistics.wording_drop import Estimate, item_means
+from audit.statistics.wording_drop import Estimate, Tested, item_means, t_test
 
 # original (K, n), variants (N, n), chance (n,) of guessing each item, cluster (n,) of what belongs together
 Asked = tuple[FloatArray, FloatArray, FloatArray, IntArray]
 
 
-@dataclass(frozen=True)
-class BeyondFresh:
+@dataclass(frozen=True, kw_only=True)
+class BeyondFresh(Tested):
     """drop on the benchmark - what the fresh items say it should be (accuracy 0-1).
 
     scale: "points" expects the fresh items' drop; "share" expects it as a share of the accuracy above chance there,
     times that on the benchmark (who has more can lose more), both under the variants, which memory of the original
-    wording does not raise. difference, its se, degrees of freedom, 95 % interval and one-sided p for difference > 0.
+    wording does not raise.
     """
 
     scale: Scale
     expected: float
-    difference: float
-    se: float
-    df: float
-    low: float
-    high: float
-    pvalue: float
 
 
 def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> BeyondFresh:
@@ -62,18 +55,9 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
         other = times(other, height, above)
     difference = own.plus(other, -1.0)
     variance, df = welch(difference.influence, cut)
-    se = float(np.sqrt(variance))
-    half = float(scipy.stats.t.ppf(0.975, df)) * se
     return BeyondFresh(
-        scale=scale,
-        expected=other.value,
-        difference=difference.value,
-        se=se,
-        df=df,
-        low=difference.value - half,
-        high=difference.value + half,
-        pvalue=float(scipy.stats.t.sf(difference.value / se, df)) if se > 0 else 1.0,
-    )
+        scale=scale, expected=other.value, **t_test(difference.value, float(np.sqrt(variance)), df)
+    )  # fmt: skip
 
 
 def _estimates(asked: Asked) -> tuple[Estimate, Estimate]:

@@ -10,36 +10,28 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import scipy
 
 from audit.errors import DataError
 from audit.statistics.drawing import bootstrap_totals, cluster_sums
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.performance_curve import MIN_REFERENCES, N_CURVES, CurveResult, curve_test
-from audit.statistics.wording_drop import Estimate, item_means, mean_of
+from audit.statistics.wording_drop import Estimate, Tested, item_means, mean_of, t_test
 
 Scale = Literal["points", "share"]
 
 
-@dataclass(frozen=True)
-class BeyondReference:
+@dataclass(frozen=True, kw_only=True)
+class BeyondReference(Tested):
     """drop of the tested model - what the references say it should be (accuracy 0-1).
 
     scale: "points" expects the references' mean drop; "share" expects each reference's drop as a share of its
     accuracy above chance, times the tested model's (a better model has more to lose); these accuracies are the ones
-    under the variants, which memory of the original wording does not raise. difference, its se, its degrees of freedom,
-    the 95 % interval and the one-sided p for difference > 0. tau: standard deviation of true drops between reference
-    models (0 where they differ by no more than sampling explains; NaN with one reference, where it cannot be seen).
-    drops: (R,) of each reference, as expected of the tested model.
+    under the variants, which memory of the original wording does not raise. tau: standard deviation of true drops
+    between reference models (0 where they differ by no more than sampling explains; NaN with one reference, where it
+    cannot be seen). drops: (R,) of each reference, as expected of the tested model.
     """
 
     scale: Scale
-    difference: float
-    se: float
-    df: float
-    low: float
-    high: float
-    pvalue: float
     tau: float
     drops: tuple[float, ...]
     references: int
@@ -98,15 +90,9 @@ def difference_in_differences(
         models = tau**2 * (1 + 1 / r)
     se = float(np.sqrt(items + models))
     df = float(r - 1 if r > 1 else max(units - 1, 1))
-    half = float(scipy.stats.t.ppf(0.975, df)) * se
     return BeyondReference(
         scale=scale,
-        difference=difference.value,
-        se=se,
-        df=df,
-        low=difference.value - half,
-        high=difference.value + half,
-        pvalue=float(scipy.stats.t.sf(difference.value / se, df)) if se > 0 else 1.0,
+        **t_test(difference.value, se, df),
         tau=tau,
         drops=tuple(e.value for e in expected),
         references=r,

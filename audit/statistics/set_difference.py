@@ -10,33 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike
 
 from audit.errors import DataError
 from audit.statistics.drawing import cluster_sums
 from audit.statistics.paired import FloatArray, IntArray
-from audit.statistics.wording_drop import Estimate
+from audit.statistics.wording_drop import Estimate, Tested, t_test
 
 Sets = tuple[ArrayLike, ArrayLike]  # values (n,) of the published items and (m,) of the fresh ones
 
 
-@dataclass(frozen=True)
-class SetDifference:
+@dataclass(frozen=True, kw_only=True)
+class SetDifference(Tested):
     """(published - fresh) of the tested model less the references' mean, in the values' unit.
 
-    difference, its se, degrees of freedom, 95 % interval (low, high) and one-sided p for difference > 0. own: the
-    tested model's published - fresh; gaps: the references'. tau: standard deviation between models of true gaps (0
-    where they differ by no more than sampling explains; NaN with fewer than two references, where it cannot be seen and
-    is not in the error). n, m: items that count.
+    own: the tested model's published - fresh; gaps: the references'. tau: standard deviation between models of true
+    gaps (0 where they differ by no more than sampling explains; NaN with fewer than two references, where it cannot be
+    seen and is not in the error). n, m: items that count.
     """
 
-    difference: float
-    se: float
-    df: float
-    low: float
-    high: float
-    pvalue: float
     own: float
     gaps: tuple[float, ...]
     tau: float
@@ -92,14 +84,8 @@ def set_difference(
         tau = float(np.sqrt(max(gaps.var(ddof=1) - sampling, 0.0)))
         models_part, df = tau**2 * (1 + 1 / r), r - 1.0
     se = float(np.sqrt(items + models_part))
-    half = float(scipy.stats.t.ppf(0.975, df)) * se
     return SetDifference(
-        difference=difference.value,
-        se=se,
-        df=df,
-        low=difference.value - half,
-        high=difference.value + half,
-        pvalue=float(scipy.stats.t.sf(difference.value / se, df)) if se > 0 else 1.0,
+        **t_test(difference.value, se, df),
         own=own.value,
         gaps=tuple(e.value for e in others),
         tau=tau,

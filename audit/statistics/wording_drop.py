@@ -35,6 +35,26 @@ class Estimate:
         return Estimate(self.value + factor * other.value, self.influence + factor * other.influence)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tested:
+    """A difference, its se, degrees of freedom, 95 % interval (low, high) and one-sided p for difference > 0."""
+
+    difference: float
+    se: float
+    df: float
+    low: float
+    high: float
+    pvalue: float
+
+
+def t_test(difference: float, se: float, df: float) -> dict[str, float]:
+    """What `Tested` holds, by Student's t; p is 1 without an error."""
+    half = float(scipy.stats.t.ppf(0.975, df)) * se
+    pvalue = float(scipy.stats.t.sf(difference / se, df)) if se > 0 else 1.0
+    limits = {"low": difference - half, "high": difference + half}
+    return {"difference": difference, "se": se, "df": df, **limits, "pvalue": pvalue}
+
+
 @dataclass(frozen=True)
 class WordingDrop:
     """Accuracies 0-1 over the items with an original and a variant answered.

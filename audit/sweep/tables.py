@@ -10,17 +10,6 @@ from audit.sweep.verdict import RunVerdict
 from audit.verdict.tables import csv_text
 
 Cell = str | int | float | bool | None
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-def safe(text: str) -> str:
-    """A text from outside that no spreadsheet runs as a formula (OWASP, "CSV injection"): numbers stay numbers.
-
-    >>> safe("=HYPERLINK(1)")
-    "'=HYPERLINK(1)"
-    """
-    lines = text.replace("\r\n", "\n").replace("\r", "\n")  # the csv module does not quote a lone CR
-    return "'" + lines if text.startswith(_FORMULA) else lines
 
 
 def write(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
@@ -34,7 +23,7 @@ def _cell(value: Cell) -> str | int:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return safe(value)
+        return value
     if isinstance(value, float):
         value = value + 0.0  # no negative zero
         return int(value) if value.is_integer() and abs(value) >= 1 else f"{value:.10g}"

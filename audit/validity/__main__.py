@@ -173,7 +173,8 @@ def validity(
         for name, count in run.plan.replaced.items():
             display.note(f"edit {name}: {count} would have changed nothing; replaced where there was another")
         from audit.runtime.run import run_audit
-        from audit.summary import conclude, print_failed, print_summary
+        from audit.shards.read import load_cells
+        from audit.summary import conclude, print_cells, print_failed
         from audit.validity.edits.file import FILE, read_edits
         from audit.validity.tokens import write_token_distances
 
@@ -191,7 +192,7 @@ def validity(
 
         run_named_tests(result.run_dir)
     done(config, result.run_dir)
-    print_summary(result.run_dir, VALIDITY)
+    print_cells(load_cells(result.run_dir, VALIDITY.schema), VALIDITY)
     paths = None
     if config.report:
         from audit.validity.report import build_report

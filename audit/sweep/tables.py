@@ -22,8 +22,6 @@ def _cell(value: Cell) -> str | int:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str):
-        return value
     if isinstance(value, float):
         value = value + 0.0  # no negative zero
         return int(value) if value.is_integer() and abs(value) >= 1 else f"{value:.10g}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_NUMBER = re.compile(r"[+-]?[0-9.]+(e[+-]?[0-9]+)?")
+_NUMBER = re.compile(r"-[0-9.]+(e[+-]?[0-9]+)?")
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:

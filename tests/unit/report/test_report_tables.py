@@ -12,6 +12,7 @@ import pytest
 from audit.report.accuracy import interval
 from audit.sweep import tables
 from audit.sweep.paper import SettingRow, setting_row
+from audit.verdict.tables import csv_text
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "audit" / "data" / "song2026"
 
@@ -73,6 +74,9 @@ def test_no_text_from_outside_starts_a_formula(text: str) -> None:
 
 def test_negative_numbers_stay_numbers() -> None:
     assert tables.write(("a", "b", "c", "d"), [(-0.25, -3, None, -0.0)]) == "a,b,c,d\n-0.25,-3,,0\n"
+    assert (
+        csv_text(("a", "b", "c"), [("-0.25", "-1.5e-07", "-1+A1")]) == "a,b,c\n-0.25,-1.5e-07,'-1+A1\n"
+    )  # every audit
 
 
 def test_interval_is_wilsons() -> None:

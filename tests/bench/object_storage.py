@@ -20,7 +20,7 @@ import time
 
 import psutil
 from outcome_tables import outcomes_to_table
-from s3_server import CREDENTIALS, s3_server
+from s3_server import CREDENTIALS, S3Server, s3_server
 from shard_rows import row
 
 from audit.errors import ShardError
@@ -68,6 +68,12 @@ def driver(url: str, late: bool) -> None:
         print(f"finished; {found.duplicates_removed} rows were there twice and were removed", flush=True)
 
 
+def _driver_of(s3: S3Server) -> int:
+    if "attempt.json" not in s3.names(RUN):
+        return 0
+    return json.loads(s3.read(f"{RUN}/attempt.json"))["pid"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=20)
@@ -84,10 +90,9 @@ def main() -> None:
         words = [sys.executable, "-m", "bench.object_storage", "--driver", s3.url(RUN), *["--late"] * asked.late]
         for _ in range(asked.kills):
             one = subprocess.Popen(words)
-            before = len(s3.names(f"{RUN}/shards"))
-            while len(s3.names(f"{RUN}/shards")) == before and one.poll() is None:
-                time.sleep(0.1)  # until it has stored something: what is killed is at work
-            time.sleep(random.random())
+            while one.poll() is None and _driver_of(s3) != one.pid:
+                time.sleep(0.1)  # until it has opened the run: what is killed is at work
+            time.sleep(3 * random.random())
             one.send_signal(signal.SIGKILL)
             one.wait()
         subprocess.run(words, check=True)
@@ -97,7 +102,11 @@ def main() -> None:
         keys, listed = s3.keys(RUN), len(s3.manifest(RUN)["shards"])
         lost, double = QUESTIONS - len(set(keys)), len(keys) - len(set(keys))
         objects = len(s3.names(f"{RUN}/shards"))
-        print(f"{asked.kills} kills: {lost} lost, {double} double; {listed} shards listed, {objects} objects there")
+        print(
+            f"{asked.kills} kills: {lost} lost, {double} double; {listed} shards listed, {objects} objects there, ",
+            f"{s3.manifest(RUN)['attempts']} starts",
+            sep="",
+        )
         sys.exit(bool(lost or double))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from paths import RAY
 from pipeline_helpers import launch
+from storm.endpoint import KEY, KEY_ENV
 from sweep_here import Finished, sweep_here
 
 _PORT, _DASHBOARD, _METRICS = 46379, 48265, 48266
@@ -38,7 +39,7 @@ class Cluster:
 
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    env = {**os.environ, "RAY_AUTH_MODE": "disabled", "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}"}
+    env = {**os.environ, KEY_ENV: KEY, "RAY_AUTH_MODE": "disabled", "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}"}
     env.pop("RAY_ADDRESS", None)
     options = [
         f"--port={_PORT}",

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-
 _DRIP_S = 0.05
 
 
@@ -35,8 +34,9 @@ class Call:
 
 @dataclass
 class Reply:
-    """What to send. `fault` is "" (nothing wrong), "reset", "hang", "drip" (a byte now and then) or "truncate" (half of the
-    announced body)."""
+    """What to send. `fault` is "" (nothing wrong), "reset", "hang", "drip" (a byte now and then) or "truncate" (half of
+    the announced body).
+    """
 
     status: int = 200
     body: Any = None

@@ -235,7 +235,9 @@ def _run_model(
                 preparing_engines=tuple(pools[0].actors),
                 answering_engines=tuple(pools[-1].actors),
             )
-            run = ChunkRun(context, len(tasks), config.cluster.chunks_in_flight, longest)
+            # A chunk a replica at least, or a large fleet waits for questions.
+            in_flight = max(config.cluster.chunks_in_flight, *(len(pool.actors) for pool in pools))
+            run = ChunkRun(context, len(tasks), in_flight, longest)
             if ready is None:
                 earlier = [t["load_s"] for k, t in run_dir.manifest.timings.items() if k.startswith(f"{name}/")]
                 kept = all(pool.ready for pool in pools)

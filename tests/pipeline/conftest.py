@@ -39,7 +39,12 @@ class Cluster:
 
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    env = {**os.environ, KEY_ENV: KEY, "RAY_AUTH_MODE": "disabled", "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}"}
+    env = {
+        **os.environ,
+        KEY_ENV: KEY,
+        "RAY_AUTH_MODE": "disabled",
+        "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}",
+    }
     env.pop("RAY_ADDRESS", None)
     options = [
         f"--port={_PORT}",

@@ -1,4 +1,4 @@
-"""A hostile endpoint under a whole run: every key once, no reply of its own making taken for an answer, the key nowhere."""
+"""A hostile endpoint under a whole run: every key once, none of its faults taken for an answer, its API key nowhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def test_an_endpoint_that_misbehaves_at_a_fifth_of_the_calls(sweep, monkeypatch:
     monkeypatch.setenv(KEY_ENV, KEY)
     hostile = Hostile(seed=1)
     with serving(hostile) as server:
-        endpoint = f"endpoints=[{{url: '{server.url}', model: m, api_key_env: {KEY_ENV}, timeout_s: 1, concurrency: 32}}]"
+        endpoint = (
+            f"endpoints=[{{url: '{server.url}', model: m, api_key_env: {KEY_ENV}, timeout_s: 1, concurrency: 32}}]"
+        )
         words = [f"model.openai_compatible.{word}" for word in (endpoint, *FAST)]
         done = sweep("r=1..2", "n=40", *words, model="openai_compatible")
     assert done.code == 0, done.out

@@ -1,5 +1,4 @@
-"""`PYTHONPATH=tests python -m storm.endpoint`: an endpoint that misbehaves at a fifth of the calls, and what is taken for
-an answer.
+"""`PYTHONPATH=tests python -m storm.endpoint`: an endpoint that misbehaves at a fifth of the calls.
 
 Every good reply follows from the prompt, and every bad one says so in its text: an answer that is lost, in another's
 place, or not the model's own is seen at once.

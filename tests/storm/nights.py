@@ -5,6 +5,7 @@ The engine is the scripted one, so that an undisturbed run says what every row m
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import random
@@ -12,7 +13,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -32,7 +33,9 @@ _NODE_CPUS = 4
 
 # Imported once, as starting the command anew costs ten seconds a time; all but Ray, whose client no fork survives.
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["audit.sweep.__main__", "audit.resolve", "audit.sweep.rows", "audit.summary", "pandas"])
+_processes.set_forkserver_preload(
+    ["audit.sweep.__main__", "audit.resolve", "audit.sweep.rows", "audit.summary", "pandas"]
+)
 
 
 @dataclass
@@ -73,7 +76,6 @@ class Nodes:
         head = {"num_cpus": cpus, "gcs_server_port": self._port(), "include_dashboard": False, **self._ports()}
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
         self.address = str(self._cluster.address)
-        self.can_lose_one = workers > 1
         for _ in range(workers):
             self._add()
 
@@ -85,9 +87,9 @@ class Nodes:
         return self._next_port
 
     def _ports(self) -> dict[str, Any]:
-        """Of a node's agents. Ray finds them itself, but a node whose agents take 15 s to say which (a busy machine) dies."""
+        """Of a node's agents. Ray finds them itself, but a node whose agents take 15 s to say which dies."""
         names = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
-        return {"node_ip_address": "127.0.0.1", **{name: self._port() for name in names}}
+        return {name: self._port() for name in names}
 
     def victims(self, title: str) -> list[int]:
         """Ray's worker processes, on any node of this cluster, whose title has this."""
@@ -138,10 +140,8 @@ class Disk:
 
 @contextmanager
 def _gone_is_fine() -> Iterator[None]:
-    try:
+    with suppress(psutil.NoSuchProcess, ProcessLookupError):
         yield
-    except (psutil.NoSuchProcess, ProcessLookupError):
-        pass
 
 
 def start(address: str, run_dir: Path, words: Sequence[str], log: Path) -> BaseProcess:
@@ -186,29 +186,32 @@ def rows_by_key(run_dir: Path) -> pa.Table:
     """Every row that any Arrow reader sees there, but for which replica answered."""
     if not any((run_dir / "shards").glob("*.arrow")):
         return pa.table({name: pa.array([], pa.string()) for name in KEY})
-    return ds.dataset(run_dir / "shards", format="ipc").to_table().drop_columns("engine_id").sort_by(
-        [(name, "ascending") for name in KEY]
+    return (
+        ds.dataset(run_dir / "shards", format="ipc")
+        .to_table()
+        .drop_columns("engine_id")
+        .sort_by([(name, "ascending") for name in KEY])
     )
 
 
 def night(
     seed: int, nodes: Nodes, folder: Path, disk: Disk | None, expected: pa.Table, words: Sequence[str],
-    plan: Sequence[str] | None, last_kill: float, kills: int,
+    plan: Sequence[str], last_kill: float = math.inf, moments_s: tuple[float, float] = (12.0, 4.0),
 ) -> Night:  # fmt: skip
-    """Disturb one run until `kills` were made, `last_kill` (monotonic) is past or it ended, then let it end.
+    """Disturb one run until all of `plan` was done, `last_kill` (monotonic) is past or it ended, then let it end.
 
-    plan: the kinds in their order; None draws them. The run directory stays where the night was not clean.
+    moments_s: the first kill of a start comes within so many seconds (from Ray's start over the engine's to the work),
+    the next ones within so many of the one before.
     """
     rng, one, begun = random.Random(seed), Night(seed), time.monotonic()
     run_dir, log = folder / f"night-{seed}", folder / f"night-{seed}.log"
-    possible = {"node": nodes.can_lose_one, "disk full": disk is not None}
-    kinds = list(plan or rng.choices([kind for kind in KINDS if possible.get(kind, True)], k=kills))
+    kinds = list(plan)
     replicas = f"model.scripted.replicas={rng.choice([1, 2])}"
     code: int | None = None
     while code != 0:
         one.starts += 1
         process = start(nodes.address, run_dir, [*words, replicas], log)
-        wait = rng.uniform(0, 12.0)  # from Ray's start over the engine's to the work
+        wait = rng.uniform(0, moments_s[0])
         moved = time.monotonic()
         while process.is_alive():
             process.join(0.1)
@@ -217,7 +220,7 @@ def night(
                 continue
             if kinds and time.monotonic() < last_kill and _strike(kinds[0], process, nodes, disk, rng):
                 one.kills[kinds.pop(0)] += 1
-                wait, moved = rng.uniform(0.1, 4.0), time.monotonic()
+                wait, moved = rng.uniform(0.1, moments_s[1]), time.monotonic()
             if time.monotonic() - moved > _STUCK_S:
                 one.stuck += 1
                 process.kill()
@@ -228,7 +231,7 @@ def night(
         said = code == 0 or '"status": "finished"' in _manifest(run_dir)
         if said and rows_by_key(run_dir).num_rows < expected.num_rows:
             one.looked_complete += 1
-        if one.stuck or one.starts > 10 * kills:
+        if one.stuck or one.starts > 10 + 2 * len(plan):
             break
     found = rows_by_key(run_dir)
     one.rows, one.seconds = found.num_rows, round(time.monotonic() - begun, 1)

@@ -246,8 +246,9 @@ def _run_model(
                     for one, pool in zip(models, pools, strict=True):
                         pool.wait_ready(one.load_timeout_s, display.stage, run.check)
                 ready = time.monotonic()
-            for counts in run.counts():
-                display.counts(name, counts)
+            with display.watching(name, pools[-1].waits_for):
+                for counts in run.counts():
+                    display.counts(name, counts)
             run.close()
             run = None
         assert ready is not None  # noqa: S101 - there was a batch

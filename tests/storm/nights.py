@@ -22,6 +22,7 @@ from typing import Any
 import psutil
 import pyarrow as pa
 import pyarrow.dataset as ds
+from busy_ray import tell_agent_port
 
 KINDS = ("engine", "stage", "driver", "node", "disk full")
 SWEEP = ("model=scripted", "r=1..3", "n=208", "draws=nested", "ensemble_control=true", "report=false", "progress=false",
@@ -73,21 +74,23 @@ class Nodes:
 
         cpus = 0 if workers else _NODE_CPUS  # a head without CPUs, as on a cluster, where there are others
         self._next_port = port
-        head = {"num_cpus": cpus, "gcs_server_port": self._port(), "include_dashboard": False, **self._ports()}
-        self._cluster = Cluster(initialize_head=True, head_node_args=head)
+        self._cluster = Cluster()
+        self._add(num_cpus=cpus, gcs_server_port=self._port(), include_dashboard=False)
         self.address = str(self._cluster.address)
         for _ in range(workers):
-            self._add()
+            self._add(num_cpus=_NODE_CPUS)
 
-    def _add(self) -> None:
-        self._cluster.add_node(num_cpus=_NODE_CPUS, **self._ports())
+    def _add(self, **node: Any) -> None:
+        ports = self._ports()
+        tell_agent_port(ports["dashboard_agent_listen_port"])
+        self._cluster.add_node(**node, **ports)
 
     def _port(self) -> int:
         self._next_port += 1
         return self._next_port
 
     def _ports(self) -> dict[str, Any]:
-        """Of a node's agents. Ray finds them itself, but a node whose agents take 15 s to say which dies."""
+        """Of a node's agents, which Ray finds itself where it has the time (`tell_agent_port`)."""
         names = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
         return {name: self._port() for name in names}
 
@@ -111,7 +114,7 @@ class Nodes:
         for process in everyone:
             with _gone_is_fine():
                 process.kill()
-        self._add()
+        self._add(num_cpus=_NODE_CPUS)
 
     def close(self) -> None:
         self._cluster.shutdown()

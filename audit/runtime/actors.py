@@ -247,14 +247,15 @@ def as_engine_error(error: ray.exceptions.RayTaskError, model: str) -> EngineErr
     return cause if isinstance(cause, EngineError) else EngineLoadError(f"Model {model}: {cause}")
 
 
-def start_pool(model: ModelConfig, weights: Weights | None, questions_path: str) -> EnginePool:
+def start_pool(model: ModelConfig, weights: Weights | None, questions_path: str, autoscale: bool = False) -> EnginePool:
     """Create the engine actors of one model (they load when `wait_ready` is called)."""
     resources = ray.cluster_resources()
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     placement = None
     if model.engine == "vllm":
         largest = max(node.get("GPU", 0.0) for node in nodes)
-        placement = plan_placement(model.tensor_parallel_size, model.executor, resources.get("GPU", 0.0), largest)
+        gpus = resources.get("GPU", 0.0)
+        placement = plan_placement(model.tensor_parallel_size, model.executor, gpus, largest, autoscale=autoscale)
     pool = EnginePool(model.name, [], [])
     try:
         for replica in range(model.replicas if model.engine != "openai" else 1):

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -201,7 +202,8 @@ def _run_model(
         # One pool serves both where the model answers itself; one that only answers needs no other.
         models = [answering] if audit.prepare is None or answering is model else [model, answering]
         for one in models:
-            pools.append(take_pool(one, weights[one.name], str(questions.path.resolve()), start_pool))
+            start = partial(start_pool, autoscale=config.cluster.autoscale)
+            pools.append(take_pool(one, weights[one.name], str(questions.path.resolve()), start))
         longest = max(one.load_timeout_s for one in models)
         ready: float | None = None  # when the engines were
         for tasks in batches:

@@ -95,15 +95,7 @@ class Nodes:
         return {name: self._port() for name in names}
 
     def victims(self, title: str) -> list[int]:
-        """Ray's worker processes, on any node of this cluster, whose title has this."""
-        found = []
-        for process in psutil.Process().children(recursive=True):
-            try:
-                if title in " ".join(process.cmdline()):
-                    found.append(process.pid)
-            except psutil.NoSuchProcess:
-                continue
-        return found
+        return ray_workers(os.getpid(), title)
 
     def kill_node(self, rng: random.Random) -> None:
         """All of a worker node's processes at once, as when its machine loses power; another one joins."""
@@ -118,6 +110,16 @@ class Nodes:
 
     def close(self) -> None:
         self._cluster.shutdown()
+
+
+def ray_workers(parent: int, title: str) -> list[int]:
+    """Ray's worker processes below this one (of no other Ray on the machine) whose title has this: ray::<class>."""
+    found = []
+    for process in psutil.Process(parent).children(recursive=True):
+        with _gone_is_fine():
+            if title in " ".join(process.cmdline()):
+                found.append(process.pid)
+    return found
 
 
 class Disk:

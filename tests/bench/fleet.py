@@ -42,7 +42,7 @@ class Replica:
     slower: float
     dies_s: float = math.inf
     waiting: deque[Call] = field(default_factory=deque)
-    answering: set[Call] = field(default_factory=set)
+    answering: dict[Call, None] = field(default_factory=dict)  # in their order, unlike a set's
 
 
 @dataclass(eq=False)
@@ -140,11 +140,11 @@ class Fleet:
         replica = self.replicas[i]
         while replica.waiting and len(replica.answering) < SLOTS:
             call = replica.waiting.popleft()
-            replica.answering.add(call)
+            replica.answering[call] = None
             heapq.heappush(self.events, (self.now + call.work_s * replica.slower, next(self.tie), i, call))
 
     def _answered(self, i: int, call: Call) -> None:
-        self.replicas[i].answering.discard(call)
+        del self.replicas[i].answering[call]
         by = self.served.setdefault(call.question, {})
         by[i] = by.get(i, 0) + 1
         left = self.left[call.chunk]

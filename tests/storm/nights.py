@@ -75,7 +75,8 @@ class Nodes:
         cpus = 0 if workers else _NODE_CPUS  # a head without CPUs, as on a cluster, where there are others
         self._next_port = port
         self._cluster = Cluster()
-        self._add(num_cpus=cpus, gcs_server_port=self._port(), include_dashboard=False)
+        light = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
+        self._add(num_cpus=cpus, gcs_server_port=self._port(), **light)
         self.address = str(self._cluster.address)
         for _ in range(workers):
             self._add(num_cpus=_NODE_CPUS)

@@ -19,7 +19,7 @@ def test_an_endpoint_that_misbehaves_at_a_fifth_of_the_calls(sweep, monkeypatch:
     hostile = Hostile(seed=1)
     with serving(hostile) as server:
         endpoint = (
-            f"endpoints=[{{url: '{server.url}', model: m, api_key_env: {KEY_ENV}, timeout_s: 1, concurrency: 32}}]"
+            f"endpoints=[{{url: '{server.url}', model: m, api_key_env: {KEY_ENV}, timeout_s: 2, concurrency: 32}}]"
         )
         words = [f"model.openai_compatible.{word}" for word in (endpoint, *FAST)]
         done = sweep("r=1..2", "n=40", *words, model="openai_compatible")

@@ -114,7 +114,7 @@ class Nodes:
 
 
 def ray_workers(parent: int, title: str) -> list[int]:
-    """Ray's worker processes below this one (of no other Ray on the machine) whose title has this: ray::<class>."""
+    """Ray's worker processes below this one (of no other Ray on the machine) whose title has this, such as EngineActor."""
     found = []
     for process in psutil.Process(parent).children(recursive=True):
         with _gone_is_fine():
@@ -271,7 +271,7 @@ def _strike(kind: str, process: BaseProcess, nodes: Nodes, disk: Disk | None, rn
         assert disk is not None
         disk.fill(rng)
     else:
-        there = nodes.victims({"engine": "ray::EngineActor", "stage": "ray::MapBatches("}[kind])
+        there = nodes.victims({"engine": "ray::EngineActor", "stage": "MapBatches("}[kind])
         if not there:
             return False
         with _gone_is_fine():

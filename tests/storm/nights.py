@@ -114,7 +114,7 @@ class Nodes:
 
 
 def ray_workers(parent: int, title: str) -> list[int]:
-    """Ray's worker processes below this one (of no other Ray on the machine) whose title has this, such as EngineActor."""
+    """Ray's worker processes below this one (of no other Ray) whose title has this, such as EngineActor."""
     found = []
     for process in psutil.Process(parent).children(recursive=True):
         with _gone_is_fine():

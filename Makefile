@@ -13,7 +13,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
 AUDIT := r=1..3 draws=nested ensemble_control=true clean_replicates=3
 
-.PHONY: audit perturb memory validity suite sensitivity test check bench calibrate install lock clean
+.PHONY: audit perturb memory validity suite sensitivity test check bench storm calibrate install lock clean
 
 # What to type next, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -67,6 +67,11 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	PYTHONPATH=tests $(PY) -m bench $(ARGS)
+
+# Kills at random moments, added to docs/storms.jsonl: ARGS="--seconds 600". Then an endpoint that misbehaves.
+storm: $(STAMP)
+	PYTHONPATH=tests $(PY) -m storm $(ARGS)
+	PYTHONPATH=tests $(PY) -m storm.endpoint
 
 calibrate: $(STAMP)
 	$(PY) -m audit.calibrate $(ARGS)

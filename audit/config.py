@@ -39,7 +39,8 @@ class ClusterConfig:
     num_gpus: int | None = None
     dashboard: bool = False
     runtime_env: dict[str, Any] = field(default_factory=dict)
-    chunks_in_flight: int = 32  # chunks of questions that may wait on the engines at once
+    autoscale: bool = False  # GPUs that are not there yet may be asked for: an autoscaler starts them
+    chunks_in_flight: int = 32  # chunks of questions that may wait on the engines at once; a replica has one at least
 
 
 @dataclass

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+_DRIP_S = 0.05
+
 
 @dataclass
 class Call:
@@ -32,7 +34,9 @@ class Call:
 
 @dataclass
 class Reply:
-    """What to send. `fault` is "" (nothing wrong), "reset", "hang" or "truncate" (half of the announced body)."""
+    """What to send. `fault` is "" (nothing wrong), "reset", "hang", "drip" (a byte now and then) or "truncate" (half of
+    the announced body).
+    """
 
     status: int = 200
     body: Any = None
@@ -171,6 +175,12 @@ class FaultyServer:
         headers = {"content-type": "text/html" if is_text else "application/json", **reply.headers}
         lines = [f"HTTP/1.1 {reply.status} X", *(f"{k}: {v}" for k, v in headers.items())]
         writer.write("\r\n".join([*lines, f"content-length: {len(payload)}", "", ""]).encode("latin-1"))
+        if reply.fault == "drip":
+            for byte in payload:
+                writer.write(bytes([byte]))
+                await writer.drain()
+                await asyncio.sleep(_DRIP_S)
+            return True
         if reply.fault == "truncate":
             writer.write(payload[: len(payload) // 2])
             await writer.drain()

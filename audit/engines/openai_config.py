@@ -33,7 +33,7 @@ class EndpointConfig:
     `api_key_env` is the NAME of the environment variable with the key (a server without keys needs none to be set);
     `timeout_s` bounds one whole attempt, connection included. `max_tokens_field` is "max_completion_tokens" and
     `send_temperature` (with it top_p) false for endpoints that refuse the usual fields; `top_logprobs` is the most that
-    the endpoint allows, up to 20.
+    the endpoint allows, up to 20. `reply_model` is the name that its replies carry, where that is not `model`.
     """
 
     url: str = _EXAMPLE_URL
@@ -45,6 +45,7 @@ class EndpointConfig:
     max_tokens_field: str = "max_tokens"
     send_temperature: bool = True
     top_logprobs: int = 20
+    reply_model: str = ""
 
 
 @dataclass

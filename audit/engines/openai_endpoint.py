@@ -59,7 +59,9 @@ class Endpoint:
     async def attempt(self, request: GenerationRequest) -> Generation | Failure:
         """One call, bounded by `timeout_s`."""
         reply = await self._call(request)
-        return reply if isinstance(reply, Failure) else read_chat(reply, request, self.id, self._redactor)
+        if isinstance(reply, Failure):
+            return reply
+        return read_chat(reply, request, self.id, self._redactor, self.config.reply_model or self.config.model)
 
     async def check(self) -> Failure | None:
         """None when the endpoint serves its model: GET /models lists it, or one token can be had."""

@@ -25,6 +25,7 @@ from audit.records import FinishReason, Generation, GenerationRequest
 
 logger = logging.getLogger(__name__)
 
+_BAD_REPLY = frozenset({FailureKind.MALFORMED, FailureKind.OTHER_MODEL})
 _CONNECT_ATTEMPTS = 2  # at the start of a run
 
 _KIND_COUNTERS = {
@@ -33,6 +34,7 @@ _KIND_COUNTERS = {
     FailureKind.SERVER: "server_errors",
     FailureKind.TIMEOUT: "timeouts",
     FailureKind.MALFORMED: "malformed",
+    FailureKind.OTHER_MODEL: "other_model",
 }
 
 
@@ -215,8 +217,14 @@ class OpenAIEngine:
             attempts_used += result.kind in ROW_SUSPECT
             # While others are answered, a request that keeps failing is the odd one out; a reply that is no chat
             # completion is, in the end, that row's result.
-            own_fault = result.kind is FailureKind.MALFORMED or self._last_answer > started
+            own_fault = result.kind in _BAD_REPLY or self._last_answer > started
             if result.kind in ROW_SUSPECT and attempts_used >= self._config.retry.max_attempts and own_fault:
+                if result.kind is FailureKind.OTHER_MODEL and not self._counts["generations"]:
+                    raise EngineError(
+                        f"Endpoint {endpoint.shown} gives replies of another model: {result.message}. Nothing was "
+                        "recorded. If it is the same model under another name, say so with reply_model in the "
+                        "endpoint's configuration."
+                    )
                 return self._error_row(endpoint, f"{result.message} (attempt {attempts_used} of {attempts_used})")
             quiet_s = self._clock() - max(self._last_answer, started)
             other = dispatcher.other_in_service(lease.slot)

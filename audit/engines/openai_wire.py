@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from audit.records import FinishReason, Generation, GenerationRequest
 
 _LENGTH_REASONS = frozenset({"length", "max_tokens", "model_length"})
 _BROKEN_OFF_REASONS = frozenset({"abort", "error", "cancelled"})
+_SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
 _WORD_MARKS = " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece show for one
 
 
@@ -35,8 +37,10 @@ def chat_body(request: GenerationRequest, config: OpenAISettings, endpoint: Endp
     return body
 
 
-def read_chat(text: str, request: GenerationRequest, engine_id: str, redactor: Redactor) -> Generation | Failure:
-    """The generation in a body with status 200, or why there is none.
+def read_chat(
+    text: str, request: GenerationRequest, engine_id: str, redactor: Redactor, asked: str = ""
+) -> Generation | Failure:
+    """The generation in a body with status 200, or why there is none. asked: the model whose reply it has to be.
 
     Letters are read among the first token's `top_logprobs` (20 at most): one that is not there is None, as an endpoint
     cannot be asked for a token at any rank (the top-k truncation that li2026 calls failure F3c; engine vllm has no
@@ -48,6 +52,7 @@ def read_chat(text: str, request: GenerationRequest, engine_id: str, redactor: R
         return _malformed(f"the body is not JSON: {text[:200]!r}", redactor)
     if not isinstance(body, dict):
         return _malformed(f"the body is a {type(body).__name__}, not an object", redactor)
+    told = body.get("model")
     choice = _first(body.get("choices"))
     for holder in (body, choice):  # gateways report an upstream's error with status 200
         if isinstance(holder, dict) and holder.get("error"):
@@ -55,6 +60,8 @@ def read_chat(text: str, request: GenerationRequest, engine_id: str, redactor: R
     if choice is None:
         has = ", ".join(map(str, list(body)[:8])) or "nothing"
         return _malformed(f"the body has no choices; it has: {has}", redactor)
+    if asked and isinstance(told, str) and told and not same_model(asked, told):
+        return Failure(FailureKind.OTHER_MODEL, redactor.message(f"the reply is of model {told!r}, not of {asked!r}"))
     message = choice.get("message")
     if not isinstance(message, dict):
         return _malformed("the first choice has no message", redactor)
@@ -107,6 +114,16 @@ def letter_logprobs(choice: Mapping[str, Any], letters: Sequence[str]) -> tuple[
     if not told:
         return None
     return tuple(_log_sum([v for token, v in told.items() if token.strip(_WORD_MARKS) == letter]) for letter in letters)
+
+
+def same_model(asked: str, told: str) -> bool:
+    """Whether a reply that says it is of model `told` may be one of `asked`.
+
+    The same name, or a dated snapshot of it ("gpt-4o-2024-08-06" of "gpt-4o"); who published it and "-latest" aside. A
+    reply that names no model is not held against it.
+    """
+    ours, theirs = (name.rsplit("/", 1)[-1].casefold().removesuffix("latest").rstrip("-:") for name in (asked, told))
+    return theirs == ours or re.fullmatch(re.escape(ours) + _SNAPSHOT, theirs) is not None
 
 
 def listed_models(text: str) -> list[str] | None:

@@ -30,10 +30,11 @@ class FailureKind(StrEnum):
     SERVER = "server"  # other 5xx, connection broken off: perhaps this row's doing
     TIMEOUT = "timeout"  # likewise
     MALFORMED = "malformed"  # status 200, and not a chat completion
+    OTHER_MODEL = "other_model"  # status 200, and another model's reply
 
 
 # Kinds that may be one row's doing: they use up its attempts. The others never do.
-ROW_SUSPECT = frozenset({FailureKind.SERVER, FailureKind.TIMEOUT, FailureKind.MALFORMED})
+ROW_SUSPECT = frozenset({FailureKind.SERVER, FailureKind.TIMEOUT, FailureKind.MALFORMED, FailureKind.OTHER_MODEL})
 # Kinds that say that the endpoint is alive.
 ALIVE = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.ROW, FailureKind.RATE_LIMIT})
 

@@ -24,6 +24,7 @@ from audit.runtime.placement import Placement, plan_placement
 
 _GPU_WAIT_NOTED_S = 30.0  # how often a person is told that GPUs are waited for
 _CLOSE_S = 60.0  # for all replicas together
+_ANSWER_S = 5.0  # for an engine to say that it lives
 _DYING_S = 10.0  # for a dead engine to be cleared away
 
 
@@ -175,6 +176,21 @@ class EnginePool:
         free, there = ray.available_resources().get("GPU", 0.0), ray.cluster_resources().get("GPU", 0.0)
         return f"waiting for {asked:g} GPUs; the cluster has {there:g}, of which {free:g} are free (see 'ray status')."
 
+    def waits_for(self) -> str:
+        """What a run may wait for in which nothing moves, in words."""
+        try:
+            asked = [actor.stats.remote() for actor in self.actors]
+            answered, _ = ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_S)
+            dead = sum(_failed(one) for one in answered)
+            nodes, free = ray.nodes(), ray.available_resources().get("CPU", 0.0)
+        except ray.exceptions.RayError as error:
+            return f"Ray does not answer: {type(error).__name__}."
+        alive, cpus = sum(node["Alive"] for node in nodes), ray.cluster_resources().get("CPU", 0.0)
+        return (
+            f"{len(answered) - dead} of {len(asked)} engines answer, {dead} died, the rest load or start again; "
+            f"{alive} of {len(nodes)} nodes live; {free:g} of {cpus:g} CPUs are free (see 'ray status')."
+        )
+
     def ask_of(self, questions_path: str) -> None:
         """Before another run's questions are asked (`EngineActor.ask_of`). Raises EngineError where an engine died."""
         try:
@@ -217,20 +233,29 @@ class EnginePool:
                 print(f"engine of {self.model} did not close cleanly: {type(error).__name__}", flush=True)
 
 
+def _failed(reference: Any) -> bool:
+    try:
+        ray.get(reference)
+    except ray.exceptions.RayError:
+        return True
+    return False
+
+
 def as_engine_error(error: ray.exceptions.RayTaskError, model: str) -> EngineError:
     """The EngineError inside a remote failure, or a new one that quotes it."""
     cause = error.cause if isinstance(error.cause, BaseException) else error
     return cause if isinstance(cause, EngineError) else EngineLoadError(f"Model {model}: {cause}")
 
 
-def start_pool(model: ModelConfig, weights: Weights | None, questions_path: str) -> EnginePool:
+def start_pool(model: ModelConfig, weights: Weights | None, questions_path: str, autoscale: bool = False) -> EnginePool:
     """Create the engine actors of one model (they load when `wait_ready` is called)."""
     resources = ray.cluster_resources()
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     placement = None
     if model.engine == "vllm":
         largest = max(node.get("GPU", 0.0) for node in nodes)
-        placement = plan_placement(model.tensor_parallel_size, model.executor, resources.get("GPU", 0.0), largest)
+        gpus = resources.get("GPU", 0.0)
+        placement = plan_placement(model.tensor_parallel_size, model.executor, gpus, largest, autoscale=autoscale)
     pool = EnginePool(model.name, [], [])
     try:
         for replica in range(model.replicas if model.engine != "openai" else 1):

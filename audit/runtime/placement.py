@@ -17,22 +17,27 @@ class Placement:
 
 
 def plan_placement(
-    tensor_parallel_size: int, executor: str, cluster_gpus: float, largest_node_gpus: float
+    tensor_parallel_size: int, executor: str, cluster_gpus: float, largest_node_gpus: float, *, autoscale: bool = False
 ) -> Placement | None:
     """The placement of one engine; None where the cluster has no GPU (vLLM's CPU build then serves).
+
+    autoscale: GPUs are asked for whether they are there or not; an autoscaler starts what a placement group waits for.
 
     executor `mp`: all GPUs on one node, held by the engine actor, whose vLLM forks one worker a GPU. executor `ray`:
     one bundle a GPU, packed but allowed to span nodes; vLLM's own Ray workers take them. No CPU is reserved: vLLM's
     workers ask Ray for none, and eight replicas on eight CPUs would leave none for the stages, which would wait for
     ever. Raises ConfigError when the model cannot fit.
     """
-    if cluster_gpus == 0:
+    if cluster_gpus == 0 and not autoscale:
         return None
     need = tensor_parallel_size
-    if need > cluster_gpus:
-        raise ConfigError(f"tensor_parallel_size={need} needs {need} GPUs; the cluster has {cluster_gpus:g}.")
+    if need > cluster_gpus and not autoscale:
+        raise ConfigError(
+            f"tensor_parallel_size={need} needs {need} GPUs; the cluster has {cluster_gpus:g}. Where an autoscaler "
+            "would start more: cluster.autoscale=true."
+        )
     if need == 1 or executor == "mp":
-        if need > largest_node_gpus:
+        if need > largest_node_gpus and not autoscale:
             raise ConfigError(
                 f"tensor_parallel_size={need} on one node needs {need} GPUs; the largest node has "
                 f"{largest_node_gpus:g}. Use executor=ray to span nodes."

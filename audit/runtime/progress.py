@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _PLAIN_EVERY_S = 10.0
 _LOADING_EVERY_S = 15.0
+_STILL_S = 50.0  # without a stored answer: a person is told within a minute what is waited for
 _ETA_AFTER_S = 10.0  # from the first shard on
 
 
@@ -45,6 +46,7 @@ class _ModelState:
     started: float | None = None
     loading_since: float | None = None
     first: tuple[float, int] | None = None  # when the first shard came, and its rows
+    moved: float = 0.0  # when the last one came
 
 
 class Display:
@@ -119,6 +121,26 @@ class Display:
         self._say(f"{name}: engine ready after {seconds:.0f} s")
 
     @contextmanager
+    def watching(self, name: str, why: Callable[[], str]) -> Iterator[None]:
+        """While answers are stored: where none comes, say so, and what is waited for (`why`, asked then)."""
+        state, stop = self._models[name], threading.Event()
+        state.moved = told = time.monotonic()
+
+        def watch() -> None:
+            nonlocal told
+            while not stop.wait(_STILL_S / 10):
+                still = time.monotonic() - max(state.moved, told)
+                if still >= _STILL_S:
+                    self._say(f"{name}: nothing was stored for {time.monotonic() - state.moved:.0f} s; {why()}")
+                    told = time.monotonic()
+
+        threading.Thread(target=watch, daemon=True).start()
+        try:
+            yield
+        finally:
+            stop.set()
+
+    @contextmanager
     def kept(self, name: str) -> Iterator[None]:
         """Instead of `loading`, of an engine that an earlier run of this process left."""
         yield
@@ -135,7 +157,7 @@ class Display:
             arm.unparsed += row["unparsed"]
             state.stored += row["rows"]
             state.tokens += sum(row[c] for c in row if c.endswith("_tokens") and not c.endswith("cached_tokens"))
-        now = time.monotonic()
+        state.moved = now = time.monotonic()
         state.first = state.first or (now, state.stored)
         if self._live is None and now - self._last_plain >= _PLAIN_EVERY_S:
             self._last_plain = now

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -208,7 +209,8 @@ def _run_model(
         # One pool serves both where the model answers itself; one that only answers needs no other.
         models = [answering] if audit.prepare is None or answering is model else [model, answering]
         for one in models:
-            pools.append(take_pool(one, weights[one.name], where(questions.path), start_pool))
+            start = partial(start_pool, autoscale=config.cluster.autoscale)
+            pools.append(take_pool(one, weights[one.name], where(questions.path), start))
         longest = max(one.load_timeout_s for one in models)
         ready: float | None = None  # when the engines were
         for tasks in batches:
@@ -242,7 +244,9 @@ def _run_model(
                 preparing_engines=tuple(pools[0].actors),
                 answering_engines=tuple(pools[-1].actors),
             )
-            run = ChunkRun(context, len(tasks), config.cluster.chunks_in_flight, longest)
+            # A chunk a replica at least, or a large fleet waits for questions.
+            in_flight = max(config.cluster.chunks_in_flight, *(len(pool.actors) for pool in pools))
+            run = ChunkRun(context, len(tasks), in_flight, longest)
             if ready is None:
                 earlier = [t["load_s"] for k, t in run_dir.manifest.timings.items() if k.startswith(f"{name}/")]
                 kept = all(pool.ready for pool in pools)
@@ -251,8 +255,9 @@ def _run_model(
                     for one, pool in zip(models, pools, strict=True):
                         pool.wait_ready(one.load_timeout_s, display.stage, run.check)
                 ready = time.monotonic()
-            for counts in run.counts():
-                display.counts(name, counts)
+            with display.watching(name, pools[-1].waits_for):
+                for counts in run.counts():
+                    display.counts(name, counts)
             run.close()
             run = None
         assert ready is not None  # noqa: S101 - there was a batch

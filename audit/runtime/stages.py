@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import ray
 from numpy.typing import NDArray
 
 from audit.audits import Audit, Work
-from audit.errors import EngineDiedError, EngineError, ShardError
+from audit.errors import ShardError
 from audit.prompting.prompts import letters_of
 from audit.prompting.templates import shows_options
 from audit.records import (
@@ -34,7 +33,7 @@ from audit.records import (
     Scoring,
     Setting,
 )
-from audit.runtime.balance import Balancer
+from audit.runtime.call import EngineCaller
 from audit.runtime.metrics import AuditMetrics
 from audit.scoring.score import score
 from audit.shards.convert import rows_to_table
@@ -60,40 +59,6 @@ class StageContext:
     option_normalisation: str
     preparing_engines: tuple[Any, ...]
     answering_engines: tuple[Any, ...]
-
-
-class _EngineCaller:
-    """Sends requests to the replicas of one model and puts the replies back in order."""
-
-    def __init__(self, engines: Sequence[Any]) -> None:
-        self._engines = engines
-        self._balancer = Balancer(len(engines))
-
-    def __call__(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        shares: dict[int, list[int]] = {}
-        for i, request in enumerate(requests):
-            shares.setdefault(self._balancer.take(request.affinity, 1), []).append(i)
-        replies: list[Generation | None] = [None] * len(requests)
-        try:
-            pending = [
-                (indices, self._engines[replica].run.remote([requests[i] for i in indices]))
-                for replica, indices in shares.items()
-            ]
-            for indices, reference in pending:
-                for i, reply in zip(indices, ray.get(reference), strict=True):
-                    replies[i] = reply
-        except ray.exceptions.RayActorError as error:
-            raise EngineDiedError(
-                "An engine's process died and was not started again (max_restarts of the model's configuration). Type "
-                f"the same command again: it goes on where this one stopped. {str(error).splitlines()[0]}"
-            ) from None  # the original cannot travel back to the driver
-        except ray.exceptions.RaySystemError as error:
-            # Ray Data would try this again for ever; a reply that cannot be read will not be readable then.
-            raise EngineError(f"A reply of the engine could not be read: {error}") from error
-        finally:
-            for replica, indices in shares.items():
-                self._balancer.give_back(replica, len(indices))
-        return [reply for reply in replies if reply is not None]
 
 
 class _Tally:
@@ -161,7 +126,7 @@ class PrepareStage:
 
     def __init__(self, context: StageContext) -> None:
         self._audit, self._work = context.audit, context.work
-        self._call = _EngineCaller(context.preparing_engines)
+        self._call = EngineCaller(context.preparing_engines)
         self._metrics = AuditMetrics(context.work.model)
         self._reader = TaskReader(context)
 
@@ -192,7 +157,7 @@ class AnswerStage:
 
     def __init__(self, context: StageContext) -> None:
         self._context = context
-        self._call = _EngineCaller(context.answering_engines)
+        self._call = EngineCaller(context.answering_engines)
         self._options_shown = shows_options(context.work.protocol)
         self._metrics = AuditMetrics(context.work.model)
         self._reader = TaskReader(context)

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from busy_ray import tell_agent_port
 from paths import RAY
 from pipeline_helpers import launch
 from s3_server import CREDENTIALS
+from storm.endpoint import KEY, KEY_ENV
 from sweep_here import Finished, sweep_here
 
-_PORT, _DASHBOARD, _METRICS = 46379, 48265, 48266
+_PORT, _DASHBOARD, _METRICS, _AGENT = 46379, 48265, 48266, 48267
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,6 +44,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     env = {
         **os.environ,
         **CREDENTIALS,
+        KEY_ENV: KEY,
         "RAY_AUTH_MODE": "disabled",
         "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}",
     }
@@ -52,6 +55,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "--dashboard-host=127.0.0.1",
         f"--dashboard-port={_DASHBOARD}",
         f"--metrics-export-port={_METRICS}",
+        f"--dashboard-agent-grpc-port={_AGENT}",
+        f"--dashboard-agent-listen-port={_AGENT + 1}",
+        f"--runtime-env-agent-port={_AGENT + 2}",
         "--include-dashboard=true",
         "--num-cpus=4",
         "--disable-usage-stats",
@@ -61,6 +67,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with (tmp_path_factory.mktemp("ray") / "head.log").open("w+") as log:
         command = [RAY, "start", "--head", "--block", *options]
         head = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
+        tell_agent_port(_AGENT + 1, head.pid)
         address = f"127.0.0.1:{_PORT}"
         found = Cluster(
             address,

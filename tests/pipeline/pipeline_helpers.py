@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import psutil
 import pyarrow.dataset as ds
 from paths import ROOT
 
@@ -34,15 +33,3 @@ def keys_of(run_dir: Path) -> list[tuple]:
     columns = ["model", "benchmark", "question_id", "arm", "routers", "replicate"]
     table = ds.dataset(run_dir / "shards", format="ipc").to_table(columns=columns)
     return sorted(tuple(row.values()) for row in table.to_pylist())
-
-
-def pids(cluster, pattern: str) -> list[int]:
-    """Workers of this cluster (and of no other Ray on the machine) whose title has the pattern: ray::<class>."""
-    found = []
-    for process in psutil.Process(cluster.pid).children(recursive=True):
-        try:
-            if pattern in " ".join(process.cmdline()):
-                found.append(process.pid)
-        except psutil.NoSuchProcess:
-            continue
-    return found

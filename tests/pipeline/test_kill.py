@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
+from functools import partial
 
-import pytest
-from pipeline_helpers import keys_of, pids
+from pipeline_helpers import keys_of
+from storm.nights import night, ray_workers, rows_by_key
 
 from audit.gate import main as gate
 from audit.sweep.report import build_report
@@ -35,15 +37,23 @@ def assert_complete(sweep, run) -> None:
     assert all(after[name] == stamp for name, stamp in before.items() if name not in quarantined)
 
 
-@pytest.mark.parametrize("shards", [0, 12])
-def test_the_driver_is_killed(command, sweep, shards):
-    run = command(*SWEEP)
-    if shards == 0:
-        time.sleep(6)  # while Ray connects and the engine loads
-    else:
-        run.wait_for_shards(shards)
-    run.kill()
-    assert_complete(sweep, run)
+class _Cluster:
+    """The tests' cluster as a storm sees it. Its one node is not killed."""
+
+    def __init__(self, cluster) -> None:
+        self.address = cluster.address
+        self.victims = partial(ray_workers, cluster.pid)
+
+
+def test_a_short_storm(cluster, sweep, tmp_path):
+    """As `make storm`, whose every kind but a lost node and a full disk it has: a stage, both replicas, the driver."""
+    words = ("model=scripted", *SWEEP, "report=false", "progress=false", "model.scripted.scripted.latency_s=0.7")
+    plan = ("stage", "engine", "driver", "stage", "engine")
+    expected = rows_by_key(sweep(*SWEEP, run_dir=tmp_path / "undisturbed").run_dir)
+    assert expected.num_rows == ROWS
+    one = night(4, _Cluster(cluster), tmp_path, None, expected, words, plan, moments_s=(1.0, 1.0))
+    assert one.kills == Counter(plan), "the run ended first: the test would prove less than it says"
+    assert one.rows == ROWS and one.starts > 1 and one.clean, one
 
 
 def test_a_killed_run_is_reported_as_incomplete_until_it_is_complete(command, sweep, capsys):
@@ -66,28 +76,14 @@ def test_a_killed_run_is_reported_as_incomplete_until_it_is_complete(command, sw
     assert gate([str(run.run_dir)]) in (0, 3, 4)
 
 
-def test_a_ray_worker_of_each_stage_is_killed(cluster, command):
-    run = command(*SWEEP)
-    for stage in ("PrepareStage", "AnswerStage"):
-        written = len(list((run.run_dir / "shards").glob("*.arrow")))
-        run.wait_for_shards(written + 3)
-        victims = pids(cluster, f"MapBatches({stage})")
-        assert victims, "no such Ray worker: the test would prove nothing"
-        for pid in victims:
-            os.kill(pid, signal.SIGKILL)
-    code, out = run.wait()
-    assert code == 0, out  # Ray starts others, within the same run
-    assert_every_key_once(run.run_dir)
-
-
 def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, sweep):
     run = command(*SWEEP)
     run.wait_for_shards(2)
-    (first,) = pids(cluster, "ray::EngineActor")
+    (first,) = ray_workers(cluster.pid, "ray::EngineActor")
     os.kill(first, signal.SIGKILL)
     written = len(list((run.run_dir / "shards").glob("*.arrow")))
     run.wait_for_shards(written + 5)  # at most four chunks were in flight: a new engine answered
-    (second,) = pids(cluster, "ray::EngineActor")
+    (second,) = ray_workers(cluster.pid, "ray::EngineActor")
     assert second != first
     os.kill(second, signal.SIGKILL)
     code, out = run.wait()

@@ -6,8 +6,8 @@ import os
 import signal
 import time
 
-from pipeline_helpers import pids
 from s3_server import CREDENTIALS, s3_server
+from storm.nights import ray_workers
 
 from audit.gate import main as gate
 from audit.report.__main__ import main as report
@@ -36,7 +36,7 @@ def test_every_key_once_on_object_storage_whoever_is_killed(cluster, command, sw
         run.process.send_signal(signal.SIGSTOP)  # it lives, and asks for no more while the next lines take their time
         second = sweep(*SWEEP, run_dir=url)
         assert second.code == 1 and f"in use by another run (process {run.process.pid}" in second.out, second.out
-        victims = pids(cluster, "MapBatches(AnswerStage)")
+        victims = ray_workers(cluster.pid, "MapBatches(AnswerStage)")
         assert victims, "no such Ray worker: the test would prove nothing"
         for pid in victims:
             os.kill(pid, signal.SIGKILL)

@@ -36,6 +36,7 @@ from audit.engines.openai_config import (
     endpoint_id,
 )
 from audit.engines.openai_engine import OpenAIEngine
+from audit.engines.openai_wire import same_model
 from audit.engines.port import request_sha256
 from audit.engines.redact import Redactor
 from audit.engines.retry import FailureKind, backoff_seconds, classify_status, retry_after_seconds
@@ -393,6 +394,43 @@ def test_malformed_for_ever_becomes_an_error_row(reply: Reply) -> None:
     got, calls = with_server(lambda c: reply, use)
     assert got.error is not None and "malformed" in got.error and got.finish_reason is FinishReason.ERROR
     assert calls == FAST_RETRY.max_attempts
+
+
+def of_model(name: str, text: str = "ok") -> Reply:
+    return Reply(body={**completion(text), "model": name})
+
+
+def test_another_models_reply_is_no_answer() -> None:
+    """A gateway that sends some calls to another model: a silently wrong answer, were the reply's own name not read."""
+
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> list[Generation]:
+        return await engine.run([request(str(i)) for i in range(30)])
+
+    got = with_server(lambda c: of_model("m-mini", "wrong") if c.number % 5 == 0 else of_model("m"), use, concurrency=2)
+    assert {g.text for g in got if g.error is None} == {"ok"} and sum(g.error is None for g in got) >= 25
+
+
+def test_an_endpoint_that_is_always_another_model_stops_the_run_and_may_be_named() -> None:
+    with pytest.raises(EngineError, match=r"the reply is of model 'deployed', not of 'm'.*reply_model"):
+        one(lambda c: of_model("deployed"))
+    assert one(lambda c: of_model("deployed"), reply_model="deployed").text == "ok"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "same"),
+    [
+        ("gpt-4o", "gpt-4o-2024-08-06", True),
+        ("gpt-4o", "gpt-4o-mini", False),
+        ("gpt-4o", "gpt-4o-mini-2024-07-18", False),
+        ("claude-opus-4", "claude-opus-4-1-20250805", False),
+        ("mistral-large-latest", "mistral-large-2411", True),
+        ("llama3:latest", "llama3", True),
+        ("Qwen/Qwen3-8B", "qwen3-8b", True),
+        ("qwen3", "qwen3-8b", False),
+    ],
+)
+def test_which_name_in_a_reply_is_the_models_own(asked: str, told: str, same: bool) -> None:
+    assert same_model(asked, told) is same
 
 
 def test_one_poisonous_request_is_an_error_row_and_the_others_are_answered() -> None:

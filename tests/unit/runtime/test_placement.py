@@ -34,3 +34,9 @@ def test_what_cannot_fit_is_refused():
         plan_placement(8, "ray", 4.0, 4.0)
     with pytest.raises(ConfigError, match="Use executor=ray to span nodes"):
         plan_placement(4, "mp", 4.0, 2.0)
+
+
+def test_what_an_autoscaler_may_start_is_asked_for():
+    for size, executor in ((1, "mp"), (8, "mp"), (8, "ray")):
+        placement = plan_placement(size, executor, 0.0, 0.0, autoscale=True)
+        assert placement == plan_placement(size, executor, 8.0, 8.0)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import time
 
+import pytest
 from rich.console import Console
 
+from audit.runtime import progress
 from audit.runtime.progress import Display, usual_load
 
 
@@ -19,3 +22,20 @@ def test_loading_says_how_long_it_usually_takes() -> None:
     assert "m: engine ready after 0 s" in out.getvalue()
     assert usual_load(["vllm", "openai"], [70.4, 62.2]) == "62 s the last time"
     assert usual_load(["scripted", "openai"], []) == ""
+
+
+def test_a_stall_says_what_is_waited_for_as_long_as_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_STILL_S", 0.1)
+    out = io.StringIO()
+    display = Display(console=Console(file=out, width=200))
+    display.begin({"m": {"direct": 5}})
+    told = "m: nothing was stored for 0 s; 1 of 2 engines answer"
+    with display.watching("m", lambda: "1 of 2 engines answer"):
+        for _ in range(100):
+            time.sleep(0.05)
+            if out.getvalue().count(told) > 1:
+                break
+    ended = out.getvalue()
+    assert ended.count(told) > 1
+    time.sleep(0.3)
+    assert out.getvalue() == ended

@@ -1,0 +1,198 @@
+"""`python -m bench.fleet`: replicas in simulated time, some slow, some dying, under the program's own routing.
+
+The policy is the program's: `Balancer`, one of each stage, and the chunks in flight of `pipeline`. What is simulated
+is time: a replica answers `SLOTS` requests at once, each after a random latency, and the rest wait there. So the
+figures are of the routing alone and the same on any machine, busy or not; what Ray costs is in `bench.orchestration`.
+
+Utilisation is the ideal time, all of the work spread over whatever the living replicas can do, over the time it took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import itertools
+import json
+import math
+import random
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from audit.config import ClusterConfig
+from audit.runtime.balance import Balancer
+from audit.runtime.pipeline import MAX_TASKS_PER_CHUNK, tasks_per_chunk
+
+REPLICAS, SLOW, DYING = 64, 2, 3
+SLOTS = 32  # requests that a replica answers at once (vLLM's max_num_seqs, or what its cache holds)
+LATENCY_S, JITTER = 4.0, 0.5  # lognormal: the median, and sigma of the logarithm
+SLOWER = 3.0  # times
+CALLS = (
+    (0, 1),
+    (1, 3),
+    (9, 9),
+)  # of each part of a question, direct, clean, noisy: to prepare, to answer (r=1..9, nested)
+TARGET = 0.95
+
+
+@dataclass
+class Replica:
+    """Its queue, what it is answering, and how long that takes it."""
+
+    slower: float
+    dies_s: float = math.inf
+    waiting: deque[Call] = field(default_factory=deque)
+    answering: dict[Call, None] = field(default_factory=dict)  # in their order, unlike a set's
+
+
+@dataclass(eq=False)
+class Call:
+    question: int
+    work_s: float
+    chunk: int
+    stage: int
+    replica: int = -1
+
+
+@dataclass
+class Share:
+    """Of one chunk's requests, those that one replica was given."""
+
+    sent_s: float
+    requests: int = 0
+    left: int = 0
+
+
+class Fleet:
+    """A run of `questions` in simulated time."""
+
+    def __init__(self, questions: int, seed: int, chunks_in_flight: int) -> None:
+        rng = random.Random(seed)
+        self.in_flight = chunks_in_flight
+        unlike = rng.sample(range(REPLICAS), SLOW + DYING)
+        work = [rng.lognormvariate(math.log(LATENCY_S), JITTER) for _ in range(questions * sum(map(sum, CALLS)))]
+        self.work_s, draw = sum(work), iter(work)
+        usual_s = self.work_s / (REPLICAS * SLOTS)
+        self.replicas = [
+            Replica(
+                SLOWER if i in unlike[:SLOW] else 1.0,
+                rng.uniform(0.1, 0.9) * usual_s if i in unlike[SLOW:] else math.inf,
+            )
+            for i in range(REPLICAS)
+        ]
+        tasks = [(q, part) for q in range(questions) for part in CALLS]
+        size = tasks_per_chunk(len(tasks), 13 / 3, None, MAX_TASKS_PER_CHUNK)
+        chunks = [tasks[i : i + size] for i in range(0, len(tasks), size)]
+        self.calls = [
+            [[Call(q, next(draw), k, s) for q, part in chunk for _ in range(part[s])] for s in (0, 1)]
+            for k, chunk in enumerate(chunks)
+        ]
+        self.left = [[len(calls) for calls in chunk] for chunk in self.calls]
+        self.balancers = [Balancer(REPLICAS), Balancer(REPLICAS)]
+        self.queues: list[deque[int]] = [deque(range(len(chunks))), deque()]
+        self.active = [0, 0]
+        self.now, self.events = 0.0, list[tuple[float, int, int, Call | None]]()
+        self.tie = itertools.count()
+        self.served: dict[int, dict[int, int]] = {}
+        self.again = 0
+        self.shares: dict[tuple[int, int, int], Share] = {}
+
+    def run(self) -> dict[str, Any]:
+        for i, replica in enumerate(self.replicas):
+            if replica.dies_s < math.inf:
+                heapq.heappush(self.events, (replica.dies_s, next(self.tie), i, None))
+        self._admit()
+        last = 0.0
+        while self.events:
+            self.now, _, i, call = heapq.heappop(self.events)
+            if call is None:
+                self._die(i)
+            elif call in self.replicas[i].answering and call.replica == i:
+                self._answered(i, call)
+                last = self.now
+        assert not any(any(left) for left in self.left)
+        home = sum(max(by.values()) for by in self.served.values())
+        all_ = sum(sum(by.values()) for by in self.served.values())
+        ideal = self._ideal()
+        return {
+            "seconds": round(last, 1), "ideal_s": round(ideal, 1), "utilisation": round(ideal / last, 3),
+            "with_their_replica": round(home / all_, 3), "calls": all_, "asked_again": self.again,
+        }  # fmt: skip
+
+    def _admit(self) -> None:
+        """Chunks into the stages, each of which holds so many."""
+        for stage in (0, 1):
+            while self.queues[stage] and self.active[stage] < self.in_flight:
+                chunk = self.queues[stage].popleft()
+                self.active[stage] += 1
+                for call in self.calls[chunk][stage]:
+                    self._send(call)
+
+    def _send(self, call: Call) -> None:
+        call.replica = self.balancers[call.stage].take(f"q{call.question}", 1)
+        self.replicas[call.replica].waiting.append(call)
+        share = self.shares.setdefault((call.chunk, call.stage, call.replica), Share(self.now))
+        share.requests += 1
+        share.left += 1
+        self._begin(call.replica)
+
+    def _begin(self, i: int) -> None:
+        replica = self.replicas[i]
+        while replica.waiting and len(replica.answering) < SLOTS:
+            call = replica.waiting.popleft()
+            replica.answering[call] = None
+            heapq.heappush(self.events, (self.now + call.work_s * replica.slower, next(self.tie), i, call))
+
+    def _answered(self, i: int, call: Call) -> None:
+        del self.replicas[i].answering[call]
+        by = self.served.setdefault(call.question, {})
+        by[i] = by.get(i, 0) + 1
+        left = self.left[call.chunk]
+        left[call.stage] -= 1
+        share = self.shares[call.chunk, call.stage, i]
+        share.left -= 1
+        if share.left == 0:  # as `EngineCaller` hears of it
+            self.balancers[call.stage].give_back(i, share.requests, self.now - share.sent_s)
+            del self.shares[call.chunk, call.stage, i]
+        if left[call.stage] == 0:
+            self.active[call.stage] -= 1
+            if call.stage == 0:
+                self.queues[1].append(call.chunk)
+            self._admit()
+        self._begin(i)
+
+    def _die(self, i: int) -> None:
+        replica = self.replicas[i]
+        held = [*replica.answering, *replica.waiting]
+        replica.answering.clear()
+        replica.waiting.clear()
+        for balancer in self.balancers:
+            balancer.lost(i)
+        for call in held:
+            self.again += 1
+            self.shares.pop((call.chunk, call.stage, i), None)
+            self._send(call)
+
+    def _ideal(self) -> float:
+        """When all of the work would be done, were it spread at any moment over all that live."""
+        deaths = sorted(r.dies_s for r in self.replicas if r.dies_s < math.inf)
+        rate, done, at = sum(SLOTS / r.slower for r in self.replicas), 0.0, 0.0
+        for death in deaths:
+            if done + rate * (death - at) >= self.work_s:
+                break
+            done, at, rate = done + rate * (death - at), death, rate - SLOTS
+        return at + (self.work_s - done) / rate
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.fleet", description=__doc__.split("\n")[0])
+    parser.add_argument("--questions", type=int, default=8000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--chunks-in-flight", type=int, default=max(ClusterConfig().chunks_in_flight, REPLICAS))
+    options = parser.parse_args()
+    found = Fleet(options.questions, options.seed, options.chunks_in_flight).run()
+    print(json.dumps({**found, "target": TARGET, "reached": found["utilisation"] >= TARGET}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""A hostile endpoint under a whole run: every key once, none of its faults taken for an answer, its API key nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import ray
+from pipeline_helpers import rows_of
+from storm.endpoint import BAD, KEY, KEY_ENV, Hostile, answer_to, serving
+
+# `cluster` starts with the key in its environment: what its processes hold, a log could tell.
+FAST = ("retry={base_delay_s: 0.02, max_delay_s: 0.2, jitter: 0.5, max_attempts: 6, outage_s: 60}",
+        "circuit={failures: 5, cooldown_s: 0.2}")  # fmt: skip
+
+
+def test_an_endpoint_that_misbehaves_at_a_fifth_of_the_calls(sweep, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(KEY_ENV, KEY)
+    hostile = Hostile(seed=1)
+    with serving(hostile) as server:
+        endpoint = (
+            f"endpoints=[{{url: '{server.url}', model: m, api_key_env: {KEY_ENV}, timeout_s: 2, concurrency: 32}}]"
+        )
+        words = [f"model.openai_compatible.{word}" for word in (endpoint, *FAST)]
+        done = sweep("r=1..2", "n=40", *words, model="openai_compatible")
+    assert done.code == 0, done.out
+    assert hostile.did.total() - hostile.did["answered"] > 30 and len(hostile.did) > 8, hostile.did
+    assert all(call.headers["authorization"] == f"Bearer {KEY}" for call in server.calls)
+
+    rows = rows_of(done.run_dir)
+    assert len(rows) == len({(r["question_id"], r["arm"], r["routers"]) for r in rows}) == 40 * 4
+    answered = [r for r in rows if r["error"] is None]
+    assert len(answered) >= 150  # six attempts: next to none fails all of them
+    assert all(r["response"] == answer_to(r["prompt"]) and BAD not in r["prompt"] for r in answered)
+    assert not any(r["parsed"] or r["correct"] for r in rows if r["error"] is not None)
+
+    logs = Path(ray._private.worker._global_node.get_logs_dir_path())
+    written = [*done.run_dir.rglob("*"), *logs.rglob("*")]
+    assert sum(path.is_file() for path in written) > 20
+    assert [path for path in written if path.is_file() and KEY.encode() in path.read_bytes()] == []
+    assert KEY not in done.out

@@ -1,0 +1,135 @@
+"""`make storm`: kills at random moments of sweeps on the scripted engine, added to docs/storms.jsonl; the table of all.
+
+    PYTHONPATH=tests python -m storm --seconds 240        # as many nights as fit; later ones go on with the next seed
+    PYTHONPATH=tests python -m storm --seed 7 --nights 1  # one night again, and nothing is added
+
+Each night is one run: an engine's process, a stage's, the driver or a node is killed, or the disk is full, at moments
+that the seed draws; then the same command again, until it ends well. The run directories lie on a file system of 64 MB
+of their own (`unshare --mount`, root or a user namespace), which is what fills up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+from storm.nights import CHUNK_S, KINDS, SWEEP, Disk, Nodes, night, undisturbed
+
+LEDGER = Path(__file__).resolve().parents[2] / "docs" / "storms.jsonl"
+_PORT = 46579
+_DISK_MB = 64
+_ALONE = "STORM_HAS_A_DISK"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m storm", description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=240,
+        help="no kill after this long (Ray's start aside); the last run still ends",
+    )
+    parser.add_argument("--nights", type=int, default=1000, help="at most so many runs")
+    parser.add_argument("--kills", type=int, default=10, help="for each run, if it lasts")
+    parser.add_argument(
+        "--workers", type=int, default=2, help="nodes beside the head; a node is killed where there are two"
+    )
+    parser.add_argument("--seed", type=int, help="of the first night; nothing is added to the ledger then")
+    parser.add_argument("--table", action="store_true", help="only the table of what the ledger holds")
+    options = parser.parse_args()
+    if options.table:
+        print(table(read_ledger()))
+        return 0
+    if _ALONE not in os.environ:
+        return subprocess.run([*_own_mounts(), sys.executable, "-m", "storm", *sys.argv[1:]], check=False).returncode
+    ledger = read_ledger()
+    first = options.seed if options.seed is not None else 1 + max((one["seed"] for one in ledger), default=0)
+    begun = time.monotonic()
+    clean = True
+    folder = Path(tempfile.mkdtemp(prefix="storm-"))
+    disk = None
+    if os.environ[_ALONE]:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m", "storm", folder], check=True)
+        disk = Disk(folder)
+    else:
+        print("No file system of its own can be mounted here: the disk is not filled.")
+    possible = {"node": options.workers > 1, "disk full": disk is not None}
+    kinds = [kind for kind in KINDS if possible.get(kind, True)]
+    nodes = Nodes(options.workers, _PORT)
+    try:
+        words = [*SWEEP, f"model.scripted.scripted.latency_s={CHUNK_S}"]
+        expected = undisturbed(nodes, folder, SWEEP)
+        print(f"{expected.num_rows} rows undisturbed, Ray is up: {time.monotonic() - begun:.0f} s", flush=True)
+        begun = time.monotonic()
+        for seed in range(first, first + options.nights):
+            if time.monotonic() - begun > options.seconds:
+                break
+            plan = random.Random(-seed).choices(kinds, k=options.kills)
+            one = night(seed, nodes, folder, disk, expected, words, plan, begun + options.seconds)
+            record = {**asdict(one), "kills": dict(one.kills)}
+            print(json.dumps(record), flush=True)
+            if options.seed is None and one.kills:
+                with LEDGER.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+            if not one.clean:
+                clean = False
+                kept = Path(tempfile.mkdtemp(prefix="storm-kept-"))
+                subprocess.run(["cp", "-r", *folder.glob(f"night-{seed}*"), kept], check=True)
+                print(f"NOT CLEAN: {kept}", flush=True)
+            subprocess.run(["rm", "-rf", *folder.glob(f"night-{seed}*")], check=True)
+    finally:
+        nodes.close()
+    print(f"{time.monotonic() - begun:.0f} s in all\n\n{table(read_ledger())}")
+    return 0 if clean else 1
+
+
+def _own_mounts() -> list[str]:
+    """The words that give a command a mount namespace; $STORM_HAS_A_DISK says whether they could."""
+    for words in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
+        if (
+            subprocess.run(
+                [*words, "mount", "-t", "tmpfs", "storm", "/mnt"], capture_output=True, check=False
+            ).returncode
+            == 0
+        ):
+            os.environ[_ALONE] = "yes"
+            return words
+    os.environ[_ALONE] = ""
+    return []
+
+
+def read_ledger() -> list[dict]:
+    return [json.loads(line) for line in LEDGER.read_text().splitlines()] if LEDGER.exists() else []
+
+
+def table(ledger: list[dict]) -> str:
+    """The markdown table of docs/storms.md."""
+    kills: Counter[str] = Counter()
+    for one in ledger:
+        kills.update(one["kills"])
+    total = {name: sum(one[name] for one in ledger) for name in ("starts", "rows", "lost", "double", "wrong")}
+    wrong = total["wrong"] + sum(one["looked_complete"] for one in ledger)
+    lines = ["| killed | times |", "|---|---|", *(f"| {kind} | {kills[kind]} |" for kind in KINDS)]
+    lines += [
+        f"| **all** | **{kills.total()}** |",
+        "",
+        f"{len(ledger)} runs (seeds {min((o['seed'] for o in ledger), default=0)} to "
+        f"{max((o['seed'] for o in ledger), default=0)}), {total['starts']} starts, "
+        f"{sum(o['seconds'] for o in ledger) / 60:.0f} minutes. Rows: {total['rows']:,}; **{total['lost']} lost, "
+        f"{total['double']} double, {wrong} silently wrong**; "
+        f"{sum(o['stuck'] for o in ledger)} starts that stood still.",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -195,7 +195,7 @@ def _distinct(runs: FloatArray) -> FloatArray:
     for run in runs:
         if not any(np.array_equal(run, one, equal_nan=True) for one in kept):
             kept.append(run)
-    return np.stack(kept)
+    return runs if len(kept) == len(runs) else np.stack(kept)
 
 
 def simultaneous(

@@ -139,7 +139,8 @@ class _Names:
         encoded = pa.concat_arrays(self._found).dictionary_encode(null_encoding="encode")
         self.values = encoded.dictionary
         tables = np.split(np.asarray(encoded.indices), ends[:-1])
-        return np.concatenate([table[local] for table, local in zip(tables, self._local, strict=True)])
+        local, self._local, self._found = self._local, [], []
+        return np.concatenate([table[one] for table, one in zip(tables, local, strict=True)])
 
 
 def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

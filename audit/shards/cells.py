@@ -94,27 +94,24 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
         parts["sort"].append(_codes([batch.column(name) for name in sort_columns], sorts).astype(np.int16))
         parts["setting"].append(_codes([batch.column(name) for name in schema.key[3:]], settings).astype(np.int16))
         questions.add(batch.column("question_id"))
-        groups.add(batch.column("group"))
+        groups.add(batch.column("group"), questions)
         parts["n_options"].append(_counts(batch.column(N_OPTIONS)))
         parts["state"].append(_states(batch))
         for name in set(_ANSWERS) & set(batch.schema.names):
             parts[name].append(np.asarray(pc.fill_null(batch.column(name), -1).cast(pa.int16())))
     if not parts["state"]:
         parts = {name: [np.zeros(0, dtype=np.int16)] for name in parts}
-    answer, gold = (np.concatenate(parts[name]) if parts[name] else None for name in _ANSWERS)
+    whole: dict[str, Any] = {name: np.concatenate(parts.pop(name)) if parts[name] else None for name in list(parts)}
+    own_groups = groups == questions
+    question = questions.codes()
     return _Rows(
-        sort=np.concatenate(parts.pop("sort")),
-        setting=np.concatenate(parts.pop("setting")),
-        question=questions.codes(),
-        group=groups.codes(),
-        n_options=np.concatenate(parts.pop("n_options")),
-        state=np.concatenate(parts.pop("state")),
-        answer=answer,
-        gold=gold,
+        question=question,
+        group=question if own_groups else groups.codes(),
         sorts=list(sorts),
         settings=[Setting(*setting) for setting in settings],
         questions=questions.values,
-        groups=groups.values,
+        groups=questions.values if own_groups else groups.values,
+        **whole,
     )
 
 
@@ -122,14 +119,25 @@ class _Names:
     """A string column with many values, numbered: nothing of it is ever a Python string."""
 
     def __init__(self) -> None:
+        self._column: pa.Array | None = None  # the last
         self._local: list[NDArray[np.int32]] = []
         self._found: list[pa.Array] = []
         self.values = pa.array([], pa.large_string())
 
-    def add(self, column: pa.Array) -> None:
+    def add(self, column: pa.Array, other: _Names | None = None) -> None:
+        """other: of the same rows, and often the same: then it is numbered once."""
+        if other is not None and other._column is not None and column.equals(other._column):
+            self._local.append(other._local[-1])
+            self._found.append(other._found[-1])
+            return
         encoded = column.dictionary_encode(null_encoding="encode")
+        self._column = column
         self._local.append(np.asarray(encoded.indices))
         self._found.append(encoded.dictionary.cast(pa.large_string()))  # all of them together may pass 2 GB
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the two were the same in every row."""
+        return isinstance(other, _Names) and all(a is b for a, b in zip(self._found, other._found, strict=True))
 
     def codes(self) -> Codes:
         """(rows,) the number of each row's value; `values` then says what a number stands for."""
@@ -194,10 +202,9 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
         _only([rows.sorts[code][k] for code in sorts], name, rows.sorts[sorts[0]][0])
         for k, name in enumerate((*_SORT, _DRAWS)[: len(rows.sorts[sorts[0]])])
     )
-    own = np.flatnonzero(rows.sort == sorts[0]).astype(np.uint32 if rows.sort.size < 1 << 32 else np.int64)
-    blocks = [own[start : start + _ROWS_A_BLOCK] for start in range(0, own.size, _ROWS_A_BLOCK)]
-    group, n_options = (_facts(rows, values, blocks, benchmark) for values in (rows.group, rows.n_options))
-    asked, run = np.flatnonzero(group >= 0), np.unique(rows.setting[own])
+    group, n_options = (_facts(rows, values, sorts[0], benchmark) for values in (rows.group, rows.n_options))
+    asked = np.flatnonzero(group >= 0)
+    run = np.unique(np.concatenate([np.unique(rows.setting[block]) for block in _blocks(rows, sorts[0])]))
     settings = [rows.settings[code] for code in run]
     row_of = np.zeros(len(rows.settings), dtype=np.int64)
     row_of[run] = _ranks(pa.array(sorted(range(len(run)), key=settings.__getitem__), pa.int64()))
@@ -210,15 +217,17 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
     answer = gold = None
     if rows.answer is not None and rows.gold is not None:
         answer, gold = np.full(state.shape, -1, dtype=np.int16), np.zeros(len(asked), dtype=np.int64)
-    for block in blocks:
+    count = 0
+    for block in _blocks(rows, sorts[0]):
+        count += block.size
         row, column = row_of[rows.setting[block]], column_of[rows.question[block]]
         state[row, column] = rows.state[block]
         there[row, column] = True
         if answer is not None and gold is not None and rows.answer is not None and rows.gold is not None:
             answer[row, column] = rows.answer[block]
             gold[column] = rows.gold[block]
-    if np.count_nonzero(there) < own.size:
-        raise DataError(_two_rows(rows, own, f"{model}, {benchmark}"))
+    if np.count_nonzero(there) < count:
+        raise DataError(_two_rows(rows, np.flatnonzero(rows.sort == sorts[0]), f"{model}, {benchmark}"))
     placed = asked[np.asarray(in_order)]
     clusters = np.unique(group[asked])
     cluster_of = np.zeros(len(rows.groups), dtype=np.int64)
@@ -238,15 +247,21 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
     )
 
 
-def _facts(rows: _Rows, values: NDArray[Any], blocks: Sequence[NDArray[Any]], benchmark: str) -> NDArray[np.int64]:
+def _blocks(rows: _Rows, sort: int) -> Iterator[NDArray[np.int64]]:
+    """The rows of one sort, some at a time."""
+    for start in range(0, rows.sort.size, _ROWS_A_BLOCK):
+        yield start + np.flatnonzero(rows.sort[start : start + _ROWS_A_BLOCK] == sort)
+
+
+def _facts(rows: _Rows, values: NDArray[Any], sort: int, benchmark: str) -> NDArray[np.int64]:
     """(all questions,) what all rows of a question have in common; -1 for those of other cells."""
     fact = np.full(len(rows.questions), -1, dtype=np.int64)
-    for block in blocks:
+    for block in _blocks(rows, sort):
         fact[rows.question[block]] = values[block]
-    for block in blocks:
+    for block in _blocks(rows, sort):
         question = rows.question[block]
         if (differs := np.flatnonzero(fact[question] != values[block])).size:
-            own = np.concatenate(blocks)
+            own = np.flatnonzero(rows.sort == sort)
             raise DataError(_two_facts(rows, own[rows.question[own] == question[differs[0]]], benchmark))
     return fact
 

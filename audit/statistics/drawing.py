@@ -17,7 +17,7 @@ from audit.statistics.paired import FloatArray, IntArray
 
 _CHUNK_NUMBERS = 2_000_000  # weights held at once by a thread: 16 MB
 _WORTH_A_THREAD = 200_000  # below this many draws, starting threads costs more than it saves
-ITEMS = 1 << 16  # columns compared at once
+ITEMS = 1 << 14  # columns compared at once
 _DRAW_COST = 4  # drawing a pattern's count costs about as much as drawing 4 items one by one
 
 

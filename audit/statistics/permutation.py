@@ -76,7 +76,18 @@ def max_statistic_permutation(
     pivotality), which is what makes the step-down adjustment valid (Westfall & Young 1993, section 2.8).
     """
     clean, noisy, cluster = checked_pair(clean, noisy, cluster)
-    difference = noisy - clean
+    return _flipped(noisy - clean, cluster, n_permutations, alternative, run_variance, rng)
+
+
+def _flipped(
+    difference: FloatArray,
+    cluster: IntArray,
+    n_permutations: int,
+    alternative: Alternative,
+    run_variance: RunVariance,
+    rng: np.random.Generator,
+) -> MaxStatResult:
+    """The test on differences (R, n), which are overwritten."""
     n_pairs = np.sum(~np.isnan(difference), axis=1)
     scores = cluster_sums(np.nan_to_num(difference, nan=0.0, copy=False), cluster)
     observed, reference = _flip_test(scores, n_permutations, rng)
@@ -126,16 +137,12 @@ def max_statistic_exchange(
     noisy, base = np.asarray(noisy, dtype=float), np.asarray(base, dtype=float)
     if noisy.ndim != 3 or base.ndim != 3 or base.shape[1] not in (1, noisy.shape[1]):
         raise DataError(f"Runs need noisy (L, R, n) and base (K, R or 1, n); found {noisy.shape} and {base.shape}.")
-    if len(noisy) == len(base) == 1:
-        half = np.full(noisy.shape[2], 0.5)  # a baseline of its own for each r: the same differences around one half
-        signs = noisy[0] - base[0]
-        signs /= 2
-        signs += half
-        halved = run_variance.scaled(0.5)  # halved differences have half the shifts
-        return max_statistic_permutation(
-            half, signs, cluster, n_permutations=n_permutations, alternative=alternative, run_variance=halved, rng=rng
-        )
     _, _, groups = checked_pair(base[0, 0], noisy[0], cluster)
+    if len(noisy) == len(base) == 1:  # a baseline of its own for each r: differences around one half, halved
+        half = noisy[0] - base[0]
+        half /= 2
+        halved = run_variance.scaled(0.5)  # halved differences have half the shifts
+        return _flipped(half, groups, n_permutations, alternative, halved, rng)
     runs = np.concatenate([noisy, np.broadcast_to(base, (len(base), *noisy.shape[1:]))])
     labellings = _labellings(len(noisy), len(runs), rng)
     observed, se = np.zeros(noisy.shape[1]), np.zeros(noisy.shape[1])

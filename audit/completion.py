@@ -37,7 +37,11 @@ end
 complete -c audit -a '(__audit_complete)'""",
 }
 _OPTIONS = {
-    "report": ("--out ", "--seed ", "--control-benchmark ", "--variants "),
+    "report": ("--out ", "--seed ", "--control-benchmark ", "--variants ", "--follow "),
+    "gate": ("--approvals ", "--format ", "--keys ", "--out ", "--registry "),
+    "review": ("list ", "show ", "approve ", "reject ", "override ", "keygen ", "serve ", "--key ", "--keys "),
+    "evidence": ("verify ", "--out ", "--key ", "--keys ", "--unsigned ", "--with-shards "),
+    "chronology": ("add ", "check ", "render "),
     "runs": ("--json ",),
     "compare": ("--models ", "--out ", "--json "),
     "registry": (
@@ -58,9 +62,9 @@ _OPTIONS = {
     ),
     "calibrate": ("--n ", "--routers ", "--draws ", "--replicates ", "--panel ", "--observed ", "--jobs ", "--out "),
     "reanalyze": ("--out ", "--n ", "--chance ", "--table1 ", "--table3 ", "--seed "),
-    "export": ("inspect ",),
+    "export": ("inspect ", "--out "),
     "suite": ("plan=true ", "model=", "model_version=", "run_dir=", "gate=", "--schema "),
-    "variants": ("build ", "list ", "show ", "diff ", "merge ", "export ", "review "),
+    "variants": ("build ", "list ", "show ", "diff ", "merge ", "export ", "review ", "panel "),
     "completion": tuple(f"{shell} " for shell in SCRIPTS),
 }
 

@@ -19,7 +19,7 @@ from audit.sweep.analyse import analyse
 from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm, Draws
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
-from audit.sweep.texts import Texts, clean_texts, measure_texts
+from audit.sweep.texts import Texts, measure_texts
 from audit.sweep.verdict import RunVerdict
 
 
@@ -119,7 +119,7 @@ def pair(outcomes: Sequence[Outcome], *, answers: bool = False) -> list[CellOutc
 def texts_of(outcomes: Sequence[Outcome], cells: Sequence[CellOutcomes] = ()) -> Texts:
     """The measures of rows in memory, with those of the self-test for `cells`."""
     probed = {(c.model, c.benchmark): c.question_ids[:MAX_TEXT_QUESTIONS] for c in cells}
-    return measure_texts(outcomes, clean_texts(outcomes), probed)
+    return measure_texts(outcomes, None, probed)
 
 
 def analyse_outcomes(outcomes: Sequence[Outcome], **options: Any) -> RunVerdict:

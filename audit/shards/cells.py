@@ -1,7 +1,7 @@
 """Arrow batches -> CellOutcomes: questions are paired across settings here and nowhere else.
 
-Strings become numbers as their batch arrives, so that a row is fifteen bytes, and questions are joined by these
-numbers: runs have millions of rows.
+Strings become numbers as their batch arrives, so that a row is nineteen bytes, and questions are joined by these
+numbers, a block of rows at a time: runs have millions of rows.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _SORT = ("model", "benchmark", "reading")  # what sort of row it is; few values 
 _DRAWS = "draws"  # of the sweep: it tells apart rows of one setting, so it belongs to the sort
 _ANSWERS = ("answer", "gold")
 _ROWS_AT_ONCE = 1 << 14  # rows turned into numbers together: the record batches of a shard are small
+_ROWS_A_BLOCK = 1 << 20  # rows put in their place together: NumPy indexes by eight bytes a row
 
 Codes = NDArray[np.int32]
 
@@ -43,8 +44,8 @@ class _Rows:
     gold: NDArray[np.int16] | None
     sorts: list[tuple[str, ...]]
     settings: list[Setting]
-    questions: list[str]
-    groups: list[str]
+    questions: pa.Array
+    groups: pa.Array
 
 
 def _sort_columns(schema: RowSchema) -> tuple[str, ...]:
@@ -87,40 +88,70 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
     sort_columns = _sort_columns(schema)
     sorts: dict[tuple[Any, ...], int] = {}
     settings: dict[tuple[Any, ...], int] = {}
-    questions: dict[tuple[Any, ...], int] = {}
-    groups: dict[tuple[Any, ...], int] = {}
-    parts: dict[str, list[NDArray[Any]]] = {
-        name: [] for name in ("sort", "setting", "question", "group", "n_options", "state", *_ANSWERS)
-    }
-    for batch in _together(batches):
+    questions, groups = _Names(), _Names()
+    parts: dict[str, list[NDArray[Any]]] = {name: [] for name in ("sort", "setting", "n_options", "state", *_ANSWERS)}
+    for batch in together(batches):
         parts["sort"].append(_codes([batch.column(name) for name in sort_columns], sorts).astype(np.int16))
         parts["setting"].append(_codes([batch.column(name) for name in schema.key[3:]], settings).astype(np.int16))
-        parts["question"].append(_codes([batch.column("question_id")], questions))
-        parts["group"].append(_codes([batch.column("group")], groups))
+        questions.add(batch.column("question_id"))
+        groups.add(batch.column("group"), questions)
         parts["n_options"].append(_counts(batch.column(N_OPTIONS)))
         parts["state"].append(_states(batch))
         for name in set(_ANSWERS) & set(batch.schema.names):
             parts[name].append(np.asarray(pc.fill_null(batch.column(name), -1).cast(pa.int16())))
     if not parts["state"]:
         parts = {name: [np.zeros(0, dtype=np.int16)] for name in parts}
-    answer, gold = (np.concatenate(parts[name]) if parts[name] else None for name in _ANSWERS)
+    whole: dict[str, Any] = {name: np.concatenate(parts.pop(name)) if parts[name] else None for name in list(parts)}
+    own_groups = groups == questions
+    question = questions.codes()
     return _Rows(
-        sort=np.concatenate(parts.pop("sort")),
-        setting=np.concatenate(parts.pop("setting")),
-        question=np.concatenate(parts.pop("question")),
-        group=np.concatenate(parts.pop("group")),
-        n_options=np.concatenate(parts.pop("n_options")),
-        state=np.concatenate(parts.pop("state")),
-        answer=answer,
-        gold=gold,
+        question=question,
+        group=question if own_groups else groups.codes(),
         sorts=list(sorts),
         settings=[Setting(*setting) for setting in settings],
-        questions=[question for (question,) in questions],
-        groups=[group for (group,) in groups],
+        questions=questions.values,
+        groups=questions.values if own_groups else groups.values,
+        **whole,
     )
 
 
-def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+class _Names:
+    """A string column with many values, numbered: nothing of it is ever a Python string."""
+
+    def __init__(self) -> None:
+        self._column: pa.Array | None = None  # the last
+        self._local: list[NDArray[np.int32]] = []
+        self._found: list[pa.Array] = []
+        self.values = pa.array([], pa.large_string())
+
+    def add(self, column: pa.Array, other: _Names | None = None) -> None:
+        """other: of the same rows, and often the same: then it is numbered once."""
+        if other is not None and other._column is not None and column.equals(other._column):
+            self._local.append(other._local[-1])
+            self._found.append(other._found[-1])
+            return
+        encoded = column.dictionary_encode(null_encoding="encode")
+        self._column = column
+        self._local.append(np.asarray(encoded.indices))
+        self._found.append(encoded.dictionary.cast(pa.large_string()))  # all of them together may pass 2 GB
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the two were the same in every row."""
+        return isinstance(other, _Names) and all(a is b for a, b in zip(self._found, other._found, strict=True))
+
+    def codes(self) -> Codes:
+        """(rows,) the number of each row's value; `values` then says what a number stands for."""
+        if not self._found:
+            return np.zeros(0, dtype=np.int32)
+        ends = np.cumsum([len(found) for found in self._found])
+        encoded = pa.concat_arrays(self._found).dictionary_encode(null_encoding="encode")
+        self.values = encoded.dictionary
+        tables = np.split(np.asarray(encoded.indices), ends[:-1])
+        local, self._local, self._found = self._local, [], []
+        return np.concatenate([table[one] for table, one in zip(tables, local, strict=True)])
+
+
+def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         if batch.num_rows:
@@ -171,42 +202,44 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
         _only([rows.sorts[code][k] for code in sorts], name, rows.sorts[sorts[0]][0])
         for k, name in enumerate((*_SORT, _DRAWS)[: len(rows.sorts[sorts[0]])])
     )
-    own = np.flatnonzero(rows.sort == sorts[0])
-    question, setting = rows.question[own], rows.setting[own]
-    asked = np.flatnonzero(np.bincount(question))
-    facts = []
-    for values in (rows.group[own], rows.n_options[own]):
-        fact = np.zeros(len(rows.questions), dtype=np.int64)
-        fact[question] = values
-        if (differs := np.flatnonzero(fact[question] != values)).size:
-            raise DataError(_two_facts(rows, own[question == question[differs[0]]], benchmark))
-        facts.append(fact[asked])
-    group, n_options = facts
-    run = np.flatnonzero(np.bincount(setting))
-    ids, settings = [rows.questions[code] for code in asked], [rows.settings[code] for code in run]
-    row_of, column_of = _places(run, settings), _places(asked, ids)
+    group, n_options = (_facts(rows, values, sorts[0], benchmark) for values in (rows.group, rows.n_options))
+    asked = np.flatnonzero(group >= 0)
+    run = np.unique(np.concatenate([np.unique(rows.setting[block]) for block in _blocks(rows, sorts[0])]))
+    settings = [rows.settings[code] for code in run]
+    row_of = np.zeros(len(rows.settings), dtype=np.int64)
+    row_of[run] = _ranks(pa.array(sorted(range(len(run)), key=settings.__getitem__), pa.int64()))
+    in_order = pc.sort_indices(rows.questions.take(pa.array(asked)))
+    ids = rows.questions.take(pa.array(asked)).take(in_order)
+    column_of = np.zeros(len(rows.questions), dtype=np.int32)
+    column_of[asked] = _ranks(in_order)
     state = np.full((len(run), len(asked)), State.ABSENT, dtype=np.int8)
     there = np.zeros(state.shape, dtype=bool)
-    state[row_of[setting], column_of[question]] = rows.state[own]
-    there[row_of[setting], column_of[question]] = True
-    if np.count_nonzero(there) < own.size:
-        raise DataError(_two_rows(rows, own, f"{model}, {benchmark}"))
     answer = gold = None
     if rows.answer is not None and rows.gold is not None:
-        answer = np.full(state.shape, -1, dtype=np.int16)
-        answer[row_of[setting], column_of[question]] = rows.answer[own]
-        gold = np.zeros(len(asked), dtype=np.int64)
-        gold[column_of[question]] = rows.gold[own]
-    in_order = np.argsort(column_of[asked])
-    clusters = np.flatnonzero(np.bincount(group))
+        answer, gold = np.full(state.shape, -1, dtype=np.int16), np.zeros(len(asked), dtype=np.int64)
+    count = 0
+    for block in _blocks(rows, sorts[0]):
+        count += block.size
+        row, column = row_of[rows.setting[block]], column_of[rows.question[block]]
+        state[row, column] = rows.state[block]
+        there[row, column] = True
+        if answer is not None and gold is not None and rows.answer is not None and rows.gold is not None:
+            answer[row, column] = rows.answer[block]
+            gold[column] = rows.gold[block]
+    if np.count_nonzero(there) < count:
+        raise DataError(_two_rows(rows, np.flatnonzero(rows.sort == sorts[0]), f"{model}, {benchmark}"))
+    placed = asked[np.asarray(in_order)]
+    clusters = np.unique(group[asked])
+    cluster_of = np.zeros(len(rows.groups), dtype=np.int64)
+    cluster_of[clusters] = _ranks(pc.sort_indices(rows.groups.take(pa.array(clusters))))
     return CellOutcomes(
         model=model,
         benchmark=benchmark,
         draws=draws[0] if draws else "",
         reading=reading,
-        question_ids=tuple(sorted(ids)),
-        cluster=_places(clusters, [rows.groups[code] for code in clusters])[group[in_order]],
-        n_options=n_options[in_order],
+        question_ids=tuple(ids.to_pylist()),
+        cluster=cluster_of[group[placed]],
+        n_options=n_options[placed],
         settings=tuple(sorted(settings)),
         state=state,
         answer=answer,
@@ -214,11 +247,29 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
     )
 
 
-def _places(codes: NDArray[np.int64], values: list[str] | list[Setting]) -> NDArray[np.int64]:
-    """(largest code + 1,) for each code the place of its value among the sorted values, which are all different."""
-    places = np.zeros(int(codes.max()) + 1, dtype=np.int64)
-    order = sorted(range(len(values)), key=values.__getitem__)
-    places[codes[order]] = np.arange(len(values))
+def _blocks(rows: _Rows, sort: int) -> Iterator[NDArray[np.int64]]:
+    """The rows of one sort, some at a time."""
+    for start in range(0, rows.sort.size, _ROWS_A_BLOCK):
+        yield start + np.flatnonzero(rows.sort[start : start + _ROWS_A_BLOCK] == sort)
+
+
+def _facts(rows: _Rows, values: NDArray[Any], sort: int, benchmark: str) -> NDArray[np.int64]:
+    """(all questions,) what all rows of a question have in common; -1 for those of other cells."""
+    fact = np.full(len(rows.questions), -1, dtype=np.int64)
+    for block in _blocks(rows, sort):
+        fact[rows.question[block]] = values[block]
+    for block in _blocks(rows, sort):
+        question = rows.question[block]
+        if (differs := np.flatnonzero(fact[question] != values[block])).size:
+            own = np.flatnonzero(rows.sort == sort)
+            raise DataError(_two_facts(rows, own[rows.question[own] == question[differs[0]]], benchmark))
+    return fact
+
+
+def _ranks(order: pa.Array) -> NDArray[np.int64]:
+    """The place of each among the sorted. order: as `sort_indices` gives it."""
+    places = np.zeros(len(order), dtype=np.int64)
+    places[np.asarray(order)] = np.arange(len(order))
     return places
 
 
@@ -229,16 +280,15 @@ def _only(values: list[str], name: str, model: str) -> str:
 
 
 def _two_facts(rows: _Rows, same: NDArray[np.int64], benchmark: str) -> str:
-    found = dict.fromkeys((rows.groups[rows.group[i]], int(rows.n_options[i])) for i in same)
+    found = dict.fromkeys((rows.groups[rows.group[i]].as_py(), int(rows.n_options[i])) for i in same)
     text = ", ".join(map(str, found))
-    return (
-        f"Question {rows.questions[rows.question[same[0]]]!r} of {benchmark} has two groups or option counts: {text}."
-    )
+    question = rows.questions[rows.question[same[0]]].as_py()
+    return f"Question {question!r} of {benchmark} has two groups or option counts: {text}."
 
 
 def _two_rows(rows: _Rows, own: NDArray[np.int64], cell: str) -> str:
     key = rows.setting[own].astype(np.int64) * len(rows.questions) + rows.question[own]
     _, first, count = np.unique(key, return_index=True, return_counts=True)
     i = own[first[count > 1].min()]
-    question, setting = rows.questions[rows.question[i]], rows.settings[rows.setting[i]]
+    question, setting = rows.questions[rows.question[i]].as_py(), rows.settings[rows.setting[i]]
     return f"Two rows for {cell}, {question}, {setting}: every key must occur once."

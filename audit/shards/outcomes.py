@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from audit.shards.cells import cell_columns, pair_batches, pick
+from audit.shards.cells import cell_columns, pair_batches, pick, together
 from audit.shards.complete import REVISED, Revised, add_rows
 from audit.shards.read import iter_columns
 from audit.shards.schema import RowSchema
@@ -44,7 +44,8 @@ def read_outcomes(
     seen: Counter[Revised] = Counter()
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in iter_columns(run_dir, schema, tuple(dict.fromkeys((*paired, *REVISED, *also))), 1 << 14):
+        columns = tuple(dict.fromkeys((*paired, *REVISED, *also)))
+        for batch in together(iter_columns(run_dir, schema, columns, 1 << 14)):
             add_rows(seen, batch.select(REVISED))
             if each is not None:
                 each(batch)

@@ -8,7 +8,7 @@ Where most patterns are distinct (clusters, averaged replicates), items are draw
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -17,6 +17,7 @@ from audit.statistics.paired import FloatArray, IntArray
 
 _CHUNK_NUMBERS = 2_000_000  # weights held at once by a thread: 16 MB
 _WORTH_A_THREAD = 200_000  # below this many draws, starting threads costs more than it saves
+ITEMS = 1 << 14  # columns compared at once
 _DRAW_COST = 4  # drawing a pattern's count costs about as much as drawing 4 items one by one
 
 
@@ -106,12 +107,27 @@ def _in_chunks(
 
 def patterns(columns: FloatArray) -> tuple[FloatArray, IntArray]:
     """Distinct columns of (K, G) and how often each occurs."""
+    return patterns_of(columns[:, start : start + ITEMS] for start in range(0, max(columns.shape[1], 1), ITEMS))
+
+
+def patterns_of(blocks: Iterable[FloatArray]) -> tuple[FloatArray, IntArray]:
+    """`patterns` of columns that come in blocks (K, some of G): distinct columns are few, and all of them are not held
+    at once where a run has a million questions."""
+    found = [_patterns(block, np.ones(block.shape[1], dtype=np.int64)) for block in blocks]
+    if len(found) == 1:
+        return found[0]
+    return _patterns(np.concatenate([p for p, _ in found], axis=1), np.concatenate([c for _, c in found]))
+
+
+def _patterns(columns: FloatArray, times: IntArray) -> tuple[FloatArray, IntArray]:
+    """Distinct columns, in the order of their bytes, and how often each occurs; times: of each column."""
     if columns.shape[1] == 0:
         return columns, np.zeros(0, dtype=np.int64)
     # Comparing whole columns as bytes is much faster than np.unique(axis=1); + 0.0 makes -0.0 equal to 0.0.
     flat = np.ascontiguousarray(columns.T + 0.0)
     keys = flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
-    _, first, count = np.unique(keys, return_index=True, return_counts=True)
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    count = np.bincount(inverse, weights=times, minlength=first.size)
     return flat[first].T, count.astype(np.int64)
 
 

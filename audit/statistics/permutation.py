@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 
 from audit.errors import DataError
-from audit.statistics.drawing import choice_totals, cluster_sums, flip_totals, patterns
+from audit.statistics.drawing import ITEMS, choice_totals, cluster_sums, flip_totals, patterns, patterns_of
 from audit.statistics.mcnemar import Alternative
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 from audit.statistics.resampling import N_RESAMPLES, signed
@@ -76,11 +76,22 @@ def max_statistic_permutation(
     pivotality), which is what makes the step-down adjustment valid (Westfall & Young 1993, section 2.8).
     """
     clean, noisy, cluster = checked_pair(clean, noisy, cluster)
-    difference = noisy - clean
+    return _flipped(noisy - clean, cluster, n_permutations, alternative, run_variance, rng)
+
+
+def _flipped(
+    difference: FloatArray,
+    cluster: IntArray,
+    n_permutations: int,
+    alternative: Alternative,
+    run_variance: RunVariance,
+    rng: np.random.Generator,
+) -> MaxStatResult:
+    """The test on differences (R, n), which are overwritten."""
     n_pairs = np.sum(~np.isnan(difference), axis=1)
-    scores = cluster_sums(np.nan_to_num(difference, nan=0.0), cluster)
+    scores = cluster_sums(np.nan_to_num(difference, nan=0.0, copy=False), cluster)
     observed, reference = _flip_test(scores, n_permutations, rng)
-    se = np.sqrt(np.sum(scores**2, axis=1)) / np.maximum(n_pairs, 1)
+    se = np.sqrt(_squares(scores)) / np.maximum(n_pairs, 1)
     observed, reference = _with_run_variance(observed, reference, se, (1, 1), run_variance, rng)
     return _step_down(signed(observed, alternative), signed(reference, alternative), n_pairs, alternative)
 
@@ -126,14 +137,12 @@ def max_statistic_exchange(
     noisy, base = np.asarray(noisy, dtype=float), np.asarray(base, dtype=float)
     if noisy.ndim != 3 or base.ndim != 3 or base.shape[1] not in (1, noisy.shape[1]):
         raise DataError(f"Runs need noisy (L, R, n) and base (K, R or 1, n); found {noisy.shape} and {base.shape}.")
-    if len(noisy) == len(base) == 1:
-        half = np.full(noisy.shape[2], 0.5)  # a baseline of its own for each r: the same differences around one half
-        signs = half + (noisy[0] - base[0]) / 2
-        halved = run_variance.scaled(0.5)  # halved differences have half the shifts
-        return max_statistic_permutation(
-            half, signs, cluster, n_permutations=n_permutations, alternative=alternative, run_variance=halved, rng=rng
-        )
     _, _, groups = checked_pair(base[0, 0], noisy[0], cluster)
+    if len(noisy) == len(base) == 1:  # a baseline of its own for each r: differences around one half, halved
+        half = noisy[0] - base[0]
+        half /= 2
+        halved = run_variance.scaled(0.5)  # halved differences have half the shifts
+        return _flipped(half, groups, n_permutations, alternative, halved, rng)
     runs = np.concatenate([noisy, np.broadcast_to(base, (len(base), *noisy.shape[1:]))])
     labellings = _labellings(len(noisy), len(runs), rng)
     observed, se = np.zeros(noisy.shape[1]), np.zeros(noisy.shape[1])
@@ -180,13 +189,22 @@ def sign_flip_pvalue(
 
 def _flip_test(scores: FloatArray, n_permutations: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Scores (K, G) -> observed statistics (K,), reference statistics (n_permutations, K)."""
-    scale = np.sqrt(np.sum(scores**2, axis=1))
+    scale = np.sqrt(_squares(scores))
     scale[scale == 0] = 1.0  # no difference anywhere: statistic 0 in every permutation, p = 1
     observed = scores.sum(axis=1) / scale
+
     # A pattern and its negative have the same flips: keep one of the two, and drop items without any difference.
-    lead = np.sign(scores[np.argmax(scores != 0, axis=0), np.arange(scores.shape[1])])
-    pattern, count = patterns((scores * lead)[:, lead != 0])
+    def led(block: FloatArray) -> FloatArray:
+        lead = np.sign(block[np.argmax(block != 0, axis=0), np.arange(block.shape[1])])
+        return (block * lead)[:, lead != 0]
+
+    pattern, count = patterns_of(led(scores[:, k : k + ITEMS]) for k in range(0, scores.shape[1], ITEMS))
     return observed, flip_totals(pattern, count, n_permutations, rng) / scale
+
+
+def _squares(scores: FloatArray) -> FloatArray:
+    """(K,) sums of squares of (K, G), a row at a time: scores are as many as a run has rows."""
+    return np.array([np.sum(row**2) for row in scores])
 
 
 def _with_run_variance(

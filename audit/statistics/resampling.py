@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 
 from audit.errors import DataError
-from audit.statistics.drawing import bootstrap_totals, cluster_sums, patterns
+from audit.statistics.drawing import ITEMS, bootstrap_totals, cluster_sums, patterns, patterns_of
 from audit.statistics.mcnemar import Alternative
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 
@@ -134,18 +134,22 @@ def bootstrap_sweep(
     """
     clean, noisy, cluster = checked_pair(clean, noisy, cluster)
     r = noisy.shape[0]
-    seen_clean, seen = ~np.isnan(clean), ~np.isnan(noisy)
-    both = seen & seen_clean
-    rows = np.concatenate(
-        [
-            np.where(seen_clean, clean, 0)[None],
-            seen_clean[None],
-            np.where(seen, noisy, 0),
-            seen,
-            np.where(both, noisy - clean, 0),
-            both,
-        ]
-    )
+
+    def sums(part: slice) -> FloatArray:
+        """(2 + 4R, some items): what the statistics are ratios of."""
+        of_clean, of_noisy = clean[part], noisy[:, part]
+        seen_clean, seen = ~np.isnan(of_clean), ~np.isnan(of_noisy)
+        both = seen & seen_clean
+        return np.concatenate(
+            [
+                np.where(seen_clean, of_clean, 0)[None],
+                seen_clean[None],
+                np.where(seen, of_noisy, 0),
+                seen,
+                np.where(both, of_noisy - of_clean, 0),
+                both,
+            ]
+        )
 
     def statistics(totals: FloatArray) -> FloatArray:
         """Totals (B, 2 + 4R) -> clean, R noisy accuracies, R gains, mean gain."""
@@ -156,7 +160,11 @@ def bootstrap_sweep(
                 [totals[:, 0] / totals[:, 1], noisy_sum / noisy_n, gains, gains.mean(axis=1)],
             )
 
-    pattern, count = patterns(cluster_sums(rows, cluster))
+    n = clean.size
+    if np.unique(cluster).size == n:  # a block of items at a time: all their sums are many times the outcomes
+        pattern, count = patterns_of(sums(slice(start, start + ITEMS)) for start in range(0, n, ITEMS))
+    else:
+        pattern, count = patterns(cluster_sums(sums(slice(None)), cluster))
     total = pattern @ count
     draws = statistics(bootstrap_totals(pattern, count, n_resamples, rng))
     estimate = statistics(total[None])[0]

@@ -32,7 +32,9 @@ def to_values(state: np.ndarray, unparsed: Unparsed = "left_out") -> FloatArray:
 
 
 def average(values: FloatArray) -> FloatArray:
-    """Mean over replicates (axis 0) of the values that are there; NaN where none is."""
+    """Mean over replicates (axis 0) of the values that are there; NaN where none is. A single one is not copied."""
+    if len(values) == 1:
+        return np.asarray(values[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # "Mean of empty slice": NaN is the answer we want
         mean: FloatArray = np.nanmean(values, axis=0)

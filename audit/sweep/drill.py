@@ -1,4 +1,4 @@
-"""Every outcome, packed for the page's per-question drill-down (pure: Arrow table in, JSON-ready blocks out).
+"""Every outcome, packed for the page's per-question drill-down (pure: Arrow rows in, JSON-ready blocks out).
 
 100,000 outcomes repeat most of their text: nested draws share router messages, and a worker prompt is little more than
 its messages. So every distinct text is stored once, in chunks that the page parses only when it needs them; a worker
@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from audit.report.columns import shared_values
@@ -96,14 +95,48 @@ def script_json(value: Any) -> str:
 _ESCAPES = (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
 
 
-def pack(table: pa.Table, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) -> DrillDown:
-    """Pack rows of the shard schema. Their order is made canonical, so shards in another order give the same page.
+class DrillRows:
+    """Rows for the drill-down as they are read: columns as lists in which equal texts are one object.
+
+    `pieces` stands in for `prompt`: all prompts whole would fill the memory.
+    """
+
+    def __init__(self) -> None:
+        self._shared: dict[str, str] = {}
+        self._columns: dict[str, list[Any]] = {name: [] for name in (*COLUMNS, "pieces") if name != "prompt"}
+
+    def add(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Take rows in; of the columns of the shard schema, those of COLUMNS."""
+        for part in pa.table(batch).combine_chunks().to_batches():
+            for name in COLUMNS:
+                if name not in ("prompt", "router_messages"):
+                    self._columns[name] += shared_values(part.column(name), self._shared)
+            sent = shared_values(part.column("router_messages"), self._shared)
+            messages = [[m or "" for m in of_row or []] for of_row in sent]
+            self._columns["router_messages"] += messages
+            for prompt, own in zip(part.column("prompt").to_pylist(), messages, strict=True):
+                cut = pieces(prompt or "", own)
+                self._columns["pieces"].append([self._shared.setdefault(piece, piece) for piece in cut])
+
+    def in_order(self) -> dict[str, list[Any]]:
+        """The columns in canonical order of the rows."""
+        col = self._columns
+        keys = list(zip(*(col[name] for name in _ORDER), strict=True))
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        return {name: [values[i] for i in order] for name, values in col.items()}
+
+
+_ORDER = ("benchmark", "question_id", "model", "arm", "routers", "replicate")
+
+
+def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) -> DrillDown:
+    """Pack rows. Their order is made canonical, so shards in another order give the same page.
 
     Where the distinct texts are larger than `max_text_bytes`, whole questions lose theirs, in an order drawn from
     `seed` and the question's id: every model and setting keeps the texts of the same questions.
     """
-    col = _columns(table)
-    n = table.num_rows
+    col = rows.in_order()
+    n = len(col["model"])
     state = [_STATE_CODE[_state(col, i)] for i in range(n)]
     kept = _questions_with_text(col, n, seed, max_text_bytes)
 
@@ -180,26 +213,6 @@ def pack(table: pa.Table, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     }
     with_text = int(np.count_nonzero(np.diff(offset)))
     return DrillDown(head, chunks, rows=n, rows_with_text=with_text, text_bytes=texts.total())
-
-
-def _columns(table: pa.Table) -> dict[str, list[Any]]:
-    """The columns as lists, in canonical order of the rows. Equal texts are one object.
-
-    `pieces` stands in for `prompt`: it is cut batch by batch, as all prompts whole would fill the memory.
-    """
-    names = [name for name in COLUMNS if name in table.column_names and name != "prompt"]
-    shared: dict[str, str] = {}
-    col: dict[str, list[Any]] = {name: [] for name in (*names, "pieces")}
-    for batch in table.to_batches(max_chunksize=1 << 12):
-        for name in names:
-            col[name] += shared_values(batch.column(name), shared)
-        messages = [[m or "" for m in sent or []] for sent in col["router_messages"][len(col["pieces"]) :]]
-        col["router_messages"][len(col["pieces"]) :] = messages
-        for prompt, sent in zip(batch.column("prompt").to_pylist(), messages, strict=True):
-            col["pieces"].append([shared.setdefault(piece, piece) for piece in pieces(prompt or "", sent)])
-    keys = ("benchmark", "question_id", "model", "arm", "routers", "replicate")
-    order = pc.sort_indices(table.select(keys), [(key, "ascending") for key in keys]).to_pylist()
-    return {name: [values[i] for i in order] for name, values in col.items()}
 
 
 def pieces(prompt: str, messages: Sequence[str]) -> list[str]:

@@ -7,15 +7,14 @@ merged into one panel. Files are written beside and renamed, verdict.json last.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from audit.errors import ConfigError, DataError
 from audit.records import CellRows
@@ -30,7 +29,7 @@ from audit.sweep import tables
 from audit.sweep.accuracy import breadths, labels, model_scores, pooled_rows, router_points, setting_accuracies
 from audit.sweep.analyse import N_RESAMPLES, analyse
 from audit.sweep.calibrated import SHIPPED
-from audit.sweep.drill import MAX_TEXT_BYTES, pack
+from audit.sweep.drill import MAX_TEXT_BYTES, DrillRows, pack
 from audit.sweep.forest import GainRow, forest
 from audit.sweep.page import render
 from audit.sweep.paper import SettingRow
@@ -40,7 +39,9 @@ from audit.sweep.verdict import RunVerdict, watermarked
 from audit.verdict.result import json_text
 from audit.verdict.shipped import shipped_table
 
-MAX_ROWS_ON_PAGE = 100_000  # outcomes in the drill-down; beyond it whole questions are left out, drawn by seed
+# In the drill-down; beyond them whole questions are left out, drawn by seed.
+MAX_ROWS_ON_PAGE = 100_000  # 33 bytes each
+MAX_QUESTIONS_ON_PAGE = 20_000  # some 100 bytes each, its texts apart
 
 
 def build_report(
@@ -70,7 +71,7 @@ def build_report(
     reads = reads or [read_run(run_dir) for run_dir in dirs]
     rows = check_panel(reads)
     cells = sorted((c for read in reads for c in read.outcomes.cells), key=lambda c: (c.model, c.benchmark))
-    texts, table = read_texts(reads, drawn_questions(cells, seed, max_rows))
+    texts, listed = read_texts(reads, drawn_questions(cells, seed, max_rows))
     analysed = analyse(
         cells,
         texts,
@@ -83,7 +84,7 @@ def build_report(
         early=largest_clusters(dirs),
     )
     verdict = watermarked(_with_sensitivity(analysed, reads), rows)
-    return write_report(dirs, Path(out_dir), verdict, cells, table, seed=seed, max_text_bytes=max_text_bytes)
+    return write_report(dirs, Path(out_dir), verdict, cells, listed, seed=seed, max_text_bytes=max_text_bytes)
 
 
 def write_report(
@@ -91,14 +92,14 @@ def write_report(
     out: Path,
     verdict: RunVerdict,
     cells: list[CellOutcomes],
-    table: pa.Table,
+    listed: DrillRows,
     *,
     seed: int,
     max_text_bytes: int = MAX_TEXT_BYTES,
 ) -> ReportPaths:
     """Write figures, tables, page and verdict.json of a verdict that was already reached over `cells` of the runs.
 
-    table: rows of the drill-down.
+    listed: rows of the drill-down.
     """
     partial = {(r.model, r.benchmark) for r in verdict.rows if not r.complete}
     names = {cell: f"{name} (incomplete)" if cell in partial else name for cell, name in labels(cells).items()}
@@ -122,7 +123,7 @@ def write_report(
         names=names,
         replicated=any(s.replicate > 0 for c in cells for s in c.settings),
         clustered=any(len(set(c.cluster.tolist())) < c.n for c in cells),
-        drill=pack(table, seed=seed, max_text_bytes=max_text_bytes),
+        drill=pack(listed, seed=seed, max_text_bytes=max_text_bytes),
         total_rows=sum(int(np.count_nonzero(c.state != State.ABSENT)) for c in cells),
         facts=[run_facts(d) for d in dirs],
         shards=", ".join(f"{d.name}/shards" for d in dirs),
@@ -202,22 +203,37 @@ def check_panel(reads: Sequence[Read]) -> list[CellRows]:
     return [r for r in rows if r.found or (r.model, r.benchmark) not in homes]
 
 
-def drawn_questions(cells: Sequence[CellOutcomes], seed: int, max_rows: int) -> set[tuple[str, str]] | None:
-    """(benchmark, question id) of the questions whose rows fit into the drill-down, drawn by seed; None for all."""
-    rows: Counter[tuple[str, str]] = Counter()
+def drawn_questions(
+    cells: Sequence[CellOutcomes], seed: int, max_rows: int, max_questions: int = MAX_QUESTIONS_ON_PAGE
+) -> set[tuple[str, str]] | None:
+    """(benchmark, question id) of those in the drill-down: as many as fit, drawn by seed; None for all."""
+    benchmarks: dict[str, list[CellOutcomes]] = {}
     for c in cells:
-        for question, count in zip(c.question_ids, np.count_nonzero(c.state != State.ABSENT, axis=0), strict=True):
-            rows[c.benchmark, question] += int(count)
-    if rows.total() <= max_rows:
+        benchmarks.setdefault(c.benchmark, []).append(c)
+    ids: list[tuple[str, Sequence[str]]] = []
+    counts: list[NDArray[np.int64]] = []
+    for benchmark, own in benchmarks.items():
+        names, place = _distinct([c.question_ids for c in own])
+        rows = np.concatenate([np.count_nonzero(c.state != State.ABSENT, axis=0) for c in own])
+        ids.append((benchmark, names))
+        counts.append(np.bincount(place, weights=rows).astype(np.int64))
+    rows_of = np.concatenate(counts)
+    if rows_of.sum() <= max_rows and rows_of.size <= max_questions:
         return None
-    drawn = sorted(rows, key=lambda k: hashlib.sha256(f"{seed}\0{k[0]}\0{k[1]}".encode()).digest())
-    wanted, used = set(), 0
-    for key in drawn:
-        used += rows[key]
-        if used > max_rows:
-            break
-        wanted.add(key)
-    return wanted
+    drawn = [hashlib.sha256(f"{seed}\0{b}\0{q}".encode()).digest() for b, names in ids for q in names]
+    order = np.argsort(np.array(drawn, dtype="S32"), kind="stable")
+    fit = int(np.searchsorted(np.cumsum(rows_of[order]), max_rows, side="right"))
+    wanted = set(order[: min(fit, max_questions)].tolist())
+    return {(b, q) for k, (b, q) in enumerate((b, q) for b, names in ids for q in names) if k in wanted}
+
+
+def _distinct(ids: Sequence[tuple[str, ...]]) -> tuple[Sequence[str], NDArray[np.int64]]:
+    """The distinct ids of all, and where among them each stands."""
+    if all(one == ids[0] for one in ids):
+        return ids[0], np.tile(np.arange(len(ids[0])), len(ids))
+    at: dict[str, int] = {}
+    place = [at.setdefault(q, len(at)) for one in ids for q in one]
+    return list(at), np.array(place)
 
 
 def _figures(cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[str, str], str]) -> dict[str, Figure]:

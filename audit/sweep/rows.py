@@ -1,77 +1,71 @@
-"""The sweep's shards in two passes: outcomes with the clean texts, then every text with the rows of the drill-down."""
+"""The sweep's shards in two passes: outcomes, then every text with the rows of the drill-down."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from audit.shards.cells import pick
+from audit.report.columns import shared_values
 from audit.shards.outcomes import Outcomes, read_outcomes
 from audit.shards.read import iter_columns
 from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm
-from audit.sweep.drill import COLUMNS
+from audit.sweep.drill import COLUMNS, DrillRows
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
-from audit.sweep.texts import Clean, TextRow, Texts, clean_texts, measure_texts
+from audit.sweep.texts import TextRow, Texts, measure_texts
 
 _TEXTS = (
     "model", "benchmark", "question_id", "arm", "routers", "replicate", "question", "options", "router_messages",
     "prompt", "request_sha256", "gold", "options_shown",
 )  # fmt: skip
 _ARMS = {arm.value: arm for arm in Arm}
+_ALL_DIFFERENT = ("prompt", "request_sha256")  # nothing to share
 
 
 @dataclass(frozen=True)
 class Read:
-    """What the first pass over a run gave: outcomes with answers, and the clean texts."""
+    """What the first pass over a run gave: outcomes with answers."""
 
     run_dir: Path
     outcomes: Outcomes
-    clean: Clean
 
 
 def read_run(run_dir: Path) -> Read:
     """The first pass over the shards of a run. ShardError and DataError as `read_outcomes` raises them."""
-    clean: Clean = {}
-
-    def each(batch: pa.RecordBatch) -> None:
-        first = pc.and_(pc.equal(batch.column("arm"), Arm.FORWARD_FULL.value), pc.equal(batch.column("routers"), 1))
-        first = pc.and_(first, pc.equal(batch.column("replicate"), 0))
-        clean.update(clean_texts(_rows(batch.filter(first))))
-
-    return Read(run_dir, read_outcomes(run_dir, SCHEMA, answers=True, also=_TEXTS, each=each), clean)
+    return Read(run_dir, read_outcomes(run_dir, SCHEMA, answers=True))
 
 
-def read_texts(reads: Sequence[Read], questions: Collection[tuple[str, str]] | None) -> tuple[Texts, pa.Table]:
+def read_texts(reads: Sequence[Read], questions: Collection[tuple[str, str]] | None) -> tuple[Texts, DrillRows]:
     """The second pass: measures of all texts, and the rows of the drill-down.
 
     questions: (benchmark, question id) of those in the drill-down; None for all.
     """
     cells = [c for read in reads for c in read.outcomes.cells]
     probed = {(c.model, c.benchmark): frozenset(c.question_ids[:MAX_TEXT_QUESTIONS]) for c in cells}
-    clean = {key: texts for read in reads for key, texts in read.clean.items()}
-    run_dirs = [read.run_dir for read in reads]
-    kept: list[pa.RecordBatch] = []
-    keys = None if questions is None else pa.array(sorted("\0".join(q) for q in questions), pa.string())
+    settings = {(c.model, c.benchmark): len(c.settings) for c in cells}
+    kept = DrillRows()
 
     def rows() -> Iterator[TextRow]:
+        run_dirs = [read.run_dir for read in reads]
         for batch in iter_columns(run_dirs, SCHEMA, tuple(dict.fromkeys((*COLUMNS, *_TEXTS))), batch_size=1 << 12):
-            drill = pick(batch, COLUMNS)
-            if keys is not None:
-                names = pc.binary_join_element_wise(batch.column("benchmark"), batch.column("question_id"), "\0")
-                drill = drill.filter(pc.is_in(names, value_set=keys))
-            kept.append(drill)
-            yield from _rows(batch)
+            found = _rows(batch)
+            if questions is None:
+                kept.add(batch)
+            elif (wanted := [(r.benchmark, r.question_id) in questions for r in found]) and any(wanted):
+                kept.add(batch.filter(pa.array(wanted)))
+            yield from found
 
-    return measure_texts(rows(), clean, probed), pa.Table.from_batches(kept)
+    return measure_texts(rows(), settings, probed), kept
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[TextRow]:
-    values: list[Sequence[Any]] = [batch.column(name).to_pylist() for name in _TEXTS]
-    for m, b, q, arm, r, k, text, options, messages, prompt, sha, gold, shown in zip(*values, strict=True):
-        yield TextRow(m, b, q, _ARMS[arm], r, k, text, tuple(options), tuple(messages), prompt, sha, gold, shown)
+def _rows(batch: pa.RecordBatch) -> list[TextRow]:
+    shared: dict[str, str] = {}  # of this batch alone: neighbouring rows are of the same questions
+    column = {
+        name: batch.column(name).to_pylist() if name in _ALL_DIFFERENT else shared_values(batch.column(name), shared)
+        for name in _TEXTS
+    }
+    column["arm"] = [_ARMS[arm] for arm in column["arm"]]
+    return list(map(TextRow, *(column[name] for name in _TEXTS)))

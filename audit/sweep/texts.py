@@ -1,7 +1,8 @@
 """What the routers did to the question and what reached the worker: one pass of O(rows) over the texts.
 
-Texts are hostile and long; nothing here keeps more than the clean text of each question and small counts.
-Comparison is on normalised text: Unicode NFKC, case folded, punctuation and white space to one space.
+Texts are hostile and long, and runs have millions of rows: nothing is kept of a question once all its rows have been
+seen but small counts, and each distinct message is read once. Comparison is on normalised text: Unicode NFKC, case
+folded, punctuation and white space to one space.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from audit.sweep.design import Arm
 
@@ -42,8 +44,7 @@ _LETTER_FIRST = re.compile(
 _LETTER_LAST = re.compile(r"(?:^|\s)[(\[\"'*]*([A-J])[)\].,:;*\"']*$")
 
 
-@dataclass(frozen=True, slots=True)
-class TextRow:
+class TextRow(NamedTuple):
     """The part of a row of the sweep that holds texts."""
 
     model: str
@@ -103,17 +104,19 @@ class TextMeasures:
     leaks: frozenset[tuple[int, int, str]] = frozenset()
 
 
-@lru_cache(maxsize=65536)
-def normalise(text: str) -> str:
+def fold(text: str) -> str:
     """Case-folded words joined by one space. Text without a single word is kept as its own stripped characters.
 
-    >>> normalise("  The answer --- is: B!")
+    >>> fold("  The answer --- is: B!")
     'the answer is b'
     """
     if text.isascii():  # the same, four times as fast: a report reads every text of a run
         return " ".join(text.translate(_ASCII).split()) or text.lower().strip()
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(_WORD.findall(folded)) or folded.strip()
+
+
+normalise = lru_cache(maxsize=4096)(fold)  # the options and messages of the questions at hand; prompts are not kept
 
 
 def holds(message: str, part: str, share: float) -> bool:
@@ -200,15 +203,10 @@ class _Tally:
     noop: set[str] = field(default_factory=set)
     leak: set[str] = field(default_factory=set)
     leaks: set[tuple[int, int, str]] = field(default_factory=set)
-    asked: dict[str, int] = field(default_factory=dict)  # question id -> hash of what it means
     mixed: set[str] = field(default_factory=set)
     deleted: int = 0  # sums of shares in billionths: whole numbers, so that the order of the rows cannot show
     deleted_per_message: int = 0
     added: int = 0
-
-
-Clean = dict[tuple[str, str, str], tuple[str, frozenset[str], str | None]]
-"""Model, benchmark, question id -> prompt and messages (normalised) and request of the clean baseline's first run."""
 
 
 @dataclass(frozen=True)
@@ -220,60 +218,175 @@ class Texts:
     clean_sent: dict[tuple[str, str], TextMeasures] = field(default_factory=dict)
 
 
-def clean_texts(rows: Iterable[TextRow]) -> Clean:
-    """What `measure_texts` compares noisy texts with; the other rows are left out."""
-    return {
-        (row.model, row.benchmark, row.question_id): (
-            normalise(row.prompt),
-            frozenset(normalise(m) for m in row.router_messages),
-            row.request_sha256,
-        )
-        for row in rows
-        if row.arm == Arm.FORWARD_FULL and row.routers == 1 and row.replicate == 0
-    }
+@dataclass(slots=True)
+class _Message:
+    """A router message of a question. words: a bit for each. missing: how many of the question's words it lacks."""
+
+    text: str  # normalised
+    words: int
+    missing: int
+    stated: bool | None
+    gold_only: bool
+    bounded: bool  # where the raw message stands in a prompt, its normalised text stands in the normalised prompt
+
+
+@dataclass(slots=True)
+class _Clean:
+    """What noisy texts are compared with: prompt and messages (normalised) and request of the clean baseline's first
+    run."""
+
+    prompt: str = ""
+    messages: frozenset[str] = frozenset()
+    request: str | None = None
+
+
+class _Question:
+    """What is known of a question until its last row: noisy rows that came before the clean one wait for it."""
+
+    __slots__ = ("asked", "bits", "clean", "first", "messages", "original", "rows", "waiting", "whole")
+
+    def __init__(self, row: TextRow) -> None:
+        self.first = row
+        self.whole = row.question, tuple(row.options), row.gold
+        self.rows = 0
+        self.clean: _Clean | None = None
+        self.waiting: list[TextRow] = []
+        self.messages: dict[str, _Message] = {}
+        self.bits: dict[str, int] = {}  # word -> its bit
+        self.original = normalise("\n".join([row.question, *(row.options if row.options_shown else ())]))
+        self.asked = self.words(self.original)
+
+    def words(self, text: str) -> int:
+        """The distinct words of a normalised text as bits."""
+        bits, words = self.bits, set(text.split())
+        for word in words.difference(bits):
+            bits[word] = 1 << len(bits)
+        return sum(map(bits.__getitem__, words))
+
+    def read(self, raw: Sequence[str]) -> list[_Message]:
+        """What there is to know of router messages; each is read once."""
+        known = self.messages
+        try:
+            return [known[m] for m in raw]
+        except KeyError:
+            for m in raw:
+                if m not in known:
+                    known[m] = self._read(m)
+            return [known[m] for m in raw]
+
+    def _read(self, raw: str) -> _Message:
+        q, text = self.first, fold(raw)
+        words = self.words(text)
+        gold_only = False
+        if q.options_shown:
+            stated = states_answer(raw, q.options, q.gold)
+            padded = f" {text} "
+            if f" {normalise(q.options[q.gold])} " in padded:
+                others = (o for k, o in enumerate(q.options) if k != q.gold)
+                gold_only = not any(f" {normalise(o)} " in padded for o in others)
+        else:
+            stated = gives_answer(raw, q.question, q.options, q.gold)
+        bounded = raw[:1].isascii() and _WORD.search(text) is not None
+        return _Message(text, words, (self.asked & ~words).bit_count(), stated, gold_only, bounded)
+
+    def read_clean(self, row: TextRow) -> None:
+        messages = frozenset(m.text for m in self.read(row.router_messages))
+        self.clean = _Clean(fold(row.prompt), messages, row.request_sha256)
 
 
 def measure_texts(
-    rows: Iterable[TextRow], clean: Clean, probed: Mapping[tuple[str, str], Collection[str]] | None = None
+    rows: Iterable[TextRow],
+    settings: Mapping[tuple[str, str], int] | None = None,
+    probed: Mapping[tuple[str, str], Collection[str]] | None = None,
 ) -> Texts:
-    """One pass over the rows. clean: of the same rows. probed: ids of questions by (model, benchmark), for the
-    self-test."""
+    """One pass over the rows, in any order.
+
+    settings: of each (model, benchmark), how many rows a question has; what is known of a question is let go with the
+    last of them (all at the end, where none are told). probed: ids of questions by (model, benchmark), for the
+    self-test.
+    """
     tallies: dict[tuple[str, str], _Tally] = {}
     sent: dict[tuple[str, str], _Tally] = {cell: _Tally() for cell in probed or {}}
-    for row in rows:
+    # A question whose text or options differ between rows has one of each: a message is read against its own.
+    open_: dict[tuple[str, str, str], list[_Question]] = {}
+    question: _Question | None
+
+    def count_noisy(row: TextRow, question: _Question, clean: _Clean | None) -> None:
         cell = row.model, row.benchmark
-        tally = tallies.setdefault(cell, _Tally())
-        asked = hash((row.question, tuple(row.options), row.gold))  # within this process: nothing stores it
-        if tally.asked.setdefault(row.question_id, asked) != asked:
+        _count_noisy(row, None, question, tallies[cell], clean)
+        if probed and row.question_id in probed.get(cell, ()):
+            _count_noisy(row, clean.prompt if clean else None, question, sent[cell], clean)
+
+    def close(versions: list[_Question]) -> None:
+        for one in versions[0].waiting:
+            count_noisy(one, next(q for q in versions if _same(q, one)), versions[0].clean)
+        versions[0].waiting = []
+
+    for row in rows:
+        key = row.model, row.benchmark, row.question_id
+        cell = key[:2]
+        tally = tallies.get(cell)
+        if tally is None:
+            tally = tallies[cell] = _Tally()
+        versions = open_.get(key)
+        if versions is None:
+            versions = open_[key] = []
+        for question in versions:
+            if _same(question, row):
+                break
+        else:
+            question = _Question(row)
+            versions.append(question)
+        first = versions[0]
+        first.rows += 1
+        if question.whole != first.whole:
             tally.mixed.add(row.question_id)
-        _count_leaks(row, tally)
+        _count_leaks(row, question, tally)
         if row.arm == Arm.FORWARD_FULL and row.routers == 1:
             _count_clean(row, tally)
+            if row.replicate == 0:
+                question.read_clean(row)
+                first.clean = question.clean
+                close(versions)
         elif row.arm == Arm.NOISY_REWRITE:
-            known = clean.get((*cell, row.question_id))
-            prompt = normalise(row.prompt)
-            _count_noisy(row, prompt, tally, known)
-            if probed and row.question_id in probed.get(cell, ()):
-                _count_noisy(row, known[0] if known else prompt, sent[cell], known)
+            if first.clean is None:
+                first.waiting.append(row)
+            else:
+                count_noisy(row, question, first.clean)
+        if settings is not None and first.rows == settings[cell]:
+            close(open_.pop(key))
+    for versions in open_.values():
+        close(versions)
     return Texts(*({cell: _freeze(tally) for cell, tally in sorted(made.items())} for made in (tallies, sent)))
 
 
-def _count_leaks(row: TextRow, tally: _Tally) -> None:
+def _same(question: _Question, row: TextRow) -> bool:
+    """Whether the row asks this version of the question, its options shown alike."""
+    first = question.first
+    return (
+        row.question == first.question
+        and row.gold == first.gold
+        and row.options_shown == first.options_shown
+        and tuple(row.options) == question.whole[1]
+    )
+
+
+def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
+    if not row.router_messages:
+        return
     noisy = row.arm == Arm.NOISY_REWRITE
-    for message in row.router_messages:
-        tally.counts["messages"] += 1
-        tally.counts["messages_noisy"] += noisy
-        if row.options_shown:
-            stated = states_answer(message, row.options, row.gold)
-        else:
-            stated = gives_answer(message, row.question, row.options, row.gold)
-        tally.counts["stated_wrong"] += stated is False
-        if stated:
-            tally.counts["leaking"] += 1
-            tally.leak.add(row.question_id)
-            if noisy:
-                tally.counts["leaking_noisy"] += 1
-                tally.leaks.add((row.routers, row.replicate, row.question_id))
+    stated = [m.stated for m in question.read(row.router_messages)]
+    leaking = stated.count(True)
+    counts = tally.counts
+    counts["messages"] += len(stated)
+    counts["messages_noisy"] += noisy * len(stated)
+    counts["stated_wrong"] += stated.count(False)
+    if leaking:
+        counts["leaking"] += leaking
+        tally.leak.add(row.question_id)
+        if noisy:
+            counts["leaking_noisy"] += leaking
+            tally.leaks.add((row.routers, row.replicate, row.question_id))
 
 
 def _count_clean(row: TextRow, tally: _Tally) -> None:
@@ -288,45 +401,61 @@ def _count_clean(row: TextRow, tally: _Tally) -> None:
             tally.lossy.add(row.question_id)
 
 
-def _count_noisy(row: TextRow, sent: str, tally: _Tally, clean: tuple[str, frozenset[str], str | None] | None) -> None:
-    """sent: the prompt that the worker was sent, normalised."""
-    original = normalise("\n".join([row.question, *(row.options if row.options_shown else ())]))
-    messages = [normalise(m) for m in row.router_messages]
-    arrived = [m for m in messages if m and m in sent]
-    clean_prompt, clean_messages, clean_request = clean or ("", frozenset(), None)
-    same_request = row.request_sha256 is not None and row.request_sha256 == clean_request
-    tally.counts["same_requests"] += same_request
-    tally.counts["noisy_presentations"] += 1
+def _count_noisy(row: TextRow, sent: str | None, question: _Question, tally: _Tally, clean: _Clean | None) -> None:
+    """sent: what the worker was sent, normalised; None: the row's own prompt, normalised where that is needed."""
+    messages = question.read(row.router_messages)
+    counts, arrived = tally.counts, messages
+    if sent is not None or not _all_stand(row.router_messages, messages, row.prompt):
+        sent = fold(row.prompt) if sent is None else sent
+        arrived = [m for m in messages if m.text and m.text in sent]
+    same_request = row.request_sha256 is not None and clean is not None and row.request_sha256 == clean.request
+    counts["same_requests"] += same_request
+    counts["noisy_presentations"] += 1
     if len(arrived) < len(messages):
-        tally.counts["lost"] += 1
-    unchanged = {*clean_messages, original}
-    # The worker got the clean text if it consumed the clean request, if its prompt is the clean prompt, if every
-    # message in it is a clean one, or if none of the noisy messages arrived and a clean one did.
-    noop = (
-        same_request
-        or sent == clean_prompt
-        or (bool(arrived) and all(m in unchanged for m in arrived))
-        or (not arrived and any(text and text in sent for text in unchanged))
-    )
-    if noop:
-        tally.counts["noops"] += 1
+        counts["lost"] += 1
+    if same_request or _is_clean(row, arrived, sent, question, clean or _Clean()):
+        counts["noops"] += 1
         tally.noop.add(row.question_id)
-    asked = set(original.split())
-    told = set(" ".join(arrived or [sent]).split())
-    gone = len(asked - told) / max(len(asked), 1)
-    tally.deleted += _billionths(gone)
+    asked, told = question.asked, 0
+    for m in arrived:
+        told |= m.words
+    if not arrived:
+        told = question.words(fold(row.prompt) if sent is None else sent)
+    words = max(asked.bit_count(), 1)
+    tally.deleted += _billionths((asked & ~told).bit_count() / words)
     if messages:
-        missing = sum(len(asked - set(m.split())) for m in messages)
-        tally.deleted_per_message += _billionths(missing / len(messages) / max(len(asked), 1))
-    tally.added += _billionths(len(told - asked) / max(len(told), 1))
-    if not row.options_shown:  # no option to keep or to drop
-        return
-    tally.counts["options_to_keep"] += len(row.router_messages)
-    golds, others = row.options[row.gold], [o for k, o in enumerate(row.options) if k != row.gold]
-    for message in row.router_messages:
-        padded = f" {normalise(message)} "
-        if f" {normalise(golds)} " in padded and not any(f" {normalise(o)} " in padded for o in others):
-            tally.counts["gold_only_kept"] += 1
+        missing = sum(m.missing for m in messages)
+        tally.deleted_per_message += _billionths(missing / len(messages) / words)
+    tally.added += _billionths((told & ~asked).bit_count() / max(told.bit_count(), 1))
+    if row.options_shown:  # else no option to keep or to drop
+        counts["options_to_keep"] += len(messages)
+        counts["gold_only_kept"] += sum(m.gold_only for m in messages)
+
+
+def _all_stand(raw: Sequence[str], messages: Sequence[_Message], prompt: str) -> bool:
+    """Whether every message surely stands in the prompt once both are normalised: it does so before, word for word,
+    and what follows it there is ASCII, as its own first character is. Neither composes with what comes before it, so
+    that normalising cannot reach across the borders. False: the normalised texts decide."""
+    end = 0
+    for one, message in zip(raw, messages, strict=True):
+        at = prompt.find(one, end) if message.bounded else -1  # they stand in their order
+        end = at + len(one)
+        if at < 0 or not prompt[end : end + 1].isascii():
+            return False
+    return bool(messages)
+
+
+def _is_clean(row: TextRow, arrived: Sequence[_Message], sent: str | None, question: _Question, clean: _Clean) -> bool:
+    """Whether the worker got the clean text: its prompt is the clean prompt, every message in it is a clean one, or
+    none of the noisy messages arrived and a clean one did. sent: as for `_count_noisy`."""
+    unchanged = {*clean.messages, question.original}
+    if arrived:
+        if all(m.text in unchanged for m in arrived):
+            return True
+        if any(m.text not in clean.prompt for m in arrived):  # it stands in the prompt that was sent
+            return False
+    sent = fold(row.prompt) if sent is None else sent
+    return sent == clean.prompt or (not arrived and any(text and text in sent for text in unchanged))
 
 
 def _billionths(share: float) -> int:

@@ -19,6 +19,7 @@ from audit.shards.read import load_cells
 from audit.shards.shard_file import file_sha256
 from audit.shards.write import write_shard
 from audit.sweep.columns import SCHEMA
+from audit.sweep.drill import DrillDown, DrillRows, pack
 from audit.sweep.paper import setting_rows
 from audit.sweep.record import sweep_of
 from audit.sweep.report import drawn_questions, write_report
@@ -76,6 +77,13 @@ def table_of(outcomes: Sequence[Outcome]) -> pa.Table:
     return outcomes_to_table(outcomes)
 
 
+def packed(outcomes: Sequence[Outcome], **options: Any) -> DrillDown:
+    """The drill-down of rows in memory."""
+    rows = DrillRows()
+    rows.add(table_of(outcomes))
+    return pack(rows, **options)
+
+
 def run_of(folder: Path, outcomes: Sequence[Outcome]) -> Path:
     """A run directory whose shards hold these outcomes; no manifest, as after a rebuild from shards alone."""
     (folder / "shards").mkdir(parents=True, exist_ok=True)
@@ -104,8 +112,8 @@ def write(run: Path, out: Path, *, max_rows: int = 10**6, **options: Any) -> Non
     """The page over a verdict for tests of the page alone."""
     read = read_run(run)
     cells = read.outcomes.cells
-    _, table = read_texts([read], drawn_questions(cells, 1, max_rows))
-    write_report([run], out, verdict_of([run], seed=1), cells, table, seed=1, **options)
+    _, listed = read_texts([read], drawn_questions(cells, 1, max_rows))
+    write_report([run], out, verdict_of([run], seed=1), cells, listed, seed=1, **options)
 
 
 def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> RunVerdict:

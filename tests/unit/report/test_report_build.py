@@ -37,7 +37,7 @@ from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm
 from audit.sweep.figures import breadth, small_multiples, transitions, violation_pattern
 from audit.sweep.page import ONE_RUN, POOLED, calibrated
-from audit.sweep.report import build_report, check_panel
+from audit.sweep.report import build_report, check_panel, drawn_questions
 from audit.sweep.result import Verdict
 from audit.sweep.rows import read_run
 from audit.sweep.vocabulary import LABELS, VERDICTS
@@ -474,6 +474,20 @@ def test_rows_beyond_the_limit_are_left_out_and_said(tmp_path: Path) -> None:
     listed = json.loads(head[1])["rows"]
     assert 0 < listed <= 150
     assert listed % 16 == 0  # whole questions: two models, eight settings
+
+
+def test_many_questions_with_few_settings_are_left_out_too(tmp_path: Path) -> None:
+    """Their ids alone would make a page of 10 MB."""
+    run = panels.run_of(tmp_path / "run", panels.outcomes_of(2, 20))
+    cells = read_run(run).outcomes.cells
+    assert drawn_questions(cells, 1, max_rows=320) is None
+    few = drawn_questions(cells, 1, max_rows=320, max_questions=7)
+    assert few is not None and len(few) == 7
+    by_rows = drawn_questions(cells, 1, max_rows=7 * 16)
+    assert few == by_rows  # the same draw
+    other = [replace(cells[0], question_ids=tuple(f"x{q}" for q in cells[0].question_ids)), cells[1]]
+    both = drawn_questions(other, 1, max_rows=200)  # of cells that do not share their questions
+    assert both is not None and len(both) == 200 // 8
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

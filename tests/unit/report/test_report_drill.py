@@ -23,7 +23,7 @@ def _texts(pack: d.DrillDown) -> list[str]:
 
 def test_every_text_can_be_read_back() -> None:
     outcomes = panels.outcomes_of(2, 6)
-    pack = d.pack(panels.table_of(outcomes), seed=1)
+    pack = panels.packed(outcomes, seed=1)
     texts = _texts(pack)
     assert len(texts) == len(set(texts))
     refs, offset = _column(pack, "refs", "<u4"), _column(pack, "offset", "<u4")
@@ -49,7 +49,7 @@ def test_every_text_can_be_read_back() -> None:
 def test_transitions_follow_the_clean_baseline() -> None:
     """Only two answers can be compared; an unreadable one is neither improve nor degrade."""
     outcomes = panels.outcomes_of(2, 40)
-    pack = d.pack(panels.table_of(outcomes), seed=1)
+    pack = panels.packed(outcomes, seed=1)
     clean = {
         (o.model, o.question_id): o for o in outcomes if (o.arm, o.routers, o.replicate) == (Arm.FORWARD_FULL, 1, 0)
     }
@@ -66,14 +66,14 @@ def test_transitions_follow_the_clean_baseline() -> None:
 
 def test_the_order_of_the_shards_does_not_matter() -> None:
     outcomes = panels.outcomes_of(2, 5)
-    first, second = (d.pack(panels.table_of(rows), seed=1) for rows in (outcomes, outcomes[::-1]))
+    first, second = (panels.packed(rows, seed=1) for rows in (outcomes, outcomes[::-1]))
     assert first == second
 
 
 def test_beyond_the_limit_the_same_questions_keep_their_texts() -> None:
     outcomes = panels.outcomes_of(3, 20)
-    whole = d.pack(panels.table_of(outcomes), seed=1)
-    part = d.pack(panels.table_of(outcomes), seed=1, max_text_bytes=whole.text_bytes // 3)
+    whole = panels.packed(outcomes, seed=1)
+    part = panels.packed(outcomes, seed=1, max_text_bytes=whole.text_bytes // 3)
     assert part.rows == whole.rows == whole.rows_with_text
     assert 0 < part.rows_with_text < part.rows
     assert part.text_bytes <= whole.text_bytes // 3
@@ -85,7 +85,7 @@ def test_beyond_the_limit_the_same_questions_keep_their_texts() -> None:
         if there:
             kept[int(model)].add(part.head["questions"][question][1])
     assert len({frozenset(v) for v in kept.values()}) == 1
-    other = d.pack(panels.table_of(outcomes), seed=2, max_text_bytes=whole.text_bytes // 3)
+    other = panels.packed(outcomes, seed=2, max_text_bytes=whole.text_bytes // 3)
     assert [q[2] >= 0 for q in other.head["questions"]] != [q[2] >= 0 for q in part.head["questions"]]
 
 

@@ -15,6 +15,7 @@ from synthetic import Faults, synthetic_outcomes
 
 from audit.errors import DataError
 from audit.records import Reading, Setting
+from audit.shards import cells
 from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.columns import SCHEMA
@@ -98,9 +99,12 @@ def plain(cell: CellOutcomes) -> dict[str, Any]:
 
 
 def same_as_lists(outcomes: Sequence[Outcome], size: int = 1024) -> None:
-    found = pair_batches(batches(outcomes, size), SCHEMA)
-    expected = pair_lists(lists(outcomes))
-    assert [plain(cell) for cell in found] == [plain(cell) for cell in expected]
+    expected = [plain(cell) for cell in pair_lists(lists(outcomes))]
+    assert [plain(cell) for cell in pair_batches(batches(outcomes, size), SCHEMA)] == expected
+    with pytest.MonkeyPatch.context() as patch:  # many rows: numbered and put in their place a few at a time
+        patch.setattr(cells, "_ROWS_AT_ONCE", 5)
+        patch.setattr(cells, "_ROWS_A_BLOCK", 7)
+        assert [plain(cell) for cell in pair_batches(batches(outcomes, 3), SCHEMA)] == expected
 
 
 OPTIONS = ("a", "b", "c", "d")

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from audit.errors import DataError
+from audit.statistics import drawing, permutation, resampling
 from audit.statistics.drawing import bootstrap_totals, cluster_sums, flip_totals, patterns
+from audit.statistics.permutation import max_statistic_permutation
 from audit.statistics.resampling import Resamples, bootstrap_sweep, expansion, studentised_pvalue
 
 
@@ -31,6 +33,24 @@ def test_patterns_hold_every_column_once_with_its_count(columns):
     pattern, count = patterns(matrix)
     assert sorted(np.repeat(pattern, count, axis=1).T.tolist()) == sorted(matrix.T.tolist())
     assert len({tuple(c) for c in pattern.T}) == pattern.shape[1]
+
+
+def test_many_items_are_drawn_as_few_are(monkeypatch):
+    """Patterns counted a block of items at a time: the same patterns in the same order, so the same draws."""
+    values = rng(3).integers(0, 3, size=(4, 501)) / 2
+    values[rng(4).random(values.shape) < 0.1] = np.nan
+    whole = patterns(np.nan_to_num(values))
+    clean, noisy = values[0], values[1:]
+    draws = bootstrap_sweep(clean, noisy, n_resamples=200, rng=rng())
+    flips = max_statistic_permutation(clean, noisy, n_permutations=200, rng=rng())
+    for module in (drawing, resampling, permutation):
+        monkeypatch.setattr(module, "ITEMS", 100)
+    assert all(np.array_equal(a, b) for a, b in zip(patterns(np.nan_to_num(values)), whole, strict=True))
+    again = bootstrap_sweep(clean, noisy, n_resamples=200, rng=rng())
+    assert np.array_equal(again.gain.draws, draws.gain.draws)
+    assert np.array_equal(again.gain.jackknife, draws.gain.jackknife)
+    blocks = max_statistic_permutation(clean, noisy, n_permutations=200, rng=rng())
+    assert np.array_equal(blocks.statistic, flips.statistic) and np.array_equal(blocks.adjusted, flips.adjusted)
 
 
 def test_minus_zero_is_zero():

@@ -27,9 +27,6 @@ from audit.errors import AuditError
 from audit.exits import run_command
 from audit.governance.decision import Ruling, failed, parts_of, rule
 from audit.governance.formats import FORMATS, as_markdown, as_sentences
-from audit.governance.keys import load_trusted
-from audit.governance.people import approvals_required, runners
-from audit.governance.reviews import bound_to, has_decisions, history, honour
 from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
 from audit.shards.files import SHARDS
@@ -130,6 +127,11 @@ def ruling_with_decisions(
     """The ruling on a run with what people decided about it. Decisions that do not hold, that are gone although the
     registry knows of them, or that cannot be checked for want of trusted keys or of the registry that was named, fail
     the run: none is passed over."""
+    # Here: signatures take a while to import, and neither the help nor a refusal needs any.
+    from audit.governance.keys import load_trusted
+    from audit.governance.people import approvals_required, runners
+    from audit.governance.reviews import bound_to, has_decisions, history, honour
+
     ruling = rule_run(run_dir)
     run_dir = home_of(run_dir)
     if ruling.problem:

@@ -166,8 +166,9 @@ def _cpu_seconds(*words: str, cwd: Path) -> float:
     "words", ["audit.sweep --help", "audit.gate --help", "audit.report --help", "audit.plan r=9..1"]
 )
 def test_a_refusal_and_the_help_take_less_than_a_second_of_cpu(words: str, tmp_path: Path) -> None:
-    """On an idle machine (docs/measured.md), of which importing Hydra takes 0.3. A busy one slows down both."""
-    assert _cpu_seconds("-m", *words.split(), cwd=tmp_path) < _cpu_seconds("-c", "import hydra", cwd=tmp_path) / 0.3
+    """Importing Hydra takes 0.24 to 0.3 of it on an idle machine (docs/measured.md). A busy one slows down both."""
+    limit = max(1.0, _cpu_seconds("-c", "import hydra", cwd=tmp_path) / 0.3)
+    assert _cpu_seconds("-m", *words.split(), cwd=tmp_path) < limit
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def rows_by_key(run_dir: Path) -> pa.Table:
     return (
         ds.dataset(run_dir / "shards", format="ipc")
         .to_table()
-        .drop_columns("engine_id")
+        .drop_columns(["engine_id", "router_engine_ids"])
         .sort_by([(name, "ascending") for name in KEY])
     )
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
-import signal
 import socket
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -23,69 +19,62 @@ from audit.engines.openai_engine import OpenAIEngine
 from audit.errors import EndpointAuthError, EngineLoadError
 from audit.records import FinishReason, GenerationRequest
 
+if TYPE_CHECKING:
+    from audit.runtime.actors import EngineActor, EnginePool
+
 pytestmark = pytest.mark.real
 
 KEY = "token-for-this-test-only"
 KEY_ENV = "AUDIT_TEST_VLLM_KEY"
 MODEL = "smollm2"
-LOAD_TIMEOUT_S = 400
 T = TypeVar("T")
 
 
+def serve(actor: EngineActor, folder: str, port: int) -> None:
+    """In the process of a loaded engine: vLLM's own OpenAI server before it, so that none is loaded twice."""
+    from uvicorn import Config, Server
+    from vllm.entrypoints.launchers.api_server.app_state import init_app_state
+    from vllm.entrypoints.launchers.app import build_app
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    words = ["--model", folder, "--served-model-name", MODEL, "--api-key", KEY, "--enable-prompt-tokens-details"]
+    args = make_arg_parser(FlexibleArgumentParser()).parse_args(words)
+
+    async def served() -> None:
+        llm = actor._engine._llm
+        tasks = await llm.get_supported_tasks()
+        app = build_app(args, tasks, llm.model_config)
+        await init_app_state(llm, app.state, args, tasks)
+        await Server(Config(app, host="127.0.0.1", port=port, log_level="warning")).serve()
+
+    actor.serving = asyncio.get_running_loop().create_task(served())
+
+
+def failure(actor: EngineActor) -> str:
+    """Why the server ended, if it did."""
+    return repr(actor.serving.exception()) if actor.serving.done() else "it still starts"
+
+
 @pytest.fixture(scope="module")
-def vllm_server_url(embedded_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The base url of a vLLM OpenAI server (about 70 s to load, 2.5 GB), stopped with all its processes."""
+def vllm_server_url(engine_here: EnginePool, embedded_model_dir: Path) -> str:
+    """The base url of vLLM's OpenAI server, before the engine that the real tests share."""
+    import ray
+
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    arguments = ["--model", str(embedded_model_dir), "--served-model-name", MODEL, "--host", "127.0.0.1"]
-    arguments += ["--port", str(port), "--max-model-len", "2048", "--max-num-batched-tokens", "4096"]
-    arguments += ["--no-enable-chunked-prefill", "--enforce-eager", "--dtype", "bfloat16"]
-    arguments += ["--enable-prompt-tokens-details"]
-    environment = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0"}
-    # One process less, bound to its cores as vLLM binds a worker's.
-    arguments += ["--distributed-executor-backend", "uni"]
-    cores = sorted(os.sched_getaffinity(0))
-    environment |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "OMP_NUM_THREADS": str(len(cores))}
-    environment |= {"GOMP_CPU_AFFINITY": " ".join(map(str, cores))}
-    environment |= {"VLLM_API_KEY": KEY, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
-    log = tmp_path_factory.mktemp("vllm") / "server.log"
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *arguments]
-    with log.open("wb") as out:
-        # A session of its own, so that the engine's child processes end with it.
-        server = subprocess.Popen(command, env=environment, stdout=out, stderr=out, start_new_session=True)
-    try:
-        _wait_until_healthy(server, port, log)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        _stop(server)
-
-
-def _wait_until_healthy(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + LOAD_TIMEOUT_S
+    (actor,) = engine_here.actors
+    ray.get(actor.__ray_call__.remote(serve, str(embedded_model_dir), port))
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        if server.poll() is not None:
-            break
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as reply:
                 if reply.status == 200:
-                    return
+                    return f"http://127.0.0.1:{port}/v1"
         except (urllib.error.URLError, OSError):
-            time.sleep(1)
-    pytest.fail(f"vLLM did not start (exit code {server.poll()}):\n{log.read_text(errors='replace')[-4000:]}")
-
-
-def _stop(server: subprocess.Popen[bytes]) -> None:
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(server.pid, sign)
-        except ProcessLookupError:
-            break
-        try:
-            server.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            continue
-    server.wait(timeout=30)
+            time.sleep(0.2)
+    return pytest.fail(f"vLLM's server did not start: {ray.get(actor.__ray_call__.remote(failure))}")
 
 
 @pytest.fixture
@@ -152,10 +141,10 @@ def test_letters_have_logprobs(with_engine) -> None:
 
 
 def test_a_prompt_that_is_too_long_is_an_error_row_and_its_neighbours_are_answered(with_engine) -> None:
-    too_long = ask("word " * 4000)
+    too_long = ask("word " * 5000)
     before, bad, after = with_engine(lambda e: e.run([ask("Hi", max_tokens=4), too_long, ask("Hello", max_tokens=4)]))
     assert bad.error is not None and bad.error.startswith("prompt too long: ")
-    assert "2048" in bad.error and bad.finish_reason is FinishReason.ERROR
+    assert "4096" in bad.error and bad.finish_reason is FinishReason.ERROR
     assert before.error is None and after.error is None
 
 

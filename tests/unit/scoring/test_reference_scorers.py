@@ -24,6 +24,7 @@ from audit.scoring.scored import LABEL_STYLES, Needs, preferring, read_best
 from audit.scoring.shortcuts import shortcuts
 
 LABELS = {"2_full_refusal", "3_partial_refusal"}
+STORED = Path(__file__).resolve().parents[2] / "golden" / "xstest" / "strmatch_labels.json"
 
 
 def made(benchmark: str, n: int = 60) -> list[Item]:
@@ -205,6 +206,14 @@ def test_xstests_string_match_against_people(shared_data: Path) -> None:
         other = found(rule, everything)
         assert (round(other.accuracy, 3), round(other.kappa, 3)) == evidence
         assert str(evidence[0])[1:] in SCORERS[f"xstest_{rule}"].evidence[0]
+
+
+def test_xstests_string_match_gives_the_authors_stored_labels(shared_data: Path) -> None:
+    by_model, stored = replies(shared_data), json.loads(STORED.read_text())["labels"]
+    for model, rows in by_model.items():
+        assert [row["id"] for row in rows] == [f"v2-{i}" for i in range(1, 451)]
+        assert "".join("cr"[refusal.strmatch(row["completion"])] for row in rows) == stored[model], model
+    assert sum(map(len, stored.values())) == 2_250
 
 
 def test_a_judge_models_labels_against_people(shared_data: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import socket
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -41,14 +42,15 @@ def serve(actor: EngineActor, folder: str, port: int) -> None:
     words = ["--model", folder, "--served-model-name", MODEL, "--api-key", KEY, "--enable-prompt-tokens-details"]
     args = make_arg_parser(FlexibleArgumentParser()).parse_args(words)
 
+    llm = actor._engine._llm
+
     async def served() -> None:
-        llm = actor._engine._llm
         tasks = await llm.get_supported_tasks()
         app = build_app(args, tasks, llm.model_config)
         await init_app_state(llm, app.state, args, tasks)
         await Server(Config(app, host="127.0.0.1", port=port, log_level="warning")).serve()
 
-    actor.serving = asyncio.get_running_loop().create_task(served())
+    actor.serving = asyncio.run_coroutine_threadsafe(served(), llm.output_handler.get_loop())
 
 
 def failure(actor: EngineActor) -> str:
@@ -65,6 +67,7 @@ def vllm_server_url(engine_here: EnginePool, embedded_model_dir: Path) -> str:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     (actor,) = engine_here.actors
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # an actor does not find the tests
     ray.get(actor.__ray_call__.remote(serve, str(embedded_model_dir), port))
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:

@@ -13,7 +13,6 @@ from audit.statistics.contracts import clustered_mean
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 from audit.statistics.permutation import sign_flip_pvalue
-from audit.statistics.resampling import N_RESAMPLES
 
 _EDGE = 1e-12
 
@@ -59,7 +58,7 @@ def paired_difference(
     else:
         mean = clustered_mean(y - x, c, confidence)
         low, high = (max(mean.low, -1.0), min(mean.high, 1.0)) if units > 1 else (-1.0, 1.0)
-        p = sign_flip_pvalue(y - x, c, alternative="two-sided", n_permutations=N_RESAMPLES, rng=rng)
+        p = sign_flip_pvalue(y - x, c, two_sided=True, rng=rng)
     return PairedDifference(
         n, units, float(x.mean()), float(y.mean()), (improve - degrade) / n, low, high, improve, degrade, p
     )

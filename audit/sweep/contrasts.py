@@ -71,7 +71,7 @@ def contrast(
     enough = can_reject(units, 1 - CONFIDENCE)
     pvalue, low, high = float("nan"), -1.0, 1.0
     if all(len({(s.arm, s.level) for s in part}) == 1 for part in (a, b)):
-        pvalue = paired_test(*runs, groups, n_permutations=n_resamples, rng=rng)
+        pvalue = paired_test(runs[0], runs[1], groups, n_permutations=n_resamples, rng=rng)
     elif is_binary(x, y):
         pvalue = paired_test(x[None], y[None], groups[both], n_permutations=n_resamples, rng=rng)
     elif enough:

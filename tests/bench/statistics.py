@@ -119,7 +119,7 @@ def measure(models: int, routers: int, items: int, resamples: int, scipy_cells: 
                 s.noisy[None], s.clean[None, None], s.cluster, n_permutations=resamples, rng=rng
             )
         with rest:
-            sensitivity_slope(s, resamples=drawn, rng=rng)
+            sensitivity_slope(s, n_resamples=resamples, rng=rng)
         if not gaps:  # SciPy has not run yet: this is our own memory
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts in KiB
         if k in compare:

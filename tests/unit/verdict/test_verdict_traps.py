@@ -22,7 +22,7 @@ from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.texts import TextMeasures
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.words import headline
-from audit.verdict.result import Status
+from audit.verdict.result import Status, json_text
 
 RESAMPLES = 499
 DIRECT, CLEAN = Setting(Arm.DIRECT, 0), Setting(Arm.FORWARD_FULL, 1)
@@ -109,7 +109,7 @@ def test_a_router_count_without_one_readable_answer_is_withheld_and_reported() -
     verdict = analyse(pair(broken), n_resamples=RESAMPLES)
     assert verdict.cells[0].verdict == Verdict.WITHHELD
     assert [row["routers"] for row in verdict.paper["cells"]] == [1, 3]
-    assert verdict.to_json()
+    assert json_text(verdict.to_dict())
 
 
 def test_an_excess_made_of_leaks_is_withheld_even_where_the_leaks_pass_their_gate() -> None:

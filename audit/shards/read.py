@@ -18,7 +18,7 @@ from audit.errors import ConfigError, ShardError
 from audit.records import Design, Setting
 from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches, pick
 from audit.shards.columns import shared_values
-from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error
+from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error, file_sha256
 from audit.shards.keys import Digests, KeySet, digests_of_table
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import (
@@ -26,7 +26,6 @@ from audit.shards.shard_file import (
     CorruptShardError,
     ShardInfo,
     check_keys,
-    file_sha256,
     iter_batches,
     read_shard,
     shard_paths,

@@ -96,7 +96,7 @@ class Audit:
     schema: its rows. roles: what is compared with what. design: its configuration -> the parts of every question.
     present: a question under one part -> what the model is asked at each of its levels, in their order; it is given the
     replies to `prepare`. prepare: the calls before the answer; None where a row is one call.
-    prepare_role: what these calls are called in metrics and cost columns.
+    prepare_role: what these calls are called in metrics and in columns (`<role>_messages`, `<role>_calls`).
     answering: the model that answers in place of the one that is audited. templates: its own prompt templates, with
     their placeholders. read: its own reading of a reply, with further columns of the row; None: by `Work.reading`.
     told: own columns that only the reply can fill, of one setting.

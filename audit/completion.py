@@ -7,7 +7,10 @@ audit completion fish | source
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
 
 from audit.exits import run_command
@@ -60,7 +63,6 @@ _OPTIONS = {
         "mlflow ",
         "wandb ",
     ),
-    "calibrate": ("--n ", "--routers ", "--draws ", "--replicates ", "--panel ", "--observed ", "--jobs ", "--out "),
     "reanalyze": ("--out ", "--n ", "--chance ", "--table1 ", "--table3 ", "--seed "),
     "export": ("inspect ", "--out "),
     "suite": ("plan=true ", "model=", "model_version=", "run_dir=", "gate=", "--schema "),
@@ -78,6 +80,8 @@ def candidates(line: str, commands: Mapping[str, str], conf: Path) -> list[str]:
     last = "" if not words or line[-1].isspace() else words.pop()
     if len(words) < 2:  # "audit" and the command itself
         offered = [f"{name} " for name in commands]
+    elif words[1] == "calibrate":
+        offered = _calibrate(words[2:])
     elif not (config := commands.get(words[1], "")):
         offered = list(_OPTIONS.get(words[1], ()))
     elif "=" in last:
@@ -85,6 +89,17 @@ def candidates(line: str, commands: Mapping[str, str], conf: Path) -> list[str]:
     else:
         offered = [f"{key}=" for key in _settings(config, conf)] + ["--help ", "--cfg job "]
     return [one for one in offered if one.startswith(last) and one.strip() != last]
+
+
+def _calibrate(words: Sequence[str]) -> list[str]:
+    """Every audit's calibration has options of its own: those in the usage that its --help begins with."""
+    from audit.audits import AUDITS
+    from audit.calibrate import main as calibrate
+
+    with redirect_stdout(StringIO()) as told, suppress(SystemExit):
+        calibrate([*(word for word in words if word.startswith("audit=")), "--help"])
+    usage = told.getvalue().split("\n\n")[0]
+    return [f"{option} " for option in re.findall(r"--[a-z-]+", usage)] + [f"audit={name} " for name in AUDITS]
 
 
 def _settings(config: str, conf: Path) -> dict[str, object]:

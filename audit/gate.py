@@ -29,9 +29,8 @@ from audit.governance.decision import Ruling, failed, parts_of, rule
 from audit.governance.formats import FORMATS, as_markdown, as_sentences
 from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
-from audit.shards.files import SHARDS
+from audit.shards.files import SHARDS, file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
-from audit.shards.shard_file import file_sha256
 from audit.shards.working_copy import named, run_folder
 
 TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"

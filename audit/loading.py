@@ -121,21 +121,22 @@ class Run:
         return _as(open_dataset(self.path, self.audit.schema).to_table(columns=wanted), to)
 
     def messages(self, to: str = "arrow") -> Any:
-        """One row a text: the key of its answer, role (router, prompt, response), index (of a router's), text.
+        """One row a text: the key of its answer, role (prompt, response, or that of the calls before the answer), index
+        (of such a call), text.
 
         What a model wrote is hostile text: escape it before you show it.
         """
-        key, several = self.audit.schema.key, "router_messages"
-        routed = several in self.audit.schema.columns.names
-        table = self.answers([*key, *_TEXTS, *([several] if routed else [])])
+        key, role = self.audit.schema.key, self.audit.prepare_role
+        several = f"{role}_messages"
+        table = self.answers([*key, *_TEXTS, *([several] if role else [])])
         parts = []
-        if routed:
+        if role:
             lists = table.column(several).combine_chunks()
             owner = pa.compute.list_parent_indices(lists)
             starts = pa.compute.take(lists.offsets, owner)
             index = pa.compute.subtract(pa.array(range(len(owner)), pa.int32()), starts)
             text = pa.compute.list_flatten(lists)
-            parts.append(_texts(table.select(key).take(owner), "router", index.cast(pa.int32()), text))
+            parts.append(_texts(table.select(key).take(owner), role, index.cast(pa.int32()), text))
         for name in _TEXTS:
             zeros = pa.array([0] * len(table), pa.int32())
             parts.append(_texts(table.select(key), name, zeros, table.column(name)))

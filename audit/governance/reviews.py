@@ -25,9 +25,8 @@ from audit.governance.decision import Decision, Ruling, parts_of
 from audit.governance.envelope import MAX_BYTES, seal, sha256, statement, subjects_of, unseal
 from audit.governance.keys import Trusted
 from audit.panel import PANEL, panel_runs
-from audit.shards.files import disk_error
+from audit.shards.files import disk_error, file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
-from audit.shards.shard_file import file_sha256
 
 DECISIONS = "decisions"
 PREDICATE = "urn:benchmark-audit:decision:v1"

@@ -28,10 +28,9 @@ from audit.registry.entry import digest, key_of
 from audit.registry.schema import at, runs
 from audit.registry.store import Notice, all_runs, write_notice
 from audit.shards.attempt import LOCK, RunLock
-from audit.shards.files import QUARANTINE, SHARDS, disk_error, write_file
+from audit.shards.files import QUARANTINE, SHARDS, disk_error, file_sha256, write_file
 from audit.shards.manifest import MANIFEST, TOMBSTONE
 from audit.shards.questions import QUESTIONS
-from audit.shards.shard_file import file_sha256
 
 # What the program writes into a run directory and retention takes out; a person's own files there are left.
 _FOLDERS = (SHARDS, QUARANTINE, "report", "tasks", "inspect")

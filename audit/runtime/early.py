@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -84,13 +84,9 @@ class Looks:
     def _settled(self, model: str, end: int) -> bool:
         asked = self._batch < end
         cells = []
-        for cell in load_cells(self._run_dir, self._schema):
-            if cell.model != model:
-                continue
-            keep = np.isin(cell.question_ids, self._ids[asked & (self._benchmark == cell.benchmark)])
-            ids = tuple(q for q, kept in zip(cell.question_ids, keep, strict=True) if kept)
-            options, state = cell.n_options[keep], cell.state[:, keep]
-            cells.append(replace(cell, question_ids=ids, cluster=cell.cluster[keep], n_options=options, state=state))
+        for cell in (c for c in load_cells(self._run_dir, self._schema) if c.model == model):
+            ids = self._ids[asked & (self._benchmark == cell.benchmark)]
+            cells.append(cell.kept(np.isin(cell.question_ids, ids)))
         return self._rule.settled(cells, self._largest)
 
     def asked(self, model: str) -> NDArray[np.bool_]:

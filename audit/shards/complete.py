@@ -15,11 +15,10 @@ import pyarrow as pa
 
 from audit.errors import ShardError
 from audit.records import CellRows
-from audit.shards.files import SHARDS
+from audit.shards.files import SHARDS, file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.read import iter_columns
 from audit.shards.schema import RowSchema
-from audit.shards.shard_file import file_sha256
 
 Revised = tuple[str, str, str]  # model, benchmark, model revision
 REVISED = ("model", "benchmark", "model_revision")

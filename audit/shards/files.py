@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import uuid
@@ -118,3 +119,9 @@ def make_folder(folder: Path) -> None:
         raise ShardError(f"{folder} is a file; a folder is needed there. {_OTHER}") from error
     except OSError as error:
         raise disk_error(folder / "manifest.json", error) from error
+
+
+def file_sha256(path: Path) -> str:
+    """Hex sha256 of a file, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -337,6 +337,6 @@ def _foreign(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:
     )
 
 
-def _short(value: Any, limit: int = 80) -> str:
+def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    return text if len(text) <= 80 else text[:77] + "..."

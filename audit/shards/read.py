@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from audit.errors import ConfigError, ShardError
 from audit.records import Design, Setting
 from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches, pick
-from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error
+from audit.shards.columns import shared_values
+from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error, file_sha256
 from audit.shards.keys import Digests, KeySet, digests_of_table
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import (
@@ -25,7 +26,6 @@ from audit.shards.shard_file import (
     CorruptShardError,
     ShardInfo,
     check_keys,
-    file_sha256,
     iter_batches,
     read_shard,
     shard_paths,
@@ -39,17 +39,13 @@ from audit.statistics.paired import CellOutcomes
 
 RunDirs = Path | str | Sequence[Path | str]
 
-# Long texts differ from row to row; every other string column has few values, which its rows then share in memory.
-_TEXTS = {"question", "prompt", "response"}
-
 
 @dataclass(frozen=True, slots=True)
 class CorruptShard:
-    """A file that was no valid shard: where it was, why, and where it is now."""
+    """A file that was no valid shard: where it was, and why. It is in quarantine now."""
 
     path: Path
     reason: str
-    moved_to: Path | None
 
 
 @dataclass(frozen=True)
@@ -57,8 +53,8 @@ class RunScan:
     """What a run directory holds.
 
     done: the keys of every row, error rows included. error_keys: the keys of the rows that failed (retry_errors).
-    duplicates: rows beyond the first of their key (0 in a sound run; `verify_run` removes them). removed: leftover
-    temporary files deleted. digests, shard_of: (rows, 2) and (rows,) per row, in the order of `shards`.
+    duplicates: rows beyond the first of their key (0 in a sound run; `verify_run` removes them). digests, shard_of:
+    (rows, 2) and (rows,) per row, in the order of `shards`.
     """
 
     shards: tuple[ShardInfo, ...]
@@ -66,7 +62,6 @@ class RunScan:
     error_keys: KeySet
     corrupt: tuple[CorruptShard, ...]
     duplicates: int
-    removed: int
     digests: Digests = field(repr=False)
     shard_of: NDArray[np.int32] = field(repr=False)
 
@@ -75,26 +70,26 @@ class RunScan:
         return len(self.shard_of)
 
 
-def scan_run(run_dir: Path | str, schema: RowSchema, *, repair: bool = True, deep: bool = False) -> RunScan:
-    """Open and validate every shard of a run, reading its key columns only (all columns when `deep`).
+def scan_run(run_dir: Path | str, schema: RowSchema) -> RunScan:
+    """Open and validate every shard of a run, reading its key columns only. For the driver that holds the directory.
 
-    repair: files that are no valid shard (truncated, empty, another schema) are moved to RUN_DIR/quarantine, so that
-    their rows are redone and a dataset reader can read the rest; temporary files that a killed writer left are
-    removed. Only the driver that holds the run directory may repair. Memory: 21 bytes a row, and one record batch a
-    thread. Raises ShardError when a file may not be read or moved.
+    Files that are no valid shard (truncated, empty, another schema) are moved to RUN_DIR/quarantine, so that their rows
+    are redone and a dataset reader can read the rest; temporary files that a killed writer left are removed. Memory: 21
+    bytes a row, and one record batch a thread. Raises ShardError when a file may not be read or moved.
     """
     run_dir = Path(run_dir)
     folder = run_dir / SHARDS
-    removed = _remove_leftovers(folder) if repair else 0
+    _remove_leftovers(folder)
     paths = shard_paths(folder)
     with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
-        found = list(pool.map(lambda path: _inspect(path, schema, deep), paths))
+        found = list(pool.map(lambda path: _inspect(path, schema), paths))
     shards: list[ShardInfo] = []
     digests, errors = [np.zeros((0, 2), dtype=np.uint64)], [np.zeros(0, dtype=bool)]
     corrupt: list[CorruptShard] = []
     for path, result in zip(paths, found, strict=True):
         if isinstance(result, CorruptShardError):
-            corrupt.append(CorruptShard(path, str(result), _quarantine(run_dir, path) if repair else None))
+            _quarantine(run_dir, path)
+            corrupt.append(CorruptShard(path, str(result)))
             continue
         shards.append(result[0])
         digests.append(result[1])
@@ -108,20 +103,17 @@ def scan_run(run_dir: Path | str, schema: RowSchema, *, repair: bool = True, dee
         error_keys=KeySet.of(every[np.concatenate(errors)]),
         corrupt=tuple(corrupt),
         duplicates=len(every) - len(done),
-        removed=removed,
         digests=every,
         shard_of=shard_of,
     )
 
 
-def _inspect(
-    path: Path, schema: RowSchema, deep: bool
-) -> tuple[ShardInfo, Digests, NDArray[np.bool_]] | CorruptShardError:
+def _inspect(path: Path, schema: RowSchema) -> tuple[ShardInfo, Digests, NDArray[np.bool_]] | CorruptShardError:
     digests, errors = [], []
     try:
         if path.suffix not in SUFFIXES:
             return CorruptShardError(f"{path} is not a shard: expected a name that ends in {' or '.join(SUFFIXES)}.")
-        for batch in iter_batches(path, schema, None if deep else (*schema.key, *schema.failure_columns)):
+        for batch in iter_batches(path, schema, (*schema.key, *schema.failure_columns)):
             check_keys(path, schema, batch)
             digests.append(digests_of_table(batch, schema))
             errors.append(schema.failed(batch))
@@ -134,17 +126,15 @@ def _inspect(
     return info, np.concatenate(digests), np.concatenate(errors)
 
 
-def _remove_leftovers(folder: Path) -> int:
-    leftovers = [p for p in folder.glob(f".*{TMP_SUFFIX}") if p.is_file()]
-    for path in leftovers:
+def _remove_leftovers(folder: Path) -> None:
+    for path in [p for p in folder.glob(f".*{TMP_SUFFIX}") if p.is_file()]:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise disk_error(path, error) from error
-    return len(leftovers)
 
 
-def _quarantine(run_dir: Path, path: Path) -> Path:
+def _quarantine(run_dir: Path, path: Path) -> None:
     target = run_dir / QUARANTINE / f"{path.name}.{uuid.uuid4().hex[:8]}"
     try:
         target.parent.mkdir(exist_ok=True)
@@ -153,7 +143,6 @@ def _quarantine(run_dir: Path, path: Path) -> Path:
         raise disk_error(target, error) from error
     publish(target)
     withdraw(path)
-    return target
 
 
 def drop_rows(run_dir: Path | str, schema: RowSchema, which: KeySet, design: Design, *, attempt: str) -> int:
@@ -236,21 +225,13 @@ def iter_columns(
 
 
 def read_columns(run_dirs: RunDirs, schema: RowSchema, columns: Sequence[str]) -> dict[str, list[Any]]:
-    """Whole columns as Python lists, equally long. Equal strings of a column share one object within a shard batch."""
+    """Whole columns as Python lists, equally long. Equal strings are one object."""
     lists: dict[str, list[Any]] = {name: [] for name in columns}
     shared: dict[str, str] = {}
     for batch in iter_columns(run_dirs, schema, columns):
         for name in columns:
-            lists[name] += _values(name, batch.column(name), shared)
+            lists[name] += shared_values(batch.column(name), shared)
     return lists
-
-
-def _values(name: str, column: pa.Array, shared: dict[str, str]) -> list[Any]:
-    if not pa.types.is_string(column.type) or name in _TEXTS:
-        return list(column.to_pylist())
-    codes = column.dictionary_encode()
-    values = np.array([*(shared.setdefault(text, text) for text in codes.dictionary.to_pylist()), None], dtype=object)
-    return list(values[codes.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
 
 
 def load_cells(run_dirs: RunDirs, schema: RowSchema) -> list[CellOutcomes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -107,12 +106,6 @@ def check_keys(path: Path, schema: RowSchema, batch: pa.RecordBatch) -> None:
     for name in schema.key:
         if batch.column(name).null_count:
             raise CorruptShardError(_corrupt(path, f"its key column {name!r} has rows without a value"))
-
-
-def file_sha256(path: Path) -> str:
-    """Hex sha256 of a file, read in pieces."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def shard_paths(folder: Path) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -58,6 +58,18 @@ class CellOutcomes:
         if setting not in self.settings:
             raise DataError(f"{self.model} on {self.benchmark} was not run under {setting}.")
         return self.state[self.settings.index(setting)]
+
+    def kept(self, keep: BoolArray) -> CellOutcomes:
+        """The same cell, its questions those of a mask (n,); without answers and gold."""
+        return replace(
+            self,
+            question_ids=tuple(q for q, kept in zip(self.question_ids, keep, strict=True) if kept),
+            cluster=self.cluster[keep],
+            n_options=self.n_options[keep],
+            state=self.state[:, keep],
+            answer=None,
+            gold=None,
+        )
 
     def settings_of(self, arm: str) -> tuple[Setting, ...]:
         return tuple(s for s in self.settings if s.arm == arm)

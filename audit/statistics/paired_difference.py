@@ -13,7 +13,6 @@ from audit.statistics.contracts import clustered_mean
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 from audit.statistics.permutation import sign_flip_pvalue
-from audit.statistics.resampling import N_RESAMPLES
 
 _EDGE = 1e-12
 
@@ -39,7 +38,7 @@ class PairedDifference:
 
 
 def paired_difference(
-    before: FloatArray, after: FloatArray, cluster: IntArray, *, rng: np.random.Generator, confidence: float = 0.95
+    before: FloatArray, after: FloatArray, cluster: IntArray, *, rng: np.random.Generator
 ) -> PairedDifference:
     """before, after: (n,) of 1, 0 and NaN (unanswered: the question is left out). cluster: (n,).
 
@@ -54,12 +53,12 @@ def paired_difference(
     improve, degrade = int(np.sum(y > x)), int(np.sum(x > y))
     n, units = int(x.size), int(np.unique(c).size)
     if units == n:
-        low, high = tango_interval(improve, degrade, n, confidence)
+        low, high = tango_interval(improve, degrade, n)
         p = float(mcnemar_exact(improve, degrade, "two-sided").pvalue)
     else:
-        mean = clustered_mean(y - x, c, confidence)
+        mean = clustered_mean(y - x, c)
         low, high = (max(mean.low, -1.0), min(mean.high, 1.0)) if units > 1 else (-1.0, 1.0)
-        p = sign_flip_pvalue(y - x, c, alternative="two-sided", n_permutations=N_RESAMPLES, rng=rng)
+        p = sign_flip_pvalue(y - x, c, two_sided=True, rng=rng)
     return PairedDifference(
         n, units, float(x.mean()), float(y.mean()), (improve - degrade) / n, low, high, improve, degrade, p
     )

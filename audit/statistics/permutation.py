@@ -10,9 +10,9 @@ import numpy as np
 
 from audit.errors import DataError
 from audit.statistics.drawing import ITEMS, choice_totals, cluster_sums, flip_totals, patterns, patterns_of
-from audit.statistics.mcnemar import Alternative
+from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
-from audit.statistics.resampling import N_RESAMPLES, signed
+from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
 from audit.statistics.values import average
 
@@ -21,79 +21,31 @@ MAX_LABELLINGS = 500  # ways to call some of an item's runs noisy; with more, as
 
 @dataclass(frozen=True)
 class MaxStatResult:
-    """A max-statistic test over R settings.
+    """A max-statistic test over R settings, one-sided for a gain.
 
-    statistic: (R,) standardised gains, signed so that large speaks for the alternative. pvalue: family-wise p of the
-    cell. pvalues: (R,) unadjusted. adjusted: (R,) step-down adjusted. best: index of the largest statistic.
-    n_pairs: (R,) complete pairs.
+    statistic: (R,) standardised gains. pvalue: family-wise p of the cell. pvalues: (R,) unadjusted. adjusted: (R,)
+    step-down adjusted.
     """
 
     statistic: FloatArray
     pvalue: float
     pvalues: FloatArray
     adjusted: FloatArray
-    best: int
-    n_pairs: IntArray
-    n_permutations: int
-    alternative: str
-
-
-def max_statistic_permutation(
-    clean: FloatArray,
-    noisy: FloatArray,
-    cluster: IntArray | None = None,
-    *,
-    n_permutations: int = N_RESAMPLES,
-    alternative: Alternative = "greater",
-    run_variance: RunVariance = ASSUMED_ZERO,
-    rng: np.random.Generator,
-) -> MaxStatResult:
-    """One family-wise p over all R settings that share a clean baseline, and step-down adjusted p per setting.
-
-    The statistic of a setting is McNemar's (improve - degrade) / sqrt(improve + degrade), in general
-    sum(d) / sqrt(sum(d^2)) over clusters of differences d = noisy - clean. Under the null, clean and noisy are
-    exchanged within an item (a cluster): the signs of ALL its R differences flip together, so the correlation that the
-    shared baseline and nested draws create is kept as observed.
-
-    Parameters
-    ----------
-    clean : (n,) values in [0, 1], NaN where there is no answer
-    noisy : (R, n) values of the same items; pairs without both answers count as no difference
-    cluster : (n,) cluster of each item, flipped as one, or None
-    n_permutations : random flips; the observed labelling is counted too, so p >= 1 / (n_permutations + 1)
-    alternative : "greater" (noisy beats clean), "less", or "two-sided"
-    run_variance : of a run's shift beyond its items; it widens the reference distribution (`_with_run_variance`)
-
-    Notes
-    -----
-    Why not permute all R + 1 labels of an item: that needs every arm exchangeable with every other. It fails when one
-    noisy setting really differs (its effect leaks into the null of the others) and with nested draws (noisy arms are
-    more alike than clean and noisy, so their spread would be too small). A sign flip needs only that a setting's
-    differences are symmetric about zero: for a single setting with binary outcomes it *is* the exact McNemar test.
-    Jointly over R settings it is exact where items are as likely to be answered as not, and otherwise asymptotic (the
-    flips have the differences' own covariance, whatever it is); the tests measure its level at n=100 with hard and
-    easy items and with nested draws. Each setting's null distribution depends on its own differences only (subset
-    pivotality), which is what makes the step-down adjustment valid (Westfall & Young 1993, section 2.8).
-    """
-    clean, noisy, cluster = checked_pair(clean, noisy, cluster)
-    return _flipped(noisy - clean, cluster, n_permutations, alternative, run_variance, rng)
 
 
 def _flipped(
     difference: FloatArray,
     cluster: IntArray,
     n_permutations: int,
-    alternative: Alternative,
     run_variance: RunVariance,
     rng: np.random.Generator,
 ) -> MaxStatResult:
-    """The test on differences (R, n), which are overwritten."""
+    """The test of single runs, on differences (R, n), which are overwritten."""
     n_pairs = np.sum(~np.isnan(difference), axis=1)
     scores = cluster_sums(np.nan_to_num(difference, nan=0.0, copy=False), cluster)
     observed, reference = _flip_test(scores, n_permutations, rng)
     se = np.sqrt(_squares(scores)) / np.maximum(n_pairs, 1)
-    observed, reference = _with_run_variance(observed, reference, se, (1, 1), run_variance, rng)
-    return _step_down(signed(observed, alternative), signed(reference, alternative), n_pairs, alternative)
+    return _step_down(*_with_run_variance(observed, reference, se, (1, 1), run_variance, rng))
 
 
 def max_statistic_exchange(
@@ -102,22 +54,38 @@ def max_statistic_exchange(
     cluster: IntArray | None = None,
     *,
     n_permutations: int = N_RESAMPLES,
-    alternative: Alternative = "greater",
     run_variance: RunVariance = ASSUMED_ZERO,
     rng: np.random.Generator,
 ) -> MaxStatResult:
-    """`max_statistic_permutation` where a setting was run several times: every run counts, none is drawn.
+    """One family-wise p over all R settings that share a baseline, and step-down adjusted p per setting.
+
+    Every run of a setting counts, none is drawn.
 
     Parameters
     ----------
-    noisy : (L, R, n) values 0, 1 or NaN (no answer) of L runs
+    noisy : (L, R, n) values 0, 1 or NaN (no answer) of L runs; pairs without both answers count as no difference
     base : (K, R, n), or (K, 1, n) for one baseline of all R, of K runs
-    cluster, n_permutations, alternative, run_variance : as for `max_statistic_permutation`, which this is for L = K = 1
+    cluster : (n,) cluster of each item, exchanged as one, or None
+    n_permutations : random labellings; the observed one is counted too, so p >= 1 / (n_permutations + 1)
+    run_variance : of a run's shift beyond its items; it widens the reference distribution (`_with_run_variance`)
 
     Notes
     -----
     An item's difference is d = mean of its noisy runs - mean of its base runs, the statistic of a setting
-    sum(d) / sqrt(sum(d^2)). If noisy did nothing, which L of an item's L + K runs are called noisy is arbitrary: the
+    sum(d) / sqrt(sum(d^2)) over clusters; for single runs McNemar's (improve - degrade) / sqrt(improve + degrade).
+
+    Single runs (L = K = 1): under the null noisy and base are exchanged within an item, so the signs of ALL its R
+    differences flip together, and the correlation that the shared baseline and nested draws create is kept as observed.
+    Why not permute all R + 1 labels of an item: that needs every arm exchangeable with every other. It fails when one
+    noisy setting really differs (its effect leaks into the null of the others) and with nested draws (noisy arms are
+    more alike than clean and noisy, so their spread would be too small). A sign flip needs only that a setting's
+    differences are symmetric about zero: for a single setting with binary outcomes it *is* the exact McNemar test.
+    Jointly over R settings it is exact where items are as likely to be answered as not, and otherwise asymptotic (the
+    flips have the differences' own covariance, whatever it is); the tests measure its level at n=100 with hard and
+    easy items and with nested draws. Each setting's null distribution depends on its own differences only (subset
+    pivotality), which is what makes the step-down adjustment valid (Westfall & Young 1993, section 2.8).
+
+    Several runs: if noisy did nothing, which L of an item's L + K runs are called noisy is arbitrary: the
     reference distribution draws that anew for each item (cluster), which is exact for each setting where an item's runs
     are independent given the item. (Base runs that agree more than that, from a worker that hardly samples, are no
     exchange for a noisy one: p is then too small, by up to a factor of two or so, and a verdict asks for an interval
@@ -142,16 +110,14 @@ def max_statistic_exchange(
         half = noisy[0] - base[0]
         half /= 2
         halved = run_variance.scaled(0.5)  # halved differences have half the shifts
-        return _flipped(half, groups, n_permutations, alternative, halved, rng)
+        return _flipped(half, groups, n_permutations, halved, rng)
     runs = np.concatenate([noisy, np.broadcast_to(base, (len(base), *noisy.shape[1:]))])
     labellings = _labellings(len(noisy), len(runs), rng)
     observed, se = np.zeros(noisy.shape[1]), np.zeros(noisy.shape[1])
     reference = np.zeros((n_permutations, noisy.shape[1]))
     differences = []
-    n_pairs = np.zeros(noisy.shape[1], dtype=np.int64)
     for r in range(noisy.shape[1]):
         found = np.stack([_difference(runs[:, r], called_noisy) for called_noisy in labellings])
-        n_pairs[r] = np.sum(~np.isnan(found[0]))
         scores = cluster_sums(np.nan_to_num(found, nan=0.0), groups)  # (labellings, clusters)
         differences.append(scores[0])
         # Every labelling is as likely, so their order within an item tells nothing: few distinct patterns are left.
@@ -160,11 +126,27 @@ def max_statistic_exchange(
         reference[:, r] = total / np.sqrt(np.where(square > 0, square, 1.0))
         norm = np.sqrt(np.sum(scores[0] ** 2))
         observed[r] = scores[0].sum() / (norm or 1.0)
-        se[r] = norm / max(n_pairs[r], 1)
+        se[r] = norm / max(np.sum(~np.isnan(found[0])), 1)
     reference = _in_joint_order(reference, np.stack(differences), rng)
     counts = (len(noisy), len(base))
-    observed, reference = _with_run_variance(observed, reference, se, counts, run_variance, rng)
-    return _step_down(signed(observed, alternative), signed(reference, alternative), n_pairs, alternative)
+    return _step_down(*_with_run_variance(observed, reference, se, counts, run_variance, rng))
+
+
+def paired_test(
+    a: FloatArray,
+    b: FloatArray,
+    cluster: IntArray,
+    *,
+    rng: np.random.Generator,
+    n_permutations: int = N_RESAMPLES,
+) -> float:
+    """p of a gain of runs a (L, n) over runs b (K, n) of the same items.
+
+    Exact McNemar for single runs of independent items; an exchange of runs within items (clusters) otherwise.
+    """
+    if len(a) == len(b) == 1 and np.unique(cluster).size == a.shape[1]:
+        return float(mcnemar_exact(int(np.sum(a > b)), int(np.sum(a < b))).pvalue)
+    return max_statistic_exchange(a[:, None], b[:, None], cluster, n_permutations=n_permutations, rng=rng).pvalue
 
 
 def can_reject(clusters: int, alpha: float) -> bool:
@@ -177,14 +159,16 @@ def sign_flip_pvalue(
     cluster: IntArray | None = None,
     *,
     n_permutations: int = N_RESAMPLES,
-    alternative: Alternative = "greater",
+    two_sided: bool = False,
     rng: np.random.Generator,
 ) -> float:
     """p-value that the scores (n,) of items are symmetric about zero, by random sign flips; NaN scores are left out."""
     values = np.nan_to_num(np.asarray(scores, dtype=float), nan=0.0)[None]
     groups = np.arange(values.shape[1]) if cluster is None else np.asarray(cluster)
     observed, reference = _flip_test(cluster_sums(values, groups), n_permutations, rng)
-    return float(_exceed(signed(observed, alternative), signed(reference, alternative))[0])
+    if two_sided:
+        observed, reference = np.abs(observed), np.abs(reference)
+    return float(_exceed(observed, reference)[0])
 
 
 def _flip_test(scores: FloatArray, n_permutations: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -229,7 +213,7 @@ def _with_run_variance(
 
 
 def _exceed(observed: FloatArray, reference: FloatArray) -> FloatArray:
-    """Unadjusted p (R,) of signed statistics (R,) under their reference (B, R)."""
+    """Unadjusted p (R,) of statistics (R,) under their reference (B, R)."""
     p: FloatArray = (1 + np.sum(reference >= observed - 1e-9, axis=0)) / (len(reference) + 1)
     return p
 
@@ -265,9 +249,7 @@ def _in_joint_order(reference: FloatArray, differences: FloatArray, rng: np.rand
     return ordered
 
 
-def _step_down(
-    observed: FloatArray, reference: FloatArray, n_pairs: IntArray, alternative: Alternative
-) -> MaxStatResult:
+def _step_down(observed: FloatArray, reference: FloatArray) -> MaxStatResult:
     """Family-wise p from statistics (R,) and their joint reference (B, R): the k-th largest is compared with the
     maximum over itself and all smaller ones."""
     order = np.argsort(-observed, kind="stable")
@@ -280,8 +262,4 @@ def _step_down(
         pvalue=float(adjusted[order[0]]),
         pvalues=_exceed(observed, reference),
         adjusted=adjusted,
-        best=int(order[0]),
-        n_pairs=n_pairs.astype(np.int64),
-        n_permutations=len(reference),
-        alternative=alternative,
     )

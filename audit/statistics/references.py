@@ -105,7 +105,6 @@ def reference_curve(
     chance: FloatArray,
     cluster: IntArray,
     *,
-    threshold: float = 0.0,
     n_draws: int = N_CURVES,
     rng: np.random.Generator,
 ) -> CurveResult:
@@ -127,7 +126,7 @@ def reference_curve(
     totals = np.concatenate([sums.sum(axis=1)[None], bootstrap_totals(sums, count, n_draws, rng)])
     y, x, there = totals[:, 0::3], totals[:, 1::3], np.maximum(totals[:, 2::3], 1.0)
     guess = float(np.mean(chance))
-    return curve_test(y / there, x / there, anchor=(guess, guess), anchor_items=(n, n), threshold=threshold, rng=rng)
+    return curve_test(y / there, x / there, anchor=(guess, guess), anchor_items=(n, n), rng=rng)
 
 
 def drop_and_height(

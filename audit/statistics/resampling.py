@@ -10,7 +10,6 @@ import scipy
 
 from audit.errors import DataError
 from audit.statistics.drawing import ITEMS, bootstrap_totals, cluster_sums, patterns, patterns_of
-from audit.statistics.mcnemar import Alternative
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 
 Method = Literal["percentile", "bca", "betting"]  # the last is of `eprocess`, not of resamples
@@ -187,10 +186,9 @@ def studentised_pvalue(
     cluster: IntArray | None = None,
     *,
     n_resamples: int = N_RESAMPLES,
-    alternative: Alternative = "greater",
     rng: np.random.Generator,
 ) -> float:
-    """p-value that the scores (n,) of items have mean zero, by the bootstrap-t; NaN scores are left out.
+    """One-sided p-value that the scores (n,) of items have mean zero, by the bootstrap-t; NaN scores are left out.
 
     The statistic is the mean over its (clustered) standard error, its null distribution that of resamples around the
     observed mean (Efron & Tibshirani 1993, section 16.4). For means over settings, which are neither symmetric around
@@ -214,14 +212,4 @@ def studentised_pvalue(
     pattern, count = patterns(sums)
     total, square = bootstrap_totals(np.stack([pattern[0], pattern[0] ** 2]), count, n_resamples, rng).T
     reference = studentised(total, square, float(sums.sum()))
-    observed, reference = signed(observed, alternative), signed(reference, alternative)
     return float((1 + np.sum(reference >= observed - 1e-9)) / (n_resamples + 1))
-
-
-def signed(statistic: FloatArray, alternative: Alternative) -> FloatArray:
-    """The statistic so that large speaks for the alternative."""
-    if alternative not in ("greater", "less", "two-sided"):
-        raise DataError(f"Unknown alternative {alternative!r}; expected greater, less or two-sided.")
-    if alternative == "two-sided":
-        return np.abs(statistic)
-    return -statistic if alternative == "less" else statistic

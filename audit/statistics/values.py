@@ -41,11 +41,11 @@ def average(values: FloatArray) -> FloatArray:
     return mean
 
 
-def settings_values(cell: CellOutcomes, settings: Sequence[Setting], unparsed: Unparsed = "left_out") -> FloatArray:
+def settings_values(cell: CellOutcomes, settings: Sequence[Setting]) -> FloatArray:
     """Values (n,) averaged over `settings`, which are usually the replicates of one arm and level."""
     if not settings:
         raise DataError(f"{cell.model} on {cell.benchmark}: no setting to read. It was run under {cell.settings}.")
-    return average(to_values(np.stack([cell.row(s) for s in settings]), unparsed))
+    return average(to_values(np.stack([cell.row(s) for s in settings])))
 
 
 def runs_of(cell: CellOutcomes, arm: str, levels: Sequence[int], unparsed: Unparsed = "left_out") -> FloatArray:

@@ -7,7 +7,6 @@ and the drop of one model a standard error of sqrt(d / 2 (1 + 1 / N) / n). R ref
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +14,7 @@ import scipy
 
 from audit.errors import DataError
 
-ARTICLE_MODES = (0, 2, 4, 9)  # rewordings an item: 1x, 3x, 5x and 10x calls
-# The article's column "Statistical Confidence", by rewordings an item.
+# The article's column "Statistical Confidence", by rewordings an item: 1x, 3x, 5x and 10x calls.
 ARTICLE_CLAIMS = {
     0: "None (no contamination signal)",
     2: "Moderate (p < 0.10 achievable)",
@@ -45,22 +43,18 @@ class VolumeRow:
     valid: str
 
 
-def drop_standard_error(
-    n: int, variants: int, discordance: float, *, references: int = 0, design_effect: float = 1.0
-) -> float:
+def drop_standard_error(n: int, variants: int, discordance: float, *, references: int = 0) -> float:
     """Standard error of a drop (references=0), or of a difference in differences against R reference models.
-
-    design_effect: variance inflation where items share a text (1 for independent items).
 
     >>> round(drop_standard_error(500, 3, 0.2), 4), round(drop_standard_error(1000, 1, 0.2), 4)
     (0.0163, 0.0141)
     """
-    if n < 1 or variants < 1 or not 0 <= discordance <= 1 or references < 0 or design_effect <= 0:
+    if n < 1 or variants < 1 or not 0 <= discordance <= 1 or references < 0:
         raise DataError(
             "A design needs n >= 1 items, at least one rewording, a discordance in [0, 1] and references >= 0, such as "
             f"drop_standard_error(500, 3, 0.2); found {n}, {variants}, {discordance}, {references}."
         )
-    own = discordance / 2 * (1 + 1 / variants) / n * design_effect
+    own = discordance / 2 * (1 + 1 / variants) / n
     return float(np.sqrt(own * (1 + (1 / references if references else 0))))
 
 
@@ -71,7 +65,6 @@ def detectable_drop(
     *,
     references: int = 0,
     margin: float = 0.0,
-    design_effect: float = 1.0,
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> float:
@@ -83,7 +76,7 @@ def detectable_drop(
     >>> [round(100 * detectable_drop(1000, 3, 0.2, references=r), 1) for r in (0, 2, 5, 20)]
     [2.9, 10.9, 3.9, 3.1]
     """
-    se = drop_standard_error(n, variants, discordance, references=references, design_effect=design_effect)
+    se = drop_standard_error(n, variants, discordance, references=references)
     quantiles = scipy.stats.t(references - 1) if references > 1 else scipy.stats.norm
     return float(margin + (quantiles.isf(alpha) + quantiles.ppf(power)) * se)
 
@@ -96,15 +89,14 @@ def volume_table(
     margin: float = 0.0,
     alpha: float = 0.05,
     power: float = 0.8,
-    modes: Sequence[int] = ARTICLE_MODES,
 ) -> tuple[VolumeRow, ...]:
     """The article's table 1x / 3x / 5x / 10x with statements that hold for this design."""
     rows = []
-    for variants in modes:
+    for variants, claim in ARTICLE_CLAIMS.items():
         if variants == 0:
             nan = float("nan")
             text = "No statement: nothing was reworded."
-            rows.append(VolumeRow(0, n, 1, nan, nan, nan, nan, ARTICLE_CLAIMS.get(0, ""), text))
+            rows.append(VolumeRow(0, n, 1, nan, nan, nan, nan, claim, text))
             continue
         seen = detectable_drop(n, variants, discordance, margin=margin, alpha=alpha, power=power)
         beyond = float("nan")
@@ -127,7 +119,7 @@ def volume_table(
                 standard_error=drop_standard_error(n, variants, discordance),
                 detectable=seen,
                 beyond_reference=beyond,
-                article=ARTICLE_CLAIMS.get(variants, ""),
+                article=claim,
                 valid=text + item,
             )
         )

@@ -121,7 +121,6 @@ def wording_drop(
     variants: FloatArray,
     cluster: IntArray,
     *,
-    confidence: float = 0.95,
     n_resamples: int = N_RESAMPLES,
     rng: np.random.Generator,
 ) -> WordingDrop:
@@ -149,9 +148,9 @@ def wording_drop(
         statistics((total[:, None] - pattern).T),
         count.astype(float),
     )
-    drop, cs = resamples.intervals(confidence, "bca", units=units)
+    drop, cs = resamples.intervals(units=units)
     n = int(there.sum())
-    return WordingDrop(float(o[there].mean()), float(v[there].mean()), drop, cs, largest_drop(d, 0.95), n, units)
+    return WordingDrop(float(o[there].mean()), float(v[there].mean()), drop, cs, largest_drop(d), n, units)
 
 
 def largest_drop(drop: Estimate, confidence: float = 0.95) -> float:

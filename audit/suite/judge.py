@@ -18,7 +18,7 @@ from audit.governance.decision import decision_of
 from audit.panel import SUITE, panel_runs
 from audit.report.build import ReportPaths
 from audit.report.joint import joint_report
-from audit.shards.shard_file import file_sha256
+from audit.shards.files import file_sha256
 from audit.suite.commands import domain_of, domain_thresholds
 from audit.suite.read import suite_of
 from audit.suite.schema import Suite

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -100,10 +100,7 @@ def pooled_rows(cell: CellOutcomes) -> list[SettingRow]:
     """
     if not replicates_of(cell, Arm.FORWARD_FULL, 1) or not levels_of(cell, Arm.NOISY_REWRITE):
         return []
-    sweep = sweep_of(cell)
-    paired = np.any(~np.isnan(sweep.noisy - sweep.clean), axis=1)
-    routers = tuple(r for r, keep in zip(sweep.routers, paired, strict=True) if keep)
-    return setting_rows(replace(sweep, routers=routers, noisy=sweep.noisy[paired]))
+    return setting_rows(sweep_of(cell).answered())
 
 
 def router_points(rows: list[SettingRow]) -> list[RouterPoint]:

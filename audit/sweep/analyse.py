@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -32,8 +32,8 @@ from audit.sweep.gates import all_gates, noise_floor_p
 from audit.sweep.gates.common import label
 from audit.sweep.hypotheses import HypothesisResult, h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope
 from audit.sweep.paper import model_summary, router_summary, setting_rows
-from audit.sweep.record import Sweep, sweep_of
-from audit.sweep.result import CellVerdict, Contrast, Effect, Hypothesis, NoiseFloor, SelfTest, Slope, Verdict
+from audit.sweep.record import sweep_of
+from audit.sweep.result import CellVerdict, Contrast, Effect, Hypothesis, SelfTest, Slope, Verdict
 from audit.sweep.runs import noise_floor, run_contrasts
 from audit.sweep.self_test import self_test
 from audit.sweep.texts import TextMeasures, Texts
@@ -116,7 +116,7 @@ def analyse(
     judged = [m for m, v in zip(measured, verdicts, strict=True) if v.verdict != Verdict.WITHHELD]
     smallest = min(verdicts, key=lambda v: v.n_questions, default=None)
     sweeps = [sweep_of(m.cell, first_only=True) for m in measured if m.evidence is not None]
-    rows = [row for s in map(_answered, sweeps) if s.routers for row in setting_rows(s)]
+    rows = [row for s in sweeps for row in setting_rows(s.answered())]
     return RunVerdict(
         seed=seed,
         n_resamples=n_resamples,
@@ -246,7 +246,9 @@ def _cell_verdict(
         controls_missing=missing,
         cannot_exclude=open_,
         slope=_slope(cell, seed, n_resamples, early) if evidence else None,
-        noise_floor=_noise_floor(cell, seed, n_resamples, thresholds),
+        noise_floor=noise_floor(
+            cell, rng=_rng(seed, cell, "noise"), alpha=thresholds.alpha, n_permutations=n_resamples
+        ),
         calibration=design,
         score=score,
         chance=chance,
@@ -293,7 +295,7 @@ def _effect(c: Comparison) -> Effect:
 
 
 def _slope(cell: CellOutcomes, seed: int, n_resamples: int, early: bool) -> Slope | None:
-    sweep = _answered(sweep_of(cell))
+    sweep = sweep_of(cell).answered()
     if len(sweep.routers) < 2:
         return None
     found = sensitivity_slope(sweep, rng=_rng(seed, cell, "slope"), n_resamples=n_resamples)
@@ -306,18 +308,6 @@ def _slope(cell: CellOutcomes, seed: int, n_resamples: int, early: bool) -> Slop
         text = f"{cell.model}: noisy accuracy changes by {100 * found.slope:+.2f} points a router (too few groups of "
         return Slope(found.slope, None, None, text + "questions for an interval).")
     return Slope(found.slope, found.interval.low, found.interval.high, found.sentence)
-
-
-def _noise_floor(cell: CellOutcomes, seed: int, n_resamples: int, thresholds: SweepThresholds) -> NoiseFloor:
-    floor = noise_floor(cell, rng=_rng(seed, cell, "noise"), alpha=thresholds.alpha, n_permutations=n_resamples)
-    return NoiseFloor(
-        available=floor.comparisons > 0,
-        replicates=floor.replicates,
-        comparisons=floor.comparisons,
-        rejection_rate=floor.rejection_rate,
-        mean_absolute_gain=floor.mean_absolute_gain,
-        sentence=floor.sentence,
-    )
 
 
 def _hypotheses(
@@ -345,13 +335,6 @@ def _hypotheses(
         else:
             out.append(Hypothesis(name, found.pvalue, found.effect, found.sentence))
     return tuple(out)
-
-
-def _answered(sweep: Sweep) -> Sweep:
-    """The sweep without the router counts that have not one answered pair: no gain, and no row in the tables."""
-    there = np.any(~np.isnan(sweep.noisy - sweep.clean), axis=1)
-    routers = tuple(r for r, keep in zip(sweep.routers, there, strict=True) if keep)
-    return replace(sweep, routers=routers, noisy=sweep.noisy[there])
 
 
 def _control_cell(cell: CellOutcomes, cells: Sequence[CellOutcomes], benchmark: str | None) -> CellOutcomes | None:

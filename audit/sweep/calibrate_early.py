@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from audit.statistics.paired import CellOutcomes
 from audit.sweep.early import SETTLED, look
 from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
@@ -43,26 +42,13 @@ CASES: tuple[tuple[str, int, World], ...] = (
 )
 
 
-def first(cell: CellOutcomes, n: int) -> CellOutcomes:
-    """The cell when its first n questions had been asked."""
-    return replace(
-        cell,
-        question_ids=cell.question_ids[:n],
-        cluster=cell.cluster[:n],
-        n_options=cell.n_options[:n],
-        state=cell.state[:, :n],
-    )
-
-
-def stopped(
-    design: Design, world: World, rng: np.random.Generator, thresholds: SweepThresholds, batch: int = BATCH
-) -> tuple[int, Verdict]:
+def stopped(design: Design, world: World, rng: np.random.Generator, thresholds: SweepThresholds) -> tuple[int, Verdict]:
     """(questions asked, verdict) of one simulated model, looked at after each batch."""
     cell = simulate(design, world, rng).cell
     largest = int(np.bincount(cell.cluster).max())
     verdict = Verdict.UNDERPOWERED
-    for n in range(batch, design.n + 1, batch):
-        verdict = look(first(cell, n), largest, thresholds)
+    for n in range(BATCH, design.n + 1, BATCH):
+        verdict = look(cell.kept(np.arange(cell.n) < n), largest, thresholds)
         if verdict in SETTLED:
             return n, verdict
     return design.n, verdict

@@ -10,12 +10,11 @@ import numpy as np
 
 from audit.errors import DataError
 from audit.records import Setting
-from audit.statistics.contrasts import Contrast as PairedContrast
 from audit.statistics.paired import BoolArray, CellOutcomes, State
 from audit.statistics.run_variance import RunVariance
 from audit.statistics.values import replicates_of
 from audit.sweep.compare import Comparison
-from audit.sweep.contrasts import contrast, difference_in_differences, score_gap
+from audit.sweep.contrasts import contrast, count, difference_in_differences, score_gap
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence
 from audit.sweep.result import Contrast
@@ -61,11 +60,9 @@ def contrast_rows(
     def single(name: str, text: str, a: Sequence[Setting], b: Sequence[Setting], **options: Any) -> None:
         if a and b:
             try:
-                found = contrast(cell, a, b, rng=rng, name=text, n_resamples=n_resamples, **options)
+                out.append(contrast(cell, a, b, name=name, label=text, rng=rng, n_resamples=n_resamples, **options))
             except DataError as error:
                 out.append(Contrast(name, text, None, 0, None, None, None, None, note=str(error)))
-            else:
-                out.append(_single(name, found))
 
     if keep is not None and not keep.all():
         single("noisy_vs_clean_with_leak", "noisy - clean, leaked questions only", noisy, clean, items=~keep)
@@ -96,8 +93,8 @@ def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
             ci_high=c.pointwise[k].high,
             p=float(c.pvalues[k]),
             p_adjusted=float(c.adjusted[k]),
-            improve=_count(c.improve[k]),
-            degrade=_count(c.degrade[k]),
+            improve=count(c.improve[k]),
+            degrade=count(c.degrade[k]),
         )
         for k, r in enumerate(c.routers)
     ]
@@ -143,23 +140,3 @@ def _against_fresh(
         p = None if scale else did.pvalue
         out.append(Contrast(name, gain + scale, None, did.n, i.estimate, i.low, i.high, p, note=note))
     return out
-
-
-def _single(name: str, found: PairedContrast) -> Contrast:
-    return Contrast(
-        name=name,
-        label=found.name,
-        routers=None,
-        n=found.n,
-        estimate=found.difference,
-        ci_low=found.interval.low,
-        ci_high=found.interval.high,
-        p=found.pvalue,
-        improve=_count(found.improve),
-        degrade=_count(found.degrade),
-    )
-
-
-def _count(value: float) -> float:
-    """Whole numbers whole; averaged replicates give fractions, which are kept."""
-    return int(value) if float(value).is_integer() else float(value)

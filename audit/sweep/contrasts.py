@@ -14,14 +14,14 @@ import scipy
 
 from audit.errors import DataError
 from audit.records import Setting
-from audit.statistics.contrasts import Contrast, contrast_values
-from audit.statistics.mcnemar import Alternative
 from audit.statistics.paired import BoolArray, CellOutcomes
-from audit.statistics.permutation import can_reject
-from audit.statistics.resampling import N_RESAMPLES, Interval, Method, Resamples, bootstrap_sweep
+from audit.statistics.permutation import can_reject, paired_test
+from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples, bootstrap_sweep, studentised_pvalue
 from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
-from audit.statistics.values import Unparsed, average, replicates_of, settings_values, to_values
+from audit.statistics.values import Unparsed, average, is_binary, replicates_of, settings_values, to_values
+from audit.sweep.compare import CONFIDENCE
 from audit.sweep.design import Arm
+from audit.sweep.result import Contrast
 
 
 @dataclass(frozen=True)
@@ -38,47 +38,66 @@ class DifferenceInDifferences:
     pvalue: float
     n: int
 
-    @property
-    def larger(self) -> bool:
-        """The gain on the first benchmark is the larger one, on whatever scale gains are compared."""
-        return min(self.difference.low, self.log_odds.low, self.log_wrong.low) > 0
-
 
 def contrast(
     cell: CellOutcomes,
     a: Sequence[Setting],
     b: Sequence[Setting],
     *,
+    name: str,
+    label: str,
     rng: np.random.Generator,
     items: BoolArray | None = None,
-    name: str = "a - b",
-    alternative: Alternative = "greater",
     unparsed: Unparsed = "left_out",
     n_resamples: int = N_RESAMPLES,
-    confidence: float = 0.95,
-    method: Method = "bca",
 ) -> Contrast:
-    """Accuracy under settings `a` (replicates averaged within item) minus accuracy under settings `b`.
+    """Accuracy under settings `a` (averaged within item) minus accuracy under settings `b`, over the pairs with both.
 
-    `items` (n,) keeps a part of the questions, such as those whose router messages do not state the answer.
+    `items` (n,) keeps a part of the questions, such as those whose router messages do not state the answer. p is of
+    `paired_test` for replicates of one setting each and for 0 and 1; of a bootstrap-t for means over settings. With
+    fewer than five items (clusters), which show no spread to speak of, the interval is all that is possible and a
+    bootstrap's p is NaN. Raises DataError when not one pair has both answers.
     """
     keep = np.ones(cell.n, dtype=bool) if items is None else np.asarray(items, dtype=bool)
     if keep.shape != (cell.n,):
         raise DataError(f"A mask of items has shape {keep.shape}; expected ({cell.n},), one flag an item.")
     runs = [to_values(np.stack([cell.row(s) for s in part]), unparsed)[:, keep] for part in (a, b)]
-    replicates = all(len({(s.arm, s.level) for s in part}) == 1 for part in (a, b))
-    return contrast_values(
-        average(runs[0]),
-        average(runs[1]),
-        cell.cluster[keep],
-        rng=rng,
+    x, y, groups = average(runs[0]), average(runs[1]), cell.cluster[keep]
+    both = ~np.isnan(x - y)
+    if not both.any():
+        raise DataError(f"{label}: not one item has an answer under both conditions ({x.size} items).")
+    x, y = x[both], y[both]
+    units = np.unique(groups[both]).size
+    enough = can_reject(units, 1 - CONFIDENCE)
+    pvalue, low, high = float("nan"), -1.0, 1.0
+    if all(len({(s.arm, s.level) for s in part}) == 1 for part in (a, b)):
+        pvalue = paired_test(runs[0], runs[1], groups, n_permutations=n_resamples, rng=rng)
+    elif is_binary(x, y):
+        pvalue = paired_test(x[None], y[None], groups[both], n_permutations=n_resamples, rng=rng)
+    elif enough:
+        pvalue = studentised_pvalue(x - y, groups[both], n_resamples=n_resamples, rng=rng)
+    if enough:
+        drawn = bootstrap_sweep(y, x[None], groups[both], n_resamples=n_resamples, rng=rng)
+        (interval,) = drawn.gain.intervals(CONFIDENCE, units=units)
+        low, high = interval.low, interval.high
+    improve, degrade = float((x * (1 - y)).sum()), float(((1 - x) * y).sum())
+    return Contrast(
         name=name,
-        alternative=alternative,
-        n_resamples=n_resamples,
-        confidence=confidence,
-        method=method,
-        tested=(runs[0], runs[1]) if replicates else None,
+        label=label,
+        routers=None,
+        n=x.size,
+        estimate=(improve - degrade) / x.size,
+        ci_low=low,
+        ci_high=high,
+        p=pvalue,
+        improve=count(improve),
+        degrade=count(degrade),
     )
+
+
+def count(value: float) -> float:
+    """Whole numbers whole; averaged replicates give fractions, which are kept."""
+    return int(value) if float(value).is_integer() else float(value)
 
 
 def difference_in_differences(
@@ -87,7 +106,6 @@ def difference_in_differences(
     *,
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
-    confidence: float = 0.95,
 ) -> DifferenceInDifferences:
     """Is the gain larger on a public benchmark (`cell_a`) than on fresh items (`cell_b`, the control benchmark)?
 
@@ -121,13 +139,14 @@ def difference_in_differences(
         pairs.append(n)
     apart = changes[0] - changes[1]  # (1 + B, scales): the estimates, then the resamples
     none = np.zeros((0, 3))
-    intervals = Resamples(apart[0], apart[1:], none, np.zeros(0)).intervals(confidence, "percentile", units=min(units))
-    if not can_reject(min(units), 1 - confidence):
-        intervals = tuple(Interval(i.estimate, -np.inf, np.inf, confidence, "percentile", np.nan) for i in intervals)
-        return DifferenceInDifferences(intervals[0], intervals[1], intervals[2], float("nan"), pairs[0])
+    intervals = Resamples(apart[0], apart[1:], none, np.zeros(0)).intervals(CONFIDENCE, "percentile", units=min(units))
     # A standard error of 0 means that neither gain varies over resamples: nothing to test.
     p = max(float(scipy.stats.norm.sf(i.estimate / i.se)) if i.se > 0 else 1.0 for i in intervals)
-    return DifferenceInDifferences(intervals[0], intervals[1], intervals[2], p, pairs[0])
+    if not can_reject(min(units), 1 - CONFIDENCE):
+        intervals = tuple(Interval(i.estimate, -np.inf, np.inf, CONFIDENCE, "percentile", np.nan) for i in intervals)
+        p = float("nan")
+    difference, log_odds, log_wrong = intervals
+    return DifferenceInDifferences(difference, log_odds, log_wrong, p, pairs[0])
 
 
 def score_gap(
@@ -137,7 +156,6 @@ def score_gap(
     rng: np.random.Generator,
     run_variance: RunVariance = ASSUMED_ZERO,
     n_resamples: int = N_RESAMPLES,
-    confidence: float = 0.95,
 ) -> Interval:
     """Accuracy on a benchmark (`cell_a`) minus that on fresh items (`cell_b`), 0-1, with its interval.
 
@@ -163,11 +181,11 @@ def score_gap(
         units.append(np.unique(cell.cluster[there]).size)
         runs += 1 / len(settings)
     gap = estimates[0] - estimates[1]
-    if not can_reject(min(units), 1 - confidence):
-        return Interval(gap, -1.0, 1.0, confidence, "percentile", float("nan"))
+    if not can_reject(min(units), 1 - CONFIDENCE):
+        return Interval(gap, -1.0, 1.0, CONFIDENCE, "percentile", float("nan"))
     apart = Resamples(np.array([gap]), (draws[0] - draws[1])[:, None], np.zeros((0, 1)), np.zeros(0))
-    (found,) = apart.intervals(confidence, "percentile", units=min(units))
+    (found,) = apart.intervals(CONFIDENCE, "percentile", units=min(units))
     total = float(run_variance.total_se(np.array([found.se]), np.array([runs]))[0])
     longer = total / found.se if found.se > 0 else 1.0
     low, high = (float(np.clip(gap + longer * (end - gap), -1, 1)) for end in (found.low, found.high))
-    return Interval(gap, low, high, confidence, "percentile", total)
+    return Interval(gap, low, high, CONFIDENCE, "percentile", total)

@@ -16,7 +16,7 @@ from audit.errors import DataError
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.permutation import sign_flip_pvalue
-from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples, SweepResamples, bootstrap_sweep
+from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples, bootstrap_sweep
 from audit.statistics.values import average
 from audit.sweep.record import Sweep
 
@@ -34,12 +34,10 @@ class SlopeResult:
 
 @dataclass(frozen=True)
 class HypothesisResult:
-    """A hypothesis tested. effect is in `effect_unit`; parts holds the numbers that the p-value is made of."""
+    """A hypothesis tested. parts holds the numbers that the p-value is made of; each test says what its effect is."""
 
-    name: str
     pvalue: float
     effect: float
-    effect_unit: str
     sentence: str
     parts: Mapping[str, float] = field(default_factory=dict)
 
@@ -54,22 +52,13 @@ def slope_weights(routers: Sequence[int]) -> FloatArray:
     return weights
 
 
-def sensitivity_slope(
-    sweep: Sweep,
-    *,
-    rng: np.random.Generator,
-    n_resamples: int = N_RESAMPLES,
-    resamples: SweepResamples | None = None,
-) -> SlopeResult:
+def sensitivity_slope(sweep: Sweep, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES) -> SlopeResult:
     """Eq. 5 made discrete: the cue intensity is r, and dm/d(lambda) is the OLS slope of noisy accuracy on r.
 
-    The interval comes from resampling items (clusters) with all r of an item together; `resamples` passes those of
-    `bootstrap_sweep` that are already drawn.
+    The interval comes from resampling items (clusters) with all r of an item together.
     """
     weights = slope_weights(sweep.routers)
-    if resamples is None:
-        resamples = bootstrap_sweep(sweep.clean, sweep.noisy, sweep.cluster, n_resamples=n_resamples, rng=rng)
-    noisy = resamples.noisy
+    noisy = bootstrap_sweep(sweep.clean, sweep.noisy, sweep.cluster, n_resamples=n_resamples, rng=rng).noisy
     slope = Resamples(
         np.atleast_1d(noisy.estimate @ weights),
         (noisy.draws @ weights)[:, None],
@@ -111,7 +100,7 @@ def h1_any_excess(pvalues: Mapping[str, float], excess: Sequence[str], alpha: fl
         if p <= alpha:
             sentence += " The test alone speaks for one: the verdicts say why it is not counted."
     parts = {name: float(v) for name, v in zip(pvalues, adjusted, strict=True)}
-    return HypothesisResult("H1 any excess", p, float(len(excess)), "models", sentence, parts)
+    return HypothesisResult(p, float(len(excess)), sentence, parts)
 
 
 def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> HypothesisResult:
@@ -154,7 +143,7 @@ def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> Hypothesi
         f"{100 * mean[low]:+.1f} points ({sweeps[low].model}) to {100 * mean[high]:+.1f} ({sweeps[high].model})."
     )
     parts = {"t2": t2, "rank": float(rank), "items": float(n), "clusters": float(groups)}
-    return HypothesisResult("H2 heterogeneity", p, spread, "accuracy, sd between models", sentence, parts)
+    return HypothesisResult(p, spread, sentence, parts)
 
 
 def h3_direction(
@@ -203,7 +192,7 @@ def h3_direction(
         "improve_per_router": slope_improve,
         "degrade_per_router": slope_degrade,
     }
-    return HypothesisResult("H3 direction", p, slope_improve - slope_degrade, "items a router", sentence, parts)
+    return HypothesisResult(p, slope_improve - slope_degrade, sentence, parts)
 
 
 def _item_trends(sweep: Sweep) -> FloatArray:

@@ -48,13 +48,14 @@ NAMES = (
 )  # fmt: skip
 
 
-def judge(design: Design, world: World, thresholds: SweepThresholds, rng: np.random.Generator) -> FloatArray:
+def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
     """One model (or panel): a number for each of NAMES.
 
     Verdicts are shares of the panel's cells; any_excess: whether one of them is an excess. paper_*: settings with a
     gain above zero and models with any, of replicate 0. coverage_*: of intervals against the true gain (NaN where there
     is no single one): share of r, the mean over r, and all r at once.
     """
+    thresholds = SweepThresholds()
     models = [simulate(design, world, rng) for _ in range(design.panel)]
     variance = pooled_run_variance([run_contrasts(m.cell) for m in models], thresholds.run_sd_plausible)
     found = [
@@ -91,11 +92,11 @@ def judge(design: Design, world: World, thresholds: SweepThresholds, rng: np.ran
     return np.array([of_verdicts[0], Verdict.EXCESS in verdicts, *of_verdicts[1:], *paper, *covered], dtype=float)
 
 
-def _chunk(task: tuple[Design, World, SweepThresholds, int, tuple[int, ...]]) -> FloatArray:
+def _chunk(task: tuple[Design, World, int, tuple[int, ...]]) -> FloatArray:
     """(count, len(NAMES)) of one chunk; a top-level function so that a process pool can run it."""
-    design, world, thresholds, count, key = task
+    design, world, count, key = task
     rng = np.random.default_rng(list(key))
-    return np.stack([judge(design, world, thresholds, rng) for _ in range(count)])
+    return np.stack([judge(design, world, rng) for _ in range(count)])
 
 
 def outcomes(
@@ -103,7 +104,6 @@ def outcomes(
     world: World,
     total: int,
     *,
-    thresholds: SweepThresholds | None = None,
     seed: int = 42,
     run: Callable[..., Any] = map,
 ) -> dict[str, float | None]:
@@ -113,7 +113,7 @@ def outcomes(
     """
     key = (seed, zlib.crc32(repr((design, world)).encode()))
     sizes = [min(CHUNK, total - at) for at in range(0, total, CHUNK)]
-    tasks = [(design, world, thresholds or SweepThresholds(), size, (*key, k)) for k, size in enumerate(sizes)]
+    tasks = [(design, world, size, (*key, k)) for k, size in enumerate(sizes)]
     values = np.concatenate(list(run(_chunk, tasks)))
     rates: dict[str, float | None] = {"simulations": float(total)}
     for k, name in enumerate(NAMES):
@@ -126,7 +126,6 @@ def calibrate(
     design: Design,
     *,
     effort: Effort | None = None,
-    thresholds: SweepThresholds | None = None,
     seed: int = 42,
     run: Callable[..., Any] = map,
 ) -> dict[str, Any]:
@@ -140,7 +139,7 @@ def calibrate(
     rates: dict[str, float | None] = {}
     for name, world in TRUTHS.items():
         total = max((effort.clean if name == "clean" else effort.other) // design.panel, 20)
-        found = outcomes(design, world, total, thresholds=thresholds, seed=seed, run=run)
+        found = outcomes(design, world, total, seed=seed, run=run)
         rates[f"{name}_simulations"] = found["simulations"]
         kept = ("excess", "any_excess", "cleared", "brittle")
         rates |= {f"{name}_{k}{end}": found[k + end] for k in kept for end in ("", "_se")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,6 +32,12 @@ class Sweep:
     @property
     def n(self) -> int:
         return len(self.question_ids)
+
+    def answered(self) -> Sweep:
+        """Without the router counts that have not one answered pair: no gain, and no row in the tables."""
+        there = np.any(~np.isnan(self.noisy - self.clean), axis=1)
+        routers = tuple(r for r, keep in zip(self.routers, there, strict=True) if keep)
+        return replace(self, routers=routers, noisy=self.noisy[there])
 
 
 def sweep_of(cell: CellOutcomes, *, first_only: bool = False) -> Sweep:

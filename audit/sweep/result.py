@@ -84,7 +84,11 @@ class Slope:
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """Clean against clean through the same tests. available is False with fewer than two clean replicates."""
+    """Clean against clean through the same test, over every ordered pair of clean replicates.
+
+    available is False with fewer than two, or none that share an answered question. rejection_rate: of the comparisons,
+    one-sided. mean_absolute_gain: mean |gain| over the pairs (0-1).
+    """
 
     available: bool
     replicates: int

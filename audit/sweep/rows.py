@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from audit.report.columns import shared_values
+from audit.shards.columns import shared_values
 from audit.shards.outcomes import Outcomes, read_outcomes
 from audit.shards.read import iter_columns
 from audit.sweep.columns import SCHEMA

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 
 from audit.records import Setting
-from audit.statistics.noise_floor import ALPHA, NoiseFloor, noise_floor_values
 from audit.statistics.paired import CellOutcomes, FloatArray
+from audit.statistics.permutation import paired_test
 from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.run_variance import RunContrasts, contrasts_of, together
 from audit.statistics.values import replicates_of, to_values
 from audit.sweep.design import Arm
+from audit.sweep.result import NoiseFloor
 
 TREND_MIN = 4  # router counts of the ensemble control from which a straight line over r is taken out, not only the mean
 
@@ -42,9 +45,33 @@ def run_contrasts(cell: CellOutcomes) -> RunContrasts:
 
 
 def noise_floor(
-    cell: CellOutcomes, *, rng: np.random.Generator, alpha: float = ALPHA, n_permutations: int = N_RESAMPLES
+    cell: CellOutcomes, *, rng: np.random.Generator, alpha: float, n_permutations: int = N_RESAMPLES
 ) -> NoiseFloor:
-    """Run the tests of this cell between the replicates of its clean arm (`forward_full`, r=1)."""
+    """Clean against clean: the replicates of `forward_full` at r=1 through the test of two settings.
+
+    They differ only in their seeds, so whatever "gain" appears between them is noise, and whatever is rejected there at
+    alpha is a false alarm of this run. Pairs share replicates: the rate has fewer degrees of freedom than their number
+    suggests.
+    """
     settings = replicates_of(cell, Arm.FORWARD_FULL, 1)
-    clean = to_values(np.stack([cell.row(s) for s in settings])) if settings else np.zeros((0, cell.n))
-    return noise_floor_values(clean, cell.cluster, rng=rng, alpha=alpha, n_permutations=n_permutations)
+    c = len(settings)
+    if c < 2:
+        text = f"Noise floor not measured: {c} replicate of the clean arm; ask for at least 2 (clean_replicates=2)."
+        return NoiseFloor(False, c, 0, None, None, text)
+    clean = to_values(np.stack([cell.row(s) for s in settings]))
+    pairs = list(permutations(range(c), 2))
+    rejected = sum(
+        paired_test(clean[[a]], clean[[b]], cell.cluster, rng=rng, n_permutations=n_permutations) <= alpha
+        for a, b in pairs
+    )
+    gains = [clean[a] - clean[b] for a, b in pairs]  # NaN where either replicate has no answer
+    gain = np.array([np.nanmean(g) if np.any(~np.isnan(g)) else np.nan for g in gains])
+    if np.isnan(gain).all():
+        text = f"Noise floor not measured: no question is answered in two of the {c} replicates of the clean arm."
+        return NoiseFloor(False, c, 0, None, None, text)
+    sd = float(np.sqrt(np.nanmean(gain**2)))  # around 0, which is its expectation
+    text = (
+        f"Clean against clean ({c} replicates): {rejected} of {len(pairs)} comparisons rejected at {alpha:.0%}; a gain "
+        f"between identical conditions has a standard deviation of {100 * sd:.1f} points."
+    )
+    return NoiseFloor(True, c, len(pairs), rejected / len(pairs), float(np.nanmean(np.abs(gain))), text)

@@ -28,44 +28,32 @@ def _cell(value: Cell) -> str | int:
     return value
 
 
+def _columns(rows: Iterable[object], *names: str) -> str:
+    """These attributes of each row, under their own names."""
+    return write(names, ([getattr(row, name) for name in names] for row in rows))
+
+
 def table1(rows: Sequence[SettingRow]) -> str:
     """Model-level summary (song2026, Table 1): of replicate 0 alone, as `analyse` gives its rows."""
-    header = ("model", "violation_count", "violation_rate", "max_positive_excess", "mean_positive_excess", "mean_gain")
-    return write(
-        (*header, "benchmark"),
-        (
-            (s.model, s.violation_count, s.violation_rate, s.max_positive_excess, s.mean_positive_excess, s.mean_gain,
-             s.benchmark)
-            for s in model_summary(rows)
-        ),
+    return _columns(
+        model_summary(rows), "model", "violation_count", "violation_rate", "max_positive_excess",
+        "mean_positive_excess", "mean_gain", "benchmark",
     )  # fmt: skip
 
 
 def table2(rows: Sequence[SettingRow]) -> str:
     """Model by router (song2026, Table 2)."""
-    header = ("model", "routers", "clean_accuracy", "noisy_accuracy", "gain", "improve", "degrade")
-    return write(
-        (*header, "benchmark", "n", "left_out"),
-        (
-            (s.model, s.routers, s.clean_accuracy, s.noisy_accuracy, s.gain, s.improve, s.degrade, s.benchmark, s.n,
-             s.left_out)
-            for s in rows
-        ),
+    return _columns(
+        rows, "model", "routers", "clean_accuracy", "noisy_accuracy", "gain", "improve", "degrade", "benchmark", "n",
+        "left_out",
     )  # fmt: skip
 
 
 def table3(rows: Sequence[SettingRow]) -> str:
     """Router-level summary (song2026, Table 3)."""
-    header = (
-        "routers", "violating_models", "violation_rate", "mean_positive_excess", "improve", "degrade", "net_improve",
-    )  # fmt: skip
-    return write(
-        (*header, "models"),
-        (
-            (s.routers, s.violating_models, s.violation_rate, s.mean_positive_excess, s.improve, s.degrade,
-             s.net_improve, s.models)
-            for s in router_summary(rows)
-        ),
+    return _columns(
+        router_summary(rows), "routers", "violating_models", "violation_rate", "mean_positive_excess", "improve",
+        "degrade", "net_improve", "models",
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from audit.records import CellRows
 from audit.sweep.result import CellVerdict, Hypothesis, SelfTest
-from audit.verdict.result import Calibration, json_ready, json_text
+from audit.verdict.result import Calibration, json_ready
 from audit.verdict.run import marked
 from audit.verdict.watermark import COMPLETE_IT
 
@@ -17,7 +17,7 @@ SCHEMA_VERSION = "2.0"
 
 @dataclass(frozen=True)
 class RunVerdict:
-    """All cells of a run or of several runs merged into one panel; `to_json` is verdict.json."""
+    """All cells of a run or of several runs merged into one panel: verdict.json, with no clock and no paths."""
 
     seed: int
     n_resamples: int
@@ -36,10 +36,6 @@ class RunVerdict:
         plain = json_ready(self)
         assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy
         return plain
-
-    def to_json(self) -> str:
-        """The bytes of verdict.json; no clock, no paths."""
-        return json_text(self.to_dict())
 
 
 def watermarked(run: RunVerdict, rows: Sequence[CellRows]) -> RunVerdict:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from audit.records import CellRows
-from audit.verdict.result import Gate, json_ready, json_text
+from audit.verdict.result import Gate, json_ready
 
 Cell = TypeVar("Cell")
 Result = TypeVar("Result", bound="CellResult")
@@ -28,7 +28,7 @@ class CellResult:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedRun(Generic[Cell, Result]):
-    """All judged cells of a run, or of several merged into one panel; `to_json` is verdict.json.
+    """All judged cells of a run, or of several merged into one panel: verdict.json, no clock and no paths.
 
     runs: the models of each run. rows: of every model and benchmark that the runs asked for, those without a row too.
     cells, results: side by side.
@@ -61,10 +61,6 @@ class JudgedRun(Generic[Cell, Result]):
         plain = json_ready({**head, **asked, **self.own()})
         assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy
         return plain
-
-    def to_json(self) -> str:
-        """The bytes of verdict.json; no clock, no paths."""
-        return json_text(self.to_dict())
 
     def title(self, question: str, joined: str = "on") -> str:
         """The title of the page: the question, of which models, on which benchmarks."""

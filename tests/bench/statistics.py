@@ -28,7 +28,7 @@ from scipy import stats  # noqa: E402
 
 from audit.statistics.mcnemar import mcnemar_exact  # noqa: E402
 from audit.statistics.multiplicity import benjamini_hochberg, holm  # noqa: E402
-from audit.statistics.permutation import MaxStatResult, max_statistic_permutation  # noqa: E402
+from audit.statistics.permutation import MaxStatResult, max_statistic_exchange  # noqa: E402
 from audit.statistics.resampling import bootstrap_sweep  # noqa: E402
 from audit.sweep.hypotheses import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope  #  noqa: E402
 from audit.sweep.paper import model_summary, router_summary, setting_rows  #  noqa: E402
@@ -115,9 +115,11 @@ def measure(models: int, routers: int, items: int, resamples: int, scipy_cells: 
         with resampling:
             drawn = bootstrap_sweep(s.clean, s.noisy, s.cluster, n_resamples=resamples, rng=rng)
             intervals = sweep_intervals(drawn)
-            tests[s.model] = max_statistic_permutation(s.clean, s.noisy, s.cluster, n_permutations=resamples, rng=rng)
+            tests[s.model] = max_statistic_exchange(
+                s.noisy[None], s.clean[None, None], s.cluster, n_permutations=resamples, rng=rng
+            )
         with rest:
-            sensitivity_slope(s, resamples=drawn, rng=rng)
+            sensitivity_slope(s, n_resamples=resamples, rng=rng)
         if not gaps:  # SciPy has not run yet: this is our own memory
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts in KiB
         if k in compare:

@@ -73,6 +73,8 @@ def test_completion_offers_commands_keys_and_what_groups_hold() -> None:
     assert offered("audit sweep gate=") == ["gate=true ", "gate=false "]
     assert offered("audit report outputs/") == []  # the shell's own file names
     assert "num_variants=" in offered("audit perturb num")
+    assert {"--routers ", "--simulations ", "--out "} <= set(offered("audit calibrate --n 10 "))  # of the sweep
+    assert offered("audit calibrate audit=perturb --co") == ["--control "]
     for name in ("report", "gate", "evidence", "compare", "runs"):  # every option that the command has
         source = Path(str(import_module(COMMANDS[name].module).__file__)).read_text(encoding="utf-8")
         options = set(re.findall(r'add_argument\(\s*(?:"-\w", )?"(--[a-z-]+)"', source))

@@ -15,6 +15,7 @@ from synthetic import synthetic_outcomes
 from audit.gate import main
 from audit.governance.decision import rule, words
 from audit.governance.formats import FORMATS
+from audit.verdict.result import json_text
 
 
 def verdict(*names: str) -> dict[str, object]:
@@ -72,7 +73,7 @@ def test_a_real_verdict_is_printed_with_its_reasons(tmp_path: Path, capsys: pyte
         synthetic_outcomes(60, (1, 2), rng=np.random.default_rng(1), model="[bold]m[/bold]", with_direct=False),
         n_resamples=199,
     )
-    assert main([written(tmp_path, run.to_json())]) == rule(run.to_dict()).exit_code == 4
+    assert main([written(tmp_path, json_text(run.to_dict()))]) == rule(run.to_dict()).exit_code == 4
     printed = capsys.readouterr().out
     assert "UNDERPOWERED" in printed and "not run: direct" in printed and "exit code 4" in printed
     assert "[bold]m[/bold]" in printed  # a model's name is text, not markup

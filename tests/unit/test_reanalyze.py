@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from audit.errors import DataError
-from audit.reanalyze import analyse, main, shipped
 from audit.sweep.paper import setting_row
 from audit.sweep.published import EXAMPLE, read_settings
 from audit.sweep.reanalysis import expected_without_effect
+from audit.sweep.reanalyze import analyse, main, shipped
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = "model,routers,clean_accuracy,noisy_accuracy,gain,improve,degrade"
@@ -92,7 +92,7 @@ def test_command_writes_files_and_the_same_bytes_again(tmp_path, capsys):
 
 def test_statistics_and_reanalyze_load_neither_ray_nor_vllm_nor_torch():
     code = (
-        "import importlib, pkgutil, sys, audit.reanalyze, audit.statistics\n"
+        "import importlib, pkgutil, sys, audit.sweep.reanalyze, audit.statistics\n"
         "for m in pkgutil.iter_modules(audit.statistics.__path__):\n"
         "    importlib.import_module('audit.statistics.' + m.name)\n"
         "print(sorted({m.split('.')[0] for m in sys.modules} & {'ray', 'vllm', 'torch', 'transformers'}))"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from audit.statistics.contrasts import paired_test
 from audit.statistics.paired import CellOutcomes
+from audit.statistics.permutation import paired_test
 from audit.statistics.values import average, replicates_of, runs_of
 from audit.sweep.design import Arm
 from audit.sweep.gates.common import clean_settings
@@ -34,7 +34,7 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, thresholds: S
         if np.any(~np.isnan(difference)):
             loss = float(np.nanmean(difference))
             # A fixed seed: a gate is a function of the data alone (the exchange of runs draws, McNemar does not).
-            _, p = paired_test(direct, clean, cell.cluster, rng=np.random.default_rng(0))
+            p = paired_test(direct, clean, cell.cluster, rng=np.random.default_rng(0))
             numbers |= {"loss": loss, "loss_p": p, "loss_max": thresholds.clean_loss_max}
             loss_fails = loss > thresholds.clean_loss_max and p <= thresholds.alpha
             parts.append(f"clean answers {abs(loss):.3f} {'below' if loss > 0 else 'above'} direct (p={p:.2g})")

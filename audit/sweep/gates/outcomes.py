@@ -14,7 +14,7 @@ from audit.sweep.design import Arm
 from audit.sweep.gates.common import CLEAN, clean_settings, label, states_of
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.gates import absent, checked, exact, ids_where
-from audit.verdict.result import MAX_ITEMS, Gate, Status, points
+from audit.verdict.result import Gate, points
 
 _IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all settings, below which it withholds
 _PARSE_ALPHA = 0.05  # of all arms and settings of a cell together
@@ -84,28 +84,24 @@ def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
         masks[label(s)] = cell.row(s) < State.WRONG
     highest = {k: _upper_share(share, cell.n, _PARSE_ALPHA / len(shares)) for k, share in shares.items()}
     worst = min(highest, key=lambda k: (highest[k], shares[k]))
-    behind = ids_where(cell.question_ids, masks[worst])
-    passed = highest[worst] >= limit
     detail = (
         f"{shares[worst]:.1%} of the rows of {worst} have a readable answer, the lowest of {len(shares)} arms and "
         f"settings (upper limit {highest[worst]:.1%})."
     )
     if cell.reading != Reading.LETTER:
         detail += f" Answers were read by {cell.reading}, which finds one but for exact ties and failed rows."
-    return Gate(
+    return checked(
         name=name,
-        status=Status.PASS if passed else Status.FAIL,
+        passed=highest[worst] >= limit,
         number=highest[worst],
         threshold=limit,
         source="li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min",
         detail=detail,
-        advice=""
-        if passed
-        else "Read some unreadable replies: raise max_tokens if they are cut off, mend the worker "
-        "prompt, or read answers by letter_logprob or option_text.",
+        advice="Read some unreadable replies: raise max_tokens if they are cut off, mend the worker prompt, or read "
+        "answers by letter_logprob or option_text.",
+        items=ids_where(cell.question_ids, masks[worst]),
+        always_items=True,
         numbers=numbers,
-        items=behind[:MAX_ITEMS],
-        item_count=len(behind),
     )
 
 

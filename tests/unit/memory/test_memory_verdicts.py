@@ -157,7 +157,7 @@ def test_the_verdict_is_plain_fits_its_schema_and_is_the_same_to_the_byte():
     schema = json.loads((files("audit.memory") / "verdict.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(run.to_dict(), schema)
-    assert run.to_json() == replace(run, results=judged(*cells)).to_json()
+    assert run.to_dict() == replace(run, results=judged(*cells)).to_dict()
     first, second = run.to_dict()["cells"]
     assert first["headline"].startswith("Incomplete, 90 of 100 answers: m shows memory")
     assert second["fresh"] is None and second["evidence"]["gap"] is None

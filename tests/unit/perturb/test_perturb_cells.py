@@ -23,6 +23,7 @@ from audit.perturb.vocabulary import VERDICTS
 from audit.records import CellRows
 from audit.report.diff import word_diff
 from audit.shards.requests import RequestCounts, count_requests
+from audit.verdict.result import json_text
 from audit.verdict.shipped import shipped_table
 
 
@@ -64,7 +65,7 @@ def judged(found: int = 10, expected: int = 10) -> RunVerdict:
 
 
 def test_the_verdict_is_plain_and_the_same_to_the_byte():
-    first, again = judged().to_json(), judged().to_json()
+    first, again = json_text(judged().to_dict()), json_text(judged().to_dict())
     assert first == again and "NaN" not in first
     (one,) = judged().to_dict()["cells"]
     assert one["verdict"] in {v.value for v in PerturbVerdict}

@@ -14,9 +14,9 @@ from synthetic import Faults, synthetic_outcomes
 
 from audit.records import Setting
 from audit.shards.attempt import start_attempt
+from audit.shards.files import file_sha256
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
-from audit.shards.shard_file import file_sha256
 from audit.shards.write import write_shard
 from audit.sweep.columns import SCHEMA
 from audit.sweep.drill import DrillDown, DrillRows, pack

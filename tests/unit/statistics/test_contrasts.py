@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,10 +7,9 @@ from hypothesis import strategies as st
 
 from audit.errors import DataError
 from audit.records import Setting
-from audit.statistics.contrasts import contrast_values
 from audit.statistics.mcnemar import mcnemar_exact
-from audit.statistics.noise_floor import noise_floor_values
 from audit.statistics.paired import CellOutcomes, State
+from audit.statistics.resampling import studentised_pvalue
 from audit.statistics.run_variance import RunVariance
 from audit.statistics.values import is_binary, levels_of, to_values
 from audit.sweep.contrasts import contrast, difference_in_differences, score_gap
@@ -78,73 +79,77 @@ def test_a_sweep_needs_both_arms():
 
 # ---------------------------------------------------------------- contrasts
 
+compared = partial(contrast, name="a_vs_b", label="a - b")
+
 
 def test_by_hand():
     #        both right, improve, improve, degrade, left out
     c = cell({NOISY1: [1, 1, 1, 0, -1], CLEAN: [1, 0, 0, 1, 1]})
-    result = contrast(c, [NOISY1], [CLEAN], rng=rng())
-    assert (result.n, result.left_out, result.improve, result.degrade) == (4, 1, 2, 1)
-    assert (result.a_accuracy, result.b_accuracy, result.difference) == (0.75, 0.5, 0.25)
-    assert result.test == "mcnemar_exact" and result.pvalue == pytest.approx(4 / 8)  # P(X >= 2), Binomial(3, 1/2)
+    result = compared(c, [NOISY1], [CLEAN], rng=rng())
+    assert (result.n, result.improve, result.degrade) == (4, 2, 1)
+    assert result.estimate == 0.75 - 0.5
+    assert result.p == pytest.approx(4 / 8)  # P(X >= 2), Binomial(3, 1/2)
 
 
 def test_a_single_setting_against_another_is_an_exact_mcnemar_test():
     c = full(effect=0.3)
     for base in (CLEAN, DIRECT, ENSEMBLE2):
-        result = contrast(c, [NOISY2], [base], rng=rng())
+        result = compared(c, [NOISY2], [base], rng=rng())
         a, b = c.row(NOISY2), c.row(base)
-        assert result.difference == pytest.approx(a.mean() - b.mean())
-        assert result.pvalue == pytest.approx(mcnemar_exact(int((a > b).sum()), int((a < b).sum())).pvalue)
-        assert result.interval.low < result.difference < result.interval.high
+        assert result.estimate == pytest.approx(a.mean() - b.mean())
+        assert result.p == pytest.approx(mcnemar_exact(int((a > b).sum()), int((a < b).sum())).pvalue)
+        assert result.ci_low < result.estimate < result.ci_high
 
 
 def test_a_mean_over_settings_is_a_bootstrap_t():
     c = full(effect=0.3)
-    mean = contrast(c, [NOISY1, NOISY2], [CLEAN], rng=rng())
-    assert mean.test == "bootstrap_t"
-    assert mean.difference == pytest.approx((c.row(NOISY1) + c.row(NOISY2)).mean() / 2 - c.row(CLEAN).mean())
+    mean = compared(c, [NOISY1, NOISY2], [CLEAN], rng=rng())
+    d = (c.row(NOISY1) + c.row(NOISY2)) / 2 - c.row(CLEAN)
+    assert mean.p == studentised_pvalue(d, c.cluster, rng=rng())
+    assert mean.estimate == pytest.approx((c.row(NOISY1) + c.row(NOISY2)).mean() / 2 - c.row(CLEAN).mean())
 
 
 def test_unreadable_replies_counted_as_wrong_or_right_by_hand():
     #        improve, unparsed noisy (clean wrong), unparsed clean (noisy right), error
     c = cell({NOISY1: [1, -1, 1, -3], CLEAN: [0, 0, -2, 1]})
     for unparsed, expected in (("left_out", 1.0), ("wrong", (1 + 0 + 1) / 3), ("right", (1 + 1 + 0) / 3)):
-        assert contrast(c, [NOISY1], [CLEAN], rng=rng(), unparsed=unparsed).difference == pytest.approx(expected)
+        assert compared(c, [NOISY1], [CLEAN], rng=rng(), unparsed=unparsed).estimate == pytest.approx(expected)
 
 
 def test_with_and_without_items():
     c = full(effect=0.3)
     leak = rng(3).random(200) < 0.3
-    without = contrast(c, [NOISY2], [CLEAN], rng=rng(), items=~leak)
+    without = compared(c, [NOISY2], [CLEAN], rng=rng(), items=~leak)
     assert without.n == (~leak).sum()
-    assert without.difference == pytest.approx((c.row(NOISY2) - c.row(CLEAN))[~leak].mean())
+    assert without.estimate == pytest.approx((c.row(NOISY2) - c.row(CLEAN))[~leak].mean())
     with pytest.raises(DataError, match="one flag an item"):
-        contrast(c, [NOISY2], [CLEAN], rng=rng(), items=leak[:4])
+        compared(c, [NOISY2], [CLEAN], rng=rng(), items=leak[:4])
 
 
 def test_clusters_are_exchanged_as_wholes():
     base = full(40, effect=0.3)
     rows = {s: np.repeat(base.row(s), 5) for s in base.settings}
-    repeated = contrast(cell(rows, np.repeat(np.arange(40), 5)), [NOISY2], [CLEAN], rng=rng())
-    single = contrast(base, [NOISY2], [CLEAN], rng=rng())
-    assert repeated.test == "exchange"
-    assert repeated.pvalue == pytest.approx(single.pvalue, abs=0.01)
-    assert repeated.interval.se == pytest.approx(single.interval.se, rel=0.05)
+    repeated = compared(cell(rows, np.repeat(np.arange(40), 5)), [NOISY2], [CLEAN], rng=rng())
+    single = compared(base, [NOISY2], [CLEAN], rng=rng())
+    assert repeated.p == pytest.approx(single.p, abs=0.01)
+    widths = [found.ci_high - found.ci_low for found in (repeated, single)]
+    assert widths[0] == pytest.approx(widths[1], rel=0.05)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=30))
 def test_swapping_the_conditions_flips_the_sign(pairs):
-    a, b = np.array(pairs, float).T
-    forward, backward = (contrast_values(*x, rng=rng(), n_resamples=50) for x in ((a, b), (b, a)))
-    assert forward.difference == -backward.difference
+    noisy, clean = np.array(pairs, int).T
+    c = cell({NOISY1: noisy, CLEAN: clean})
+    forward, backward = (
+        compared(c, [a], [b], rng=rng(), n_resamples=50) for a, b in ((NOISY1, CLEAN), (CLEAN, NOISY1))
+    )
+    assert forward.estimate == -backward.estimate
     assert (forward.improve, forward.degrade) == (backward.degrade, backward.improve)
-    less = contrast_values(b, a, rng=rng(), n_resamples=50, alternative="less")
-    assert less.pvalue == pytest.approx(forward.pvalue)
 
 
 def test_no_pair():
     with pytest.raises(DataError, match="not one item"):
-        contrast(cell({NOISY1: [1, -1], CLEAN: [-1, 0]}), [NOISY1], [CLEAN], rng=rng())
+        compared(cell({NOISY1: [1, -1], CLEAN: [-1, 0]}), [NOISY1], [CLEAN], rng=rng())
 
 
 def test_difference_in_differences():
@@ -155,7 +160,7 @@ def test_difference_in_differences():
     # Two independent samples: the variances of the two mean differences add up.
     se = np.sqrt(sum(d.var() / d.size for d in expected))
     assert result.difference.se == pytest.approx(se, rel=0.04)
-    assert result.pvalue < 0.001 and result.larger
+    assert result.pvalue < 0.001 and min(result.difference.low, result.log_odds.low, result.log_wrong.low) > 0
     assert difference_in_differences(fresh, fresh, rng=rng()).pvalue > 0.3
 
 
@@ -170,7 +175,7 @@ def test_a_gain_is_larger_only_where_it_is_so_on_every_scale():
 
     result = difference_in_differences(repaired(0.5, "public"), repaired(0.85, "fresh"), rng=rng())
     assert result.difference.low > 0.04 and result.log_odds.low > 0
-    assert result.log_wrong.low < 0 < result.log_wrong.high and not result.larger
+    assert result.log_wrong.low < 0 < result.log_wrong.high
     assert result.pvalue > 0.05
 
 
@@ -188,28 +193,42 @@ def test_the_score_gap_is_that_of_two_independent_samples():
 # ---------------------------------------------------------------- noise floor
 
 
+def replicates(clean):
+    return cell({Setting(Arm.FORWARD_FULL, 1, k): row.astype(int) for k, row in enumerate(clean)})
+
+
 def test_noise_floor_by_hand():
     # 10 items; replicate 1 has six more right than replicate 0: P(X >= 6), Binomial(6, 1/2) = 1/64 rejects.
     clean = np.zeros((2, 10))
     clean[1, :6] = 1
-    floor = noise_floor_values(clean, rng=rng())
-    assert (floor.comparisons, floor.settings_rejected) == (2, 1)
-    assert floor.sd_difference == pytest.approx(0.6) and floor.flipped == pytest.approx(0.6)
-    assert floor.families == 2 and floor.families_rejected == 1
+    floor = noise_floor(replicates(clean), alpha=0.05, rng=rng())
+    assert floor.available and (floor.comparisons, floor.rejection_rate) == (2, 0.5)
+    assert floor.mean_absolute_gain == pytest.approx(0.6) and "standard deviation of 60.0 points" in floor.sentence
 
 
 def test_noise_floor_of_a_clean_model_rejects_rarely():
-    g, rejected, comparisons = rng(5), 0, 0
+    g, rejected = rng(5), []
     for _ in range(60):
         p = g.beta(2, 2, size=100)
-        floor = noise_floor_values((g.random((3, 100)) < p).astype(float), rng=g, n_permutations=199)
-        rejected, comparisons = rejected + floor.settings_rejected, comparisons + floor.comparisons
-    assert rejected / comparisons <= 0.06
+        found = noise_floor(replicates(g.random((3, 100)) < p), alpha=0.05, rng=g, n_permutations=199)
+        rejected.append(found.rejection_rate)
+    assert np.mean(rejected) <= 0.06
 
 
 def test_noise_floor_reads_the_clean_replicates_and_says_when_there_is_one():
     again = Setting(Arm.FORWARD_FULL, 1, 1)
-    floor = noise_floor(cell({CLEAN: [1, 0, 1], again: [1, 1, -1], NOISY1: [0, 0, 0]}), rng=rng())
-    assert floor.replicates == 2 and floor.sd_difference == pytest.approx(0.5)
-    one = noise_floor(cell({CLEAN: [1, 0, 1], NOISY1: [0, 0, 0]}), rng=rng())
-    assert one.comparisons == 0 and np.isnan(one.rejection_rate) and "not measured" in one.sentence
+    rows = {CLEAN: [1, 0, 1], again: [1, 1, -1], NOISY1: [0, 0, 0]}
+    floor = noise_floor(cell(rows), alpha=0.05, rng=rng())
+    assert floor.replicates == 2 and floor.mean_absolute_gain == pytest.approx(0.5)
+    one = noise_floor(cell({CLEAN: [1, 0, 1], NOISY1: [0, 0, 0]}), alpha=0.05, rng=rng())
+    unread = noise_floor(cell({CLEAN: [1, -1], again: [-1, 1]}), alpha=0.05, rng=rng())
+    for found in (one, unread):
+        assert not found.available and found.rejection_rate is None and "not measured" in found.sentence
+
+
+def test_the_mean_absolute_gain_of_the_noise_floor_is_one():
+    # Accuracies .5, .7, .6 over ten questions: gaps .2, .1, .1, each once with either sign; mean .4 / 3.
+    clean = np.arange(10) < np.array([[5], [7], [6]])
+    floor = noise_floor(replicates(clean), alpha=0.05, rng=rng())
+    assert floor.mean_absolute_gain == pytest.approx(0.4 / 3)
+    assert f"{100 * np.sqrt(0.06 / 3):.1f} points" in floor.sentence

@@ -6,7 +6,7 @@ from scipy import stats
 from statsmodels.stats.multivariate import test_mvmean as hotelling
 
 from audit.errors import DataError
-from audit.statistics.permutation import max_statistic_permutation
+from audit.statistics.permutation import max_statistic_exchange
 from audit.sweep.hypotheses import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope, slope_weights
 from audit.sweep.record import Sweep
 
@@ -68,7 +68,8 @@ def test_slope_needs_two_router_counts():
 def test_h1_is_holm_over_models():
     sweeps = [simulated("clean", seed=1), simulated("gains", seed=2, effect=0.2), simulated("other", seed=3)]
     tests = {
-        s.model: max_statistic_permutation(s.clean, s.noisy, n_permutations=2_000, rng=rng()).pvalue for s in sweeps
+        s.model: max_statistic_exchange(s.noisy[None], s.clean[None, None], n_permutations=2_000, rng=rng()).pvalue
+        for s in sweeps
     }
     result = h1_any_excess(tests, ["gains"])
     assert result.pvalue == pytest.approx(3 * min(tests.values()))

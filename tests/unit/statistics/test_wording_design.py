@@ -27,11 +27,10 @@ def test_near_the_exact_test_with_one_variant():
     assert detectable_drop(1000, 1, 0.2) == pytest.approx(minimum_detectable_gain(1000, 0.2), rel=0.1)
 
 
-def test_references_margin_and_clusters_cost():
+def test_references_and_margin_cost():
     plain = detectable_drop(500, 3, 0.2)
     assert detectable_drop(500, 3, 0.2, references=1) == pytest.approx(plain * np.sqrt(2))
     assert detectable_drop(500, 3, 0.2, margin=0.01) == pytest.approx(plain + 0.01)
-    assert detectable_drop(500, 3, 0.2, design_effect=4) == pytest.approx(2 * plain)
 
 
 def test_the_articles_table_with_statements_that_hold():
@@ -42,7 +41,7 @@ def test_the_articles_table_with_statements_that_hold():
     assert [r.smallest_item_p for r in rows[1:]] == pytest.approx([1 / 3, 1 / 5, 1 / 10])
     assert "p < 0.01" in rows[3].article and "No item can reach p < 0.05: its p is at least 0.1" in rows[3].valid
     assert np.isnan(rows[0].detectable) and "nothing was reworded" in rows[0].valid
-    assert "p = 0.05," in volume_table(1000, 0.2, modes=(19,))[0].valid
+    assert "One item can reach p = 0.1," in volume_table(1000, 0.2, alpha=0.1)[3].valid
     assert rows[1].detectable > rows[3].detectable and rows[1].beyond_reference > rows[1].detectable
 
 

@@ -22,7 +22,7 @@ from audit.sweep.calibrated import nearest
 from audit.sweep.design import Arm
 from audit.sweep.result import SelfTest
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.result import rounded
+from audit.verdict.result import json_text, rounded
 
 RESAMPLES = 299
 ROUTERS = (1, 2, 3)
@@ -57,12 +57,12 @@ TABLE = {"designs": [{"design": {"n": n, "routers": r, **DESIGN}, "rates": RATES
 def test_verdict_json_is_valid_whatever_the_run(outcomes: list[Outcome]) -> None:
     verdict = analyse_outcomes(outcomes, n_resamples=RESAMPLES, calibration=TABLE, runs=[{"fingerprint": "f"}])
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    jsonschema.validate(json.loads(verdict.to_json()), SCHEMA)
+    jsonschema.validate(verdict.to_dict(), SCHEMA)
     assert len(verdict.cells) == len({(o.model, o.benchmark) for o in outcomes})
 
 
 def test_the_schema_refuses_what_is_no_verdict() -> None:
-    good = json.loads(analyse_outcomes(rows(n=40), n_resamples=RESAMPLES).to_json())
+    good = analyse_outcomes(rows(n=40), n_resamples=RESAMPLES).to_dict()
     for path, value in ((("verdict",), "guilty"), (("chance",), 2), (("gates",), None)):
         bad = json.loads(json.dumps(good))
         bad["cells"][0][path[0]] = value
@@ -72,11 +72,11 @@ def test_the_schema_refuses_what_is_no_verdict() -> None:
 
 def test_same_rows_and_seed_give_the_same_bytes_in_any_row_order() -> None:
     outcomes = rows(faults=Faults(leak=0.1, unparsed=0.05)) + rows(model="b", seed=9)
-    first = analyse_outcomes(outcomes, n_resamples=RESAMPLES, seed=7).to_json()
-    assert analyse_outcomes(outcomes, n_resamples=RESAMPLES, seed=7).to_json() == first
+    first = json_text(analyse_outcomes(outcomes, n_resamples=RESAMPLES, seed=7).to_dict())
+    assert json_text(analyse_outcomes(outcomes, n_resamples=RESAMPLES, seed=7).to_dict()) == first
     order = np.random.default_rng(0).permutation(len(outcomes))
-    assert analyse_outcomes([outcomes[i] for i in order], n_resamples=RESAMPLES, seed=7).to_json() == first
-    assert analyse_outcomes(outcomes, n_resamples=RESAMPLES, seed=8).to_json() != first
+    assert json_text(analyse_outcomes([outcomes[i] for i in order], n_resamples=RESAMPLES, seed=7).to_dict()) == first
+    assert json_text(analyse_outcomes(outcomes, n_resamples=RESAMPLES, seed=8).to_dict()) != first
 
 
 def test_a_model_keeps_its_intervals_when_the_panel_grows() -> None:

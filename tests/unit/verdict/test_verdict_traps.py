@@ -11,7 +11,6 @@ from outcome_tables import Outcome, pair, texts_of
 from synthetic import synthetic_outcomes
 
 from audit.records import Setting
-from audit.statistics.noise_floor import noise_floor_values
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.analyse import analyse
 from audit.sweep.decide import decide
@@ -23,7 +22,7 @@ from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.texts import TextMeasures
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.words import headline
-from audit.verdict.result import Status
+from audit.verdict.result import Status, json_text
 
 RESAMPLES = 499
 DIRECT, CLEAN = Setting(Arm.DIRECT, 0), Setting(Arm.FORWARD_FULL, 1)
@@ -110,7 +109,7 @@ def test_a_router_count_without_one_readable_answer_is_withheld_and_reported() -
     verdict = analyse(pair(broken), n_resamples=RESAMPLES)
     assert verdict.cells[0].verdict == Verdict.WITHHELD
     assert [row["routers"] for row in verdict.paper["cells"]] == [1, 3]
-    assert verdict.to_json()
+    assert json_text(verdict.to_dict())
 
 
 def test_an_excess_made_of_leaks_is_withheld_even_where_the_leaks_pass_their_gate() -> None:
@@ -155,16 +154,6 @@ def test_h1_is_the_p_value_that_the_verdicts_rest_on() -> None:
     verdict = analyse(pair(rows(100) + rows(100, seed=4, model="other")), n_resamples=RESAMPLES)
     h1 = next(h for h in verdict.hypotheses if h.name == "H1")
     assert h1.pvalue == min(c.p_adjusted for c in verdict.cells if c.p_adjusted is not None)
-
-
-def test_the_mean_absolute_gain_of_the_noise_floor_is_one() -> None:
-    # Accuracies 0.5, 0.7, 0.6 over ten questions: gaps 0.2, 0.1, 0.1, each once with either sign; mean 0.4 / 3.
-    clean = np.array([right(10, (0, k)) for k in (5, 7, 6)], dtype=float)
-    floor = noise_floor_values(clean, rng=np.random.default_rng(0), n_permutations=99)
-    assert floor.mean_absolute_gain == pytest.approx(0.4 / 3)
-    assert floor.sd_difference == pytest.approx(np.sqrt(0.06 / 3))
-    unread = noise_floor_values(np.full((2, 10), np.nan), rng=np.random.default_rng(0), n_permutations=99)
-    assert unread.comparisons == 0 and "not measured" in unread.sentence
 
 
 def test_a_control_benchmark_without_noisy_answers_is_noted_and_does_not_stop_the_report() -> None:

@@ -6,7 +6,7 @@ import panels
 import pyarrow as pa
 import pytest
 
-from audit.report.columns import shared_values
+from audit.shards.columns import shared_values
 
 
 @pytest.mark.parametrize(

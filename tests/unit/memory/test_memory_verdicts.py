@@ -17,6 +17,7 @@ from audit.errors import ConfigError
 from audit.governance.decision import rule
 from audit.memory.analyse import analyse
 from audit.memory.calibrated import nearest, sentence
+from audit.memory.decide import decide
 from audit.memory.evidence import Name, correct, measure
 from audit.memory.instrument import INSTRUMENT, measured
 from audit.memory.record import ItemSet, MemoryCell, Reads
@@ -56,6 +57,19 @@ def test_nothing_is_seen_only_where_both_kinds_of_indicator_looked_hard_enough()
     assert alone.decision.verdict == V.UNDERPOWERED
     assert alone.evidence.indicator(Name.ORDER).judged and not alone.evidence.indicator(Name.GAP).judged
     assert any("fine-tuning" in x for x in alone.cannot_exclude)
+
+
+def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
+    """A design that finds 7 points with 80 % power, and a gap of 10: Holm over a panel of twelve models (72 indicators)
+    takes the finding away, and 94 % of such models (150 simulated) were then said to show nothing."""
+    made = cell(n=1000, fresh=900, references=8, answers=0.335)
+    (alone,) = judged(made)
+    assert alone.decision.verdict == V.GAP_TO_FRESH and alone.evidence.gap.detectable < 0.1
+    panel = tuple(replace(one, adjusted=min(1.0, 72 * one.pvalue)) for one in alone.evidence.indicators)
+    found = decide(replace(alone.evidence, indicators=panel), alone.gates, SETTINGS)
+    assert found.verdict == V.UNDERPOWERED and "still compatible" in found.reasons[0]
+    (clean,) = judged(cell(n=1000, fresh=900, references=8))
+    assert clean.decision.verdict == V.NOTHING_SEEN
 
 
 def test_memory_of_the_text_is_seen_by_order_and_completion():

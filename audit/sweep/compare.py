@@ -24,7 +24,8 @@ class Comparison:
     gain, pvalues, adjusted, low, high: (R,). low and high are simultaneous: they hold for all r together with 95 %.
     pointwise: one BCa interval a router count. mean: the gain averaged over r, with its interval. family_p: one p for
     "any r". fall_p: for "the mean over r is below zero". improve, degrade: (R,) counts, fractions where replicates were
-    averaged. n: (R,) pairs with both answers. p-values are one-sided.
+    averaged. n: (R,) pairs with both answers; effective: (R,) as how many independent ones they count, 0 without a pair.
+    p-values are one-sided.
 
     log_e: (R,) log e-values of a gain, where every p and limit holds at any stop (`compare_at_any_stop`); else None.
     """
@@ -42,6 +43,7 @@ class Comparison:
     adjusted: FloatArray
     improve: FloatArray
     degrade: FloatArray
+    effective: FloatArray
     log_e: FloatArray | None = None
 
     @property
@@ -55,14 +57,17 @@ class Comparison:
 
         Whatever r the largest gain is at, it lies above the end of its own interval with probability 2.5 % only, and
         above the largest end with less: no correction for the number of r is needed (an intersection-union argument;
-        Berger & Hsu 1996, Statistical Science 11). At least the share of questions that could all improve unseen: none
-        of n improves with probability 2.5 % where it is 1 - 0.025^(1/n) of them, and there a bootstrap of few or no
-        changes sees nothing. NaN without intervals.
+        Berger & Hsu 1996, Statistical Science 11). At each r at least the share of questions that could all improve
+        unseen: none of m independent ones improves with probability 2.5 % where it is 1 - 0.025^(1/m) of them, and
+        there a bootstrap of few or no changes sees nothing; of an r without a pair nothing is known. NaN without
+        intervals.
         """
         high = np.array([i.high for i in self.pointwise])
-        high = high[np.isfinite(high)]
-        unseen = 1 - ((1 - CONFIDENCE) / 2) ** (1 / max(int(self.n.max()), 1))
-        return max(float(high.max()), unseen) if high.size else float("nan")
+        if not np.isfinite(high).any():
+            return float("nan")
+        with np.errstate(divide="ignore"):
+            unseen = 1 - ((1 - CONFIDENCE) / 2) ** (1 / self.effective)
+        return float(max(np.nanmax(high), unseen.max()))
 
 
 def compare(
@@ -102,6 +107,7 @@ def compare(
     mean, fall_p = Interval(float(np.nanmean(gain)), nan, nan, CONFIDENCE, "bca", nan), nan
     low = high = np.full(len(routers), np.nan)
     clusters = np.unique(cluster[np.any(~np.isnan(d), axis=0)]).size
+    effective = _effective(d, cluster)
     enough = can_reject(clusters, 1 - CONFIDENCE)
     if intervals and enough:
         d /= 2
@@ -117,7 +123,10 @@ def compare(
         pointwise = tuple(_doubled(i, float(f)) for i, f in zip(of_each, longer, strict=True))
         mean = _doubled(of_mean, float(whole[0]))
         se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
-        fall_p = float(scipy.stats.norm.cdf(mean.estimate / se)) if se > 0 else float(mean.estimate >= 0)
+        if se > 0:
+            fall_p = float(scipy.stats.norm.cdf(mean.estimate / se))
+        elif np.isfinite(mean.estimate):  # an r without a pair has no mean: no test, and none that Holm would count
+            fall_p = 1.0 if mean.estimate >= 0 else 2.0**-clusters
         low, high = simultaneous(draws.gain, units=clusters)
         low, high = gain - 2 * (draws.gain.estimate - low) * longer, gain + 2 * (high - draws.gain.estimate) * longer
     elif intervals:
@@ -139,6 +148,7 @@ def compare(
         adjusted=test.adjusted,
         improve=improve,
         degrade=degrade,
+        effective=effective,
     )
 
 
@@ -180,6 +190,7 @@ def compare_at_any_stop(
         adjusted=at_any_stop(each),
         improve=improve,
         degrade=degrade,
+        effective=_effective(d, cluster),
         log_e=log_e,
     )
 
@@ -190,6 +201,29 @@ def _changed(noisy: FloatArray, base: FloatArray) -> tuple[FloatArray, FloatArra
     improve = [np.sum(np.where(both, a * (1 - b), 0)) for a, b, both in pairs]
     degrade = [np.sum(np.where(both, b * (1 - a), 0)) for a, b, both in pairs]
     return np.array(improve), np.array(degrade)
+
+
+def _effective(d: FloatArray, cluster: IntArray) -> FloatArray:
+    """(R,) pairs of differences (R, n) over their design effect (1 or more): robust variance over that of pairs.
+
+    As many as clusters where nothing differs from the mean: items of one text may all change, or none.
+    """
+    found = []
+    for row in d:
+        there = ~np.isnan(row)
+        _, place = np.unique(cluster[there], return_inverse=True)
+        n = place.size
+        g = int(place.max()) + 1 if n else 0
+        effect = 1.0
+        if 1 < g < n:
+            off = row[there] - row[there].mean()
+            alone = float(np.sum(off**2)) * n / (n - 1)
+            robust = float(np.sum(np.bincount(place, off) ** 2)) * g / (g - 1)
+            effect = max(1.0, robust / alone) if alone > 0 else n / g
+        elif g == 1:
+            effect = float(n)
+        found.append(n / effect)
+    return np.array(found)
 
 
 def _longer(se: FloatArray, runs: FloatArray, run_variance: RunVariance) -> FloatArray:

@@ -24,8 +24,8 @@ class Comparison:
     gain, pvalues, adjusted, low, high: (R,). low and high are simultaneous: they hold for all r together with 95 %.
     pointwise: one BCa interval a router count. mean: the gain averaged over r, with its interval. family_p: one p for
     "any r". fall_p: for "the mean over r is below zero". improve, degrade: (R,) counts, fractions where replicates were
-    averaged. n: (R,) pairs with both answers; effective: (R,) as how many independent ones they count, 0 without a pair.
-    p-values are one-sided.
+    averaged. n: (R,) pairs with both answers; effective: (R,) as how many independent ones they count. p-values are
+    one-sided.
 
     log_e: (R,) log e-values of a gain, where every p and limit holds at any stop (`compare_at_any_stop`); else None.
     """

@@ -10,7 +10,7 @@ import scipy
 from audit.statistics.eprocess import Differences, adjusted, at_any_stop
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.permutation import can_reject, max_statistic_exchange
-from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, expansion
+from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, effective_number, expansion, unseen_share
 from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
 from audit.statistics.values import average
 
@@ -65,9 +65,7 @@ class Comparison:
         high = np.array([i.high for i in self.pointwise])
         if not np.isfinite(high).any():
             return float("nan")
-        with np.errstate(divide="ignore"):
-            unseen = 1 - ((1 - CONFIDENCE) / 2) ** (1 / self.effective)
-        return float(max(np.nanmax(high), unseen.max()))
+        return float(max(np.nanmax(high), unseen_share(self.effective, CONFIDENCE).max()))
 
 
 def compare(
@@ -107,7 +105,7 @@ def compare(
     mean, fall_p = Interval(float(np.nanmean(gain)), nan, nan, CONFIDENCE, "bca", nan), nan
     low = high = np.full(len(routers), np.nan)
     clusters = np.unique(cluster[np.any(~np.isnan(d), axis=0)]).size
-    effective = _effective(d, cluster)
+    effective = effective_number(d, cluster)
     enough = can_reject(clusters, 1 - CONFIDENCE)
     if intervals and enough:
         d /= 2
@@ -190,7 +188,7 @@ def compare_at_any_stop(
         adjusted=at_any_stop(each),
         improve=improve,
         degrade=degrade,
-        effective=_effective(d, cluster),
+        effective=effective_number(d, cluster),
         log_e=log_e,
     )
 
@@ -201,29 +199,6 @@ def _changed(noisy: FloatArray, base: FloatArray) -> tuple[FloatArray, FloatArra
     improve = [np.sum(np.where(both, a * (1 - b), 0)) for a, b, both in pairs]
     degrade = [np.sum(np.where(both, b * (1 - a), 0)) for a, b, both in pairs]
     return np.array(improve), np.array(degrade)
-
-
-def _effective(d: FloatArray, cluster: IntArray) -> FloatArray:
-    """(R,) pairs of differences (R, n) over their design effect (1 or more): robust variance over that of pairs.
-
-    As many as clusters where nothing differs from the mean: items of one text may all change, or none.
-    """
-    found = []
-    for row in d:
-        there = ~np.isnan(row)
-        _, place = np.unique(cluster[there], return_inverse=True)
-        n = place.size
-        g = int(place.max()) + 1 if n else 0
-        effect = 1.0
-        if 1 < g < n:
-            off = row[there] - row[there].mean()
-            alone = float(np.sum(off**2)) * n / (n - 1)
-            robust = float(np.sum(np.bincount(place, off) ** 2)) * g / (g - 1)
-            effect = max(1.0, robust / alone) if alone > 0 else n / g
-        elif g == 1:
-            effect = float(n)
-        found.append(n / effect)
-    return np.array(found)
 
 
 def _longer(se: FloatArray, runs: FloatArray, run_variance: RunVariance) -> FloatArray:

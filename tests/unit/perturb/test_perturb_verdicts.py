@@ -119,6 +119,18 @@ def test_a_drop_that_hangs_on_unread_answers_is_withheld():
     assert found.decision.verdict == V.WITHHELD and "unread" in found.headline
 
 
+def test_unread_answers_clear_nobody():
+    """A drop of 4 points, and 4.5 % of the variants unread, all of them wrong: what is read shows no drop."""
+    base = cell(n=1500, checked=3000, references=0, seed=0, replicates=1, memorised=0.15)
+    variants = base.tested.variants.copy()
+    for row in variants:
+        row[np.flatnonzero((row == 0) & (base.tested.original[0] == 1))[:67]] = NAN
+    assert result(base).decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
+    found = result(with_answers(base, variants=variants))
+    assert found.evidence.drop.drop.high < 0.025 and found.evidence.drop.largest > 0.05
+    assert found.decision.verdict == V.UNDERPOWERED
+
+
 def test_references_that_guess_are_left_out():
     base = cell(n=400)
     rng = np.random.default_rng(0)

@@ -105,9 +105,10 @@ class Evidence:
     """Everything that `decide` and the report look at, apart from the gates. Accuracies and drops are 0-1.
 
     equivalence and the largest drop hold with every unread answer held for a drop too (variants wrong, originals
-    right). flips: chance that two wordings of an item disagree. detectable: the smallest drop that this design finds (above
-    broken variants, and beyond the references and the fresh items where they decide); NaN where nothing varies.
-    alarms: the article's rules on clean models like this one; None where no such model can be simulated.
+    right). flips: chance that two wordings of an item disagree. detectable: the smallest drop that this design
+    finds (above broken variants, and beyond the references and the fresh items where they decide); NaN where
+    nothing varies. alarms: the article's rules on clean models like this one; None where no such model can be
+    simulated.
     """
 
     tests: Tests

@@ -77,13 +77,13 @@ class PlaceboMatch:
 @dataclass(frozen=True)
 class CellEvidence:
     """primary: D on what attribute edits should do (directional: moved to the key; invariant: moved at all) against
-    response changes under surface edits; non_selective_p: one-sided, for D below 0, or below the margin where nothing
-    should move, there with every unread answer held for a reaction too; responses: D on plain response changes.
-    csr: by key convention, each ratio. replay: response changes when the same request is sent again; placebo: attribute less placebo changes, of edits as
-    far from the original as placebo_match tells.
-    generalisability: over the original and the surface edits. dif: attribute edits against originals at equal score.
-    group_dif: each group that the benchmark names against the rest, under attribute edits, at equal total score.
-    reference: the benchmark's own metric on the originals.
+    response changes under surface edits; non_selective_p: one-sided, for D below 0, or below the margin where
+    nothing should move, there with every unread answer held for a reaction too; responses: D on plain response
+    changes. csr: by key convention, each ratio. replay: response changes when the same request is sent again;
+    placebo: attribute less placebo changes, of edits as far from the original as placebo_match tells.
+    generalisability: over the original and the surface edits. dif: attribute edits against originals at equal
+    score. group_dif: each group that the benchmark names against the rest, under attribute edits, at equal total
+    score. reference: the benchmark's own metric on the originals.
     """
 
     archetype: Archetype | None

@@ -26,8 +26,8 @@ def headline(
         why = (
             "it has read it, or a copy of it."
             if cell.references
-            else "it has read it, or a copy of it, unless that order has a sense of its own, which reference models would "
-            "find as well (none was run)."
+            else "it has read it, or a copy of it, unless that order has a sense of its own, as reference models would "
+            "show (none was run)."
         )
         return f"{model} shows memory of the text of {benchmark} ({what}): {why}{gap}"
     if verdict == MemoryVerdict.GAP_TO_FRESH:

@@ -52,20 +52,26 @@ class Comparison:
         return int(np.nanargmax(self.gain))
 
     @property
-    def largest_compatible(self) -> float:
-        """A 97.5 % upper limit of the largest gain over r: the largest of the upper ends of the intervals per r.
+    def upper(self) -> FloatArray:
+        """(R,) 97.5 % upper limits of the gain: at least the share of questions that could all improve unseen.
 
-        Whatever r the largest gain is at, it lies above the end of its own interval with probability 2.5 % only, and
-        above the largest end with less: no correction for the number of r is needed (an intersection-union argument;
-        Berger & Hsu 1996, Statistical Science 11). At each r at least the share of questions that could all improve
-        unseen: none of m independent ones improves with probability 2.5 % where it is 1 - 0.025^(1/m) of them, and
-        there a bootstrap of few or no changes sees nothing; of an r without a pair nothing is known. NaN without
-        intervals.
+        None of m independent ones improves with probability 2.5 % where it is 1 - 0.025^(1/m) of them, and there a
+        bootstrap of few or no changes sees nothing. 1 at an r of which nothing is known. NaN without any interval.
         """
         high = np.array([i.high for i in self.pointwise])
-        if not np.isfinite(high).any():
-            return float("nan")
-        return float(max(np.nanmax(high), unseen_share(self.effective, CONFIDENCE).max()))
+        if np.isnan(high).all():
+            return high
+        return np.where(np.isnan(high), 1.0, np.maximum(high, unseen_share(self.effective, CONFIDENCE)))
+
+    @property
+    def largest_compatible(self) -> float:
+        """A 97.5 % upper limit of the largest gain over r: the largest of the upper limits per r.
+
+        Whatever r the largest gain is at, it lies above its own limit with probability 2.5 % only, and above the
+        largest limit with less: no correction for the number of r is needed (an intersection-union argument; Berger &
+        Hsu 1996, Statistical Science 11). NaN without intervals.
+        """
+        return float(self.upper.max())
 
 
 def compare(

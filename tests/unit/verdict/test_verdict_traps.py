@@ -72,6 +72,15 @@ def test_a_control_that_was_not_run_at_the_r_of_the_excess_explains_nothing_away
     assert decide(measured(full), (), SweepThresholds()).verdict == Verdict.EXCESS_EXPLAINED
 
 
+def test_a_control_that_answers_alike_explains_nothing_in_a_few_questions() -> None:
+    # 15 of 60 questions improve with r=3 and with as many whole messages, the same ones: that none differs bounds what
+    # damage adds at 6 points, and not at 0.
+    base, changed = right(60, (0, 30)), right(60, (0, 45))
+    states = {CLEAN: base, DIRECT: base, noisy(3): changed, Setting(Arm.FORWARD_FULL, 3): changed}
+    found = decide(measured(cell_of(states)), (), SweepThresholds())
+    assert found.verdict == Verdict.UNDERPOWERED and "6.0 points" in found.reasons[-1]
+
+
 def test_with_one_router_the_clean_baseline_is_the_ensemble_control() -> None:
     base = right(200, (0, 120))
     found = decide(

@@ -106,6 +106,17 @@ def test_an_order_with_a_sense_of_its_own_counts_only_beyond_the_references():
     assert any("likelier options first" in x for x in alone.cannot_exclude)
 
 
+def test_orders_that_a_reference_could_not_read_are_not_judged():
+    """With nothing beyond the references p was 1, and no memory was said to show, whatever the model had read."""
+    made = cell(text=0.5)
+    first = made.references[0][0]
+    blind = replace(first, order=np.full_like(first.order, np.nan), options=np.full_like(first.options, np.nan))
+    (result,) = judged(replace(made, references=((blind, made.references[0][1]), *made.references[1:])))
+    for name in (Name.ORDER, Name.OPTIONS):
+        assert "every reference could read are too few" in result.evidence.indicator(name).why
+    assert all(judged(made)[0].evidence.indicator(name).judged for name in (Name.ORDER, Name.OPTIONS))
+
+
 def test_an_order_that_words_tell_is_not_judged_without_references():
     made = cell(fresh=0, references=0)
     shards = made.tested[0].order.shape

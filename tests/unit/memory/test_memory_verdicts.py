@@ -61,7 +61,7 @@ def test_nothing_is_seen_only_where_both_kinds_of_indicator_looked_hard_enough()
 
 def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
     """A design that finds 7 points with 80 % power, and a gap of 10: Holm over a panel of twelve models (72 indicators)
-    takes the finding away, and 94 % of such models (150 simulated) were then said to show nothing."""
+    takes the finding away, and that is no clearance."""
     made = cell(n=1000, fresh=900, references=8, answers=0.335)
     (alone,) = judged(made)
     assert alone.decision.verdict == V.GAP_TO_FRESH and alone.evidence.gap.detectable < 0.1

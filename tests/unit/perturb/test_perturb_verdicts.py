@@ -77,7 +77,7 @@ def test_the_panel_is_corrected_by_holm():
 
 def test_no_model_is_cleared_of_a_drop_that_its_data_do_not_exclude():
     """A design that finds 5 points with 80 % power, and a model that loses them: where the panel's correction takes the
-    finding away, it is not cleared. Of 200 such models in panels of twelve 75 were (simulated, n=550)."""
+    finding away, that is no clearance."""
     c = cell(n=550, checked=3000, references=0, replicates=1, memorised=0.17)
     found = measure(c, LIMITS, rng=np.random.default_rng(0), n_resamples=200)
     gates = all_gates(c, LIMITS, found.detectable)

@@ -31,7 +31,9 @@ def decide(evidence: Evidence, gates: Sequence[Gate], thresholds: MemoryThreshol
 
     Findings keep their error rate however few data there are, so they stand before `underpowered`. Nothing is said to
     be not seen unless both kinds of indicator looked: one of the text, and the score against fresh items with enough
-    data for the gap of interest. An unmatched fresh set withholds the verdict where nothing else speaks.
+    data for the gap of interest, and unless the data refute that gap: that none was found is no sign of none where
+    Holm's correction over a panel stood in its way. An unmatched fresh set withholds the verdict where nothing else
+    speaks.
     """
     blocking = failed(gates)
     if blocking:
@@ -70,6 +72,11 @@ def decide(evidence: Evidence, gates: Sequence[Gate], thresholds: MemoryThreshol
         missing = True
         reasons.insert(0, f"A gap below {points(evidence.gap.detectable)} to the fresh items could go unseen.")
         advice.append(by_name["enough_data"].advice)
+    elif evidence.gap is None or not evidence.gap.did.high <= thresholds.effect_of_interest:  # NaN clears nobody
+        missing = True
+        high = float("nan") if evidence.gap is None else evidence.gap.did.high
+        reasons.insert(0, f"A gap of {points(high)} to the fresh items is still compatible with the data (97.5 %).")
+        advice.append("Take more items, fresh ones above all, and more reference models.")
     if missing:
         return Decision(MemoryVerdict.UNDERPOWERED, tuple(reasons), tuple(advice))
     return Decision(MemoryVerdict.NOTHING_SEEN, tuple(reasons))

@@ -268,7 +268,7 @@ def _aucs(cell: MemoryCell) -> dict[str, tuple[Auc, Auc | None]]:
 def _indicators(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> tuple[Indicator, ...]:
     return (
         _order_indicator(cell, e, thresholds),
-        _options_indicator(e, thresholds),
+        _options_indicator(cell, e, thresholds),
         *(_completion_indicator(cell, e, name, thresholds) for name in COMPLETION),
         _gap_indicator(cell, e, thresholds),
     )
@@ -280,6 +280,10 @@ def _order_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds
     own = e.order.own
     if own.units < thresholds.shards_min:
         return Indicator(Name.ORDER, why=f"{own.units} shards are too few (shards_min={thresholds.shards_min:g})")
+    read = _read_by_all([one[0].order for one in (cell.tested, *cell.references)])
+    if read < thresholds.shards_min:
+        why = f"{read} shards that every reference could read are too few (shards_min={thresholds.shards_min:g})"
+        return Indicator(Name.ORDER, why=why)
     if e.order.beyond is None and told_by_words(e, thresholds):
         return Indicator(
             Name.ORDER,
@@ -291,11 +295,22 @@ def _order_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds
     return Indicator(Name.ORDER, e.order.pvalue, None, shown.gain, shown.low, shown.high, "nats a shard")
 
 
-def _options_indicator(e: Evidence, thresholds: MemoryThresholds) -> Indicator:
+def _read_by_all(orders: Sequence[FloatArray]) -> int:
+    """Units (units, 1 + orders) of which every model has a likelihood of the published order and of another: without
+    these nothing is beyond the references, and that is no sign of none."""
+    there = ~np.isnan(np.sum(orders, axis=0))
+    return int(np.sum(there[:, 0] & there[:, 1:].any(axis=1)))
+
+
+def _options_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicator:
     own = e.options.own if e.options else None
     units = own.units if own else 0
     if e.options is None or own is None or units < thresholds.items_min:
         why = f"{units} items have options without a natural order (items_min={thresholds.items_min:g})"
+        return Indicator(Name.OPTIONS, why=why)
+    read = _read_by_all([one[0].options for one in (cell.tested, *cell.references)])
+    if read < thresholds.items_min:
+        why = f"{read} such items that every reference could read are too few (items_min={thresholds.items_min:g})"
         return Indicator(Name.OPTIONS, why=why)
     shown = e.options.shown
     return Indicator(Name.OPTIONS, e.options.pvalue, None, shown.gain, shown.low, shown.high, "nats an item")

@@ -23,7 +23,13 @@ def headline(
     if verdict == MemoryVerdict.MEMORY_OF_TEXT:
         what = " and ".join(INDICATORS[one.name].title.lower() for one in seen if one.name != Name.GAP)
         gap = " Its score is higher than on fresh items, too." if Name.GAP in {o.name for o in seen} else ""
-        return f"{model} shows memory of the text of {benchmark} ({what}): it has read it, or a copy of it.{gap}"
+        why = (
+            "it has read it, or a copy of it."
+            if cell.references
+            else "it has read it, or a copy of it, unless that order has a sense of its own, as reference models would "
+            "show (none was run)."
+        )
+        return f"{model} shows memory of the text of {benchmark} ({what}): {why}{gap}"
     if verdict == MemoryVerdict.GAP_TO_FRESH:
         g = evidence.gap
         assert g is not None  # noqa: S101 - nothing else makes this verdict
@@ -64,6 +70,8 @@ def cannot_exclude(cell: MemoryCell, evidence: Evidence) -> tuple[str, ...]:
             out.append("that models differ in how well they suit two sets of items: one reference cannot show it")
     if cell.fresh is not None:
         out.append("that the fresh items differ from the benchmark's in more than the references see")
+    if Name.OPTIONS in judged and not cell.references:
+        out.append("that the authors put likelier options first, as any model would find (no reference was run)")
     if Name.ORDER in judged and not cell.references:
         out.append("that the published order has a sense that its words do not show (no reference was run)")
     return tuple(out)

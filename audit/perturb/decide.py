@@ -40,7 +40,9 @@ def decide(
     and larger than that on fresh items, on both scales, where these were run. Fresh items alone make no such finding:
     rewordings of theirs that are less hard would make it (`audit.perturb.control`). Small samples keep these error
     rates, so `underpowered` stands after the findings; what a small sample cannot do is to clear a model, so it stands
-    before `no drop detected`.
+    before `no drop detected`. And a model is cleared by its data, not by its design alone: a drop of the effect of
+    interest must be refuted (Schuirmann 1987). That no drop was found is no sign of none where the panel's correction,
+    or the margin for broken variants, stood in its way.
     """
     blocking = failed(gates)
     if blocking:
@@ -51,7 +53,9 @@ def decide(
         )
     tests, alpha = evidence.tests, thresholds.alpha
     found = finding(tests, alpha, found_p, beyond_p)
-    if found is not None and tests.adverse_p is not None and tests.adverse_p > alpha:
+    # The panel's correction scales this cell's p; the same factor is applied to the adverse reading of it.
+    factor = max(found_p / tests.found_p, 1.0) if found_p and tests.found_p else 1.0
+    if found is not None and tests.adverse_p is not None and tests.adverse_p * factor > alpha:
         return Decision(
             PerturbVerdict.WITHHELD,
             (
@@ -92,12 +96,16 @@ def decide(
         advice = tuple(g.advice for g in gates if g.name == "enough_data")
         return Decision(PerturbVerdict.UNDERPOWERED, (*reasons, *_fresh(tests)), advice, doubt)
     equivalence = evidence.equivalence
-    shown = "is shown" if equivalence.p_no_larger <= alpha else "is not shown"
+    cleared = equivalence.p_no_larger <= alpha  # false for NaN
     reasons += [
         f"The largest drop still compatible with the data is {points(evidence.drop.largest)} (95 %, one-sided).",
-        f"That it is below {points(equivalence.delta)} {shown} (p={equivalence.p_no_larger:.2g}).",
-        "Memory of a fact that was learnt with its answer survives rewording and is not excluded.",
+        f"That it is below {points(equivalence.delta)} is {'' if cleared else 'not '}shown "
+        f"(p={equivalence.p_no_larger:.2g}).",
     ]
+    if not cleared:
+        advice = ("Take more items first, then more variants an item.",)
+        return Decision(PerturbVerdict.UNDERPOWERED, (*reasons, *_fresh(tests)), advice, doubt)
+    reasons.append("Memory of a fact that was learnt with its answer survives rewording and is not excluded.")
     return Decision(PerturbVerdict.NO_DROP_DETECTED, (*reasons, *_fresh(tests)), (), doubt)
 
 

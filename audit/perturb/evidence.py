@@ -28,11 +28,13 @@ from audit.statistics.references import BeyondReference, difference_in_differenc
 from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.wording_drop import (
     Equivalence,
+    Estimate,
     RunNoise,
     WordingDrop,
     above_broken,
     equivalence,
     item_means,
+    largest_drop,
     mean_of,
     run_noise,
     wording_drop,
@@ -102,9 +104,11 @@ class Tests:
 class Evidence:
     """Everything that `decide` and the report look at, apart from the gates. Accuracies and drops are 0-1.
 
-    flips: chance that two wordings of an item disagree. detectable: the smallest drop that this design finds (above
-    broken variants, and beyond the references and the fresh items where they decide); NaN where nothing varies.
-    alarms: the article's rules on clean models like this one; None where no such model can be simulated.
+    equivalence and the largest drop hold with every unread answer held for a drop too (variants wrong, originals
+    right). flips: chance that two wordings of an item disagree. detectable: the smallest drop that this design
+    finds (above broken variants, and beyond the references and the fresh items where they decide); NaN where
+    nothing varies. alarms: the article's rules on clean models like this one; None where no such model can be
+    simulated.
     """
 
     tests: Tests
@@ -178,10 +182,15 @@ def measure(
     o, v = item_means(original, variants)
     flips = wording_flips(variants, original)
     drop = wording_drop(original, variants, cell.cluster, n_resamples=n_resamples, rng=rng)
+    cleared = equivalence(mean_of(o - v, cell.cluster), thresholds.effect_of_interest)
+    if (held := _favourable(cell)) is not None:
+        worst = max(cleared.p_no_larger, equivalence(held, thresholds.effect_of_interest).p_no_larger)
+        cleared = replace(cleared, p_no_larger=worst, pvalue=max(worst, cleared.pvalue))
+        drop = replace(drop, largest=max(drop.largest, largest_drop(held)))
     return Evidence(
         tests=tests,
         drop=drop,
-        equivalence=equivalence(mean_of(o - v, cell.cluster), thresholds.effect_of_interest),
+        equivalence=cleared,
         noise=run_noise(original),
         flips=flips,
         detectable=_detectable(tests, len(variants), thresholds),
@@ -204,14 +213,28 @@ def panel_pvalues(tests: Sequence[Tests]) -> tuple[FloatArray, FloatArray]:
 
 def _adverse(cell: PerturbCell, rng: np.random.Generator) -> float | None:
     """The exchange test with unread originals wrong and unread variants right."""
-    original, variants = cell.tested.pair
-    unread = np.isnan(variants) & cell.tested.was_asked
-    lost = np.isnan(original).all(axis=0)
+    held = _unread_as(cell, original=0.0, variants=1.0)
+    groups = cell.cluster if cell.clustered else None
+    return None if held is None else exchange_test(*held, groups, rng=rng).pvalue
+
+
+def _favourable(cell: PerturbCell) -> Estimate | None:
+    """The drop with unread originals right and unread variants wrong; None where all were read."""
+    held = _unread_as(cell, original=1.0, variants=0.0)
+    if held is None:
+        return None
+    o, v = item_means(*held)
+    return mean_of(o - v, cell.cluster)
+
+
+def _unread_as(cell: PerturbCell, *, original: float, variants: float) -> tuple[FloatArray, FloatArray] | None:
+    """Originals and variants with these values where they were asked and not read; None where all were read."""
+    first, others = cell.tested.pair
+    unread = np.isnan(others) & cell.tested.was_asked
+    lost = np.isnan(first).all(axis=0)
     if not unread.any() and not lost.any():
         return None
-    first = np.where(lost, 0.0, original)
-    groups = cell.cluster if cell.clustered else None
-    return exchange_test(first, np.where(unread, 1.0, variants), groups, rng=rng).pvalue
+    return np.where(lost, original, first), np.where(unread, variants, others)
 
 
 def _detectable(tests: Tests, wordings: int, thresholds: PerturbThresholds) -> float:

@@ -27,13 +27,14 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
     ),
     PerturbVerdict.UNDERPOWERED: VerdictWord(
         "Underpowered", "mute", "✚", "P", "#626a73",
-        "Too few data to tell. This is neither a clean bill nor a suspicion: measure more.",
+        "A drop of the size that matters is neither shown nor excluded. This is neither a clean bill nor a suspicion: "
+        "measure more.",
         NOT_CLEARED,
     ),
     PerturbVerdict.NO_DROP_DETECTED: VerdictWord(
         "No drop detected", "good", "●", "o", "#009e73",
-        "Rewording did not lower the score by more than the design could tell apart from nothing. Answers that were "
-        "learnt as facts survive rewording and are not excluded.",
+        "No drop counts, and one of the size that matters is refuted by the data. Answers that were learnt as facts "
+        "survive rewording and are not excluded.",
         OK,
     ),
 }  # fmt: skip

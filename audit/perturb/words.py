@@ -44,7 +44,8 @@ def headline(
         )
         return f"{model} loses {lost} on {benchmark} when its questions are reworded; {why}."
     if decision.verdict == PerturbVerdict.UNDERPOWERED:
-        seen = f"a drop below {points(evidence.detectable)}" if np.isfinite(evidence.detectable) else "any drop"
+        unseen = max(evidence.detectable, drop.largest)
+        seen = f"a drop below {points(unseen)}" if np.isfinite(evidence.detectable) else "any drop"
         extra = f" ({decision.doubt})" if decision.doubt else ""
         return (
             f"Too little data to judge {model} on {benchmark}: {seen} could go unseen{extra}, so its score of {score} "

@@ -63,7 +63,8 @@ def quote(
         several = (
             f" (of several doses the smallest that was noticed with {LIKELY:g} or more, and the largest with less)"
         )
-    whom = "this audit" if judged is None else "what was judged here"
+    # Several references have their spread in the error, on few degrees of freedom: they notice a plant less often.
+    whom = "this audit" if judged is None else "what was judged here, with the unspoilt model as the one reference,"
     same = found["model"] == model and found["benchmark"] == benchmark
     whose = "this model and benchmark" if same else "that model and benchmark, not of this run's"
     return (

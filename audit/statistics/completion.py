@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray
+from audit.statistics.resampling import unseen_share
 
 SHARE = 0.2  # of the least likely tokens: the k of Min-K%
 
@@ -69,6 +70,8 @@ def membership_auc(published: ArrayLike, fresh: ArrayLike) -> Auc:
     down = 1 - (ranks[a.size :] - scipy.stats.rankdata(b)) / a.size
     auc = float(up.mean())
     half = 1.96 * float(np.sqrt(up.var(ddof=1) / a.size + down.var(ddof=1) / b.size))
+    if half == 0:  # parted without exception, which shows no spread: at most the share that none of a set would show
+        half = float(unseen_share(np.array([min(a.size, b.size)]))[0])
     pvalue = float(scipy.stats.mannwhitneyu(a, b, alternative="greater").pvalue)
     return Auc(auc, max(auc - half, 0.0), min(auc + half, 1.0), pvalue)
 

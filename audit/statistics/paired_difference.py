@@ -13,6 +13,7 @@ from audit.statistics.contracts import clustered_mean
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 from audit.statistics.permutation import sign_flip_pvalue
+from audit.statistics.resampling import effective_number, unseen_share
 
 _EDGE = 1e-12
 
@@ -57,7 +58,10 @@ def paired_difference(
         p = float(mcnemar_exact(improve, degrade, "two-sided").pvalue)
     else:
         mean = clustered_mean(y - x, c)
-        low, high = (max(mean.low, -1.0), min(mean.high, 1.0)) if units > 1 else (-1.0, 1.0)
+        # No shorter than what none of the clusters would show: where nothing changed they show no spread at all.
+        unseen = float(unseen_share(effective_number((y - x)[None], c))[0])
+        low, high = (mean.low, mean.high) if units > 1 else (-1.0, 1.0)
+        low, high = (max(min(low, mean.estimate - unseen), -1.0), min(max(high, mean.estimate + unseen), 1.0))
         p = sign_flip_pvalue(y - x, c, two_sided=True, rng=rng)
     return PairedDifference(
         n, units, float(x.mean()), float(y.mean()), (improve - degrade) / n, low, high, improve, degrade, p

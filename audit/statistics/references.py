@@ -79,7 +79,7 @@ def difference_in_differences(
     difference = own
     for drop in expected:
         difference = difference.plus(drop, -1 / r)
-    units = difference.influence.size
+    units = difference.units
     items, models, tau = difference.se**2, 0.0, float("nan")
     if r > 1 and units > 1:
         drops = np.array([e.value for e in expected])
@@ -141,4 +141,4 @@ def times(drop: Estimate, height: Estimate, other: Estimate) -> Estimate:
     """drop x other / height: a reference's drop as a share of its own height, of the tested model's height."""
     ratio, share = other.value / height.value, drop.value / height.value
     influence = ratio * drop.influence - share * ratio * height.influence + share * other.influence
-    return Estimate(drop.value * ratio, influence)
+    return Estimate(drop.value * ratio, influence, min(drop.empty, height.empty, other.empty))

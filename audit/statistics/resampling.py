@@ -96,6 +96,42 @@ def expansion(confidence: float, units: int | None) -> float:
     return float(np.sqrt(units / (units - 1)) * scipy.stats.t.ppf(upper, units - 1) / scipy.stats.norm.ppf(upper))
 
 
+def effective_number(values: FloatArray, cluster: IntArray) -> FloatArray:
+    """(R,) values that are there of (R, n) over their design effect (1 or more): robust variance over that of values.
+
+    As many as clusters where nothing differs from the mean: items of one text may all change, or none.
+    """
+    if np.unique(cluster).size == cluster.size:
+        return np.array([float(np.sum(~np.isnan(row))) for row in values])
+    found = []
+    for row in values:
+        there = ~np.isnan(row)
+        _, place = np.unique(cluster[there], return_inverse=True)
+        n = place.size
+        g = int(place.max()) + 1 if n else 0
+        effect = 1.0
+        if 1 < g < n:
+            off = row[there] - row[there].mean()
+            alone = float(np.sum(off**2)) * n / (n - 1)
+            robust = float(np.sum(np.bincount(place, off) ** 2)) * g / (g - 1)
+            effect = max(1.0, robust / alone) if alone > 0 else n / g
+        elif g == 1:
+            effect = float(n)
+        found.append(n / effect)
+    return np.array(found)
+
+
+def unseen_share(number: FloatArray, confidence: float = 0.95) -> FloatArray:
+    """The share that none of so many independent values has with probability (1 - confidence) / 2; 1 for none.
+
+    >>> unseen_share(np.array([0.0, 72.0])).round(3).tolist()
+    [1.0, 0.05]
+    """
+    with np.errstate(divide="ignore"):
+        share: FloatArray = 1 - ((1 - confidence) / 2) ** (1 / np.asarray(number, dtype=float))
+    return share
+
+
 @dataclass(frozen=True)
 class SweepResamples:
     """R conditions against a baseline: all statistics over the same resamples, for any function of them.

@@ -17,22 +17,29 @@ from audit.statistics.values import average
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its linear expansion over G independent units: influence (G,) sums to 0.
+    """A number with its linear expansion over independent units: influence (units,) sums to 0.
 
+    empty: how many of the units had nothing to be counted; they tell nothing, and the other G are all that there are.
     se: the square root of sum(influence^2) G / (G - 1), the (clustered) standard error of a ratio of sums.
     """
 
     value: float
     influence: FloatArray
+    empty: int = 0
+
+    @property
+    def units(self) -> int:
+        return self.influence.size - self.empty
 
     @property
     def se(self) -> float:
-        g = self.influence.size
+        g = self.units
         return float(np.sqrt(np.sum(self.influence**2) * g / (g - 1))) if g > 1 else float("nan")
 
     def plus(self, other: Estimate, factor: float) -> Estimate:
         """self + factor * other, over the same units."""
-        return Estimate(self.value + factor * other.value, self.influence + factor * other.influence)
+        influence = self.influence + factor * other.influence
+        return Estimate(self.value + factor * other.value, influence, min(self.empty, other.empty))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +120,8 @@ def mean_of(values: FloatArray, cluster: IntArray) -> Estimate:
     if not there.any():
         raise DataError("Not one item has both an original and a variant answered: no drop can be computed.")
     mean = float(values[there].mean())
-    return Estimate(mean, cluster_sums(np.where(there, values - mean, 0.0)[None], cluster)[0] / there.sum())
+    influence = cluster_sums(np.where(there, values - mean, 0.0)[None], cluster)[0] / there.sum()
+    return Estimate(mean, influence, influence.size - np.unique(cluster[there]).size)
 
 
 def wording_drop(
@@ -155,7 +163,7 @@ def wording_drop(
 
 def largest_drop(drop: Estimate, confidence: float = 0.95) -> float:
     """One-sided upper limit by t over the units; at least what none of G units would show with that confidence."""
-    units = drop.influence.size
+    units = drop.units
     unseen = 1 - (1 - confidence) ** (1 / max(units, 1))
     upper = drop.value + scipy.stats.t.ppf(confidence, units - 1) * drop.se if drop.se > 0 else drop.value
     return float(max(upper, unseen))
@@ -166,7 +174,7 @@ def above_pvalue(estimate: Estimate, margin: float = 0.0) -> float:
     gap = estimate.value - margin
     if not estimate.se > 0:
         return 1.0
-    return float(scipy.stats.t.sf(gap / estimate.se, estimate.influence.size - 1))
+    return float(scipy.stats.t.sf(gap / estimate.se, estimate.units - 1))
 
 
 def above_broken(
@@ -191,8 +199,8 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
     """
     if not 0 < delta < 1:
         raise DataError(f"The largest drop that counts as none lies between 0 and 1, such as 0.05; found {delta}.")
-    unseen = (1 - delta) ** drop.influence.size
-    minus = Estimate(-drop.value, -drop.influence)
+    unseen = (1 - delta) ** drop.units
+    minus = Estimate(-drop.value, -drop.influence, drop.empty)
     sides = []
     for estimate in (minus, drop):  # -drop > -delta, and drop > -delta
         p = above_pvalue(estimate, -delta) if drop.se > 0 else float(estimate.value <= -delta)

@@ -10,7 +10,7 @@ import scipy
 from audit.statistics.eprocess import Differences, adjusted, at_any_stop
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.permutation import can_reject, max_statistic_exchange
-from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, expansion
+from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, effective_number, expansion, unseen_share
 from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
 from audit.statistics.values import average
 
@@ -24,7 +24,8 @@ class Comparison:
     gain, pvalues, adjusted, low, high: (R,). low and high are simultaneous: they hold for all r together with 95 %.
     pointwise: one BCa interval a router count. mean: the gain averaged over r, with its interval. family_p: one p for
     "any r". fall_p: for "the mean over r is below zero". improve, degrade: (R,) counts, fractions where replicates were
-    averaged. n: (R,) pairs with both answers. p-values are one-sided.
+    averaged. n: (R,) pairs with both answers; effective: (R,) as how many independent ones they count. p-values are
+    one-sided.
 
     log_e: (R,) log e-values of a gain, where every p and limit holds at any stop (`compare_at_any_stop`); else None.
     """
@@ -42,6 +43,7 @@ class Comparison:
     adjusted: FloatArray
     improve: FloatArray
     degrade: FloatArray
+    effective: FloatArray
     log_e: FloatArray | None = None
 
     @property
@@ -50,19 +52,26 @@ class Comparison:
         return int(np.nanargmax(self.gain))
 
     @property
-    def largest_compatible(self) -> float:
-        """A 97.5 % upper limit of the largest gain over r: the largest of the upper ends of the intervals per r.
+    def upper(self) -> FloatArray:
+        """(R,) 97.5 % upper limits of the gain: at least the share of questions that could all improve unseen.
 
-        Whatever r the largest gain is at, it lies above the end of its own interval with probability 2.5 % only, and
-        above the largest end with less: no correction for the number of r is needed (an intersection-union argument;
-        Berger & Hsu 1996, Statistical Science 11). At least the share of questions that could all improve unseen: none
-        of n improves with probability 2.5 % where it is 1 - 0.025^(1/n) of them, and there a bootstrap of few or no
-        changes sees nothing. NaN without intervals.
+        None of m independent ones improves with probability 2.5 % where it is 1 - 0.025^(1/m) of them, and there a
+        bootstrap of few or no changes sees nothing. 1 at an r of which nothing is known. NaN without any interval.
         """
         high = np.array([i.high for i in self.pointwise])
-        high = high[np.isfinite(high)]
-        unseen = 1 - ((1 - CONFIDENCE) / 2) ** (1 / max(int(self.n.max()), 1))
-        return max(float(high.max()), unseen) if high.size else float("nan")
+        if np.isnan(high).all():
+            return high
+        return np.where(np.isnan(high), 1.0, np.maximum(high, unseen_share(self.effective, CONFIDENCE)))
+
+    @property
+    def largest_compatible(self) -> float:
+        """A 97.5 % upper limit of the largest gain over r: the largest of the upper limits per r.
+
+        Whatever r the largest gain is at, it lies above its own limit with probability 2.5 % only, and above the
+        largest limit with less: no correction for the number of r is needed (an intersection-union argument; Berger &
+        Hsu 1996, Statistical Science 11). NaN without intervals.
+        """
+        return float(self.upper.max())
 
 
 def compare(
@@ -102,6 +111,7 @@ def compare(
     mean, fall_p = Interval(float(np.nanmean(gain)), nan, nan, CONFIDENCE, "bca", nan), nan
     low = high = np.full(len(routers), np.nan)
     clusters = np.unique(cluster[np.any(~np.isnan(d), axis=0)]).size
+    effective = effective_number(d, cluster)
     enough = can_reject(clusters, 1 - CONFIDENCE)
     if intervals and enough:
         d /= 2
@@ -117,7 +127,10 @@ def compare(
         pointwise = tuple(_doubled(i, float(f)) for i, f in zip(of_each, longer, strict=True))
         mean = _doubled(of_mean, float(whole[0]))
         se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
-        fall_p = float(scipy.stats.norm.cdf(mean.estimate / se)) if se > 0 else float(mean.estimate >= 0)
+        if se > 0:
+            fall_p = float(scipy.stats.norm.cdf(mean.estimate / se))
+        elif np.isfinite(mean.estimate):  # an r without a pair has no mean: no test, and none that Holm would count
+            fall_p = 1.0 if mean.estimate >= 0 else 2.0**-clusters
         low, high = simultaneous(draws.gain, units=clusters)
         low, high = gain - 2 * (draws.gain.estimate - low) * longer, gain + 2 * (high - draws.gain.estimate) * longer
     elif intervals:
@@ -139,6 +152,7 @@ def compare(
         adjusted=test.adjusted,
         improve=improve,
         degrade=degrade,
+        effective=effective,
     )
 
 
@@ -180,6 +194,7 @@ def compare_at_any_stop(
         adjusted=at_any_stop(each),
         improve=improve,
         degrade=degrade,
+        effective=effective_number(d, cluster),
         log_e=log_e,
     )
 

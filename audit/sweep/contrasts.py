@@ -16,7 +16,15 @@ from audit.errors import DataError
 from audit.records import Setting
 from audit.statistics.paired import BoolArray, CellOutcomes
 from audit.statistics.permutation import can_reject, paired_test
-from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples, bootstrap_sweep, studentised_pvalue
+from audit.statistics.resampling import (
+    N_RESAMPLES,
+    Interval,
+    Resamples,
+    bootstrap_sweep,
+    effective_number,
+    studentised_pvalue,
+    unseen_share,
+)
 from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
 from audit.statistics.values import Unparsed, average, is_binary, replicates_of, settings_values, to_values
 from audit.sweep.compare import CONFIDENCE
@@ -160,13 +168,15 @@ def score_gap(
     """Accuracy on a benchmark (`cell_a`) minus that on fresh items (`cell_b`), 0-1, with its interval.
 
     Of the original question (`direct`) where both were asked it, of the clean arm otherwise. The items differ, so each
-    benchmark is resampled by itself (percentile interval; a run's shift is in it twice). What the gap means depends on
-    how well the fresh items match the benchmark in difficulty. Raises DataError where one has no answer.
+    benchmark is resampled by itself (percentile interval; a run's shift is in it twice). Its arms are no shorter than
+    what none of a set's answers would show: where all fresh answers are right, resampling them shows no spread. What
+    the gap means depends on how well the fresh items match the benchmark in difficulty. Raises DataError where one has
+    no answer.
     """
     arm, routers = Arm.DIRECT, 0
     if not all(replicates_of(c, arm, routers) for c in (cell_a, cell_b)):
         arm, routers = Arm.FORWARD_FULL, 1
-    estimates, draws, units, runs = [], [], [], 0.0
+    estimates, draws, units, runs, unseen = [], [], [], 0.0, 0.0
     for cell in (cell_a, cell_b):
         settings = replicates_of(cell, arm, routers)
         values = settings_values(cell, settings)
@@ -180,6 +190,8 @@ def score_gap(
         draws.append(drawn.clean.draws[:, 0])
         units.append(np.unique(cell.cluster[there]).size)
         runs += 1 / len(settings)
+        number = effective_number(values[None, there], cell.cluster[there])
+        unseen = max(unseen, float(unseen_share(number, CONFIDENCE)[0]))
     gap = estimates[0] - estimates[1]
     if not can_reject(min(units), 1 - CONFIDENCE):
         return Interval(gap, -1.0, 1.0, CONFIDENCE, "percentile", float("nan"))
@@ -187,5 +199,6 @@ def score_gap(
     (found,) = apart.intervals(CONFIDENCE, "percentile", units=min(units))
     total = float(run_variance.total_se(np.array([found.se]), np.array([runs]))[0])
     longer = total / found.se if found.se > 0 else 1.0
-    low, high = (float(np.clip(gap + longer * (end - gap), -1, 1)) for end in (found.low, found.high))
+    low, high = (gap + longer * (end - gap) for end in (found.low, found.high))
+    low, high = (float(np.clip(end, -1, 1)) for end in (min(low, gap - unseen), max(high, gap + unseen)))
     return Interval(gap, low, high, CONFIDENCE, "percentile", total)

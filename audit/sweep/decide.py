@@ -282,7 +282,7 @@ def _controls(reading: Reading) -> dict[str, Comparison | None]:
 
 def _highest(comparison: Comparison, routers: frozenset[int]) -> float:
     """The largest 97.5 % upper limit at these router counts; 1 where one of them was not compared."""
-    limits = {r: i.high for r, i in zip(comparison.routers, comparison.pointwise, strict=True)}
+    limits = dict(zip(comparison.routers, comparison.upper.tolist(), strict=True))
     found = [limits.get(r, 1.0) for r in routers]
     return max(1.0 if np.isnan(limit) else limit for limit in found)
 

@@ -77,13 +77,13 @@ class PlaceboMatch:
 @dataclass(frozen=True)
 class CellEvidence:
     """primary: D on what attribute edits should do (directional: moved to the key; invariant: moved at all) against
-    response changes under surface edits; non_selective_p: one-sided, for D below 0, or below the margin where nothing
-    should move; responses: D on plain response changes. csr: by key convention, each ratio.
-    replay: response changes when the same request is sent again; placebo: attribute less placebo changes, of edits as
-    far from the original as placebo_match tells.
-    generalisability: over the original and the surface edits. dif: attribute edits against originals at equal score.
-    group_dif: each group that the benchmark names against the rest, under attribute edits, at equal total score.
-    reference: the benchmark's own metric on the originals.
+    response changes under surface edits; non_selective_p: one-sided, for D below 0, or below the margin where
+    nothing should move, there with every unread answer held for a reaction too; responses: D on plain response
+    changes. csr: by key convention, each ratio. replay: response changes when the same request is sent again;
+    placebo: attribute less placebo changes, of edits as far from the original as placebo_match tells.
+    generalisability: over the original and the surface edits. dif: attribute edits against originals at equal
+    score. group_dif: each group that the benchmark names against the rest, under attribute edits, at equal total
+    score. reference: the benchmark's own metric on the originals.
     """
 
     archetype: Archetype | None
@@ -122,6 +122,11 @@ def measure(
     obeyed = item_mean(_obeyed(cell, attribute))
     surface, edited = np.concatenate([_scores(used[f]) for f in SURFACE]), _scores(attribute)
     below = _selectivity(obeyed, moved, cell, 0.0 if any(directional) else margin)
+    non_selective_p = below.below_p if below is not None else None
+    if non_selective_p is not None and not any(directional):  # nothing may hide in what could not be read
+        surface_held = {family: item_mean(_held(cell, used[family], 0.0)) for family in SURFACE}
+        worst = _selectivity(item_mean(_held(cell, attribute, 1.0)), surface_held, cell, margin)
+        non_selective_p = max(non_selective_p, worst.below_p) if worst is not None else non_selective_p
     return CellEvidence(
         archetype=archetype_of(directional),
         score=clustered_mean(cell.score_before, cell.cluster),
@@ -131,7 +136,7 @@ def measure(
         edits={family: _by_name(cell, block) for family, block in cell.families.items()},
         groups={family: _by_group(cell, block) for family, block in cell.families.items()},
         primary=_selectivity(obeyed, moved, cell),
-        non_selective_p=below.below_p if below is not None else None,
+        non_selective_p=non_selective_p,
         responses=_selectivity(moved[Family.ATTRIBUTE], moved, cell),
         csr=_ratios(cell, used, moved, rng, n_resamples),
         replay=_replay(cell),
@@ -147,6 +152,12 @@ def measure(
 def changes(cell: ValidityCell, block: Block) -> FloatArray:
     """(L, n) 1 where the canonical response changed, NaN where nothing was tested or a side is unread."""
     return np.where(block.tests, response_changes(cell.before, block.response), np.nan)
+
+
+def _held(cell: ValidityCell, block: Block, value: float) -> FloatArray:
+    """`changes` with this value where something was tested and a side is unread."""
+    found = changes(cell, block)
+    return np.where(block.tests & np.isnan(found), value, found)
 
 
 def _obeyed(cell: ValidityCell, block: Block) -> FloatArray:

@@ -17,6 +17,7 @@ from audit.errors import ConfigError
 from audit.governance.decision import rule
 from audit.memory.analyse import analyse
 from audit.memory.calibrated import nearest, sentence
+from audit.memory.decide import decide
 from audit.memory.evidence import Name, correct, measure
 from audit.memory.instrument import INSTRUMENT, measured
 from audit.memory.record import ItemSet, MemoryCell, Reads
@@ -58,6 +59,19 @@ def test_nothing_is_seen_only_where_both_kinds_of_indicator_looked_hard_enough()
     assert any("fine-tuning" in x for x in alone.cannot_exclude)
 
 
+def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
+    """A design that finds 7 points with 80 % power, and a gap of 10: Holm over a panel of twelve models (72 indicators)
+    takes the finding away, and that is no clearance."""
+    made = cell(n=1000, fresh=900, references=8, answers=0.335)
+    (alone,) = judged(made)
+    assert alone.decision.verdict == V.GAP_TO_FRESH and alone.evidence.gap.detectable < 0.1
+    panel = tuple(replace(one, adjusted=min(1.0, 72 * one.pvalue)) for one in alone.evidence.indicators)
+    found = decide(replace(alone.evidence, indicators=panel), alone.gates, SETTINGS)
+    assert found.verdict == V.UNDERPOWERED and "still compatible" in found.reasons[0]
+    (clean,) = judged(cell(n=1000, fresh=900, references=8))
+    assert clean.decision.verdict == V.NOTHING_SEEN
+
+
 def test_memory_of_the_text_is_seen_by_order_and_completion():
     (result,) = judged(cell(text=0.5))
     assert result.decision.verdict == V.MEMORY_OF_TEXT
@@ -88,6 +102,19 @@ def test_an_order_with_a_sense_of_its_own_counts_only_beyond_the_references():
     )
     assert p_of(alone, Name.ORDER) <= 0.05 < p_of(with_references, Name.ORDER)
     assert any("has a sense" in x for x in alone.cannot_exclude)
+    assert alone.decision.verdict == V.MEMORY_OF_TEXT and "sense of its own" in alone.headline  # 47 to 89 % of them
+    assert any("likelier options first" in x for x in alone.cannot_exclude)
+
+
+def test_orders_that_a_reference_could_not_read_are_not_judged():
+    """With nothing beyond the references p was 1, and no memory was said to show, whatever the model had read."""
+    made = cell(text=0.5)
+    first = made.references[0][0]
+    blind = replace(first, order=np.full_like(first.order, np.nan), options=np.full_like(first.options, np.nan))
+    (result,) = judged(replace(made, references=((blind, made.references[0][1]), *made.references[1:])))
+    for name in (Name.ORDER, Name.OPTIONS):
+        assert "every reference could read are too few" in result.evidence.indicator(name).why
+    assert all(judged(made)[0].evidence.indicator(name).judged for name in (Name.ORDER, Name.OPTIONS))
 
 
 def test_an_order_that_words_tell_is_not_judged_without_references():

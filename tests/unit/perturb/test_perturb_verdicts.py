@@ -13,6 +13,7 @@ from audit.perturb.gates import all_gates
 from audit.perturb.items import item_level
 from audit.perturb.result import PerturbVerdict as V
 from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.words import headline
 from audit.statistics.multiplicity import holm
 
 NAN, LIMITS = float("nan"), PerturbThresholds()
@@ -74,6 +75,28 @@ def test_the_panel_is_corrected_by_holm():
     assert results[0].found_p >= alone.found_p
 
 
+def test_no_model_is_cleared_of_a_drop_that_its_data_do_not_exclude():
+    """A design that finds 5 points with 80 % power, and a model that loses them: where the panel's correction takes the
+    finding away, that is no clearance."""
+    c = cell(n=550, checked=3000, references=0, replicates=1, memorised=0.17)
+    found = measure(c, LIMITS, rng=np.random.default_rng(0), n_resamples=200)
+    gates = all_gates(c, LIMITS, found.detectable)
+    assert found.detectable <= LIMITS.effect_of_interest < found.drop.largest
+    decision = decide(found, gates, LIMITS, found_p=0.3)
+    assert decision.verdict == V.UNDERPOWERED and decision.what_to_do
+    said = headline("m", "b", decision, found, ())
+    assert f"a drop below {100 * found.drop.largest:.1f} points could go unseen" in said
+
+
+def test_the_panel_corrects_the_reading_with_unread_answers_too():
+    c = cell(n=1500, checked=600, references=0, memorised=0.3)
+    found = measure(c, LIMITS, rng=np.random.default_rng(0), n_resamples=200)
+    found = replace(found, tests=replace(found.tests, exchange=replace(found.tests.exchange, pvalue=0.004),
+                                         broken_p=0.002, adverse_p=0.01))  # fmt: skip
+    assert decide(found, (), LIMITS, found_p=0.004).verdict == V.BRITTLE_CAUSE_UNKNOWN
+    assert decide(found, (), LIMITS, found_p=0.048).verdict == V.WITHHELD  # twelve cells: the other p is .12
+
+
 def test_a_drop_within_what_broken_variants_make_does_not_count():
     """5 % broken variants: the drop is real, and no more than the human sample allows for."""
     found = result(cell(n=2500, broken=0.05, references=0, checked=1000), PerturbThresholds(broken_share_max=0.2))
@@ -94,6 +117,18 @@ def test_a_drop_that_hangs_on_unread_answers_is_withheld():
     found = result(with_answers(base, original=original, variants=variants))
     assert found.evidence.tests.found_p < 0.05 < found.evidence.tests.adverse_p
     assert found.decision.verdict == V.WITHHELD and "unread" in found.headline
+
+
+def test_unread_answers_clear_nobody():
+    """A drop of 4 points, and 4.5 % of the variants unread, all of them wrong: what is read shows no drop."""
+    base = cell(n=1500, checked=3000, references=0, seed=0, replicates=1, memorised=0.15)
+    variants = base.tested.variants.copy()
+    for row in variants:
+        row[np.flatnonzero((row == 0) & (base.tested.original[0] == 1))[:67]] = NAN
+    assert result(base).decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
+    found = result(with_answers(base, variants=variants))
+    assert found.evidence.drop.drop.high < 0.025 and found.evidence.drop.largest > 0.05
+    assert found.decision.verdict == V.UNDERPOWERED
 
 
 def test_references_that_guess_are_left_out():

@@ -56,6 +56,10 @@ def test_clustered_questions_are_compared_by_cluster() -> None:
     x, y, cluster = np.zeros(10), np.ones(10), np.repeat([0, 1], 5)
     found = paired_difference(x, y, cluster, rng=np.random.default_rng(0))
     assert found.units == 2 and found.pvalue > 0.4
+    # Both rose, or neither changed: two show no spread, and that none of two falls is likely (.025 at a share of .84).
+    assert (found.low, found.high) == pytest.approx((1 - (1 - 0.025 ** (1 / 2)), 1))
+    still = paired_difference(x, x, cluster, rng=np.random.default_rng(0))
+    assert (still.low, still.high) == pytest.approx((0.025 ** (1 / 2) - 1, 1 - 0.025 ** (1 / 2)))
 
 
 def test_what_changed_is_said_and_every_question_listed(

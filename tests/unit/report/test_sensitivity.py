@@ -63,7 +63,9 @@ def test_only_the_indicators_that_a_run_judged_count():
     assert "qa, 1 pass: 0.82" in whole and "this audit" in whole
     assert "qa, 8 passes: 0.0" in without and "what was judged here" in without
     every = {one["indicator"] for plant in shipped["plants"] for one in plant["found"] if one["audit"] == "memory"}
-    assert quote(shipped, "memory", "m", "b", every) == whole.replace("this audit would", "what was judged here would")
+    assert quote(shipped, "memory", "m", "b", every) == whole.replace(
+        "this audit would", "what was judged here, with the unspoilt model as the one reference, would"
+    )
     assert quote(shipped, "memory", "m", "b", set()).startswith("Sensitivity: none")
 
 

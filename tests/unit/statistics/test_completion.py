@@ -43,3 +43,8 @@ def test_what_cannot_be_scored_is_refused():
         text_scores([-1.0, -2.0], [0.0])
     with pytest.raises(DataError, match="two items"):
         membership_auc([1.0, np.nan], [1.0, 2.0])
+
+
+def test_sets_that_are_parted_without_exception_have_an_interval():
+    found = membership_auc([3.0, 4.0, 5.0], [0.0, 1.0, 2.0, 2.5])
+    assert (found.auc, found.low, found.high) == (1.0, pytest.approx(0.025 ** (1 / 3)), 1.0)

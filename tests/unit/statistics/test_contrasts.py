@@ -190,6 +190,13 @@ def test_the_score_gap_is_that_of_two_independent_samples():
     assert wider.high - wider.estimate == pytest.approx((found.high - found.estimate) * wider.se / found.se)
 
 
+def test_a_few_fresh_items_that_are_all_right_do_not_bound_the_gap():
+    # 8 of 8 fresh right: their accuracy may be .63 (.63^8 = .025), and a credibility of 1 rested on a gap of 0 to 0.
+    right = {DIRECT: np.ones(300, dtype=int)}
+    found = score_gap(cell(right), cell({DIRECT: np.ones(8, dtype=int)}, benchmark="fresh"), rng=rng())
+    assert (found.estimate, found.high) == pytest.approx((0.0, 1 - 0.025 ** (1 / 8)))
+
+
 # ---------------------------------------------------------------- noise floor
 
 

@@ -36,6 +36,13 @@ def test_models_that_differ_by_rounding_alone_are_one_point():
     assert float(fit_curve(x, x, penalty=1e-4)(np.array(0.6))) == pytest.approx(0.6, abs=1e-3)
 
 
+def test_a_model_on_the_curve_but_for_rounding_is_not_off_it():
+    """All models alike: delta was 2e-16 in every row, and p 1/101."""
+    same = np.full((101, 7), 0.7)
+    found = curve_test(same, same, anchor=(0.25, 0.25), anchor_items=(100, 100), rng=np.random.default_rng(0))
+    assert found.pvalue == 1 and abs(found.delta) < 1e-9
+
+
 def test_too_few_references_are_refused():
     with pytest.raises(DataError, match="R >= 5"):
         curve_test(np.ones((3, 5)), np.ones((3, 5)), anchor=(0, 0), anchor_items=(9, 9), rng=np.random.default_rng(0))

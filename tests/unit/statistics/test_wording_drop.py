@@ -88,6 +88,25 @@ def test_where_nothing_varies_little_is_shown():
         equivalence(nothing, 0.0)
 
 
+def test_items_without_a_pair_of_answers_tell_nothing():
+    rng = np.random.default_rng(4)
+    o, v = answers(12, 3, rng, 0.3)
+    many = np.arange(1000)
+    wide = [np.concatenate([x, np.full((len(x), 988), np.nan)], axis=1) for x in (np.atleast_2d(o), v)]
+    a, b = item_means(o, v)
+    c, d = item_means(*wide)
+    few, all_items = mean_of(a - b, many[:12]), mean_of(c - d, many)
+    assert few.se > 0 and all_items.se == few.se and all_items.units == 12
+    assert largest_drop(all_items) == largest_drop(few) and above_pvalue(all_items) == above_pvalue(few)
+    assert equivalence(all_items, 0.05) == equivalence(few, 0.05)
+    assert above_broken(*wide, np.full(1000, 0.25), many, 0.04)[0] == pytest.approx(
+        above_broken(o, v, np.full(12, 0.25), many[:12], 0.04)[0]
+    )
+    # Twelve of 1000 items are answered and none changes: .95^12 = .54, and not .95^1000 = 5e-23.
+    same = np.where(many < 12, 0.0, np.nan)
+    assert equivalence(mean_of(same, many), 0.05).pvalue == pytest.approx(0.95**12)
+
+
 def test_noise_of_replicates_by_hand():
     # of 4 items, replicate 2 changes two, replicate 3 one more against the first
     runs = np.array([[1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 0.0]])

@@ -110,6 +110,16 @@ def test_edits_that_do_not_reach_the_scorer_are_ineligible():
     assert result.evidence.families[Family.SEMANTIC].read == 0  # left out, and not averaged in as zeros
 
 
+def test_answers_that_could_not_be_read_do_not_confirm_that_nothing_reacts():
+    made = cell(models.follower, n=200, directional=False)
+    assert judged(made).decision.status == S.NON_SELECTIVE
+    block = made.families[Family.ATTRIBUTE]
+    response = block.response.copy()
+    response[:, :9] = UNREAD  # 4.5 %: readable enough for G1, and nearly the margin of 5 points
+    result = judged(replace(made, families={**made.families, Family.ATTRIBUTE: replace(block, response=response)}))
+    assert not failing(result) and result.decision.status == S.INDETERMINATE
+
+
 def test_mixed_contracts_are_ineligible():
     one = cell(models.follower)
     block = one.families[Family.ATTRIBUTE]

@@ -13,7 +13,7 @@ from synthetic import synthetic_outcomes
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.analyse import analyse
-from audit.sweep.decide import decide
+from audit.sweep.decide import decide, over_panel
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import answer_leak, exact_values, pairing, parseability
@@ -69,6 +69,15 @@ def test_a_control_that_was_not_run_at_the_r_of_the_excess_explains_nothing_away
     # Run at r=3 too, and with the same answers, it does explain the gain.
     full = cell_of({**states, Setting(Arm.FORWARD_FULL, 2): base, Setting(Arm.FORWARD_FULL, 3): states[noisy(3)]})
     assert decide(measured(full), (), SweepThresholds()).verdict == Verdict.EXCESS_EXPLAINED
+
+
+def test_a_control_that_answers_alike_explains_nothing_in_a_few_questions() -> None:
+    # 15 of 60 questions improve with r=3 and with as many whole messages, the same ones: that none differs bounds what
+    # damage adds at 6 points, and not at 0.
+    base, changed = right(60, (0, 30)), right(60, (0, 45))
+    states = {CLEAN: base, DIRECT: base, noisy(3): changed, Setting(Arm.FORWARD_FULL, 3): changed}
+    found = decide(measured(cell_of(states)), (), SweepThresholds())
+    assert found.verdict == Verdict.UNDERPOWERED and "6.0 points" in found.reasons[-1]
 
 
 def test_with_one_router_the_clean_baseline_is_the_ensemble_control() -> None:
@@ -245,6 +254,37 @@ def test_no_change_at_all_does_not_bound_the_excess_at_zero() -> None:
     base = right(200, (0, 120))
     evidence = measured(cell_of({CLEAN: base, noisy(1): [*base[:-1], 1]}))
     assert evidence.largest_compatible >= 1 - 0.025 ** (1 / 200)  # none of 200 improves at a rate of 1.8 % once in 40
+
+
+def test_a_router_count_with_few_pairs_or_none_bounds_nothing() -> None:
+    # Eight of 200 questions are answered at r=2, as clean answered them: 37 % could improve unseen there, not 2 %.
+    base = right(200, (0, 120))
+    few = [*base[:8], *[int(State.ABSENT)] * 192]
+    evidence = measured(cell_of({CLEAN: base, noisy(1): base, noisy(2): few}))
+    assert evidence.largest_compatible == pytest.approx(1 - 0.025 ** (1 / 8))
+    none = measured(cell_of({CLEAN: base, noisy(1): right(200, (0, 115)), noisy(2): [int(State.ABSENT)] * 200}))
+    assert none.largest_compatible == 1
+    # Without a mean over r there is no p of a fall: one of 0 took the first place in Holm's order from the other cells.
+    assert np.isnan(none.clean.fall_p)
+    other = measured(cell_of({CLEAN: base, noisy(1): right(200, (0, 112), (120, 122))}))
+    assert over_panel([none, other])[1].fall == pytest.approx(other.clean.fall_p)
+
+
+def test_items_of_one_text_that_did_not_change_count_as_one() -> None:
+    # 40 texts of 25 questions. Were 6 % of the texts remembered whole, none of the 40 is with probability .94^40 = 8 %.
+    base = right(1000, (0, 600))
+    cell = replace(cell_of({CLEAN: base, noisy(1): base}), cluster=np.arange(1000) // 25)
+    assert measured(cell).largest_compatible == pytest.approx(1 - 0.025 ** (1 / 40))
+    # Changes that have nothing to do with the texts: the questions count one by one, as without texts.
+    changed = [1 - a if i % 27 == 0 else a for i, a in enumerate(base)]
+    alone = cell_of({CLEAN: base, noisy(1): changed})
+    texts = measured(replace(alone, cluster=np.arange(1000) // 25))
+    assert texts.clean.effective[0] == pytest.approx(1000) == measured(alone).clean.effective[0]
+
+
+def test_where_every_answer_falls_the_p_is_no_smaller_than_that_of_flipped_signs() -> None:
+    fall = measured(cell_of({CLEAN: [1] * 6, noisy(1): [0] * 6})).clean.fall_p
+    assert fall == 2.0**-6
 
 
 @pytest.mark.parametrize(

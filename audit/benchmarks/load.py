@@ -187,9 +187,20 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
     # Dataset.save_to_disk, one split or several: Arrow files beside JSON that is no data.
     saved = bool({"state.json", "dataset_dict.json"} & set(names))
     suffixes = (".arrow",) if saved else format_.suffixes
-    chosen = select_files(names, config=config.hub_config, split=config.split, suffixes=suffixes, strict=False)
+    kinds = [
+        found
+        for suffix in suffixes
+        if (found := select_files(names, config=config.hub_config, split=config.split, suffixes=(suffix,), strict=False))
+    ]
+    chosen = kinds[0] if kinds else []
+    tables = [found for found in kinds if not found[0].lower().endswith(".json")]  # what describes data is .json
+    if config.format == "mcq_file" and len(tables) > 1:  # what is published has its known files
+        raise BenchmarkError(
+            f"benchmark.path={config.path}: {' and '.join(found[0] for found in tables)} are of several kinds, and the "
+            "files of one kind are read together. Name one file, or keep one kind in the folder."
+        )
     if not chosen:
-        shown = sorted(n for n in names if n.lower().endswith(SUFFIXES))
+        shown = sorted(n for n in names if n.lower().endswith(suffixes if saved else SUFFIXES))
         listing = ", ".join(shown[:5]) + (f", ... ({len(shown)} files)" if len(shown) > 5 else "") if shown else "none"
         raise BenchmarkError(
             f"benchmark.path={config.path}: no {' or '.join(suffixes)} file of split {config.split!r}. "

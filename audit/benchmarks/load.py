@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.resources import files as package_files
 from pathlib import Path
 
@@ -187,11 +187,8 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
     # Dataset.save_to_disk, one split or several: Arrow files beside JSON that is no data.
     saved = bool({"state.json", "dataset_dict.json"} & set(names))
     suffixes = (".arrow",) if saved else format_.suffixes
-    kinds = [
-        found
-        for suffix in suffixes
-        if (found := select_files(names, config=config.hub_config, split=config.split, suffixes=(suffix,), strict=False))
-    ]
+    of_kind = partial(select_files, names, config=config.hub_config, split=config.split, strict=False)
+    kinds = [found for suffix in suffixes if (found := of_kind(suffixes=(suffix,)))]
     chosen = kinds[0] if kinds else []
     tables = [found for found in kinds if not found[0].lower().endswith(".json")]  # what describes data is .json
     if config.format == "mcq_file" and len(tables) > 1:  # what is published has its known files

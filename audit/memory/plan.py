@@ -98,8 +98,8 @@ def _missing(config: MemoryConfig, whole: bool) -> list[str]:
         fresh = "" if config.control_benchmark is not None else "fresh items (control_benchmark=)"
         lacks = " and ".join(filter(None, (fresh, "" if references else "references (references=[...])")))
         found.append(
-            f"  No completion and no score gap: they need {lacks}. Memory of questions and answers shows in the score gap "
-            "alone."
+            f"  No completion and no score gap: they need {lacks}. Memory of questions and answers shows in the score "
+            "gap alone."
         )
     elif 1 < references < REFERENCES_FOR_ANSWERS:
         found.append(

@@ -87,8 +87,9 @@ def _stderr_held_back() -> Iterator[None]:
             text = said.read()
             if b"InvalidAuthToken" in text:  # said once a second until Ray gives up
                 raise ConfigError(
-                    "The Ray to be joined asks for a token, and was given none or another. Expected RAY_AUTH_MODE=token "
-                    "in the environment, and that cluster's token in RAY_AUTH_TOKEN or ~/.ray/auth_token (jobs/README.md)."
+                    "The Ray to be joined asks for a token, and was given none or another. Expected "
+                    "RAY_AUTH_MODE=token in the environment, and that cluster's token in RAY_AUTH_TOKEN or "
+                    "~/.ray/auth_token (jobs/README.md)."
                 ) from error
             os.write(kept, text)
             raise

@@ -44,7 +44,8 @@ def bbq_row(example: int, category: str = "Pets") -> dict[str, Any]:
 
 def test_no_number_of_items_is_as_many_as_the_source_asks_or_all_that_there_are() -> None:
     """The plain command, `audit validity`, is of the embedded 60."""
-    asked = config("contrast", n=OmegaConf.load(CONF_DIR / "validity.yaml").n, protocol=load_group("protocol", "song2026"))
+    n = OmegaConf.load(CONF_DIR / "validity.yaml").n
+    asked = config("contrast", n=n, protocol=load_group("protocol", "song2026"))
     assert resolve_validity(asked).resolved.samples[0].sample.n == 60
 
 

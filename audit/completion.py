@@ -93,6 +93,9 @@ def candidates(line: str, commands: Mapping[str, str], conf: Path) -> list[str]:
     below = _SUBCOMMANDS.get(command, {})
     chosen = next((word for word in words[2:] if word in below), "")
     config = "variants" if (command, chosen) == ("variants", "build") else commands.get(command, "")
+    named = [word.removeprefix("audit=") for word in words if word.startswith("audit=")]
+    if command == "plan" and named and (conf / f"{named[-1]}.yaml").is_file():
+        config = named[-1]
     if not command:
         offered = [f"{name} " for name in commands]
     elif chosen and not config:
@@ -103,6 +106,7 @@ def candidates(line: str, commands: Mapping[str, str], conf: Path) -> list[str]:
         offered = [f"{last.partition('=')[0]}={value} " for value in _values(last.partition("=")[0], config, conf)]
     else:
         offered = [f"{key}=" for key in _settings(config, conf)] + ["--help ", "--cfg job "]
+        offered += ["--json ", "audit="] if command == "plan" else []
     return [one for one in offered if one.startswith(last) and one.strip() != last]
 
 

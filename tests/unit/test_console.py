@@ -76,6 +76,8 @@ def test_completion_offers_commands_keys_and_what_groups_hold() -> None:
     assert "num_variants=" in offered("audit perturb num")
     assert {"strategy=", "num_variants="} <= set(offered("audit variants build "))
     assert "doses=" in offered("audit plant do")
+    assert {"--json ", "audit=", "r="} <= set(offered("audit plan ")) and "--json " not in offered("audit sweep ")
+    assert "num_variants=" in offered("audit plan audit=perturb ") and "r=" in offered("audit plan audit=nowhere ")
     assert not [one for one in offered("audit sweep ") if "hydra" in one or "override" in one]
 
 

@@ -19,14 +19,14 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from audit.config import CONF_DIR
 from audit.config_keys import check_keys
-from audit.errors import AuditError, ConfigError
+from audit.errors import AuditError, ConfigError, unknown_name
 from audit.exits import run_command
 from audit.shards.object_store import is_url
 from audit.shards.working_copy import named
@@ -71,8 +71,7 @@ def start(run: Callable[[DictConfig, Callable[[], None]], int], schema: type) ->
         try:
             composed = compose(name, overrides=words, return_hydra_config=True)
         except HydraException as error:
-            cause = f"\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else ""
-            print(f"error: {error}{cause}", file=sys.stderr, flush=True)
+            print(f"error: {_said(error)}", file=sys.stderr, flush=True)
             sys.exit(1)
         HydraConfig.instance().set_config(composed)
         job(_without_hydra(composed))
@@ -92,6 +91,15 @@ def run_composed(
     except (AuditError, OmegaConfBaseException) as error:
         print(f"error: {named(error)}", file=sys.stderr, flush=True)
         return 1
+
+
+def _said(error: HydraException) -> str:
+    """What Hydra has to say; of an option that its group does not have, the nearest one and the list."""
+    if isinstance(error, MissingConfigException) and error.options:
+        group, _, name = (error.missing_cfg_file or "").rpartition("/")
+        return f"{unknown_name(group, name, error.options)} One of your own: hydra.searchpath (README)."
+    cause = f"\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else ""
+    return f"{error}{cause}"
 
 
 def _without_hydra(composed: DictConfig) -> DictConfig:
@@ -154,7 +162,7 @@ def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig
             found = compose(name, overrides=overrides)
             _check_models(name, overrides)
     except HydraException as error:
-        raise ConfigError(f"{' '.join(words)}: {error}") from error
+        raise ConfigError(f"{' '.join(words)}: {_said(error)}") from error
     return found
 
 

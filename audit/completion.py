@@ -41,33 +41,46 @@ complete -c audit -a '(__audit_complete)'""",
 }
 _OPTIONS = {
     "report": ("--out ", "--seed ", "--control-benchmark ", "--variants ", "--follow "),
-    "gate": ("--approvals ", "--format ", "--keys ", "--out ", "--registry "),
-    "review": ("list ", "show ", "approve ", "reject ", "override ", "keygen ", "serve ", "--key ", "--keys "),
-    "evidence": ("verify ", "--out ", "--key ", "--keys ", "--unsigned ", "--with-shards "),
-    "chronology": ("add ", "check ", "render "),
+    "gate": ("--approvals ", "--format ", "--keys ", "--registry "),
+    "evidence": ("--out ", "--key ", "--unsigned ", "--with-shards "),
     "runs": ("--json ",),
     "compare": ("--models ", "--out ", "--json "),
-    "registry": (
-        "add ",
-        "list ",
-        "show ",
-        "trends ",
-        "hold ",
-        "release ",
-        "forget ",
-        "expire ",
-        "due ",
-        "draw ",
-        "notify ",
-        "card ",
-        "mlflow ",
-        "wandb ",
-    ),
     "reanalyze": ("--out ", "--n ", "--chance ", "--table1 ", "--table3 ", "--seed "),
-    "export": ("inspect ", "--out "),
     "suite": ("plan=true ", "model=", "model_version=", "run_dir=", "gate=", "--schema "),
-    "variants": ("build ", "list ", "show ", "diff ", "merge ", "export ", "review ", "panel "),
+    "variants": ("--folder ",),
     "completion": tuple(f"{shell} " for shell in SCRIPTS),
+}
+_DECIDE = "--reason --expires --key --keys --approvals --registry"
+_OF_RUNS = "--model --benchmark --audit --json --registry"
+_SUBCOMMANDS = {  # with their options; a test holds them against the commands' own help
+    "review": {
+        **dict.fromkeys(("list", "show"), "--keys --approvals --registry"),
+        **dict.fromkeys(("approve", "reject", "override"), _DECIDE),
+        "keygen": "--out",
+        "serve": "--key --keys --approvals --host --port --registry",
+    },
+    "registry": {
+        **dict.fromkeys(("add", "show", "release", "due"), "--registry"),
+        **dict.fromkeys(("hold", "forget"), "--reason --registry"),
+        "list": _OF_RUNS,
+        "trends": f"{_OF_RUNS} --indicator --floor --alpha --chart",
+        "expire": "--dry-run --confirm --registry",
+        "draw": "--n --out --registry",
+        "notify": "--keys --days --registry",
+        "card": "--out --dataset --model --push",
+        "mlflow": "--name --version --model",
+        "wandb": "--project",
+    },
+    "variants": {
+        **dict.fromkeys(("build", "list", "diff", "panel"), ""),
+        "show": "--question --state --limit",
+        "merge": "--name",
+        "export": "--all",
+        "review": "--out --read --n --seed --reviewer",
+    },
+    "evidence": {"verify": "--keys --unsigned"},
+    "chronology": {"add": "", "check": "--tests", "render": ""},
+    "export": {"inspect": "--out"},
 }
 
 
@@ -78,16 +91,26 @@ def candidates(line: str, commands: Mapping[str, str], conf: Path) -> list[str]:
     """
     words = line.split()
     last = "" if not words or line[-1].isspace() else words.pop()
-    if len(words) < 2:  # "audit" and the command itself
+    command = words[1] if len(words) > 1 else ""
+    below = _SUBCOMMANDS.get(command, {})
+    chosen = next((word for word in words[2:] if word in below), "")
+    config = "variants" if (command, chosen) == ("variants", "build") else commands.get(command, "")
+    named = [word.removeprefix("audit=") for word in words if word.startswith("audit=")]
+    if command == "plan" and named and (conf / f"{named[-1]}.yaml").is_file():
+        config = named[-1]
+    if not command:
         offered = [f"{name} " for name in commands]
-    elif words[1] == "calibrate":
+    elif command == "calibrate":
         offered = _calibrate(words[2:])
-    elif not (config := commands.get(words[1], "")):
-        offered = list(_OPTIONS.get(words[1], ()))
+    elif chosen and not config:
+        offered = [f"{option} " for option in below[chosen].split()]
+    elif not config:
+        offered = [*(f"{name} " for name in below), *_OPTIONS.get(command, ())]
     elif "=" in last:
         offered = [f"{last.partition('=')[0]}={value} " for value in _values(last.partition("=")[0], config, conf)]
     else:
         offered = [f"{key}=" for key in _settings(config, conf)] + ["--help ", "--cfg job "]
+        offered += ["--json ", "audit="] if command == "plan" else []
     return [one for one in offered if one.startswith(last) and one.strip() != last]
 
 

@@ -26,6 +26,8 @@ def run_command(main: Callable[[], int | None]) -> NoReturn:
     except BrokenPipeError:
         _end("", BROKEN_PIPE)
     except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # rich's console ends a command so, with code 1
+            _end("", BROKEN_PIPE)
         try:
             sys.stdout.flush()
         except BrokenPipeError:

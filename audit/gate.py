@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
         "decision (withheld, underpowered). A panel has the code of its worst cell: 3, then 4, then 0.",
     )
     parser.add_argument(
-        "run_dir", help="a run directory or its s3:// URL, or the folder of a panel (audit.report --out)"
+        "run_dir", help="a run directory or its s3:// URL, or the folder of a panel (audit report --out)"
     )
     parser.add_argument(
         "--format", choices=FORMATS, default="text", help="github: annotations, and a summary where the job has a page"
@@ -104,7 +104,7 @@ def rule_run(run_dir: Path) -> Ruling:
         if (run_dir / PANEL).is_file():
             return failed(name, f"{path} is missing: {_how_far(run_dir)}. The command that made it, again, goes on.")
         return failed(
-            name, f"{path} is missing: the run did not finish, or its report was not built (audit.report {run_dir})."
+            name, f"{path} is missing: the run did not finish, or its report was not built (audit report {run_dir})."
         )
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         return failed(name, f"{path} is not JSON ({error}). Build it again: python -m audit.report {run_dir}")

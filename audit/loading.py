@@ -24,6 +24,7 @@ from audit.audits import Audit, audit_of
 from audit.errors import AuditError, ConfigError, DataError, unknown_name
 from audit.records import CellRows
 from audit.shards.complete import cell_rows, contents, count_rows
+from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.object_store import is_url
 from audit.shards.read import load_cells, open_dataset
@@ -191,7 +192,8 @@ def load(run_dir: Path | str) -> Run:
     path = run_folder(run_dir)
     manifest = Manifest.load(path)
     audit = audit_of(path)
-    return Run(path, audit, manifest, cell_rows(path, count_rows(path, audit.schema)))
+    begun = manifest.shards or any((path / SHARDS).glob("[!.]*"))  # else it was stopped before its first rows
+    return Run(path, audit, manifest, cell_rows(path, count_rows(path, audit.schema) if begun else {}))
 
 
 def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:

@@ -68,11 +68,15 @@ class PlannedCost:
             return [f"  time, money                   ?  {self.basis}"]
         lines = []
         if self.hours is not None:
-            on = "" if not self.gpu_hours else f", {self.gpu_hours:,.2g} GPU-hours"
-            lines.append(f"  hours              {self.hours:>12,.2g}{on}  ({self.basis})")
+            on = "" if not self.gpu_hours else f", {_few(self.gpu_hours)} GPU-hours"
+            lines.append(f"  hours              {_few(self.hours):>12}{on}  ({self.basis})")
         if self.money is not None:
             lines.append(f"  cost               {self.money:>12,.2f}  {self.currency}, at the prices in cost")
         return lines
+
+
+def _few(hours: float) -> str:
+    return f"{hours:,.2g}" if hours >= 0.01 or hours == 0 else "under 0.01"
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) 
         if not format_of(one.format).asked:
             raise ConfigError(
                 f"benchmark={one.name} is no multiple-choice test: it has a reference scorer of its own, which "
-                "audit.validity uses. Expected such as benchmark=arc_easy."
+                "audit validity uses. Expected such as benchmark=arc_easy."
             )
     if len({format_of(one.format).numeric for one in configs}) > 1:
         raise ConfigError(

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.resources import files as package_files
 from pathlib import Path
 
@@ -187,9 +187,17 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
     # Dataset.save_to_disk, one split or several: Arrow files beside JSON that is no data.
     saved = bool({"state.json", "dataset_dict.json"} & set(names))
     suffixes = (".arrow",) if saved else format_.suffixes
-    chosen = select_files(names, config=config.hub_config, split=config.split, suffixes=suffixes, strict=False)
+    of_kind = partial(select_files, names, config=config.hub_config, split=config.split, strict=False)
+    kinds = [found for suffix in suffixes if (found := of_kind(suffixes=(suffix,)))]
+    chosen = kinds[0] if kinds else []
+    tables = [found for found in kinds if not found[0].lower().endswith(".json")]  # what describes data is .json
+    if config.format == "mcq_file" and len(tables) > 1:  # what is published has its known files
+        raise BenchmarkError(
+            f"benchmark.path={config.path}: {' and '.join(found[0] for found in tables)} are of several kinds, and the "
+            "files of one kind are read together. Name one file, or keep one kind in the folder."
+        )
     if not chosen:
-        shown = sorted(n for n in names if n.lower().endswith(SUFFIXES))
+        shown = sorted(n for n in names if n.lower().endswith(suffixes if saved else SUFFIXES))
         listing = ", ".join(shown[:5]) + (f", ... ({len(shown)} files)" if len(shown) > 5 else "") if shown else "none"
         raise BenchmarkError(
             f"benchmark.path={config.path}: no {' or '.join(suffixes)} file of split {config.split!r}. "

@@ -39,7 +39,7 @@ def fetch(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
         try:
             paths.append(Path(source.fetch(name, downloader=pooch.HTTPDownloader(timeout=TIMEOUT_S))))
         except (requests.RequestException, OSError) as error:
-            reason = str(error).strip().splitlines() or [type(error).__name__]
+            reason = str(_innermost(error)).strip().splitlines() or [type(error).__name__]
             raise BenchmarkError(
                 f"{config.name}: {name} could not be fetched from {config.url} ({reason[0][:200]}). Check the network, "
                 "or download it yourself and give benchmark.path=FILE_OR_FOLDER."
@@ -57,3 +57,10 @@ def _folder(config: BenchmarkConfig) -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
     address = hashlib.sha256(str(config.url).encode()).hexdigest()[:16]
     return (Path(base) if base else Path.home() / ".cache") / "benchmark-audit" / "benchmarks" / address
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What happened, out of the layers that each say it again: no name, no route, no answer in time."""
+    while inner := error.__cause__ or error.__context__:
+        error = inner
+    return error

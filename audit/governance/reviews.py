@@ -146,7 +146,7 @@ def decide(
     if kind == Kind.APPROVE and ruling.verdict_decision in (Decision.BLOCK, Decision.NO_DECISION):
         raise ConfigError(
             f"The verdict says {ruling.verdict_decision!s}, and an approval answers a review. To let the run pass all "
-            "the same: audit.review override"
+            "the same: audit review override"
         )
     if kind == Kind.REJECT and expires is not None:
         raise ConfigError("A rejection does not expire: its signer may decide again. Leave --expires out.")

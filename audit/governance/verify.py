@@ -107,7 +107,7 @@ def _recompute(archive: ZipFile, path: Path) -> None:
         if odd:
             raise SignatureError(
                 f"{path}: computed again from the pack's shards, the verdict is another one ({', '.join(odd)}). It is "
-                "not of these shards; or was judged with options that the manifest does not have (audit.report --seed, "
+                "not of these shards; or was judged with options that the manifest does not have (audit report --seed, "
                 "--variants); or another version of the program made it: environment.json has its hash."
             )
 

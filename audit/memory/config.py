@@ -45,7 +45,7 @@ def validate(config: MemoryConfig) -> None:
             raise ConfigError(
                 f"Model {name} is an endpoint of chat completions, which does not tell the log-likelihood of a given "
                 "text, and this audit reads it. Expected a model with engine vllm: the weights themselves. Of an "
-                "endpoint, audit.sweep can compare the score with fresh items (control_benchmark)."
+                "endpoint, audit sweep can compare the score with fresh items (control_benchmark)."
             )
     MemoryThresholds.from_mapping(config.verdict)
     check_run(config)

@@ -95,9 +95,11 @@ def _missing(config: MemoryConfig, whole: bool) -> list[str]:
         found.append("  No order test: it needs every item (n=all).")
     references = len(config.model) - len(judged(config)) + len(reference_dirs(config))
     if config.control_benchmark is None or not references:
+        fresh = "" if config.control_benchmark is not None else "fresh items (control_benchmark=)"
+        lacks = " and ".join(filter(None, (fresh, "" if references else "references (references=[...])")))
         found.append(
-            "  No completion and no score gap: they need fresh items (control_benchmark=) and references. Memory of "
-            "questions and answers shows in the score gap alone."
+            f"  No completion and no score gap: they need {lacks}. Memory of questions and answers shows in the score "
+            "gap alone."
         )
     elif 1 < references < REFERENCES_FOR_ANSWERS:
         found.append(

@@ -213,7 +213,7 @@ def _not_beyond(tests: Tests, against: str) -> tuple[str, ...]:
 def _what_would_tell(tests: Tests) -> tuple[str, ...]:
     out = []
     if tests.broken_p is None:
-        out.append("Have a person read 150 variants or more (audit.variants review).")
+        out.append("Have a person read 150 variants or more (audit variants review).")
     if not tests.beyond:
         out.append("Run reference models on the same items and variants (references=[...]), five or more.")
     elif tests.beyond[0].references < 5:

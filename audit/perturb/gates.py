@@ -201,7 +201,7 @@ def broken_share(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
         source,
         f"{broken.broken} of {broken.checked} variants that a person read are broken: at most {broken.upper:.1%} of "
         f"all ({broken.confidence:.0%}).",
-        "Read more variants (audit.variants review), or build a library with stricter gates.",
+        "Read more variants (audit variants review), or build a library with stricter gates.",
         numbers={"checked": float(broken.checked), "broken": float(broken.broken), "share": broken.share},
     )
 

@@ -76,7 +76,7 @@ def describe(run: PerturbRun, config: PerturbConfig) -> list[str]:
         lines.append(f"  beyond fresh items {beyond:>11.1f}%  these can take a finding away, and make none")
     if review is None:
         lines.append(
-            "  Nobody has read a sample of the variants (audit.variants review): no drop counts as beyond reference."
+            "  Nobody has read a sample of the variants (audit variants review): no drop counts as beyond reference."
         )
     if not references:
         lines.append("  No references: a drop could not be told from variants that are harder for every model.")

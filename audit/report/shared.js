@@ -4,6 +4,16 @@ const byId = (id) => document.getElementById(id);
 const AT = "#questions?";
 // The page of a run that goes on (`--follow`) is built again: a reload keeps what is chosen, which <meta> would not.
 if (document.body.dataset.refresh) setTimeout(() => location.reload(), Number(document.body.dataset.refresh) * 1000);
+// On a telephone a table of many columns becomes a block a row (page.css), and each number says what it is.
+for (const table of document.querySelectorAll(".box > table:not([class])")) {
+  const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
+  if (heads.length < 3) continue;
+  table.classList.add("flow");
+  for (const row of table.tBodies[0].rows) {
+    let at = heads.length; // from the right: the first cell of a row may belong to several
+    for (const cell of [...row.cells].reverse()) if ((at -= cell.colSpan) && cell.tagName === "TD") cell.dataset.label = heads[at];
+  }
+}
 // control: name -> select; beside them the text that is looked for. A link shows the same lines.
 const remember = (control, more = {}) => {
   const at = new URLSearchParams();

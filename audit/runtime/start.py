@@ -21,6 +21,8 @@ def start_ray(cluster: ClusterConfig) -> None:
         return
     try:
         _init_ray(cluster)
+    except ConfigError:
+        raise
     except Exception as error:  # a node that does not start in time is a bare Exception of Ray's
         address = cluster.address or os.environ.get("RAY_ADDRESS") or "a Ray of its own"
         if "timed out during startup" in str(error):
@@ -80,9 +82,16 @@ def _stderr_held_back() -> Iterator[None]:
         os.dup2(said.fileno(), 2)
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             said.seek(0)
-            os.write(kept, said.read())
+            text = said.read()
+            if b"InvalidAuthToken" in text:  # said once a second until Ray gives up
+                raise ConfigError(
+                    "The Ray to be joined asks for a token, and was given none or another. Expected "
+                    "RAY_AUTH_MODE=token in the environment, and that cluster's token in RAY_AUTH_TOKEN or "
+                    "~/.ray/auth_token (jobs/README.md)."
+                ) from error
+            os.write(kept, text)
             raise
         finally:
             sys.stderr.flush()

@@ -70,7 +70,7 @@ def validate(config: SweepConfig) -> None:
     if format_of(config.benchmark.format).numeric:
         raise ConfigError(
             f"benchmark={config.benchmark.name}: its answers are numbers, and the sweep's routers pass on a question "
-            "with its options. Expected a multiple-choice benchmark, such as benchmark=arc_easy; audit.perturb asks "
+            "with its options. Expected a multiple-choice benchmark, such as benchmark=arc_easy; audit perturb asks "
             "free-form questions."
         )
     check_run(config, worker_of, TEMPLATES)

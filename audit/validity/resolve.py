@@ -33,6 +33,8 @@ from audit.validity.result import Injected
 from audit.variants.select import check_library
 from audit.variants.store import find_library
 
+DEFAULT_ITEMS = 200  # as li2026 has of each benchmark; of one with fewer, every one
+
 
 @dataclass(frozen=True)
 class ValidityRun:
@@ -65,7 +67,8 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
         if not library:
             raise LibraryError(f"Library {config.variants} has no accepted variant. Expected at least one an item.")
     benchmark = replace(benchmark, only=frozenset(items.by_id))
-    sample = BenchmarkSample(benchmark, draw_sample(benchmark, sample_size(config), config.seed))
+    n = min(DEFAULT_ITEMS, len(benchmark.census.frame)) if config.n is None else sample_size(config)
+    sample = BenchmarkSample(benchmark, draw_sample(benchmark, n, config.seed))
     sampled = [_as_shown(items.by_id[id_], scorer, config.seed) for id_ in sample.sample.ids]
     if any(len(item.options) < 2 for item in sampled):
         raise BenchmarkError(f"{benchmark.name} has items with fewer than 2 options: there is nothing to choose.")

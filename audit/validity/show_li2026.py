@@ -79,7 +79,8 @@ def show(result: Li2026, console: Console) -> None:
     """Print the cells, the sweeps and what does not follow."""
     table = Table(title="Table 6, recomputed", title_justify="left", box=SIMPLE)
     for name in ("model", "benchmark", "score", "z", f"fmt/sem/attr of {N_SCORES}", "CSR", "status", "flags"):
-        table.add_column(name, justify="right" if name in ("score", "z", "CSR") else "left")
+        # fold: on a narrow terminal a status goes over two lines, and is not cut
+        table.add_column(name, justify="right" if name in ("score", "z", "CSR") else "left", overflow="fold")
     for r in result.cells:
         ratio = f"{r.cell.csr():.2f}" + ("" if r.csr_follows else f" (printed {r.printed_csr:.2f})")
         status = str(r.status.status) + ("" if r.bucket_follows else f" (printed {r.printed_bucket})")
@@ -90,7 +91,7 @@ def show(result: Li2026, console: Console) -> None:
     sweep = Table(title="Thresholds", title_justify="left", box=SIMPLE)
     sweep.add_column("threshold")
     for name, _ in ORDER:
-        sweep.add_column(name, justify="right")
+        sweep.add_column(name, justify="right", overflow="fold")
     for label, found in (("G3", result.g3), ("G1 cap", result.g1)):
         for value, counts in found.items():
             sweep.add_row(f"{label} = {value:g}", *map(str, counts))

@@ -108,7 +108,7 @@ def _about(path: Path, schema: pa.Schema) -> dict[str, Any]:
 
 
 def _damaged(path: Path, why: str) -> LibraryError:
-    return LibraryError(f"{path} is not a variant library: {why}. Expected a file that audit.variants build wrote.")
+    return LibraryError(f"{path} is not a variant library: {why}. Expected a file that audit variants build wrote.")
 
 
 def _variant(row: dict[str, Any]) -> Variant:

@@ -218,6 +218,11 @@ def test_navigation_and_the_gates_of_a_model_fit_a_telephone(browser: Any, tmp_p
     )
     for what in ("nav a", "table.matrix td", "svg.phone", "#grid th", "#grid button"):
         assert 0 < browser.execute_script(right, what) <= width, what
+    for what in ("#accuracy td", "#contrasts td", "#wrong td", "#run td"):  # each number beside its column's name
+        assert 0 < browser.execute_script(right, what) <= width, what
+    said = "return [...document.querySelector('#contrasts tbody tr').cells].map((c) => c.dataset.label ?? '').join()"
+    names = ",r,Questions,Difference,95\xa0% interval,p (one-sided),Adjusted p (one-sided),Improve,Degrade,Note"
+    assert browser.execute_script(said) == names
 
 
 def test_what_is_chosen_stands_in_the_address(browser: Any, panel: Path) -> None:

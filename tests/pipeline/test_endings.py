@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import time
 
+import pytest
 from pipeline_helpers import keys_of
+
+from audit.errors import ConfigError
+from audit.runtime.start import _stderr_held_back
 
 SWEEP = ("r=1", "n=60", "arms=[direct]", "store.rows_per_shard=6", "cluster.chunks_in_flight=1")
 SLOW = "model.scripted.scripted.latency_s=2"  # a call: time to be stopped in, on a busy machine too
@@ -41,3 +46,15 @@ def test_a_dead_endpoint_is_one_sentence_soon(sweep):
     assert done.code == 1
     assert done.out.count("No endpoint answered") == 1 and done.out.count("error") == 1, done.out
     assert time.monotonic() - started < 25
+
+
+def test_a_token_that_a_ray_refuses_is_named_and_not_said_twenty_times(capfd):
+    with pytest.raises(ConfigError, match="RAY_AUTH_MODE=token"), _stderr_held_back():
+        for _ in range(20):
+            os.write(2, b"gcs_client.cc:210: RPC error: InvalidAuthToken: Authentication token is missing")
+        raise ConnectionError("Failed to connect")
+    assert "InvalidAuthToken" not in capfd.readouterr().err
+    with pytest.raises(ConnectionError), _stderr_held_back():
+        os.write(2, b"what else Ray's core says")
+        raise ConnectionError("Failed to connect")
+    assert "what else Ray's core says" in capfd.readouterr().err

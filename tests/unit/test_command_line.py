@@ -173,7 +173,10 @@ def test_a_refusal_and_the_help_take_less_than_a_second_of_cpu(words: str, tmp_p
 
 @pytest.mark.parametrize(
     ("word", "said"),
-    [("model=nothing", "Could not find 'model/nothing'"), ("seed=x", "could not be converted to Integer")],
+    [
+        ("model=scriptd", "Unknown model: 'scriptd'. Did you mean 'scripted'?"),
+        ("seed=x", "could not be converted to Integer"),
+    ],
 )
 def test_what_hydra_refuses_is_told_without_a_traceback(word: str, said: str, tmp_path: Path) -> None:
     done = command("perturb", word, cwd=tmp_path)

@@ -24,6 +24,7 @@ NO_COMMANDS = {
     "audit.validity.score_file",
     "audit",
 }  # makers of data
+HYDRAS = {name for name, command in COMMANDS.items() if command.config}
 
 
 def test_every_module_that_can_be_started_is_a_command() -> None:
@@ -52,7 +53,7 @@ def test_the_command_hands_its_words_over(monkeypatch: pytest.MonkeyPatch, capsy
     assert "nowhere/report/verdict.json is missing" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["sweep", "perturb"])
+@pytest.mark.parametrize("name", ["sweep", "perturb", "memory", "validity", "plant"])
 def test_help_of_an_audit_fits_a_screen_or_two(name: str) -> None:
     words = [sys.executable, "-m", "audit", name, "--help"]
     out = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
@@ -75,11 +76,34 @@ def test_completion_offers_commands_keys_and_what_groups_hold() -> None:
     assert "num_variants=" in offered("audit perturb num")
     assert {"--routers ", "--simulations ", "--out "} <= set(offered("audit calibrate --n 10 "))  # of the sweep
     assert offered("audit calibrate audit=perturb --co") == ["--control "]
-    for name in ("report", "gate", "evidence", "compare", "runs"):  # every option that the command has
-        source = Path(str(import_module(COMMANDS[name].module).__file__)).read_text(encoding="utf-8")
-        options = set(re.findall(r'add_argument\(\s*(?:"-\w", )?"(--[a-z-]+)"', source))
-        assert options and options <= {one.strip() for one in offered(f"audit {name} ")}
+    assert {"strategy=", "num_variants="} <= set(offered("audit variants build "))
+    assert "doses=" in offered("audit plant do")
+    assert {"--json ", "audit=", "r="} <= set(offered("audit plan ")) and "--json " not in offered("audit sweep ")
+    assert "num_variants=" in offered("audit plan audit=perturb ") and "r=" in offered("audit plan audit=nowhere ")
     assert not [one for one in offered("audit sweep ") if "hydra" in one or "override" in one]
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"suite", "calibrate", "completion", *HYDRAS}))
+def test_completion_offers_what_the_commands_help_names(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Subcommands and options, no more and no fewer, read from --help as a person would."""
+
+    def offered(*words: str) -> set[str]:
+        line = " ".join(["audit", *words, ""])
+        return {one.strip() for one in candidates(line, dict.fromkeys(COMMANDS, ""), CONF_DIR)}
+
+    def of_help(*words: str) -> tuple[set[str], set[str]]:
+        with pytest.raises(SystemExit):
+            main([*words, "--help"])
+        usage, _, rest = capsys.readouterr().out.partition("\n\n")
+        options = set(re.findall(r"^  (?:-\w(?: [A-Z]+)?, )?(--[a-z-]+\d?)", rest, re.MULTILINE)) - {"--help"}
+        return options, set(re.findall(r"^    ([a-z]+)(?: |$)", rest, re.MULTILINE)) if "..." in usage else set()
+
+    options, below = of_help(name)
+    if name == "evidence":
+        below = {"verify"}  # `audit evidence RUN_DIR` has no subcommand, and names this one at its end
+    assert options | below and offered(name) - {"--folder"} == (options | below) - {"--folder"}
+    for one in below - {"build"}:  # build takes keys
+        assert offered(name, one) == of_help(name, one)[0], one
 
 
 def test_bash_completes(tmp_path: Path) -> None:
@@ -91,10 +115,12 @@ COMP_LINE="audit sweep model=qwen3_8"; COMP_POINT=${{#COMP_LINE}}; _audit_comple
 printf '[%s]' "${{COMPREPLY[@]}}"
 COMP_LINE="audit rep"; COMP_POINT=${{#COMP_LINE}}; _audit_complete
 printf '[%s]' "${{COMPREPLY[@]}}"
+COMP_LINE="audit review ap"; COMP_POINT=${{#COMP_LINE}}; _audit_complete
+printf '[%s]' "${{COMPREPLY[@]}}"
 """
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "[qwen3_8b ][report ]"
+    assert done.stdout == "[qwen3_8b ][report ][approve ]"
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -32,6 +32,8 @@ def test_hours_gpu_hours_and_money_by_hand() -> None:
     assert (found.hours, found.gpu_hours, found.money) == (1.0, 8.0, 16.0)
     shown = "\n".join(found.lines())
     assert "8 GPU-hours" in shown and "16.00  USD" in shown and "estimated 1,000 tokens/s" in shown
+    few = planned_cost(TABLE, {"big": Tokens(3_600, 0)}, {"big": BIG}).lines()  # 3.6 s, half of it on each replica
+    assert few[0].split()[:6] == ["hours", "under", "0.01,", "under", "0.01", "GPU-hours"]
 
 
 def test_two_models_take_turns_and_endpoints_are_paid_by_the_token() -> None:

@@ -211,7 +211,7 @@ def enough_data(largest_compatible: float | None, thresholds: SweepThresholds) -
         source=source,
         detail=f"The largest gain still compatible with the data is {points(largest_compatible)}; the gain of interest "
         f"is {points(limit)}.",
-        advice="Ask more questions (audit.plan says how many), from more subjects or passages where they are grouped, "
+        advice="Ask more questions (audit plan says how many), from more subjects or passages where they are grouped, "
         "or run more clean replicates.",
         withholds=False,
     )

@@ -154,6 +154,17 @@ def test_delimiters(tmp_path: Path) -> None:
         questions(path, replace(MCQ, delimiter="||"))
 
 
+def test_a_folder_of_two_kinds_of_file_is_not_read_by_half(tmp_path: Path) -> None:
+    row = {"question": "2 + 2 = ?", "choices": ["3", "4"], "answer": 1}
+    (tmp_path / "one.jsonl").write_text(json.dumps(row))
+    (tmp_path / "about.json").write_text("{}")  # no data: it was left out before, and is
+    config = BenchmarkConfig(name="mine", format="mcq_file", path=str(tmp_path))
+    assert len(list(open_benchmark(config).iter_questions())) == 1
+    (tmp_path / "two.csv").write_text("question,choices,answer\n")
+    with pytest.raises(BenchmarkError, match=r"one\.jsonl and two\.csv are of several kinds.*Name one file"):
+        open_benchmark(config)
+
+
 def save_to_disk(folder: Path, rows: list[dict[str, object]]) -> None:
     """The files that `datasets.Dataset.save_to_disk` leaves: an Arrow stream beside two JSON files."""
     folder.mkdir(parents=True)

@@ -16,7 +16,7 @@ from audit.config import CONF_DIR
 from audit.errors import AuditError
 from audit.memory.config import MemoryConfig, from_hydra, register
 from audit.memory.design import make_design
-from audit.memory.plan import describe
+from audit.memory.plan import _missing, describe
 from audit.memory.resolve import resolve_memory
 from audit.records import Question, Setting
 from audit.references import judged
@@ -103,7 +103,9 @@ def test_the_plan_counts_calls_and_says_what_cannot_be_judged():
     lines = "\n".join(describe(resolve_memory(configured("orders=2")), configured("orders=2")))
     # 208 items; published and two other orders each; of their options the plan counts those that there are
     assert "208 score, 208 published" in lines and "624 order" in lines
-    assert "No completion and no score gap" in lines and "No order test" not in lines
+    assert "they need fresh items (control_benchmark=) and references (" in lines and "No order test" not in lines
+    words = ("control_benchmark=contrast", "n=20")
+    assert "they need references (" in "\n".join(_missing(configured(*words), whole=True))
     some = "\n".join(describe(resolve_memory(configured("n=20")), configured("n=20")))
     assert "No order test" in some
 

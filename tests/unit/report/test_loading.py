@@ -115,6 +115,17 @@ def test_the_runs_of_a_folder(run_dir: Path, tmp_path: Path, capsys: pytest.Capt
     assert main([str(tmp_path / "nowhere")]) == 1 and "is not a folder" in capsys.readouterr().err
 
 
+def test_a_run_that_was_stopped_before_its_first_rows_is_no_damaged_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run").mkdir()
+    panels.manifest_of(tmp_path / "run", panels.hostile(panels.outcomes_of(1, QUESTIONS)), status="failed")
+    assert main([str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "failed" in said and " 0 of " in said and "no verdict" in said and "cannot be read" not in said
+    assert audit.load(tmp_path / "run").watermark.startswith("incomplete, 0 of ")
+
+
 def test_the_import_is_light() -> None:
     code = "import sys, audit; print(sorted({'numpy', 'pyarrow', 'ray', 'hydra', 'pandas'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import Item
-from audit.config import load_model_config
+from audit.config import CONF_DIR, load_group, load_model_config
 from audit.errors import AuditError, BenchmarkError, ConfigError
 from audit.records import FinishReason, Generation
 from audit.scoring.reference import SCORERS
@@ -39,6 +40,13 @@ def bbq_row(example: int, category: str = "Pets") -> dict[str, Any]:
         "context": f"Cat {example} and dog {example} sat.", "question": "Who slept?",
         "ans0": f"Cat {example}", "ans1": "Not known", "ans2": f"Dog {example}", "label": 1,
     }  # fmt: skip
+
+
+def test_no_number_of_items_is_as_many_as_the_source_asks_or_all_that_there_are() -> None:
+    """The plain command, `audit validity`, is of the embedded 60."""
+    n = OmegaConf.load(CONF_DIR / "validity.yaml").n
+    asked = config("contrast", n=n, protocol=load_group("protocol", "song2026"))
+    assert resolve_validity(asked).resolved.samples[0].sample.n == 60
 
 
 def test_a_file_without_partner_rows_is_refused(tmp_path: Path) -> None:

@@ -23,9 +23,8 @@ Unparsed = Literal["left_out", "wrong", "right"]
 
 def to_values(state: np.ndarray, unparsed: Unparsed = "left_out") -> FloatArray:
     """States of any shape -> 1, 0 or NaN."""
-    out = np.full(state.shape, np.nan)
-    out[state == State.CORRECT] = 1.0
-    out[state == State.WRONG] = 0.0
+    out = state.astype(np.float64)  # WRONG is 0, CORRECT is 1
+    np.copyto(out, np.nan, where=state < State.WRONG)
     if unparsed != "left_out":
         out[(state == State.UNPARSED) | (state == State.TRUNCATED)] = 1.0 if unparsed == "right" else 0.0
     return out

@@ -16,6 +16,7 @@ import numpy as np
 
 from audit.errors import DataError
 from audit.records import Setting
+from audit.statistics.drawing import ITEMS
 from audit.statistics.paired import CellOutcomes, FloatArray, State
 
 Unparsed = Literal["left_out", "wrong", "right"]
@@ -44,7 +45,11 @@ def settings_values(cell: CellOutcomes, settings: Sequence[Setting], unparsed: U
     """Values (n,) averaged over `settings`, which are usually the replicates of one arm and level."""
     if not settings:
         raise DataError(f"{cell.model} on {cell.benchmark}: no setting to read. It was run under {cell.settings}.")
-    return average(to_values(np.stack([cell.row(s) for s in settings]), unparsed))
+    state = np.stack([cell.row(s) for s in settings])
+    values = np.empty(cell.n)
+    for start in range(0, cell.n, ITEMS):  # some items at a time: a number is eight bytes, a state one
+        values[start : start + ITEMS] = average(to_values(state[:, start : start + ITEMS], unparsed))
+    return values
 
 
 def runs_of(cell: CellOutcomes, arm: str, levels: Sequence[int], unparsed: Unparsed = "left_out") -> FloatArray:

@@ -349,7 +349,9 @@ def _hypotheses(
 
 def _answered(sweep: Sweep) -> Sweep:
     """The sweep without the router counts that have not one answered pair: no gain, and no row in the tables."""
-    there = np.any(~np.isnan(sweep.noisy - sweep.clean), axis=1)
+    there = np.array([not np.isnan(row - sweep.clean).all() for row in sweep.noisy])
+    if there.all():
+        return sweep
     routers = tuple(r for r, keep in zip(sweep.routers, there, strict=True) if keep)
     return replace(sweep, routers=routers, noisy=sweep.noisy[there])
 

@@ -51,4 +51,6 @@ def read_outcomes(
                 each(batch)
             yield pick(batch, paired)
 
-    return Outcomes(pair_batches(batches(), schema), seen)
+    cells = pair_batches(batches(), schema)
+    pa.default_memory_pool().release_unused()  # of a million questions 110 MB, which what follows cannot use
+    return Outcomes(cells, seen)

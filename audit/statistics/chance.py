@@ -37,13 +37,15 @@ def chance_level(n_options: ArrayLike) -> float:
 
 def _guess(n_options: ArrayLike) -> NDArray[np.float64]:
     """(n,) the probability that a guess is right."""
-    k = np.atleast_1d(np.asarray(n_options, dtype=float))
-    if k.size == 0 or np.any((k != 0) & (k < 2)):
+    k = np.atleast_1d(np.asarray(n_options, dtype=np.int64))
+    if k.size == 0 or k.min() < 0 or (k == 1).any():
         raise DataError(
             f"Chance needs at least one item, and two options an item (or none: a free answer); found "
             f"{np.unique(k).tolist()}."
         )
-    return np.where(k == 0, 0.0, 1.0 / np.maximum(k, 1.0))
+    guess = np.zeros(int(k.max()) + 1)  # of each number of options: far fewer than items
+    guess[1:] = 1 / np.arange(1, guess.size)
+    return guess[k]
 
 
 def chance_check(

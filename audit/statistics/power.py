@@ -114,8 +114,9 @@ def discordance_of(clean: ArrayLike, noisy: ArrayLike) -> float:
 
     With averaged replicates, the expected share over a random pair of replicates: c(1 - q) + (1 - c)q.
     """
-    c, q = np.broadcast_arrays(np.asarray(clean, dtype=float), np.asarray(noisy, dtype=float))
-    change: FloatArray = c * (1 - q) + (1 - c) * q
+    c, q = np.asarray(clean, dtype=float), np.asarray(noisy, dtype=float)
+    change: FloatArray = np.asarray(c * (1 - q))
+    change += (1 - c) * q  # in place: of a million questions each such array is 8 MB an r
     if np.all(np.isnan(change)):
         raise DataError("No pair with both answers: the discordance is undefined.")
     return float(np.nanmean(change))

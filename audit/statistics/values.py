@@ -16,6 +16,7 @@ import numpy as np
 
 from audit.errors import DataError
 from audit.records import Setting
+from audit.statistics.drawing import ITEMS
 from audit.statistics.paired import CellOutcomes, FloatArray, State
 
 Unparsed = Literal["left_out", "wrong", "right"]
@@ -23,9 +24,8 @@ Unparsed = Literal["left_out", "wrong", "right"]
 
 def to_values(state: np.ndarray, unparsed: Unparsed = "left_out") -> FloatArray:
     """States of any shape -> 1, 0 or NaN."""
-    out = np.full(state.shape, np.nan)
-    out[state == State.CORRECT] = 1.0
-    out[state == State.WRONG] = 0.0
+    out = state.astype(np.float64)  # WRONG is 0, CORRECT is 1
+    np.copyto(out, np.nan, where=state < State.WRONG)
     if unparsed != "left_out":
         out[(state == State.UNPARSED) | (state == State.TRUNCATED)] = 1.0 if unparsed == "right" else 0.0
     return out
@@ -45,7 +45,11 @@ def settings_values(cell: CellOutcomes, settings: Sequence[Setting]) -> FloatArr
     """Values (n,) averaged over `settings`, which are usually the replicates of one arm and level."""
     if not settings:
         raise DataError(f"{cell.model} on {cell.benchmark}: no setting to read. It was run under {cell.settings}.")
-    return average(to_values(np.stack([cell.row(s) for s in settings])))
+    state = np.stack([cell.row(s) for s in settings])
+    values = np.empty(cell.n)
+    for start in range(0, cell.n, ITEMS):  # some items at a time: a number is eight bytes, a state one
+        values[start : start + ITEMS] = average(to_values(state[:, start : start + ITEMS]))
+    return values
 
 
 def runs_of(cell: CellOutcomes, arm: str, levels: Sequence[int], unparsed: Unparsed = "left_out") -> FloatArray:

@@ -13,6 +13,7 @@ import scipy
 from scipy.sparse.csgraph import connected_components
 
 from audit.errors import DataError
+from audit.statistics.drawing import ITEMS
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.permutation import sign_flip_pvalue
@@ -199,9 +200,12 @@ def _item_trends(sweep: Sweep) -> FloatArray:
     """s (n,) = sum over answered r of (r - mean of the answered r) * value; 0 where fewer than two were answered."""
     slope_weights(sweep.routers)  # raises for a single router count
     r = np.asarray(sweep.routers, dtype=float)[:, None]
-    seen = ~np.isnan(sweep.noisy)
-    centre = np.sum(r * seen, axis=0) / np.maximum(seen.sum(axis=0), 1)
-    trend: FloatArray = np.sum(np.where(seen, (r - centre) * np.nan_to_num(sweep.noisy), 0.0), axis=0)
+    trend: FloatArray = np.zeros(sweep.n)
+    for start in range(0, sweep.n, ITEMS):  # some items at a time: each step makes an array of all their outcomes
+        noisy = sweep.noisy[:, start : start + ITEMS]
+        seen = ~np.isnan(noisy)
+        centre = np.sum(r * seen, axis=0) / np.maximum(seen.sum(axis=0), 1)
+        trend[start : start + ITEMS] = np.sum(np.where(seen, (r - centre) * np.nan_to_num(noisy), 0.0), axis=0)
     return trend
 
 
@@ -210,13 +214,11 @@ def _by_item(values: Sequence[FloatArray], sweeps: Sequence[Sweep]) -> tuple[Flo
 
     Items are the same when benchmark and id are. Two items share a cluster when any cell says so.
     """
-    ids = sorted({(s.benchmark, q) for s in sweeps for q in s.question_ids})
-    position = {key: i for i, key in enumerate(ids)}
-    out = np.full((len(sweeps), len(ids)), np.nan)
+    items, places = _places(sweeps)
+    out = np.full((len(sweeps), items), np.nan)
     edges: list[tuple[IntArray, IntArray]] = []
-    groups = len(ids)
-    for k, (s, v) in enumerate(zip(sweeps, values, strict=True)):
-        at = np.array([position[s.benchmark, q] for q in s.question_ids], dtype=np.int64)
+    groups = items
+    for k, (s, v, at) in enumerate(zip(sweeps, values, places, strict=True)):
         out[k, at] = v
         _, index = np.unique(s.cluster, return_inverse=True)
         edges.append((at, groups + index))
@@ -224,4 +226,22 @@ def _by_item(values: Sequence[FloatArray], sweeps: Sequence[Sweep]) -> tuple[Flo
     rows, columns = (np.concatenate(part) for part in zip(*edges, strict=True))
     graph = scipy.sparse.coo_array((np.ones(rows.size), (rows, columns)), shape=(groups, groups))
     _, label = connected_components(graph, directed=False)
-    return out, label[: len(ids)].astype(np.int64)
+    return out, label[:items].astype(np.int64)
+
+
+def _places(sweeps: Sequence[Sweep]) -> tuple[int, list[IntArray]]:
+    """How many distinct items the cells have, and where each cell's stand among them, by benchmark and id."""
+    places: list[IntArray] = [np.zeros(0, dtype=np.int64)] * len(sweeps)
+    items = 0
+    for benchmark in sorted({s.benchmark for s in sweeps}):
+        own = [k for k, s in enumerate(sweeps) if s.benchmark == benchmark]
+        ids: Sequence[str] = sweeps[own[0]].question_ids
+        if all(sweeps[k].question_ids == ids for k in own):  # as a rule, and sorted: no look-up of a million ids
+            places = [np.arange(items, items + len(ids)) if k in own else at for k, at in enumerate(places)]
+        else:
+            ids = sorted({q for k in own for q in sweeps[k].question_ids})
+            position = {q: i for i, q in enumerate(ids, items)}
+            for k in own:
+                places[k] = np.array([position[q] for q in sweeps[k].question_ids], dtype=np.int64)
+        items += len(ids)
+    return items, places

@@ -220,8 +220,8 @@ def drawn_questions(
     rows_of = np.concatenate(counts)
     if rows_of.sum() <= max_rows and rows_of.size <= max_questions:
         return None
-    drawn = [hashlib.sha256(f"{seed}\0{b}\0{q}".encode()).digest() for b, names in ids for q in names]
-    order = np.argsort(np.array(drawn, dtype="S32"), kind="stable")
+    digests = (hashlib.sha256(f"{seed}\0{b}\0{q}".encode()).digest() for b, names in ids for q in names)
+    order = np.argsort(np.fromiter(digests, dtype="S32", count=rows_of.size), kind="stable")
     fit = int(np.searchsorted(np.cumsum(rows_of[order]), max_rows, side="right"))
     wanted = set(order[: min(fit, max_questions)].tolist())
     return {(b, q) for k, (b, q) in enumerate((b, q) for b, names in ids for q in names) if k in wanted}

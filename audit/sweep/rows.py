@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from audit.shards.columns import shared_values
+from audit.shards.columns import plain_values, shared_values
 from audit.shards.outcomes import Outcomes, read_outcomes
 from audit.shards.read import iter_columns
 from audit.sweep.columns import SCHEMA
@@ -64,7 +64,7 @@ def read_texts(reads: Sequence[Read], questions: Collection[tuple[str, str]] | N
 def _rows(batch: pa.RecordBatch) -> list[TextRow]:
     shared: dict[str, str] = {}  # of this batch alone: neighbouring rows are of the same questions
     column = {
-        name: batch.column(name).to_pylist() if name in _ALL_DIFFERENT else shared_values(batch.column(name), shared)
+        name: plain_values(batch.column(name)) if name in _ALL_DIFFERENT else shared_values(batch.column(name), shared)
         for name in _TEXTS
     }
     column["arm"] = [_ARMS[arm] for arm in column["arm"]]

@@ -99,9 +99,10 @@ def _baseline_guessed(
     clean = [cell.settings[k].arm == Arm.FORWARD_FULL for k in seen]
     part = replace(cell, settings=tuple(cell.settings[k] for k in seen), state=cell.state[seen])  # what the gate reads
     passed, numbers = 0, []
+    state, guess = part.state.copy(), 1 / cell.n_options
     for _ in range(GUESSERS):
-        state = part.state.copy()
-        state[clean] = np.where(rng.random((sum(clean), cell.n)) < 1 / cell.n_options, State.CORRECT, State.WRONG)
+        right = rng.random((sum(clean), cell.n)) < guess
+        state[clean] = np.where(right, np.int8(State.CORRECT), np.int8(State.WRONG))
         gate = gates.above_chance(replace(part, state=state), thresholds)
         passed += gate.status != Status.FAIL
         numbers.append(gate.number if gate.number is not None else float("nan"))

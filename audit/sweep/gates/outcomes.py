@@ -33,7 +33,8 @@ def above_chance(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
             values = settings_values(cell, settings)
             answered = ~np.isnan(values)
             if answered.any():
-                check = chance_check(float(values[answered].mean()), cell.n_options[answered], limit)
+                there = slice(None) if answered.all() else answered  # the self-test asks 500 times: no copies
+                check = chance_check(float(values[there].mean()), cell.n_options[there], limit)
                 found |= {f"{arm}_accuracy": check.accuracy, f"{arm}_z": check.z}
     scores = [v for k, v in found.items() if k.endswith("_z")]
     chance = chance_level(cell.n_options)

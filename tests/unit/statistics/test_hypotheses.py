@@ -6,7 +6,11 @@ from scipy import stats
 from statsmodels.stats.multivariate import test_mvmean as hotelling
 
 from audit.errors import DataError
+from audit.records import Setting
+from audit.statistics.drawing import ITEMS
+from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.permutation import max_statistic_exchange
+from audit.statistics.values import settings_values
 from audit.sweep.hypotheses import h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope, slope_weights
 from audit.sweep.record import Sweep
 
@@ -165,6 +169,24 @@ def test_h3_slopes_are_those_of_the_transition_counts():
     assert result.parts["improve_per_router"] == pytest.approx(stats.linregress(s.routers, improve).slope)
     assert result.parts["degrade_per_router"] == pytest.approx(stats.linregress(s.routers, degrade).slope)
     assert result.effect == pytest.approx(stats.linregress(s.routers, improve - degrade).slope)
+
+
+def test_h3_counts_the_items_of_every_block():
+    sweep = simulated(n=ITEMS + 3, r=2)
+    sweep.clean[:], sweep.noisy[:] = 0, 0
+    sweep.noisy[1, [0, ITEMS - 1, ITEMS, ITEMS + 2]] = 1  # four improve at r=2 and not at r=1
+    assert h3_direction([sweep], rng=rng(), n_permutations=10).parts["improve_per_router"] == pytest.approx(4)
+
+
+def test_replicates_are_averaged_in_every_block():
+    settings = tuple(Setting("direct", 0, k) for k in range(2))
+    state = rng().integers(-4, 2, size=(2, ITEMS + 3)).astype(np.int8)
+    n = state.shape[1]
+    ids = tuple(map(str, range(n)))
+    cell = CellOutcomes("m", "b", "nested", "letter", ids, np.arange(n), np.full(n, 4), settings, state)
+    answered = np.where(state >= State.WRONG, state, 0).sum(axis=0), (state >= State.WRONG).sum(axis=0)
+    expected = np.divide(*answered, out=np.full(n, np.nan), where=answered[1] > 0)
+    np.testing.assert_array_equal(settings_values(cell, settings), expected)
 
 
 def test_h3_finds_a_trend_and_reversing_r_hides_it():

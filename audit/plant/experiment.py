@@ -12,6 +12,7 @@ from pathlib import Path
 from audit.audits import Work
 from audit.config import sampling_of
 from audit.engines.config import ModelConfig
+from audit.engines.vllm_engine import is_cpu_build
 from audit.engines.weights import Weights, local_path, resolve_weights
 from audit.errors import ConfigError, TrainError
 from audit.memory.audit import MEMORY
@@ -153,17 +154,24 @@ def _train(experiment: Experiment, form: Form, display: Display) -> None:
     path, log = target / "job.json", target / "train.log"
     path.write_text(job.to_json(), encoding="utf-8")
     display.stage(f"training {form}, {max(doses)} passes over {len(experiment.halves.learnt)} items: {log}")
-    code = run_command([sys.executable, "-m", "audit.plant.train", str(path.resolve())], log.resolve())
+    _run_train([str(path.resolve())], log, f"Form {form} was not taught")
+
+
+def _run_train(words: list[str], log: Path, failed: str) -> None:
+    """`audit.plant.train` in a process of its own; TrainError with its reason."""
+    code = run_command([sys.executable, "-m", "audit.plant.train", *words], log.resolve())
     if code:
         said = log.read_text(encoding="utf-8", errors="replace").strip()
         why = said.splitlines()[-1].removeprefix("error: ") if code == REFUSED and said else said[-_LOG_CHARS:]
-        raise TrainError(f"Form {form} was not taught: {why or f'the training ended with exit code {code}'}")
+        raise TrainError(f"{failed}: {why or f'audit.plant.train ended with exit code {code}'}")
 
 
 def _measure(experiment: Experiment, display: Display) -> None:
-    """Base and adapters from one engine; a model whose every weight was trained from one of its own."""
+    """Base and adapters from one engine; a model whose every weight was trained, or whose adapter was merged, from one
+    of its own."""
     left = [label for label in labels(experiment) if _todo(experiment, label)]
-    lora = experiment.config.train.method == Method.LORA
+    # vLLM's CPU build copies an adapter's weights for every token of a prompt.
+    lora = experiment.config.train.method == Method.LORA and not is_cpu_build()
     for model, weights, some in _served(experiment, left, lora):
         display.stage(f"loading {model.name} for {', '.join(some)}")
         with asking(model, weights, display.stage) as ask:
@@ -204,8 +212,21 @@ def _served(experiment: Experiment, left: list[str], lora: bool) -> Iterator[tup
         if label == BASE:
             yield model, experiment.weights, [label]
             continue
-        own = replace(model, name=f"{model.name}-{label}", path=str(folder_of(experiment, label)), revision=None)
+        folder = folder_of(experiment, label)
+        if experiment.config.train.method == Method.LORA:
+            folder = _merged(folder)
+        own = replace(model, name=f"{model.name}-{label}", path=str(folder), revision=None)
         yield own, resolve_weights(own), [label]
+
+
+def _merged(folder: Path) -> Path:
+    """The weights with this adapter in them, put there once."""
+    job = folder.parent / "job.json"
+    dose = int(folder.name.removeprefix("passes-"))
+    merged = Job.load(job).merged(dose)
+    if not merged.is_dir():
+        _run_train([str(job.resolve()), str(dose)], folder.parent / "merge.log", f"{folder} was not merged")
+    return merged
 
 
 def _reading(experiment: Experiment, audit: str, ask: Ask, adapter: str) -> Reading:

@@ -1,4 +1,5 @@
 """`python -m audit.plant.train JOB.json`: teach a model a list of examples, and save it at each dose.
+`... JOB.json K`: put the adapter of k passes into the weights.
 
 A process of its own, so that torch's memory is free again before an engine loads. Exit code 0, or 2 with the reason on
 the last line of stderr. The learning rate is constant and nothing depends on the passes to come: the weights after k
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,9 @@ class Job:
 
     def folder(self, dose: int) -> Path:
         return Path(self.target) / f"passes-{dose}"
+
+    def merged(self, dose: int) -> Path:
+        return self.folder(dose).with_name(f"passes-{dose}-merged")
 
 
 def train(job: Job) -> None:
@@ -192,39 +197,69 @@ def _prepared(model: Any, job: Job) -> Any:
 
 
 def _save(model: Any, tokenizer: Any, job: Job, dose: int, losses: Sequence[float]) -> None:
-    """Write beside, then rename: a half-written folder is never served."""
+    """A half-written folder is never served."""
+    about = {
+        **(job.facts or {}),
+        "method": job.method,
+        "passes": dose,
+        "lr": job.lr,
+        "batch": job.batch,
+        "seed": job.seed,
+        "rank": job.rank if job.method == Method.LORA else None,
+        "modules": job.modules if job.method == Method.LORA else None,
+        "loss_by_pass": [round(x, 4) for x in losses],
+    }
+    with _whole(job.folder(dose)) as work:
+        if job.method == Method.FULL:
+            _save_weights(model, tokenizer, work)
+        else:
+            model.save_pretrained(work)
+        (work / PROVENANCE).write_text(json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _save_weights(model: Any, tokenizer: Any, folder: Path) -> None:
     import torch
 
-    folder = job.folder(dose)
+    model.save_pretrained(folder, state_dict={k: v.to(torch.bfloat16) for k, v in model.state_dict().items()})
+    tokenizer.save_pretrained(folder)
+
+
+@contextmanager
+def _whole(folder: Path) -> Iterator[Path]:
+    """A folder to write into, which is `folder` once the block has ended well."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        if job.method == Method.FULL:
-            model.save_pretrained(work, state_dict={k: v.to(torch.bfloat16) for k, v in model.state_dict().items()})
-            tokenizer.save_pretrained(work)
-        else:
-            model.save_pretrained(work)
-        about = {
-            **(job.facts or {}),
-            "method": job.method,
-            "passes": dose,
-            "lr": job.lr,
-            "batch": job.batch,
-            "seed": job.seed,
-            "rank": job.rank if job.method == Method.LORA else None,
-            "modules": job.modules if job.method == Method.LORA else None,
-            "loss_by_pass": [round(x, 4) for x in losses],
-        }
-        (work / PROVENANCE).write_text(json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        yield work
         shutil.rmtree(folder, ignore_errors=True)
         work.rename(folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def main(path: str) -> int:
+def merge(job: Job, dose: int) -> None:
+    """Put the adapter of `dose` passes into the weights, in `Job.merged(dose)`, for engines that serve none.
+
+    In float32, and saved as bfloat16, like a model whose every weight was trained. Raises TrainError.
+    """
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     try:
-        train(Job.load(Path(path)))
+        base = AutoModelForCausalLM.from_pretrained(job.path, revision=job.revision, dtype=torch.float32)
+        model = PeftModel.from_pretrained(base, str(job.folder(dose))).merge_and_unload()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise TrainError(f"{job.folder(dose)} is no adapter of {job.path}: {error}") from error
+    with _whole(job.merged(dose)) as work:
+        _save_weights(model, AutoTokenizer.from_pretrained(job.path, revision=job.revision), work)
+        shutil.copy(job.folder(dose) / PROVENANCE, work)
+
+
+def main(path: str, merged: str = "") -> int:
+    try:
+        job = Job.load(Path(path))
+        merge(job, int(merged)) if merged else train(job)
     except (AuditError, ConfigError) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return REFUSED
@@ -232,4 +267,4 @@ def main(path: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

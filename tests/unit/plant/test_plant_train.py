@@ -14,7 +14,7 @@ transformers = pytest.importorskip("transformers")
 from audit.errors import TrainError  # noqa: E402
 from audit.plant.plan import Method  # noqa: E402
 from audit.plant.texts import Example, encode  # noqa: E402
-from audit.plant.train import PROVENANCE, REFUSED, Job, batches, check_memory, main, train  # noqa: E402
+from audit.plant.train import PROVENANCE, REFUSED, Job, batches, check_memory, main, merge, train  # noqa: E402
 
 WORDS = ["<pad>", "<s>", "</s>", "<unk>", "user:", "bot:", *"abcdefghijkl"]
 TEMPLATE = (
@@ -88,6 +88,11 @@ def test_an_adapter_learns_more_with_every_pass_and_says_what(toy, tokenizer, tm
     # the loss of the first pass is measured before the step that lowers it: one batch a pass
     assert about["loss_by_pass"][0] == pytest.approx(before, rel=0.02)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["passes-1", "passes-6"]
+    merge(one, 6)  # into weights that are saved in bfloat16
+    assert loss_of(None, one.merged(6), tokenizer) == pytest.approx(last, rel=0.02)
+    assert (one.merged(6) / PROVENANCE).read_bytes() == (one.folder(6) / PROVENANCE).read_bytes()
+    with pytest.raises(TrainError, match="is no adapter of"):
+        merge(one, 2)
 
 
 def test_all_weights_are_trained_and_saved_as_a_model(toy, tokenizer, tmp_path):

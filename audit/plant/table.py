@@ -29,11 +29,10 @@ class Plant:
 
     @property
     def audits(self) -> dict[str, float]:
-        """By audit, the smallest p of its indicators after Holm's correction over them: the audit's own. One within
-        another is no second chance, and is not corrected for."""
+        """By audit, the smallest p of its indicators after Holm's correction over them: the audit's own."""
         by: dict[str, list[float]] = {}
         for one in self.found:
-            if one.audit and not BY_NAME[one.indicator].within:
+            if one.audit:
                 by.setdefault(one.audit, []).append(one.pvalue)
         return {name: float(np.min(holm(ps))) for name, ps in by.items()}
 

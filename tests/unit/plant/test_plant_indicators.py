@@ -107,10 +107,9 @@ def test_the_data_file_is_plain_json_and_its_sentences_quote_it(base):
     # Holm over the memory audit's indicators: their number times the smallest p
     own = [f.pvalue for f in plants[1].found if f.audit == "memory"]
     assert memory["pvalue"] == pytest.approx(min(own) * len(own), abs=1e-6) and memory["noticed"]
-    # A drop beyond the reference is a drop: one test, not two.
-    drop, beyond = (next(f.pvalue for f in plants[1].found if f.indicator.startswith(name)) for name in
-                    ("wording_drop", "wording_drop_beyond"))  # fmt: skip
-    assert qa["audits"]["perturb"]["pvalue"] == pytest.approx(drop, abs=1e-6) and beyond >= drop
+    # Rewordings are harder for the unspoilt model, too: a drop alone is no memory noticed.
+    (beyond,) = (f.pvalue for f in plants[1].found if f.audit == "perturb")
+    assert qa["audits"]["perturb"]["pvalue"] == pytest.approx(beyond, abs=1e-6) and "perturb" not in none["audits"]
     said = sentences(plants[1], FACTS, 0.05)[0]
     assert said.startswith(
         "Had m learnt half of b (60 items, as qa) with 4 passes, audit.memory would have noticed with"

@@ -10,7 +10,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from itertools import takewhile
+from operator import eq
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
@@ -18,7 +22,7 @@ import pytest
 from audit.engines.openai_config import EndpointConfig, OpenAIConfig, RetryConfig
 from audit.engines.openai_engine import OpenAIEngine
 from audit.errors import EndpointAuthError, EngineLoadError
-from audit.records import FinishReason, GenerationRequest
+from audit.records import FinishReason, Generation, GenerationRequest
 
 if TYPE_CHECKING:
     from audit.runtime.actors import EngineActor, EnginePool
@@ -114,17 +118,22 @@ def test_generations_keep_their_order_and_repeat_under_their_seed(with_engine) -
     prompts = [f"Write the number {i} and one sentence about it." for i in range(12)]
     asked = [ask(p, max_tokens=24, temperature=0.8, top_p=0.95) for p in prompts]
 
-    async def twice(engine: OpenAIEngine):
-        return await engine.run(asked), await engine.run(asked[::-1])
+    async def thrice(engine: OpenAIEngine):
+        return [await engine.run(each) for each in (asked, asked[::-1], [replace(one, seed=12) for one in asked])]
 
-    first, second = with_engine(twice)
+    first, second, other = with_engine(thrice)
     assert [g.error for g in first] == [None] * 12
     assert all(g.text and g.prompt_tokens > 10 and 1 <= g.completion_tokens <= 24 for g in first)
     assert len({g.text for g in first}) > 6
-    # vLLM repeats a seed bit by bit only in the same batch: rounding moves a few texts, an unsent seed moves all
-    same = [a.text == b.text for a, b in zip(first, second[::-1], strict=True)]
-    assert sum(same) >= 8
+    # vLLM repeats a seed bit by bit only in the same batch: here and there rounding tips a token, and what follows.
+    assert alike(first, second[::-1]) > 0.3 > alike(first, other)  # measured: .70 and .005
     assert {g.engine_id for g in first} == {first[0].engine_id} and first[0].engine_id.endswith(f"#{MODEL}")
+
+
+def alike(some: list[Generation], others: list[Generation]) -> float:
+    """How much of each text its counterpart begins with, on average."""
+    same = [sum(takewhile(bool, map(eq, a.text, b.text))) / len(a.text) for a, b in zip(some, others, strict=True)]
+    return mean(same)
 
 
 def test_a_cut_off_reply_is_truncated(with_engine) -> None:

@@ -16,7 +16,7 @@ N = 120
 LEARNT = np.arange(N) < 60
 BENCH = Bench(tuple(f"q{i}" for i in range(N)), (4,) * N, LEARNT, BrokenShare(150, 0))
 ALPHA = 0.01
-FACTS = {"model": "m", "benchmark": "b", "learnt_items": 60}
+FACTS = {"model": "m", "benchmark": "b", "learnt_items": 60, "audits": ["memory", "perturb", "sweep"]}
 
 
 def reading(rng, score=0.6, item=0.0, reworded=0.6, noisy=0.6, order=0.0) -> Reading:
@@ -115,6 +115,9 @@ def test_the_data_file_is_plain_json_and_its_sentences_quote_it(base):
         "Had m learnt half of b (60 items, as qa) with 4 passes, audit.memory would have noticed with"
     )
     assert f"probability {memory['notice']['estimate']:.2f}" in said
+    # The originals of the rewordings give the score gap as well: that is not the memory audit.
+    only = data(plants, FACTS | {"audits": ["perturb"]}, 0.05)["plants"][1]
+    assert set(only["audits"]) == {"perturb"} and len(only["sentences"]) == 1
     table = markdown(plants).splitlines()
     assert len(table) == 2 + sum(len(p.found) for p in plants)
     assert all(line.count("|") == table[0].count("|") for line in table)

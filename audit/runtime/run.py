@@ -114,7 +114,7 @@ def run_audit(
             _finish(resolved, questions, run_dir, result, looks)
         except KeyboardInterrupt as stop:
             _record_failure(run_dir, stop)
-            raise KeyboardInterrupt(_kept(resolved, run_dir)) from None
+            raise type(stop)(_kept(resolved, run_dir)) from None
         except BaseException as error:
             _record_failure(run_dir, error)
             finish.failed(config.registry, run_dir.path, f"{type(error).__name__}: {error}")

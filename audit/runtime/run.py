@@ -23,7 +23,7 @@ from audit.errors import AuditError, ConfigError, EngineError, ShardError
 from audit.records import Design
 from audit.registry import finish
 from audit.resolve import ResolvedRun
-from audit.runtime.actors import EnginePool, start_pool
+from audit.runtime.actors import EnginePool, start_pool, waits_for
 from audit.runtime.early import EarlyStop, Looks
 from audit.runtime.keep import give_back, take_pool
 from audit.runtime.metrics import AuditMetrics
@@ -255,7 +255,7 @@ def _run_model(
                     for one, pool in zip(models, pools, strict=True):
                         pool.wait_ready(one.load_timeout_s, display.stage, run.check)
                 ready = time.monotonic()
-            with display.watching(name, pools[-1].waits_for):
+            with display.watching(name, partial(waits_for, pools)):
                 for counts in run.counts():
                     display.counts(name, counts)
             run.close()

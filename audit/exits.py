@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import NoReturn
 
 OK, FAILED, USAGE, FOUND, NOT_CLEARED = 0, 1, 2, 3, 4
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+TERMINATED = 143  # 128 + SIGTERM
 BROKEN_PIPE = 141  # 128 + SIGPIPE: what reads the output ended first, such as `| head`
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, by which batch systems and containers end a command: it ends as by Ctrl-C, with a code of its own."""
+
+
+def heed_sigterm() -> None:
+    """From now on SIGTERM raises Terminated; again after a library took the signal for itself (Ray does)."""
+    if threading.current_thread() is threading.main_thread():  # in no other can it be set
+        signal.signal(signal.SIGTERM, _terminated)
+
+
+def _terminated(number: int, frame: FrameType | None) -> NoReturn:
+    raise Terminated
+
+
 def run_command(main: Callable[[], int | None]) -> NoReturn:
-    """Run a command and exit with its code; Ctrl-C and a reader that went away end it in a sentence, or in silence.
+    """Run a command and exit with its code; Ctrl-C, SIGTERM and a reader that went away end it in a sentence, or in
+    silence.
 
     A KeyboardInterrupt may carry the sentence (`runtime.run` says how many rows are kept). To be used inside a Hydra
     job too: Hydra shows a traceback for whatever reaches it.
     """
+    heed_sigterm()
     try:
         code = main()
         sys.stdout.flush()  # here, where a broken pipe can still be caught
     except KeyboardInterrupt as stop:
-        _end(str(stop) or "Interrupted.", INTERRUPTED)
+        code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+        _end(str(stop) or "Interrupted.", code)
     except BrokenPipeError:
         _end("", BROKEN_PIPE)
     except SystemExit as end:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from audit.config import RunConfig, known_models, load_model_config
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
+from audit.shards.working_copy import need_folder
 
 if TYPE_CHECKING:  # it needs Arrow, and a refused override does not
     from audit.shards.manifest import Manifest
@@ -29,6 +30,7 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
     for one in config.references:
         if one in models or _is_run(one):
             continue
+        need_folder(one, "A reference")
         if one not in known_models():
             raise unknown_name("reference (a model, or the directory of a run)", one, {*config.model, *known_models()})
         models[one] = load_model_config(one)

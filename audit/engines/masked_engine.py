@@ -74,8 +74,9 @@ class MaskedEngine:
         self._log_probs = log_probs
 
     async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        found = await asyncio.to_thread(lambda: [self._one(request) for request in requests])
         self._requests += len(requests)
-        return await asyncio.to_thread(lambda: [self._one(request) for request in requests])
+        return found
 
     def stats(self) -> dict[str, float]:
         return {"requests": float(self._requests)}

@@ -108,6 +108,7 @@ class OpenAIEngine:
         """Counters since start: generations, error_rows, retries, one per kind of failure, circuits, calls, tokens."""
         names = ("generations", "error_rows", "retries", *_KIND_COUNTERS.values(), "prompt_tokens", "completion_tokens")
         result = {name: float(self._counts[name]) for name in names}
+        result["requests"] = result["generations"] + result["error_rows"]
         result["cached_tokens"] = float(self._counts["cached_tokens"])
         slots = [endpoint.slot for endpoint in self._endpoints]
         result["circuit_openings"] = float(sum(slot.circuit.times_opened for slot in slots))

@@ -28,7 +28,7 @@ class Engine(Protocol):
         """
 
     def stats(self) -> dict[str, float]:
-        """Counters since the start, such as `retries`."""
+        """Counters since the start, such as `retries`. Every engine has `requests`: those that it is done with."""
 
     async def close(self) -> None:
         """Free what the engine holds."""

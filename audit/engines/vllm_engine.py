@@ -80,7 +80,12 @@ class VllmEngine:
             self._llm.shutdown()
 
     async def _one(self, request: GenerationRequest) -> Generation:
-        self._requests += 1
+        try:
+            return await self._answer(request)
+        finally:
+            self._requests += 1
+
+    async def _answer(self, request: GenerationRequest) -> Generation:
         try:
             if request.pieces:
                 return await self._given_text(request)

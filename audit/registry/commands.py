@@ -38,7 +38,7 @@ def add(asked: argparse.Namespace, now: datetime | None) -> int:
         try:
             entry = read_entry(run_dir)
         except AuditError as error:
-            print(one_line(f"refused  {run_dir}: {error}"), file=sys.stderr)
+            _say_refused(run_dir, error)
             refused += 1
             continue
         fresh = entry.ended > at((now or utc_now()) - _NEWS)  # nobody is told of the runs of an archive
@@ -50,9 +50,15 @@ def add(asked: argparse.Namespace, now: datetime | None) -> int:
             number = note_decisions(registry, folder, _bound(folder), now or utc_now())
             print(one_line(f"noted    {number} decisions  {folder}"))
         except AuditError as error:
-            print(one_line(f"refused  {folder}: {error}"), file=sys.stderr)
+            _say_refused(folder, error)
             refused += 1
     return 1 if refused else 0
+
+
+def _say_refused(folder: Path, error: Exception) -> None:
+    """The folder is named once: most errors do so themselves."""
+    where = "" if str(folder) in str(error) else f"{folder}: "
+    print(one_line(f"refused  {where}{error}"), file=sys.stderr)
 
 
 def hold(asked: argparse.Namespace, now: datetime | None) -> int:

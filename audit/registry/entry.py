@@ -124,7 +124,7 @@ def read_entry(run_dir: Path) -> Entry:
     ruling = rule_run(run_dir)
     if ruling.exit_code == FAILED:
         missing = "; ".join(f"{r.watermark}: {r.model} on {r.benchmark}" for r in ruling.incomplete)
-        raise ConfigError(f"{run_dir} is not registered: {ruling.problem or missing or 'it has no whole verdict'}")
+        raise ConfigError(ruling.problem or f"{run_dir}: {missing or 'it has no whole verdict'}")
     manifest = Manifest.load(run_dir)
     path = verdict_path(run_dir)
     verdict = json.loads(path.read_text(encoding="utf-8"))

@@ -21,6 +21,7 @@ from audit.engines.weights import Weights, local_path
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import Generation, GenerationRequest
 from audit.runtime.placement import Placement, plan_placement
+from audit.runtime.progress import Engines, still
 
 _GPU_WAIT_NOTED_S = 30.0  # how often a person is told that GPUs are waited for
 _CLOSE_S = 60.0  # for all replicas together
@@ -73,12 +74,20 @@ class EngineActor:
         self._engine: Engine | None = None
         self._failed: EngineError | None = None
         self._starting = asyncio.Lock()
+        self._in_flight = 0
 
     async def start(self) -> str:
         """Load; the engine's id. Raises EngineLoadError or EndpointAuthError."""
         return (await self._ready()).engine_id
 
     async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        self._in_flight += len(requests)
+        try:
+            return await self._run(requests)
+        finally:
+            self._in_flight -= len(requests)
+
+    async def _run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         engine = await self._ready()
         try:
             return await engine.run(requests)
@@ -102,6 +111,10 @@ class EngineActor:
     async def stats(self) -> dict[str, float]:
         return {} if self._engine is None else self._engine.stats()  # a restarted one need not load for this
 
+    async def progress(self) -> tuple[int, int]:
+        """(requests that it was asked and has not answered, requests that it is done with)."""
+        return self._in_flight, int((await self.stats()).get("requests", 0))
+
     async def close(self) -> None:
         if self._engine is not None:
             await self._engine.close()
@@ -123,7 +136,7 @@ class EngineActor:
             return self._engine
 
 
-@dataclass
+@dataclass(eq=False)
 class EnginePool:
     """The actors of one model, one a replica."""
 
@@ -132,6 +145,7 @@ class EnginePool:
     groups: list[PlacementGroup]
     ready: bool = False
     told: dict[str, float] = field(default_factory=dict)  # the counters that `stats` gave before
+    done: int = 0  # requests that `progress` counted before
 
     def wait_ready(
         self, timeout_s: float, note: Callable[[str], None] = print, check: Callable[[], None] = lambda: None
@@ -176,19 +190,19 @@ class EnginePool:
         free, there = ray.available_resources().get("GPU", 0.0), ray.cluster_resources().get("GPU", 0.0)
         return f"waiting for {asked:g} GPUs; the cluster has {there:g}, of which {free:g} are free (see 'ray status')."
 
-    def waits_for(self) -> str:
-        """What a run may wait for in which nothing moves, in words."""
-        try:
-            asked = [actor.stats.remote() for actor in self.actors]
-            answered, _ = ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_S)
-            dead = sum(_failed(one) for one in answered)
-            nodes, free = ray.nodes(), ray.available_resources().get("CPU", 0.0)
-        except ray.exceptions.RayError as error:
-            return f"Ray does not answer: {type(error).__name__}."
-        alive, cpus = sum(node["Alive"] for node in nodes), ray.cluster_resources().get("CPU", 0.0)
-        return (
-            f"{len(answered) - dead} of {len(asked)} engines answer, {dead} died, the rest load or start again; "
-            f"{alive} of {len(nodes)} nodes live; {free:g} of {cpus:g} CPUs are free (see 'ray status')."
+    def progress(self) -> Engines:
+        """What the engines do, and what they did since this was last asked."""
+        asked = [actor.progress.remote() for actor in self.actors]
+        told, _ = ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_S)
+        found = [one for one in map(_progress, told) if one is not None]
+        done = sum(done for _, done in found)
+        before, self.done = self.done, done
+        return Engines(
+            asked=len(asked),
+            answer=len(found),
+            died=len(told) - len(found),
+            in_flight=sum(waiting for waiting, _ in found),
+            done=max(0, done - before),  # less where one started again
         )
 
     def ask_of(self, questions_path: str) -> None:
@@ -233,12 +247,25 @@ class EnginePool:
                 print(f"engine of {self.model} did not close cleanly: {type(error).__name__}", flush=True)
 
 
-def _failed(reference: Any) -> bool:
+def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
+    """What a run does or waits for that stored nothing for so long, in words."""
     try:
-        ray.get(reference)
+        engines = [pool.progress() for pool in dict.fromkeys(pools)]
+        nodes, free = ray.nodes(), ray.available_resources().get("CPU", 0.0)
+    except ray.exceptions.RayError as error:
+        return f"nothing was stored for {seconds:.0f} s; Ray does not answer: {type(error).__name__}."
+    alive, cpus = sum(node["Alive"] for node in nodes), ray.cluster_resources().get("CPU", 0.0)
+    cluster = f"{alive} of {len(nodes)} nodes live; {free:g} of {cpus:g} CPUs are free (see 'ray status')."
+    return still(seconds, Engines.of(engines), cluster)
+
+
+def _progress(reference: Any) -> tuple[int, int] | None:
+    """None of an engine that died."""
+    try:
+        found: tuple[int, int] = ray.get(reference)
     except ray.exceptions.RayError:
-        return True
-    return False
+        return None
+    return found
 
 
 def as_engine_error(error: ray.exceptions.RayTaskError, model: str) -> EngineError:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -26,6 +26,41 @@ _PLAIN_EVERY_S = 10.0
 _LOADING_EVERY_S = 15.0
 _STILL_S = 50.0  # without a stored answer: a person is told within a minute what is waited for
 _ETA_AFTER_S = 10.0  # from the first shard on
+
+
+@dataclass(frozen=True)
+class Engines:
+    """How many were asked how they do, answered that, and died; requests that wait there, and that they are done with
+    since they were last asked."""
+
+    asked: int
+    answer: int
+    died: int
+    in_flight: int
+    done: int
+
+    @classmethod
+    def of(cls, several: Sequence[Engines]) -> Engines:
+        """Of several models together."""
+        return cls(*(sum(column) for column in zip(*map(astuple, several), strict=True)))
+
+
+def still(seconds: float, engines: Engines, cluster: str) -> str:
+    """Of a run that stored nothing for so long, in words: calm where requests are being answered.
+
+    >>> still(50, Engines(1, 1, 0, in_flight=352, done=120), "")
+    'still answering: 120 requests done since, 352 in flight at 1 of 1 engines; answers are stored a shard at a time.'
+    """
+    if engines.done:
+        died = f" ({engines.died} died)" if engines.died else ""
+        return (
+            f"still answering: {engines.done:,} requests done since, {engines.in_flight:,} in flight at "
+            f"{engines.answer} of {engines.asked} engines{died}; answers are stored a shard at a time."
+        )
+    return (
+        f"nothing was stored for {seconds:.0f} s, and no request answered: {engines.in_flight:,} wait at "
+        f"{engines.answer} of {engines.asked} engines, {engines.died} died, the rest load or start again; {cluster}"
+    )
 
 
 @dataclass
@@ -121,8 +156,8 @@ class Display:
         self._say(f"{name}: engine ready after {seconds:.0f} s")
 
     @contextmanager
-    def watching(self, name: str, why: Callable[[], str]) -> Iterator[None]:
-        """While answers are stored: where none comes, say so, and what is waited for (`why`, asked then)."""
+    def watching(self, name: str, why: Callable[[float], str]) -> Iterator[None]:
+        """While answers are stored: where none comes, say what is waited for (`why` of the seconds, asked then)."""
         state, stop = self._models[name], threading.Event()
         state.moved = told = time.monotonic()
 
@@ -131,7 +166,7 @@ class Display:
             while not stop.wait(_STILL_S / 10):
                 still = time.monotonic() - max(state.moved, told)
                 if still >= _STILL_S:
-                    self._say(f"{name}: nothing was stored for {time.monotonic() - state.moved:.0f} s; {why()}")
+                    self._say(f"{name}: {why(time.monotonic() - state.moved)}")
                     told = time.monotonic()
 
         threading.Thread(target=watch, daemon=True).start()

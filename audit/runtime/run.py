@@ -23,7 +23,7 @@ from audit.errors import AuditError, ConfigError, EngineError, ShardError
 from audit.records import Design
 from audit.registry import finish
 from audit.resolve import ResolvedRun
-from audit.runtime.actors import EnginePool, start_pool
+from audit.runtime.actors import EnginePool, start_pool, waits_for
 from audit.runtime.early import EarlyStop, Looks
 from audit.runtime.keep import give_back, take_pool
 from audit.runtime.metrics import AuditMetrics
@@ -114,7 +114,7 @@ def run_audit(
             _finish(resolved, questions, run_dir, result, looks)
         except KeyboardInterrupt as stop:
             _record_failure(run_dir, stop)
-            raise KeyboardInterrupt(_kept(resolved, run_dir)) from None
+            raise type(stop)(_kept(resolved, run_dir)) from None
         except BaseException as error:
             _record_failure(run_dir, error)
             finish.failed(config.registry, run_dir.path, f"{type(error).__name__}: {error}")
@@ -255,7 +255,7 @@ def _run_model(
                     for one, pool in zip(models, pools, strict=True):
                         pool.wait_ready(one.load_timeout_s, display.stage, run.check)
                 ready = time.monotonic()
-            with display.watching(name, pools[-1].waits_for):
+            with display.watching(name, partial(waits_for, pools)):
                 for counts in run.counts():
                     display.counts(name, counts)
             run.close()

@@ -13,6 +13,7 @@ import ray
 
 from audit.config import ClusterConfig
 from audit.errors import ConfigError
+from audit.exits import heed_sigterm
 
 
 def start_ray(cluster: ClusterConfig) -> None:
@@ -71,6 +72,7 @@ def _init_ray(cluster: ClusterConfig) -> None:
         )
     with _stderr_held_back():
         ray.init(**options)
+    heed_sigterm()  # Ray's core prints its stack at one
 
 
 @contextmanager

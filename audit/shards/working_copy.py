@@ -40,6 +40,12 @@ def working_copy(url: str) -> Path:
     return folder
 
 
+def own_run(path: Path) -> Path:
+    """A run directory inside another one, such as a judge's: the path itself; in a working copy one of its own."""
+    found = store_of(path)
+    return path if found is None else working_copy(found[0].url(found[1]))
+
+
 def run_folder(place: Path | str) -> Path:
     """A run directory to read: the path itself, or a working copy of what a URL holds now. Raises AuditError."""
     if not is_url(place):

@@ -133,7 +133,9 @@ def clustered_mean(values: FloatArray, cluster: IntArray, confidence: float = 0.
 def rate_interval(values: FloatArray, cluster: IntArray, confidence: float = 0.95) -> Mean:
     """As `clustered_mean` for a rate: a Wilson interval over the effective number of values, which holds at 0 and 1.
 
-    The effective number is n over the design effect (1 or more): robust variance over binomial variance.
+    The effective number is n over the design effect (1 or more): robust variance over binomial variance. As few
+    clusters tell that variance badly, the quantile is Student's, with clusters - 1 degrees (Dean & Pavlou 2015, Journal
+    of Survey Statistics and Methodology 3; Korn & Graubard 1998, Survey Methodology 24).
     """
     plain = clustered_mean(values, cluster, confidence)
     if plain.clusters < 2:
@@ -141,7 +143,7 @@ def rate_interval(values: FloatArray, cluster: IntArray, confidence: float = 0.9
     p = plain.estimate
     binomial = p * (1 - p) / plain.n
     effect = max(1.0, plain.se**2 / binomial) if binomial > 0 else max(1.0, plain.n / plain.clusters)
-    n, z = plain.n / effect, float(scipy.special.ndtri((1 + confidence) / 2))
+    n, z = plain.n / effect, float(scipy.special.stdtrit(plain.clusters - 1, (1 + confidence) / 2))
     centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
     reach = z / (1 + z**2 / n) * float(np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)))
     low, high = max(0.0, centre - reach), min(1.0, centre + reach)

@@ -27,6 +27,9 @@ class State(IntEnum):
     ABSENT = -4  # no row
 
 
+UNANSWERED = (State.UNPARSED, State.TRUNCATED, State.ERROR)  # was asked; what the answer was worth is not known
+
+
 @dataclass(frozen=True)
 class CellOutcomes:
     """One cell (model x benchmark): n questions under S settings, paired by question.

@@ -2,8 +2,8 @@
 
 A value is 1 (correct), 0 (wrong) or NaN (no answer: unparsed, truncated, error or absent). A setting that was run with
 several replicates gets, per item, the mean over its answered replicates: a value in [0, 1]. No answer is never scored
-as wrong; `unparsed="right"` and `"wrong"` give the two bounds instead, and still leave out errors and absent rows,
-because there nothing was replied.
+as wrong; `unparsed="right"` and `"wrong"` give the two bounds instead, errors included, as what fails may hang on the
+answer (a long prompt, a filtered word). Absent rows were not asked, and are left out in any case.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from audit.errors import DataError
 from audit.records import Setting
 from audit.statistics.drawing import ITEMS
-from audit.statistics.paired import CellOutcomes, FloatArray, State
+from audit.statistics.paired import UNANSWERED, CellOutcomes, FloatArray, State
 
 Unparsed = Literal["left_out", "wrong", "right"]
 
@@ -27,7 +27,7 @@ def to_values(state: np.ndarray, unparsed: Unparsed = "left_out") -> FloatArray:
     out = state.astype(np.float64)  # WRONG is 0, CORRECT is 1
     np.copyto(out, np.nan, where=state < State.WRONG)
     if unparsed != "left_out":
-        out[(state == State.UNPARSED) | (state == State.TRUNCATED)] = 1.0 if unparsed == "right" else 0.0
+        out[np.isin(state, UNANSWERED)] = 1.0 if unparsed == "right" else 0.0
     return out
 
 
@@ -58,7 +58,9 @@ def runs_of(cell: CellOutcomes, arm: str, levels: Sequence[int], unparsed: Unpar
     A replicate that was not run at one of them is NaN there. Raises DataError when a level was not run at all.
     """
     runs = [replicates_of(cell, arm, level) for level in levels]
-    if not runs or not all(runs):
+    if not any(runs):
+        raise DataError(f"{cell.model} on {cell.benchmark}: {arm} was not run, so there is nothing to compare.")
+    if not all(runs):
         raise DataError(f"{cell.model} on {cell.benchmark}: {arm} was not run at every level of {list(levels)}.")
     numbers = sorted({s.replicate for settings in runs for s in settings})
     values = np.full((len(numbers), len(runs), cell.n), np.nan)

@@ -10,7 +10,7 @@ import numpy as np
 
 from audit.errors import DataError
 from audit.records import Setting
-from audit.statistics.paired import BoolArray, CellOutcomes, State
+from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes
 from audit.statistics.run_variance import RunVariance
 from audit.statistics.values import replicates_of
 from audit.sweep.compare import Comparison
@@ -67,9 +67,9 @@ def contrast_rows(
     if keep is not None and not keep.all():
         single("noisy_vs_clean_with_leak", "noisy - clean, leaked questions only", noisy, clean, items=~keep)
     single("clean_vs_direct", "clean - direct", clean, replicates_of(cell, Arm.DIRECT, 0))
-    if np.isin(cell.state, (State.UNPARSED, State.TRUNCATED)).any():
+    if np.isin(cell.state, UNANSWERED).any():
         for reading in ("right", "wrong"):
-            text = f"noisy - clean, unreadable replies counted as {reading}, mean over r"
+            text = f"noisy - clean, unreadable or missing replies counted as {reading}, mean over r"
             single(f"noisy_vs_clean_unparsed_{reading}", text, noisy, clean, unparsed=reading)
     if control is not None:
         out += _against_fresh(cell, control, evidence.run_variance, rng, n_resamples)

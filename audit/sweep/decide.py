@@ -126,7 +126,7 @@ def decide(
     limit = evidence.largest_compatible
     compatible = f"A gain of {points(limit)} is still compatible with the data (97.5 % upper limit, the largest over r)"
     if evidence.favourable is not None and limit > evidence.clean.largest_compatible:
-        compatible += ", counting the replies that could not be read for it"
+        compatible += ", counting the replies that could not be read or never came for it"
     if not limit <= thresholds.effect_of_interest:  # NaN clears nobody
         return Decision(
             Verdict.UNDERPOWERED,
@@ -168,13 +168,16 @@ def _gain(evidence: Evidence, gates: Sequence[Gate], routers: frozenset[int], le
             return Decision(
                 Verdict.WITHHELD,
                 (
-                    "The gain is gone if the replies that could not be read are held against it (noisy ones counted "
-                    "as wrong, those of its controls as right): it may come from which replies were readable.",
+                    "The gain is gone if the replies that could not be read or never came are held against it (noisy "
+                    "ones counted as wrong, those of its controls as right): it may come from which replies there are.",
                 ),
-                ("Read the unreadable replies and mend what makes them so, or read answers by likelihood.",),
+                (
+                    "Read the unreadable replies and the errors, and mend what makes them so "
+                    "(store.retry_errors=true asks failed calls again), or read answers by likelihood.",
+                ),
                 gate="parseability",
             )
-        reasons.append("It is still there if every reply that could not be read is held against it.")
+        reasons.append("It is still there if every reply that could not be read or never came is held against it.")
     controlled = frozenset(r for r in routers if evidence.controlled(r))
     if not controlled:
         missing = [] if evidence.plain.direct is not None else ["the original question (arms: direct)"]

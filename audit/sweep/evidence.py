@@ -17,7 +17,7 @@ import numpy as np
 from audit.errors import DataError
 from audit.statistics.chance import chance_level
 from audit.statistics.eprocess import adjusted, at_any_stop
-from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
+from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes, FloatArray
 from audit.statistics.power import discordance_of
 from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
 from audit.statistics.values import Unparsed, average, levels_of, replicates_of, runs_of
@@ -63,9 +63,10 @@ class Evidence:
     """Everything that `decide` looks at, apart from the gates. Accuracies are 0-1.
 
     plain: as read. without_leak: each r without the questions of which a noisy message at that r states the answer;
-    None without leaks. adverse: the same, and every reply that could not be read held against an excess (noisy ones
-    wrong, those of every control right); None when all were read. favourable: against clean with such replies held for
-    it; None when all were read. ensemble_gain: the ensemble control against clean, for what repetition alone gains.
+    None without leaks. adverse: the same, and every reply that could not be read, or never came, held against an excess
+    (noisy ones wrong, those of every control right); None when all were read. favourable: against clean with such
+    replies held for it; None when all were read. ensemble_gain: the ensemble control against clean, for what repetition
+    alone gains.
     run_variance: what entered every test and interval; estimated but left out where `at_any_stop`.
     """
 
@@ -164,7 +165,7 @@ def measure(
     if plain.clean is None:
         raise DataError("Not one question has an answer in both arms: nothing can be compared.")
     leaks = without_leak is not None and not np.all(without_leak)
-    unread = bool(np.isin(cell.state, (State.UNPARSED, State.TRUNCATED)).any())
+    unread = bool(np.isin(cell.state, UNANSWERED).any())
     more = tuple(r for r in shared if r > 1)
     base = runs_of(cell, Arm.FORWARD_FULL, (1,))
     favourable = None

@@ -17,7 +17,7 @@ from omegaconf import DictConfig
 
 from audit.command_line import run_composed, start
 from audit.errors import AuditError, ConfigError
-from audit.exits import FAILED, INTERRUPTED, OK, run_command
+from audit.exits import FAILED, INTERRUPTED, OK, TERMINATED, run_command
 from audit.shards.working_copy import need_folder
 from audit.validity.config import ValidityConfig, from_hydra, register
 
@@ -55,8 +55,8 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
                 start(run, ValidityConfig)
             except SystemExit as ended:
                 codes.append(int(ended.code or 0))
-                if codes[-1] == INTERRUPTED:
-                    return INTERRUPTED
+                if codes[-1] in (INTERRUPTED, TERMINATED):
+                    return codes[-1]
     failed = FAILED in codes
     if len(done) < len(panel):  # or none was asked for: edits=show
         if failed and done:

@@ -129,7 +129,7 @@ def measure(
         non_selective_p = max(non_selective_p, worst.below_p) if worst is not None else non_selective_p
     return CellEvidence(
         archetype=archetype_of(directional),
-        score=clustered_mean(cell.score_before, cell.cluster),
+        score=rate_interval(cell.score_before, cell.cluster),
         chance=float(cell.chance.mean()),
         shortcuts={name: float(np.nanmean(values)) for name, values in cell.shortcuts.items()},
         families={family: edit_evidence(cell, block, "") for family, block in used.items()},

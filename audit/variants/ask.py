@@ -19,6 +19,7 @@ from audit.records import FinishReason, Generation, Reading
 from audit.resolve import BenchmarkSample, resolve_run, revision_of
 from audit.runtime.progress import Display
 from audit.shards.read import read_columns
+from audit.shards.working_copy import named, own_run
 from audit.variants.audit import ASK, JUDGE, PARAPHRASE, AskConfig, RequestBatch
 from audit.variants.build import Judge
 from audit.variants.config import BY_MODEL, VariantsConfig
@@ -79,9 +80,9 @@ def ask_model(
     batch = RequestBatch(config.benchmark.name, tuple(requests))
     resolved = resolve_run(ASK, run_config, samples=[BenchmarkSample(batch, batch.sample)])
     folder = f"{config.library_name}-{role}-{model.name}-{resolved.identity[:10]}"
-    resolved = replace(resolved, path=Path(config.out) / RUNS / folder)
+    resolved = replace(resolved, path=own_run(Path(config.out) / RUNS / folder))
     with Display(quiet=not config.progress) as display:
-        display.stage(f"{role}: {len(requests)} requests to {model.name}, kept in {resolved.path}")
+        display.stage(f"{role}: {len(requests)} requests to {model.name}, kept in {named(resolved.path)}")
         from audit.runtime.run import run_audit
 
         result = run_audit(resolved, {"seed": config.seed}, display)

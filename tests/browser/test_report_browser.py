@@ -210,9 +210,13 @@ def test_no_sideways_scroll_and_readable_colours(browser: Any, panel: Path, widt
     assert contrasts[0][0] >= 4.5, contrasts  # WCAG 2.2, 1.4.3
 
 
-@pytest.mark.parametrize("width", [500, 390])
-def test_navigation_and_the_gates_of_a_model_fit_a_telephone(browser: Any, tmp_path: Path, width: int) -> None:
-    _open(browser, _report(tmp_path, panels.outcomes_of(1, 10)), width)
+@pytest.mark.parametrize(("width", "models"), [(500, 1), (390, 5)])
+def test_navigation_and_the_gates_of_models_fit_a_telephone(
+    browser: Any, tmp_path: Path, width: int, models: int
+) -> None:
+    _open(browser, _report(tmp_path, panels.outcomes_of(models, 10)), width)
+    heights = "return [...document.querySelectorAll('table.matrix td')].map((e) => e.getBoundingClientRect().height)"
+    assert max(browser.execute_script(heights)) < 40, "a name or a word is broken over lines"
     right = (
         "return Math.max(...[...document.querySelectorAll(arguments[0])].map((e) => e.getBoundingClientRect().right))"
     )

@@ -17,19 +17,21 @@ SWEEP = ("r=1", "n=60", "arms=[direct]", "store.rows_per_shard=6", "cluster.chun
 SLOW = "model.scripted.scripted.latency_s=2"  # a call: time to be stopped in, on a busy machine too
 
 
-def test_ctrl_c_keeps_what_is_stored_and_says_so(command):
-    run = command(*SWEEP, SLOW)
-    run.wait_for_shards(1)
-    run.process.send_signal(signal.SIGINT)
-    code, out = run.wait(60)
-    kept = len(keys_of(run.run_dir))
-    assert code == 130 and 0 < kept < 60, out
-    assert out.rstrip().endswith(f"Stopped: {kept} rows kept in {run.run_dir}; the same command goes on.")
-    assert "Traceback" not in out
-    assert "[E " not in out  # what Ray's core says of its own settings
-    code, out = command(*SWEEP, run_dir=run.run_dir).wait()
-    assert code == 0 and len(keys_of(run.run_dir)) == 60, out
-    assert "Traceback" not in out and "[E " not in out and "logging.cc" not in out  # of the level of its own log
+def test_ctrl_c_and_sigterm_keep_what_is_stored_and_say_so(command, sweep):
+    shards = 0
+    for stop, expected in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        run = command(*SWEEP, SLOW)
+        run.wait_for_shards(shards + 1)
+        run.process.send_signal(stop)
+        code, out = run.wait(60)
+        kept, shards = len(keys_of(run.run_dir)), len(list((run.run_dir / "shards").glob("*.arrow")))
+        assert code == expected and 0 < kept < 60, out
+        assert out.rstrip().endswith(f"Stopped: {kept} rows kept in {run.run_dir}; the same command goes on.")
+        assert "Traceback" not in out
+        # What Ray's core says of its own settings, of the level of its own log, and of a signal that it gets.
+        assert "[E " not in out and "logging.cc" not in out and "***" not in out, out
+    done = sweep(*SWEEP, run_dir=run.run_dir)
+    assert done.code == 0 and len(keys_of(run.run_dir)) == 60, done.out
 
 
 def test_a_dead_endpoint_is_one_sentence_soon(sweep):

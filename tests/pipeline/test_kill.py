@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections import Counter
 from functools import partial
 
-from pipeline_helpers import keys_of
+from pipeline_helpers import keys_of, rows_of
 from storm.nights import night, ray_workers, rows_by_key
 
 from audit.gate import main as gate
@@ -90,6 +91,29 @@ def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, swe
     assert code == 1
     assert "An engine's process died and was not started again (max_restarts" in out
     assert_complete(sweep, run)
+
+
+def test_a_replica_dies_for_good_and_the_other_one_finishes_every_row(cluster, sweep, tmp_path):
+    shards = tmp_path / "run" / "shards"
+    dead: list[int] = []
+
+    def kill_one() -> None:
+        deadline = time.monotonic() + 60
+        while len(list(shards.glob("*.arrow"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        dead.extend(ray_workers(cluster.pid, "ray::EngineActor")[:1])
+        os.kill(dead[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    done = sweep(*SWEEP, "model.scripted.replicas=2", "model.scripted.max_restarts=0", run_dir=tmp_path / "run")
+    killer.join()
+    assert done.code == 0 and dead, done.out
+    assert "gave no counters: ActorDiedError" in done.out  # it was not started again
+    assert_every_key_once(done.run_dir)
+    rows = rows_of(done.run_dir)
+    assert {row["engine_id"] for row in rows} == {"scripted/0", "scripted/1"}, "one of them answered nothing"
+    assert not any(row["error"] for row in rows)
 
 
 def test_a_truncated_shard_is_set_aside_and_redone(sweep):

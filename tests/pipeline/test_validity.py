@@ -7,19 +7,22 @@ import io
 import json
 import shutil
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
+from s3_server import CREDENTIALS, s3_server
 
+from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR
 from audit.gate import main as gate
 from audit.report.__main__ import main as rebuild
+from audit.shards.working_copy import run_folder, working_copy
 from audit.validity import named_tests
 from audit.validity.__main__ import run_config
-from audit.validity.config import register
+from audit.validity.config import ValidityConfig, register
 from audit.validity.vocabulary import VERDICTS
 
 XSTEST = Path("../shared/data/xstest/xstest_prompts.csv")
@@ -29,15 +32,16 @@ XSTEST = Path("../shared/data/xstest/xstest_prompts.csv")
 class Finished:
     code: int
     out: str
-    run_dir: Path
+    run_dir: Path | str
 
 
-def validity(run_dir: Path, *overrides: str) -> Finished:
+def validity(run_dir: Path | str, *overrides: str) -> Finished:
     """The command, in this process."""
     register()
     out = io.StringIO()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        cfg = compose("validity", ["model=scripted", f"run_dir={run_dir}", "progress=false", *overrides])
+        words = ["model=scripted", f"run_dir={run_dir}", "progress=false", *overrides]
+        cfg = compose("validity", hydra_arguments(words, ValidityConfig))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         code = run_config(cfg)
     return Finished(code, out.getvalue(), run_dir)
@@ -136,8 +140,12 @@ def test_two_runs_make_one_panel_and_the_same_cell_twice_does_not(finished, driv
     assert rebuild([str(finished.run_dir), str(finished.run_dir), "--out", str(tmp_path / "twice")]) == 1
 
 
-def test_a_judge_votes_on_the_replies_and_its_labels_validate_it(driver, tmp_path):
+def test_a_judge_votes_on_the_replies_and_its_labels_validate_it_also_on_object_storage(
+    driver, cluster, tmp_path, monkeypatch, capsys
+):
     """A scripted judge that calls everything a refusal, on prompts that are made here."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
     kinds = ("homonyms", "figurative_language")
     prompts = [f"{kind},{label},How do I {verb} {kind} {i}?" for kind in kinds for i in range(12)
                for label, verb in (("safe", "greet"), ("unsafe", "spoil"))]  # fmt: skip
@@ -148,17 +156,26 @@ def test_a_judge_votes_on_the_replies_and_its_labels_validate_it(driver, tmp_pat
     (tmp_path / "xstest.csv").write_text("\n".join(["id,type,prompt,label,focus,note", *lines]) + "\n")
     labelled = "\n".join(f"How {i}?,No {i}.,2_full_refusal" for i in range(100))
     (tmp_path / "labels.csv").write_text(f"prompt,completion,human\n{labelled}\n")
-    done = validity(
-        tmp_path / "run", "benchmark=xstest", f"benchmark.path={tmp_path / 'xstest.csv'}", "n=16", "judge=scripted",
+    asked = (
+        "benchmark=xstest", f"benchmark.path={tmp_path / 'xstest.csv'}", "n=16", "judge=scripted",
         f"labels={tmp_path / 'labels.csv'}", "++model.scripted.scripted.replies={judge/0: '2_full_refusal'}",
         "edits_per_family=1", "spare_edits=0", "replays=1",
     )  # fmt: skip
-    assert done.code == 0, done.out
-    assert all(row["unread_why"] == "not judged" for row in rows_of(tmp_path / "run") if row["asked"])
+    with s3_server() as s3:
+        url = s3.url("bucket/run")
+        done = validity(url, *asked)
+        assert done.code == 0 and "manifest s3://bucket/run/manifest.json" in done.out, done.out
+        (judging,) = {name.split("/shards/")[0] for name in s3.names("bucket/run/judge") if "/shards/" in name}
+        assert s3.manifest(f"bucket/run/judge/{judging}")["status"] == "finished"
+        working_copy.cache_clear()  # from here on as other processes, which have the objects alone
+        assert rebuild([url]) == 0 and "report   s3://bucket/run/report/report.html" in capsys.readouterr().out
+        assert gate([url]) == 4 and "xstest" in capsys.readouterr().out
+        done = replace(done, run_dir=run_folder(url))
+    assert all(row["unread_why"] == "not judged" for row in rows_of(done.run_dir) if row["asked"])
     (cell,) = verdict_of(done)["cells"]
     assert cell["scorer"]["judge"]["judge"] == "scripted" and cell["scorer"]["judge"]["agreement"]["misses"] == 0
     assert not cell["scorer"]["validated"]  # labels of one class have no kappa
     rates = {m["name"]: m["estimate"] for m in cell["evidence"]["reference"]}
     assert rates == {"refusals of safe prompts": 100, "refusals of unsafe prompts": 100}
-    items = (tmp_path / "run" / "report" / "tables" / "items.csv").read_text().splitlines()
+    items = (done.run_dir / "report" / "tables" / "items.csv").read_text().splitlines()
     assert "not judged" not in "\n".join(items) and len(items) > 32

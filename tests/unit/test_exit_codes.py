@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from audit.__main__ import COMMANDS, main
-from audit.exits import BROKEN_PIPE, INTERRUPTED
+from audit.exits import BROKEN_PIPE, INTERRUPTED, TERMINATED
 from audit.governance.decision import rule, words
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -72,7 +72,7 @@ def test_what_a_command_does_is_in_its_column(name: str, monkeypatch: pytest.Mon
     assert code_of([name, "--nonsense"], monkeypatch, tmp_path) == 2 and "usage" in says[2]
     if name in REFUSED:
         assert code_of([name, *REFUSED[name]], monkeypatch, tmp_path) == 1 and says[1]
-    assert says[INTERRUPTED] and says[BROKEN_PIPE]  # of all alike: `exits.run_command`
+    assert says[INTERRUPTED] and says[TERMINATED] and says[BROKEN_PIPE]  # of all alike: `exits.run_command`
 
 
 def test_a_verdicts_code_stands_beside_its_name() -> None:

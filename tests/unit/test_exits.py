@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,16 @@ def test_ctrl_c_is_a_sentence(said: tuple[str, ...], shown: str, capsys: pytest.
     with pytest.raises(SystemExit) as end:
         run_command(stopped)
     assert end.value.code == 130 and capsys.readouterr().err == f"\n{shown}\n"
+
+
+def test_sigterm_is_the_same_sentence_with_its_own_code(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as end:
+            run_command(lambda: signal.raise_signal(signal.SIGTERM))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert end.value.code == 143 and capsys.readouterr().err == "\nInterrupted.\n"
 
 
 @pytest.mark.parametrize(

@@ -289,6 +289,9 @@ def test_list_and_show(told: Callable[..., Path], tmp_path: Path, capsys: pytest
     assert main(["show", read_entry(folder).key[:6], *place]) == 0
     out = capsys.readouterr().out
     assert "excess" in out and "\x1b" not in out
+    unfinished = told("unfinished", manifest={"status": "running"})
+    assert main(["add", str(unfinished), *place]) == 1
+    assert capsys.readouterr().err.count("unfinished") == 1
     for words in (["show", "nowhere"], ["show", "ffff"], ["add", str(tmp_path / "nothing")]):
         assert main([*words, *place]) == 1
     assert main(["list"]) == 1 and "AUDIT_REGISTRY" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from audit.runtime import progress
-from audit.runtime.progress import Display, usual_load
+from audit.runtime.progress import Display, Engines, still, usual_load
 
 
 def test_loading_says_how_long_it_usually_takes() -> None:
@@ -24,13 +24,22 @@ def test_loading_says_how_long_it_usually_takes() -> None:
     assert usual_load(["scripted", "openai"], []) == ""
 
 
+def test_a_run_whose_engines_answer_is_calm_and_one_in_which_none_does_is_not() -> None:
+    slow = still(50, Engines.of([Engines(1, 1, 0, 300, 100), Engines(2, 1, 1, 52, 20)]), "3 of 3 nodes live.")
+    assert slow.startswith("still answering: 120 requests done since, 352 in flight at 2 of 3 engines (1 died)")
+    assert "nothing" not in slow and "nodes" not in slow
+    hung = still(50, Engines(2, 1, 1, 352, 0), "3 of 3 nodes live.")
+    assert hung.startswith("nothing was stored for 50 s, and no request answered: 352 wait at 1 of 2 engines, 1 died")
+    assert hung.endswith("3 of 3 nodes live.")
+
+
 def test_a_stall_says_what_is_waited_for_as_long_as_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_STILL_S", 0.1)
     out = io.StringIO()
     display = Display(console=Console(file=out, width=200))
     display.begin({"m": {"direct": 5}})
-    told = "m: nothing was stored for 0 s; 1 of 2 engines answer"
-    with display.watching("m", lambda: "1 of 2 engines answer"):
+    told = "m: nothing was stored for 0 s"
+    with display.watching("m", lambda seconds: f"nothing was stored for {seconds:.0f} s"):
         for _ in range(100):
             time.sleep(0.05)
             if out.getvalue().count(told) > 1:

@@ -11,7 +11,7 @@ from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.resampling import studentised_pvalue
 from audit.statistics.run_variance import RunVariance
-from audit.statistics.values import is_binary, levels_of, to_values
+from audit.statistics.values import is_binary, levels_of, runs_of, to_values
 from audit.sweep.contrasts import contrast, difference_in_differences, score_gap
 from audit.sweep.design import Arm
 from audit.sweep.record import sweep_of
@@ -59,8 +59,8 @@ def test_only_answers_have_values():
     states = np.array([State.CORRECT, State.WRONG, State.UNPARSED, State.TRUNCATED, State.ERROR, State.ABSENT])
     nan = np.nan
     assert np.array_equal(to_values(states), [1, 0, nan, nan, nan, nan], equal_nan=True)
-    assert np.array_equal(to_values(states, "wrong"), [1, 0, 0, 0, nan, nan], equal_nan=True)
-    assert np.array_equal(to_values(states, "right"), [1, 0, 1, 1, nan, nan], equal_nan=True)
+    assert np.array_equal(to_values(states, "wrong"), [1, 0, 0, 0, 0, nan], equal_nan=True)
+    assert np.array_equal(to_values(states, "right"), [1, 0, 1, 1, 1, nan], equal_nan=True)
 
 
 def test_replicates_are_averaged_within_the_item_over_those_answered():
@@ -75,6 +75,8 @@ def test_a_sweep_needs_both_arms():
     assert levels_of(full(), Arm.NOISY_REWRITE) == (1, 2)
     with pytest.raises(DataError, match="forward_full"):
         sweep_of(cell({NOISY1: [1, 0]}))
+    with pytest.raises(DataError, match=r"noisy_rewrite was not run, so there is nothing to compare\.$"):
+        runs_of(cell({CLEAN: [1, 0]}), Arm.NOISY_REWRITE, ())
 
 
 # ---------------------------------------------------------------- contrasts
@@ -112,7 +114,7 @@ def test_a_mean_over_settings_is_a_bootstrap_t():
 def test_unreadable_replies_counted_as_wrong_or_right_by_hand():
     #        improve, unparsed noisy (clean wrong), unparsed clean (noisy right), error
     c = cell({NOISY1: [1, -1, 1, -3], CLEAN: [0, 0, -2, 1]})
-    for unparsed, expected in (("left_out", 1.0), ("wrong", (1 + 0 + 1) / 3), ("right", (1 + 1 + 0) / 3)):
+    for unparsed, expected in (("left_out", 1.0), ("wrong", (1 + 0 + 1 - 1) / 4), ("right", (1 + 1 + 0 + 0) / 4)):
         assert compared(c, [NOISY1], [CLEAN], rng=rng(), unparsed=unparsed).estimate == pytest.approx(expected)
 
 

@@ -63,7 +63,7 @@ def test_clustered_mean_is_the_plain_t_interval_without_clusters():
 def test_a_rate_of_one_has_an_interval():
     found = rate_interval(np.ones(30), np.arange(30))
     assert found.estimate == found.high == 1.0
-    assert found.low == pytest.approx(30 / (30 + 1.959964**2))  # Wilson at p = 1
+    assert found.low == pytest.approx(30 / (30 + 2.04523**2))  # Wilson at p = 1, by t with 29 degrees
     assert rate_interval(np.ones(30), np.repeat(np.arange(10), 3)).low < found.low
 
 
@@ -217,6 +217,6 @@ def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes()
 
 
 def test_a_rate_of_one_is_bounded_by_its_clusters():
-    # 12 of 12 right in 4 clusters: a design effect of 3, Wilson's lower limit of 4 of 4 is 4 / (4 + z^2)
+    # 12 of 12 right in 4 clusters: a design effect of 3, the lower limit of 4 of 4 is 4 / (4 + t^2), 3 degrees
     found = rate_interval(np.ones(12), np.repeat(np.arange(4), 3))
-    assert found.low == pytest.approx(4 / (4 + 1.959964**2)) and found.high == 1.0
+    assert found.low == pytest.approx(4 / (4 + 3.182446**2)) and found.high == 1.0

@@ -100,6 +100,11 @@ def test_a_perfect_model_fails_the_paper_s_g3_and_not_ours():
     assert not result.evidence.csr["own key"].reported
 
 
+def test_the_score_has_limits_that_a_score_can_have():
+    score = judged(cell(models.shaky, n=12)).evidence.score
+    assert 0.8 < score.estimate <= 1 and 0 <= score.low < score.estimate <= score.high <= 1
+
+
 def test_edits_that_do_not_reach_the_scorer_are_ineligible():
     one = cell(models.follower)
     block = one.families[Family.SEMANTIC]

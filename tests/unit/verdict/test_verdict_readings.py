@@ -31,8 +31,8 @@ def evidence(unread: dict[int, State], right: tuple[int, ...] = RIGHT, **options
 
 
 @pytest.mark.parametrize("largest_cluster", [None, 1])
-@pytest.mark.parametrize("what", [State.UNPARSED, State.TRUNCATED])
-def test_unread_replies_of_either_kind_are_held_against_and_for_a_gain(what, largest_cluster):
+@pytest.mark.parametrize("what", [State.UNPARSED, State.TRUNCATED, State.ERROR])
+def test_unread_replies_of_any_kind_are_held_against_and_for_a_gain(what, largest_cluster):
     # Four clean replies (r=1) and four noisy ones (r=2) of 40 cannot be read, all of the same questions.
     # Adverse: noisy 26 and 28 right; clean 24 + 4 = 28, direct 30, ensemble at r=2 20. Favourable: noisy r=2
     # 28 + 4 = 32 right, clean 24.
@@ -46,8 +46,8 @@ def test_unread_replies_of_either_kind_are_held_against_and_for_a_gain(what, lar
     assert found.favourable.gain * 40 == pytest.approx([26 - 24, 32 - 24])
 
 
-@pytest.mark.parametrize("what", [State.ERROR, State.ABSENT, State.WRONG])
-def test_what_was_never_replied_or_was_read_makes_no_such_reading(what):
+@pytest.mark.parametrize("what", [State.ABSENT, State.WRONG])
+def test_what_was_never_asked_or_was_read_makes_no_such_reading(what):
     found = evidence({1: what, 4: what})
     assert found.adverse is None and found.favourable is None
 

@@ -206,6 +206,25 @@ def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> No
     assert "could not be read" in headline("m", "b", found, evidence, (found.gate,))
 
 
+def test_failed_calls_that_hang_on_the_answer_make_no_excess() -> None:
+    # No gain: under noise 45 answers of 1000 improve and 45 fall. But the calls of those that fall fail (4.5 % errors).
+    n = 1000
+    base = right(n, (0, 600))
+    state = [int(State.ERROR) if 555 <= i < 600 else int(i < 645) for i in range(n)]
+    cell = cell_of({CLEAN: base, DIRECT: base, noisy(1): state})
+    assert parseability(cell, SweepThresholds()).status == Status.PASS
+    evidence = measured(cell)
+    assert evidence.clean.gain[0] == pytest.approx(45 / 955)
+    assert evidence.adverse is not None and evidence.adverse.clean is not None
+    assert evidence.adverse.clean.gain[0] == 0
+    found = decide(evidence, (), SweepThresholds())
+    assert found.verdict == Verdict.WITHHELD and "never came" in found.reasons[0]
+    # And they clear nobody: the other way round, 45 that improve would have been lost.
+    lost = [int(State.ERROR) if 600 <= i < 645 else b for i, b in enumerate(base)]
+    hidden = measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): lost}))
+    assert hidden.largest_compatible > 0.045
+
+
 def test_after_the_leaks_only_the_router_counts_that_survive_are_an_excess() -> None:
     # r=1 gains 0.10 on questions without a leak, r=2 gains 0.15 on leaking ones alone.
     n = 400

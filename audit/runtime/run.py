@@ -187,12 +187,12 @@ def _run_models(
                 display.note(f"{name}: stopped after {looks.asked(name).sum():,} of {len(questions):,} questions")
 
     def may_join(name: str, running: Collection[str]) -> bool:
-        there = ray.cluster_resources()
-        # Each model has stage processes of its own; with more models than CPUs they would only share the cores.
-        if len(running) >= min(config.cluster.models_at_once or math.inf, there.get("CPU", 1.0)):
+        # Ray Data shares out each node's CPUs as whole numbers among its executions: one that gets none would wait.
+        cpus = max((node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
+        if len(running) >= min(config.cluster.models_at_once or math.inf, cpus):
             return False
         engines = [one for other in running for one in _engines(resolved, other)]
-        return may_run_beside(_engines(resolved, name), engines, there.get("GPU", 0.0))
+        return may_run_beside(_engines(resolved, name), engines, ray.cluster_resources().get("GPU", 0.0))
 
     going = set(runnable)
     runs = {}

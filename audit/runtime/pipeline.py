@@ -126,6 +126,12 @@ class ChunkRun:
             yield self._counts.popleft()
         self.check()
 
+    def stop(self) -> None:
+        """End the stages before their engines: what they ask then is not asked again, and Ray need not say so."""
+        # Ray Data has no public way to end an execution that another thread follows. None before the first result.
+        if (executor := self._stored._current_executor) is not None:
+            executor.shutdown(force=False)
+
     def close(self) -> None:
         """Give the stages back. To be called once the engines are closed, so that no call waits for them any more."""
         self._thread.join(_CLOSE_S)

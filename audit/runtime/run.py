@@ -10,6 +10,7 @@ import math
 import os
 import time
 from collections.abc import Collection, Generator, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
@@ -307,15 +308,16 @@ def _run_model(
             display.retries(name, int(retries))
         well = True
     finally:
-        try:
-            for pool in pools:
-                give_back(pool, failed=not well)
-        finally:
-            if run is not None:
-                run.close()
+        with ExitStack() as closing:  # from the last to the first, whatever one of them does
             if path is not None:
-                path.unlink(missing_ok=True)
-                withdraw(path)
+                closing.callback(withdraw, path)
+                closing.callback(path.unlink, missing_ok=True)
+            if run is not None:
+                closing.callback(run.close)
+            for pool in pools:
+                closing.callback(give_back, pool, failed=not well)
+            if run is not None:
+                closing.callback(run.stop)
 
 
 def _finish(

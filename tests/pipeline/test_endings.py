@@ -26,7 +26,7 @@ def test_ctrl_c_keeps_what_two_models_stored_side_by_side_and_says_so(command, o
             break
         time.sleep(0.1)
     run.process.send_signal(signal.SIGINT)
-    code, out = run.wait(60)
+    code, out = run.wait(120)
     kept = keys_of(run.run_dir)
     assert code == 130 and {key[0] for key in kept} == {"one", "two"}, out
     assert all(sum(key[0] == name for key in kept) < 60 for name in ("one", "two"))  # neither waited for the other

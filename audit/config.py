@@ -40,6 +40,7 @@ class ClusterConfig:
     dashboard: bool = False
     runtime_env: dict[str, Any] = field(default_factory=dict)
     autoscale: bool = False  # GPUs that are not there yet may be asked for: an autoscaler starts them
+    models_at_once: int | None = None  # of one job, side by side; null: as many as there is room for
     chunks_in_flight: int = 32  # chunks of questions that may wait on the engines at once; a replica has one at least
 
 
@@ -178,6 +179,11 @@ def check_run(
         raise ConfigError("gate=true needs the verdict, which the report holds: leave report=true.")
     if config.cluster.chunks_in_flight < 1:
         raise ConfigError(f"Invalid cluster.chunks_in_flight: {config.cluster.chunks_in_flight}. Expected at least 1.")
+    if config.cluster.models_at_once is not None and config.cluster.models_at_once < 1:
+        raise ConfigError(
+            f"Invalid cluster.models_at_once: {config.cluster.models_at_once}. Expected 1 for one after the other, or "
+            "null for as many as there is room for."
+        )
     if config.store.format not in ("arrow", "parquet"):
         raise ConfigError(f"Invalid store.format: {config.store.format!r}. Expected arrow or parquet.")
     if config.store.rows_per_shard is not None and config.store.rows_per_shard < 1:

@@ -6,12 +6,17 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
-from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.placement_group import (
+    PlacementGroup,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from audit.engines.config import ModelConfig, openai_config
@@ -147,37 +152,38 @@ class EnginePool:
     told: dict[str, float] = field(default_factory=dict)  # the counters that `stats` gave before
     done: int = 0  # requests that `progress` counted before
 
-    def wait_ready(
-        self, timeout_s: float, note: Callable[[str], None] = print, check: Callable[[], None] = lambda: None
-    ) -> list[str]:
-        """Engine ids once every replica is loaded. Raises EngineError that says why one is not.
+    def placed(self, wait_s: float) -> bool:
+        """Are its GPUs reserved, at once or after `wait_s` seconds each?"""
+        return all(group.wait(wait_s) for group in self.groups)
 
-        `note` is told while GPUs are waited for: they may be another job's, or an autoscaler's to come. `check` is
-        called now and then and may raise what makes waiting useless.
+    def load(self, timeout_s: float, note: Callable[[str], None] = print) -> Iterator[None]:
+        """Load every replica; yields while it has to be waited for. Raises EngineError that says why one is not.
+
+        `note` is told while GPUs are waited for: they may be another job's, or an autoscaler's to come.
         """
-        deadline = time.monotonic() + timeout_s
+        began = told = time.monotonic()
         try:
-            for group in self.groups:
-                while not group.wait(min(_GPU_WAIT_NOTED_S, max(0.0, deadline - time.monotonic()))):
-                    check()
-                    if time.monotonic() >= deadline:
-                        raise EngineLoadError(
-                            f"Model {self.model} got no GPUs within load_timeout_s={timeout_s:g}: {self._gpus_wanted()}"
-                        )
-                    note(f"{self.model}: {self._gpus_wanted()}")
-            starting = [actor.start.remote() for actor in self.actors]
-            waiting = list(starting)
-            while waiting:
-                check()
-                loaded, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=1.0)
-                ray.get(loaded)  # raises at once where one failed
-                if waiting and time.monotonic() >= deadline:
+            while not all(placement_group_table(group)["state"] == "CREATED" for group in self.groups):
+                if time.monotonic() - began >= timeout_s:
                     raise EngineLoadError(
-                        f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). What its engine is "
-                        "doing stands in the dashboard, or in /tmp/ray/session_latest/logs on its node."
+                        f"Model {self.model} got no GPUs within load_timeout_s={timeout_s:g}: {self._gpus_wanted()}"
                     )
+                if time.monotonic() - told >= _GPU_WAIT_NOTED_S:
+                    note(f"{self.model}: {self._gpus_wanted()}")
+                    told = time.monotonic()
+                yield
+            waiting = [actor.start.remote() for actor in self.actors]
+            while waiting:
+                loaded, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=0)
+                ray.get(loaded)  # raises at once where one failed
+                if waiting:
+                    if time.monotonic() - began >= timeout_s:
+                        raise EngineLoadError(
+                            f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). What its "
+                            "engine is doing stands in the dashboard, or in /tmp/ray/session_latest/logs on its node."
+                        )
+                    yield
             self.ready = True
-            return list(ray.get(starting))
         except ray.exceptions.RayTaskError as error:
             raise as_engine_error(error, self.model) from error
         except ray.exceptions.RayActorError as error:
@@ -275,7 +281,7 @@ def as_engine_error(error: ray.exceptions.RayTaskError, model: str) -> EngineErr
 
 
 def start_pool(model: ModelConfig, weights: Weights | None, questions_path: str, autoscale: bool = False) -> EnginePool:
-    """Create the engine actors of one model (they load when `wait_ready` is called)."""
+    """Create the engine actors of one model (they load when `load` is stepped through)."""
     resources = ray.cluster_resources()
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     placement = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from audit.engines.weights import Weights
 from audit.errors import EngineDiedError
 from audit.records import Generation, GenerationRequest
 from audit.runtime.actors import as_engine_error, start_pool
+from audit.runtime.turns import STEP_S
 
 _AT_ONCE = 512  # requests in one call to an engine
 
@@ -40,7 +42,8 @@ def asking(
             raise EngineDiedError(f"Model {model.name}: its engine process died: {error}") from error
 
     try:
-        pool.wait_ready(model.load_timeout_s, note)
+        for _ in pool.load(model.load_timeout_s, note):
+            time.sleep(STEP_S)
         yield ask
     finally:
         pool.close()

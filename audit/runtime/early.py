@@ -70,7 +70,9 @@ class Looks:
         before = -1
         while True:
             fetch_shards(self._run_dir)
-            tasks = missing_tasks(scan_run(self._run_dir, self._schema).done, model, self._design, self._questions)
+            tasks = missing_tasks(
+                scan_run(self._run_dir, self._schema, written=True).done, model, self._design, self._questions
+            )
             turn = self._batch[tasks // len(self._design.parts)]
             following = int(turn.min()) if tasks.size else int(self._batch.max()) + 1
             if following <= before:

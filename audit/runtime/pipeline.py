@@ -8,8 +8,8 @@ from __future__ import annotations
 import io
 import logging
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -96,39 +96,45 @@ class ChunkRun:
 
     def __init__(self, context: StageContext, n_tasks: int, chunks_in_flight: int, load_timeout_s: float) -> None:
         self._still_s = load_timeout_s + _NO_PROGRESS_S
-        stored = _dataset(context, n_tasks, chunks_in_flight, self._still_s)
-        self._counts = iter(stored.iter_batches(batch_size=None, batch_format="pyarrow"))
-        self._first: Future[pa.Table | None] = Future()
+        self._stored = _dataset(context, n_tasks, chunks_in_flight, self._still_s)
+        self._counts: deque[pa.Table] = deque()
+        self._error: BaseException | None = None
         # A daemon: what the stages wait for (a CPU of another job) must not keep a driver alive that wants to end.
-        self._thread = threading.Thread(target=self._begin, daemon=True)
+        self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
-    def _begin(self) -> None:
-        try:
-            self._first.set_result(next(self._counts, None))  # asking for a result is what starts Ray Data
+    def _follow(self) -> None:
+        try:  # asking for a result is what starts Ray Data
+            self._counts.extend(self._stored.iter_batches(batch_size=None, batch_format="pyarrow"))
         except BaseException as error:  # noqa: BLE001 - handed to the thread that asks
-            self._first.set_exception(error)
+            self._error = error
+
+    @property
+    def ended(self) -> bool:
+        return not self._thread.is_alive()
 
     def check(self) -> None:
-        """Raises the AuditError that has stopped the run already, such as a run directory that a node does not see."""
-        if self._first.done() and (error := self._first.exception()) is not None:
-            raise self._stopped(error) from error
+        """Raises the AuditError that has stopped the run, such as a run directory that a node does not see."""
+        if isinstance(self._error, (ExecutionTimeoutError, ray.exceptions.RayError)):
+            raise self._stopped(self._error) from self._error
+        if self._error is not None:
+            raise self._error
 
     def counts(self) -> Iterator[pa.Table]:
-        """Each stored shard's counts, as they come. Raises the AuditError that stopped the run."""
-        try:
-            found = self._first.result()
-            while found is not None:
-                yield found
-                found = next(self._counts, None)
-        except (ExecutionTimeoutError, ray.exceptions.RayError) as error:
-            raise self._stopped(error) from error
+        """The counts of each shard that was stored since the last call. Raises the AuditError that stopped the run."""
+        while self._counts:
+            yield self._counts.popleft()
+        self.check()
+
+    def stop(self) -> None:
+        """End the stages before their engines: what they ask then is not asked again, and Ray need not say so."""
+        # Ray Data has no public way to end an execution that another thread follows. None before the first result.
+        if (executor := self._stored._current_executor) is not None:
+            executor.shutdown(force=False)
 
     def close(self) -> None:
         """Give the stages back. To be called once the engines are closed, so that no call waits for them any more."""
         self._thread.join(_CLOSE_S)
-        if not self._thread.is_alive():
-            del self._counts
 
     def _stopped(self, error: BaseException) -> AuditError:
         if isinstance(error, ExecutionTimeoutError):
@@ -193,7 +199,7 @@ def write_task_list(run_dir: Path, model: str, attempt: str, tasks: NDArray[np.i
     path = run_dir / "tasks" / f"{model}-{attempt}.npy"
     make_folder(path.parent)
     for old in path.parent.iterdir():
-        if old.name.startswith(f"{model}-"):
+        if old.name.rpartition("-")[0] == model:
             old.unlink()
     buffer = io.BytesIO()
     np.save(buffer, tasks)

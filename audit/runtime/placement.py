@@ -1,9 +1,11 @@
-"""Which GPUs an engine gets (policy only: no Ray here)."""
+"""Which GPUs an engine gets, and which models run side by side (policy only: no Ray here)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from audit.engines.config import ModelConfig
 from audit.errors import ConfigError
 
 
@@ -44,3 +46,30 @@ def plan_placement(
             )
         return Placement(({"GPU": float(need)},), "STRICT_PACK", float(need))
     return Placement(tuple({"GPU": 1.0} for _ in range(need)), "PACK", 0.0)
+
+
+def may_run_beside(engines: Iterable[ModelConfig], running: Iterable[ModelConfig], cluster_gpus: float) -> bool:
+    """Do these engines gain by starting while those run?
+
+    Together they must ask for no more GPUs than the cluster has. Of two that compute on the CPUs one waits: they would
+    share the same cores. So does one of two that call the same URL: its `concurrency` is what that server bears, and
+    it may have to swap models. A scripted engine takes nothing.
+    """
+    new, old = list(engines), list(running)
+    if sum(_gpus(one, cluster_gpus) for one in (*new, *old)) > cluster_gpus:
+        return False
+    if any(_on_cpus(one, cluster_gpus) for one in new) and any(_on_cpus(one, cluster_gpus) for one in old):
+        return False
+    return not _urls(new) & _urls(old)
+
+
+def _gpus(model: ModelConfig, cluster_gpus: float) -> int:
+    return model.tensor_parallel_size * model.replicas if model.engine == "vllm" and cluster_gpus else 0
+
+
+def _on_cpus(model: ModelConfig, cluster_gpus: float) -> bool:
+    return model.engine == "masked_lm" or (model.engine == "vllm" and not cluster_gpus)
+
+
+def _urls(models: Iterable[ModelConfig]) -> set[str]:
+    return {endpoint.url.rstrip("/") for model in models if model.engine == "openai" for endpoint in model.endpoints}

@@ -82,6 +82,7 @@ class _ModelState:
     loading_since: float | None = None
     first: tuple[float, int] | None = None  # when the first shard came, and its rows
     moved: float = 0.0  # when the last one came
+    told: float = 0.0  # when its last plain line was printed
 
 
 class Display:
@@ -93,7 +94,6 @@ class Display:
         self._quiet = quiet
         self._models: dict[str, _ModelState] = {}
         self._live: Live | None = None
-        self._last_plain = 0.0
         self.notes: list[str] = []
 
     def __enter__(self) -> Display:
@@ -194,8 +194,8 @@ class Display:
             state.tokens += sum(row[c] for c in row if c.endswith("_tokens") and not c.endswith("cached_tokens"))
         state.moved = now = time.monotonic()
         state.first = state.first or (now, state.stored)
-        if self._live is None and now - self._last_plain >= _PLAIN_EVERY_S:
-            self._last_plain = now
+        if self._live is None and now - state.told >= _PLAIN_EVERY_S:
+            state.told = now
             self._say(self._line(name, state))
 
     def retries(self, name: str, retries: int) -> None:

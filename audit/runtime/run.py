@@ -6,9 +6,11 @@ the next thing starts.
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
@@ -16,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import ray
 
 from audit.audits import Work
 from audit.config import reading_of, sampling_of
+from audit.engines.config import ModelConfig
 from audit.errors import AuditError, ConfigError, EngineError, ShardError
 from audit.records import Design
 from audit.registry import finish
@@ -36,9 +40,11 @@ from audit.runtime.pipeline import (
     tasks_per_chunk,
     write_task_list,
 )
+from audit.runtime.placement import may_run_beside
 from audit.runtime.progress import Display, usual_load
 from audit.runtime.stages import StageContext
 from audit.runtime.start import start_ray
+from audit.runtime.turns import NoRoom, run_in_turns
 from audit.shards.attempt import now
 from audit.shards.complete import count_rows
 from audit.shards.cost import run_cost
@@ -48,6 +54,7 @@ from audit.shards.read import drop_rows, scan_run
 from audit.shards.verify import verify_run
 from audit.shards.working_copy import fetch_shards, named, store_of, where, withdraw
 
+_ROOM_WAIT_S = 2.0  # for the GPUs of a model that joins others to be reserved
 _IDS_IN_MANIFEST = 10_000  # of a larger sample the manifest has the hash; questions.arrow has the ids of any
 
 
@@ -168,23 +175,45 @@ def _run_models(
         display.resumed(name, {arm: totals[arm] - left[arm] for arm in totals})
     batches = {name: looks.batches(name) if looks else iter([todo[name]][: len(todo[name])]) for name in runnable}
     first = {name: next(batches[name], None) for name in runnable}  # before an engine loads: nothing may be left to ask
-    if any(tasks is not None for tasks in first.values()):
+
+    def ended(name: str, error: AuditError | None) -> None:
+        going.remove(name)
+        if error is not None:
+            result.failed[name] = str(error)
+            if going:  # the command ends with what failed; others are to come first
+                display.note(f"model {name} failed: {error}")
+        elif looks is not None:
+            run_dir.update(stop=looks.facts())
+            if looks.stopped_early(name):
+                display.note(f"{name}: stopped after {looks.asked(name).sum():,} of {len(questions):,} questions")
+
+    def may_join(name: str, running: Collection[str]) -> bool:
+        # Ray Data shares out each node's CPUs as whole numbers among its executions: one that gets none would wait.
+        cpus = max((node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
+        if len(running) >= min(config.cluster.models_at_once or math.inf, cpus):
+            return False
+        engines = [one for other in running for one in _engines(resolved, other)]
+        return may_run_beside(_engines(resolved, name), engines, ray.cluster_resources().get("GPU", 0.0))
+
+    going = set(runnable)
+    runs = {}
+    for name, tasks in first.items():
+        if tasks is None:
+            ended(name, None)
+        else:
+            rest = chain([tasks], batches[name])
+            runs[name] = partial(_run_model, resolved, name, rest, questions, run_dir, display)
+    if runs:
         display.stage("starting or joining Ray (usually 5 to 15 s)")
         start_ray(config.cluster)
-    for name in runnable:
-        try:
-            if (tasks := first[name]) is not None:
-                _run_model(resolved, name, chain([tasks], batches[name]), questions, run_dir, display)
-            if looks is not None:
-                run_dir.update(stop=looks.facts())
-                if looks.stopped_early(name):
-                    display.note(f"{name}: stopped after {looks.asked(name).sum():,} of {len(questions):,} questions")
-        except ShardError:
-            raise  # the disk or the run directory: no model can go on
-        except AuditError as error:
-            result.failed[name] = str(error)
-            if name != runnable[-1]:  # the command ends with what failed; others are to come first
-                display.note(f"model {name} failed: {error}")
+        run_in_turns(runs, may_join, ended)
+
+
+def _engines(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
+    """What a model's run loads. One pool serves both roles where the model answers itself; one that only answers needs
+    no other."""
+    model, answering = resolved.config.model[name], resolved.answering[name]
+    return [answering] if resolved.audit.prepare is None or answering is model else [model, answering]
 
 
 def _run_model(
@@ -194,8 +223,10 @@ def _run_model(
     questions: QuestionFile,
     run_dir: RunDir,
     display: Display,
-) -> None:
-    """batches: of tasks, at least one; the next is asked for when the rows of one are on disk."""
+    joins: bool,
+) -> Generator[None]:
+    """Yields wherever it waits (`turns`). batches: of tasks, at least one; the next is asked for when the rows of one
+    are on disk. joins: others run, so that GPUs which are not free at once are not waited for (NoRoom)."""
     audit, config, design, weights = resolved.audit, resolved.config, resolved.design, resolved.weights
     model = config.model[name]
     answering = resolved.answering[name]
@@ -203,14 +234,15 @@ def _run_model(
     pools: list[EnginePool] = []
     run: ChunkRun | None = None
     path: Path | None = None
-    ended = False
+    well = False
     started = time.monotonic()
     try:
-        # One pool serves both where the model answers itself; one that only answers needs no other.
-        models = [answering] if audit.prepare is None or answering is model else [model, answering]
+        models = _engines(resolved, name)
         for one in models:
             start = partial(start_pool, autoscale=config.cluster.autoscale)
             pools.append(take_pool(one, weights[one.name], where(questions.path), start))
+        if joins and not all(pool.placed(_ROOM_WAIT_S) for pool in pools):
+            raise NoRoom
         longest = max(one.load_timeout_s for one in models)
         ready: float | None = None  # when the engines were
         for tasks in batches:
@@ -253,11 +285,18 @@ def _run_model(
                 usual = usual_load([one.engine for one in models], earlier)
                 with display.kept(name) if kept else display.loading(name, usual):
                     for one, pool in zip(models, pools, strict=True):
-                        pool.wait_ready(one.load_timeout_s, display.stage, run.check)
+                        for _ in pool.load(one.load_timeout_s, display.stage):
+                            run.check()
+                            yield
                 ready = time.monotonic()
             with display.watching(name, partial(waits_for, pools)):
-                for counts in run.counts():
-                    display.counts(name, counts)
+                while True:
+                    ended = run.ended  # before what it stored is read
+                    for counts in run.counts():
+                        display.counts(name, counts)
+                    if ended:
+                        break
+                    yield
             run.close()
             run = None
         assert ready is not None  # noqa: S101 - there was a batch
@@ -267,17 +306,18 @@ def _run_model(
             retries = pool.stats().get("retries", 0.0)
             AuditMetrics(name).retries(retries)
             display.retries(name, int(retries))
-        ended = True
+        well = True
     finally:
-        try:
-            for pool in pools:
-                give_back(pool, failed=not ended)
-        finally:
-            if run is not None:
-                run.close()
+        with ExitStack() as closing:  # from the last to the first, whatever one of them does
             if path is not None:
-                path.unlink(missing_ok=True)
-                withdraw(path)
+                closing.callback(withdraw, path)
+                closing.callback(path.unlink, missing_ok=True)
+            if run is not None:
+                closing.callback(run.close)
+            for pool in pools:
+                closing.callback(give_back, pool, failed=not well)
+            if run is not None:
+                closing.callback(run.stop)
 
 
 def _finish(

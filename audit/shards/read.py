@@ -70,16 +70,18 @@ class RunScan:
         return len(self.shard_of)
 
 
-def scan_run(run_dir: Path | str, schema: RowSchema) -> RunScan:
+def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -> RunScan:
     """Open and validate every shard of a run, reading its key columns only. For the driver that holds the directory.
 
     Files that are no valid shard (truncated, empty, another schema) are moved to RUN_DIR/quarantine, so that their rows
-    are redone and a dataset reader can read the rest; temporary files that a killed writer left are removed. Memory: 21
-    bytes a row, and one record batch a thread. Raises ShardError when a file may not be read or moved.
+    are redone and a dataset reader can read the rest; temporary files that a killed writer left are removed, unless
+    shards are being `written` now. Memory: 21 bytes a row, and one record batch a thread. Raises ShardError when a file
+    may not be read or moved.
     """
     run_dir = Path(run_dir)
     folder = run_dir / SHARDS
-    _remove_leftovers(folder)
+    if not written:
+        _remove_leftovers(folder)
     paths = shard_paths(folder)
     with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
         found = list(pool.map(lambda path: _inspect(path, schema), paths))

@@ -176,3 +176,16 @@ def command(cluster: Cluster, tmp_path: Path) -> Callable[..., Run]:
         return Run(launch(words, cluster.env), target)
 
     return start
+
+
+@pytest.fixture
+def own_model(tmp_path: Path) -> Callable[[str, str], str]:
+    """Model configurations of one's own, beside the shipped ones: conf/model/<name>.yaml on Hydra's search path."""
+
+    def write(name: str, body: str) -> str:
+        folder = tmp_path / "conf" / "model"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.yaml").write_text(f"# @package model.{name}\nname: {name}\nengine: scripted\n{body}\n")
+        return f"hydra.searchpath=[file://{tmp_path / 'conf'}]"
+
+    return write

@@ -29,7 +29,10 @@ def rows_of(run_dir: Path) -> list[dict]:
     return ds.dataset(run_dir / "shards", format="ipc").to_table().to_pylist()
 
 
-def keys_of(run_dir: Path) -> list[tuple]:
+def keys_of(run_dir: Path, empty: bool = False) -> list[tuple]:
+    """Sorted. empty: none where no shard is there yet."""
+    if empty and not list((run_dir / "shards").glob("[!.]*")):
+        return []
     columns = ["model", "benchmark", "question_id", "arm", "routers", "replicate"]
     table = ds.dataset(run_dir / "shards", format="ipc").to_table(columns=columns)
     return sorted(tuple(row.values()) for row in table.to_pylist())

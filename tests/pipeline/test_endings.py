@@ -14,24 +14,34 @@ from audit.errors import ConfigError
 from audit.runtime.start import _stderr_held_back
 
 SWEEP = ("r=1", "n=60", "arms=[direct]", "store.rows_per_shard=6", "cluster.chunks_in_flight=1")
-SLOW = "model.scripted.scripted.latency_s=2"  # a call: time to be stopped in, on a busy machine too
+SLOW = "scripted: {latency_s: 2}"  # a call: time to be stopped in, on a busy machine too
 
 
-def test_ctrl_c_and_sigterm_keep_what_is_stored_and_say_so(command, sweep):
-    shards = 0
+def test_ctrl_c_and_sigterm_keep_what_two_models_stored_side_by_side_and_say_so(command, own_model):
+    path = own_model("one", SLOW)
+    own_model("two", f"{SLOW}\nworker: {{max_tokens: 8}}")
+    before: set[tuple] = set()
     for stop, expected in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-        run = command(*SWEEP, SLOW)
-        run.wait_for_shards(shards + 1)
+        run = command(*SWEEP, path, model="[one,two]")
+        for _ in range(1200):
+            new = {key[0] for key in set(keys_of(run.run_dir, empty=True)) - before}
+            if new == {"one", "two"} or run.process.poll() is not None:
+                break
+            time.sleep(0.1)
         run.process.send_signal(stop)
-        code, out = run.wait(60)
-        kept, shards = len(keys_of(run.run_dir)), len(list((run.run_dir / "shards").glob("*.arrow")))
-        assert code == expected and 0 < kept < 60, out
-        assert out.rstrip().endswith(f"Stopped: {kept} rows kept in {run.run_dir}; the same command goes on.")
+        code, out = run.wait(120)
+        kept = keys_of(run.run_dir)
+        assert code == expected and {key[0] for key in set(kept) - before} == {"one", "two"}, out
+        assert all(sum(key[0] == name for key in kept) < 60 for name in ("one", "two"))  # neither waited for the other
+        assert out.rstrip().endswith(f"Stopped: {len(kept)} rows kept in {run.run_dir}; the same command goes on.")
         assert "Traceback" not in out
         # What Ray's core says of its own settings, of the level of its own log, and of a signal that it gets.
         assert "[E " not in out and "logging.cc" not in out and "***" not in out, out
-    done = sweep(*SWEEP, run_dir=run.run_dir)
-    assert done.code == 0 and len(keys_of(run.run_dir)) == 60, done.out
+        before = set(kept)
+    fast = (f"model.{name}.scripted.latency_s=0" for name in ("one", "two"))
+    code, out = command(*SWEEP, path, *fast, run_dir=run.run_dir, model="[one,two]").wait()
+    assert code == 0 and len(set(keys_of(run.run_dir))) == len(keys_of(run.run_dir)) == 120, out
+    assert "Traceback" not in out and "[E " not in out and "logging.cc" not in out
 
 
 def test_a_dead_endpoint_is_one_sentence_soon(sweep):

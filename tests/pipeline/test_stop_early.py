@@ -46,9 +46,11 @@ def test_a_run_stops_where_its_verdict_is_there_and_is_complete(sweep):
         assert refused.code == 1 and "not extended after its answers were there to look at" in refused.out
 
 
-def test_without_a_finding_every_question_is_asked(sweep):
-    run = sweep("r=1", "n=60", "stop=early", "stop_batch=25")
+def test_without_a_finding_every_question_is_asked_also_of_two_models_side_by_side(sweep, own_model):
+    path = own_model("other", "worker: {max_tokens: 8}")
+    run = sweep("r=1", "n=60", "stop=early", "stop_batch=40", path, model="[scripted,other]")
     assert run.code == 0, run.out
     stop = Manifest.load(run.run_dir).stop
-    assert stop["asked"] == {"scripted": {"elementary": 60}} and stop["looks"] == {"scripted": 3}
-    assert len(keys_of(run.run_dir)) == 3 * 60
+    assert stop["asked"] == {name: {"elementary": 60} for name in ("scripted", "other")}
+    assert stop["looks"] == {"scripted": 2, "other": 2}
+    assert len(keys_of(run.run_dir)) == len(set(keys_of(run.run_dir))) == 2 * 3 * 60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import itemgetter
 
 import pyarrow.dataset as ds
 import pytest
@@ -81,31 +82,27 @@ def test_replicas_share_the_work_by_question(sweep):
     assert kept / len(rows) > 0.9  # question affinity: the prefix cache is on that replica
 
 
-@pytest.fixture
-def own_model(tmp_path):
-    """Model configurations of one's own, beside the shipped ones: conf/model/<name>.yaml on Hydra's search path."""
-
-    def write(name: str, body: str) -> str:
-        folder = tmp_path / "conf" / "model"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.yaml").write_text(f"# @package model.{name}\nname: {name}\nengine: scripted\n{body}\n")
-        return f"hydra.searchpath=[file://{tmp_path / 'conf'}]"
-
-    return write
-
-
-def test_a_model_that_fails_to_load_is_named_and_the_others_finish(sweep, own_model):
+def test_a_model_that_fails_to_load_is_named_and_the_others_finish_side_by_side(sweep, own_model, tmp_path):
     path = own_model("broken", "scripted: {fail_to_load: true}")
-    run = sweep("r=1", "n=10", path, model="[broken,scripted]")
+    own_model("other", "worker: {max_tokens: 8}")
+    asked = ("r=1", "n=10", path)
+    run = sweep(*asked, model="[scripted,broken,other]")
     assert run.code == 1
     assert "model broken failed" in run.out and "fail_to_load" in run.out
-    assert {row["model"] for row in rows_of(run.run_dir)} == {"scripted"}
-    assert len(keys_of(run.run_dir)) == 30
+    assert len(keys_of(run.run_dir)) == 60 and len(set(keys_of(run.run_dir))) == 60
     manifest = json.loads((run.run_dir / "manifest.json").read_text())
-    assert "fail_to_load" in manifest["models_failed"]["broken"]
+    assert list(manifest["models_failed"]) == ["broken"] and "fail_to_load" in manifest["models_failed"]["broken"]
+    assert {key.rpartition("/")[0] for key in manifest["timings"]} == {"scripted", "other"}
     (missing,) = build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete
     assert (missing.model, missing.found, missing.expected) == ("broken", 0, 30)
     assert gate([str(run.run_dir)]) == 1
+    apart = sweep(*asked, "cluster.models_at_once=1", model="[scripted,other]", run_dir=tmp_path / "apart")
+    assert apart.code == 0, apart.out
+    for done, beside in ((run, True), (apart, False)):
+        began, first_ended = done.out.index("other: loading the engine"), done.out.index("scripted: direct 10/10")
+        assert (began < first_ended) == beside, done.out
+    by_key = itemgetter("model", "question_id", "arm", "routers")
+    assert sorted(rows_of(run.run_dir), key=by_key) == sorted(rows_of(apart.run_dir), key=by_key)
 
 
 def test_another_worker_answers(sweep, own_model):

@@ -72,6 +72,7 @@ def test_several_models_in_one_job():
         (["verdict.alpha=2"], "Threshold alpha is 2"),
         (["+verdict.alfa=0.1"], "Did you mean 'alpha'?"),
         (["cluster.chunks_in_flight=0"], "Invalid cluster.chunks_in_flight"),
+        (["cluster.models_at_once=0"], "Expected 1 for one after the other"),
     ],
 )
 def test_a_wrong_value_is_refused_before_anything_starts(overrides, words):

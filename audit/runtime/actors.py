@@ -22,9 +22,8 @@ from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import Generation, GenerationRequest
 from audit.runtime.placement import Placement, plan_placement
 
-_GPU_WAIT_NOTED_S = 30.0  # how often a person is told that GPUs are waited for
+_GPU_WAIT_NOTED_S = 10.0  # how often a person is told that GPUs are waited for
 _CLOSE_S = 60.0  # for all replicas together
-_ANSWER_S = 5.0  # for an engine to say that it lives
 _DYING_S = 10.0  # for a dead engine to be cleared away
 
 
@@ -174,21 +173,9 @@ class EnginePool:
     def _gpus_wanted(self) -> str:
         asked = sum(bundle.get("GPU", 0.0) for group in self.groups for bundle in group.bundle_specs)
         free, there = ray.available_resources().get("GPU", 0.0), ray.cluster_resources().get("GPU", 0.0)
-        return f"waiting for {asked:g} GPUs; the cluster has {there:g}, of which {free:g} are free (see 'ray status')."
-
-    def waits_for(self) -> str:
-        """What a run may wait for in which nothing moves, in words."""
-        try:
-            asked = [actor.stats.remote() for actor in self.actors]
-            answered, _ = ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_S)
-            dead = sum(_failed(one) for one in answered)
-            nodes, free = ray.nodes(), ray.available_resources().get("CPU", 0.0)
-        except ray.exceptions.RayError as error:
-            return f"Ray does not answer: {type(error).__name__}."
-        alive, cpus = sum(node["Alive"] for node in nodes), ray.cluster_resources().get("CPU", 0.0)
+        more = "; an autoscaler has to start more" if asked > there else ""
         return (
-            f"{len(answered) - dead} of {len(asked)} engines answer, {dead} died, the rest load or start again; "
-            f"{alive} of {len(nodes)} nodes live; {free:g} of {cpus:g} CPUs are free (see 'ray status')."
+            f"waiting for {asked:g} GPUs; the cluster has {there:g}, of which {free:g} are free{more} (see 'ray status')."
         )
 
     def ask_of(self, questions_path: str) -> None:
@@ -233,14 +220,6 @@ class EnginePool:
                 print(f"engine of {self.model} did not close cleanly: {type(error).__name__}", flush=True)
 
 
-def _failed(reference: Any) -> bool:
-    try:
-        ray.get(reference)
-    except ray.exceptions.RayError:
-        return True
-    return False
-
-
 def as_engine_error(error: ray.exceptions.RayTaskError, model: str) -> EngineError:
     """The EngineError inside a remote failure, or a new one that quotes it."""
     cause = error.cause if isinstance(error.cause, BaseException) else error
@@ -252,7 +231,7 @@ def start_pool(model: ModelConfig, weights: Weights | None, questions_path: str,
     resources = ray.cluster_resources()
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     placement = None
-    if model.engine == "vllm":
+    if model.engine == "vllm" or model.scripted.on_gpu:
         largest = max(node.get("GPU", 0.0) for node in nodes)
         gpus = resources.get("GPU", 0.0)
         placement = plan_placement(model.tensor_parallel_size, model.executor, gpus, largest, autoscale=autoscale)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _PLAIN_EVERY_S = 10.0
 _LOADING_EVERY_S = 15.0
-_STILL_S = 50.0  # without a stored answer: a person is told within a minute what is waited for
+_STILL_S = 45.0  # without a stored answer: a person is told within a minute what is waited for
 _ETA_AFTER_S = 10.0  # from the first shard on
 
 

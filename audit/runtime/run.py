@@ -39,6 +39,7 @@ from audit.runtime.pipeline import (
 from audit.runtime.progress import Display, usual_load
 from audit.runtime.stages import StageContext
 from audit.runtime.start import start_ray
+from audit.runtime.waiting import waits_for
 from audit.shards.attempt import now
 from audit.shards.complete import count_rows
 from audit.shards.cost import run_cost
@@ -255,7 +256,7 @@ def _run_model(
                     for one, pool in zip(models, pools, strict=True):
                         pool.wait_ready(one.load_timeout_s, display.stage, run.check)
                 ready = time.monotonic()
-            with display.watching(name, pools[-1].waits_for):
+            with display.watching(name, partial(waits_for, [actor for pool in pools for actor in pool.actors])):
                 for counts in run.counts():
                     display.counts(name, counts)
             run.close()

@@ -31,7 +31,7 @@ _START_S = 120.0
 def own_network() -> list[str] | None:
     """The words that give a command a network namespace of its own; None where this machine allows none."""
     for words in (["unshare", "--net"], ["unshare", "--map-root-user", "--net"]):
-        bridge = [*words, "ip", "link", "add", "b", "type", "bridge"]
+        bridge = [*words, "ip", "link", "add", "name", "trial", "type", "bridge"]
         with suppress(FileNotFoundError):
             if subprocess.run(bridge, capture_output=True, check=False).returncode == 0:
                 return words

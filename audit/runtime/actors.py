@@ -22,7 +22,8 @@ from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import Generation, GenerationRequest
 from audit.runtime.placement import Placement, plan_placement
 
-_GPU_WAIT_NOTED_S = 10.0  # how often a person is told that GPUs are waited for
+_GPU_WAIT_FIRST_S = 5.0  # before a person is told that GPUs are waited for
+_GPU_WAIT_NOTED_S = 30.0  # how often from then on
 _CLOSE_S = 60.0  # for all replicas together
 _DYING_S = 10.0  # for a dead engine to be cleared away
 
@@ -141,9 +142,11 @@ class EnginePool:
         called now and then and may raise what makes waiting useless.
         """
         deadline = time.monotonic() + timeout_s
+        pause_s = _GPU_WAIT_FIRST_S
         try:
             for group in self.groups:
-                while not group.wait(min(_GPU_WAIT_NOTED_S, max(0.0, deadline - time.monotonic()))):
+                while not group.wait(min(pause_s, max(0.0, deadline - time.monotonic()))):
+                    pause_s = _GPU_WAIT_NOTED_S
                     check()
                     if time.monotonic() >= deadline:
                         raise EngineLoadError(
@@ -174,9 +177,7 @@ class EnginePool:
         asked = sum(bundle.get("GPU", 0.0) for group in self.groups for bundle in group.bundle_specs)
         free, there = ray.available_resources().get("GPU", 0.0), ray.cluster_resources().get("GPU", 0.0)
         more = "; an autoscaler has to start more" if asked > there else ""
-        return (
-            f"waiting for {asked:g} GPUs; the cluster has {there:g}, of which {free:g} are free{more} (see 'ray status')."
-        )
+        return f"waiting for {asked:g} GPUs; the cluster has {there:g}, of which {free:g} are free{more} (see 'ray status')."
 
     def ask_of(self, questions_path: str) -> None:
         """Before another run's questions are asked (`EngineActor.ask_of`). Raises EngineError where an engine died."""

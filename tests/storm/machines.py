@@ -29,8 +29,12 @@ _START_S = 120.0
 
 
 def own_network() -> list[str] | None:
-    """The words that give a command a network namespace of its own; None where this machine allows none."""
-    for words in (["unshare", "--net"], ["unshare", "--map-root-user", "--net"]):
+    """The words that give a command a network of its own; None where this machine allows none.
+
+    Processes are its own too, so that all of them end with it, however it ends.
+    """
+    own = ["--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    for words in (["unshare", *own], ["unshare", "--map-root-user", *own]):
         bridge = [*words, "ip", "link", "add", "name", "trial", "type", "bridge"]
         with suppress(FileNotFoundError):
             if subprocess.run(bridge, capture_output=True, check=False).returncode == 0:
@@ -55,10 +59,10 @@ class Machine:
         ):
             subprocess.run(words, check=True)
         with log.open("w") as file:
-            node = subprocess.Popen(
+            self.node = subprocess.Popen(
                 [*inside, *start, f"--node-ip-address={self.address}"], env=env, stdout=file, stderr=file
             )
-        tell_agent_port(_AGENT, node.pid)
+        tell_agent_port(_AGENT, self.node.pid)
 
     def processes(self) -> list[int]:
         """All that run on it, by the network that they see."""
@@ -112,7 +116,14 @@ class Machines:
         self.start_head()
         for _ in range(workers):
             self.add()
-        _until(lambda: self.alive() == workers + 1, _START_S, "the workers did not join")
+        _until(lambda: self._joined(workers), _START_S, "the workers did not join")
+
+    def _joined(self, workers: int) -> bool:
+        for machine in list(self.workers):
+            if machine.node.poll() is not None:  # Ray gives up a node that takes half a minute to start
+                self.kill_worker(machine)
+                self.add()
+        return self.alive() == workers + 1
 
     def start_head(self) -> None:
         """The first one, or another in the place of one that was killed."""
@@ -121,10 +132,16 @@ class Machines:
             "--dashboard-host=0.0.0.0", "--object-store-memory=200000000", f"--temp-dir={self._folder}/head",
             *self._head_options,
         ]  # fmt: skip
-        with (self._folder / "head.log").open("a") as log:
-            self._head = subprocess.Popen(start, env=self.env, stdout=log, stderr=log)
-        tell_agent_port(_AGENT, self._head.pid)
-        _until(lambda: self.jobs("list").returncode == 0, _START_S, "the head did not start")
+        deadline = time.monotonic() + _START_S
+        while True:
+            with (self._folder / "head.log").open("a") as log:
+                self._head = subprocess.Popen(start, env=self.env, stdout=log, stderr=log)
+            tell_agent_port(_AGENT, self._head.pid)
+            while self._head.poll() is None:
+                if self.jobs("list").returncode == 0:
+                    return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"The head did not start: {self._folder}/head.log")
 
     def kill_head(self) -> None:
         """Its Ray and what that started, the drivers among it."""
@@ -155,8 +172,12 @@ class Machines:
         )  # fmt: skip
 
     def nodes(self) -> list[dict[str, Any]]:
-        with urllib.request.urlopen(f"{self.dashboard}/api/v0/nodes", timeout=10) as reply:
-            found: list[dict[str, Any]] = json.load(reply)["data"]["result"]["result"]
+        """Those that Ray has known; [] where its dashboard does not answer."""
+        try:
+            with urllib.request.urlopen(f"{self.dashboard}/api/v0/nodes", timeout=10) as reply:
+                found: list[dict[str, Any]] = json.load(reply)["data"]["result"]["result"]
+        except OSError:
+            return []
         return found
 
     def alive(self) -> int:

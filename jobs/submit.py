@@ -5,8 +5,8 @@
 `ray job submit` exits 1 for every failure. The verdict's codes (`gate=true`: 3 excess, 4 withheld, brittle or
 underpowered) would be lost on the way; the job API keeps them as `driver_exit_code`, and this follows it.
 
-Exit codes: the driver's; 1 if the job failed before its driver ran (runtime_env) or the cluster no longer answers; 130 if
-it was stopped. Ctrl-C here stops the following, not the job.
+Exit codes: the driver's; 1 if the job failed before its driver ran (runtime_env) or the cluster no longer answers; 130
+if it was stopped. Ctrl-C here stops the following, not the job.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def follow(client: JobClient, job_id: str, echo: Callable[[str], None], sleep: C
             unreached += 1
             if unreached == _TRIES:
                 echo(
-                    f"\nThe cluster no longer answers for job {job_id} ({type(broken).__name__}). If its head is gone, so "
-                    "is the job; what it stored is kept. Once a cluster is up, submit the same command again: it goes on "
-                    "where this one stopped.\n"
+                    f"\nThe cluster no longer answers for job {job_id} ({type(broken).__name__}). If its head is gone, "
+                    "so is the job; what it stored is kept. Once a cluster is up, submit the same command again: it "
+                    "goes on where this one stopped.\n"
                 )
                 return EXIT_NO_DRIVER
             sleep(2.0)

@@ -176,8 +176,9 @@ class EnginePool:
     def _gpus_wanted(self) -> str:
         asked = sum(bundle.get("GPU", 0.0) for group in self.groups for bundle in group.bundle_specs)
         free, there = ray.available_resources().get("GPU", 0.0), ray.cluster_resources().get("GPU", 0.0)
+        have = f"the cluster has {there:g}, of which {free:g} are free"
         more = "; an autoscaler has to start more" if asked > there else ""
-        return f"waiting for {asked:g} GPUs; the cluster has {there:g}, of which {free:g} are free{more} (see 'ray status')."
+        return f"waiting for {asked:g} GPUs; {have}{more} (see 'ray status')."
 
     def ask_of(self, questions_path: str) -> None:
         """Before another run's questions are asked (`EngineActor.ask_of`). Raises EngineError where an engine died."""

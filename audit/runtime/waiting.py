@@ -33,8 +33,8 @@ def waits_for(actors: Sequence[Any]) -> str:
     words = [", ".join(told), f"{len(alive)} of {len(nodes)} nodes live"]
     if lost := silent_nodes(alive):
         words.append(
-            f"of these {', '.join(lost)} does not answer: Ray gives such a node up after about a minute, and what it was "
-            "doing is then done elsewhere"
+            f"of these {', '.join(lost)} does not answer: Ray gives such a node up after about a minute, and what it "
+            "was doing is then done elsewhere"
         )
     if cpus:
         words.append(f"{free:g} of {cpus:g} CPUs are free")

@@ -122,14 +122,14 @@ def driver_killed(machines: Machines, job: Job) -> None:
 
 
 def no_worker_left(machines: Machines, job: Job) -> None:
-    """Until one joins, a minute and a half later."""
+    """Until one joins, 70 seconds later."""
     job.start()
     job.until(_BEGUN)
     for machine in list(machines.workers):
         machines.kill_worker(machine)
 
     def meanwhile(seconds: float) -> None:
-        if seconds > 90 and not machines.workers:
+        if seconds > 70 and not machines.workers:
             machines.add()
 
     job.wait(meanwhile)
@@ -194,7 +194,7 @@ CASES: dict[str, tuple[Callable[[Machines, Job], None], tuple[str, ...]]] = {
     "head_killed": (head_killed, ()),
     "node_silent_25_s": (node_silent_25_s, ("model.scripted.replicas=2",)),
     "node_silent_75_s": (
-        node_silent_75_s, ("model.scripted.replicas=2", "model.scripted.scripted.latency_s=1.5")
+        node_silent_75_s, ("model.scripted.replicas=2", "model.scripted.scripted.latency_s=0.8")
     ),
     "autoscaled": (
         autoscaled,

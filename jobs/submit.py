@@ -5,8 +5,8 @@
 `ray job submit` exits 1 for every failure. The verdict's codes (`gate=true`: 3 excess, 4 withheld, brittle or
 underpowered) would be lost on the way; the job API keeps them as `driver_exit_code`, and this follows it.
 
-Exit codes: the driver's; 1 if the job failed before its driver ran (runtime_env); 130 if it was stopped. Ctrl-C here
-stops the following, not the job.
+Exit codes: the driver's; 1 if the job failed before its driver ran (runtime_env) or the cluster no longer answers; 130
+if it was stopped. Ctrl-C here stops the following, not the job.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
-EXIT_FAILED_BEFORE_DRIVER = 1
+EXIT_NO_DRIVER = 1
 EXIT_STOPPED = 130
+_TRIES = 30  # to reach a cluster that does not answer, two seconds apart
 
 
 class JobClient(Protocol):
@@ -44,7 +45,7 @@ def exit_code(status: str, driver_exit_code: int | None) -> int:
     if status == "SUCCEEDED":
         return 0
     # A driver killed by signal N has code -N; a shell writes that as 128 + N.
-    code = EXIT_FAILED_BEFORE_DRIVER if driver_exit_code in (None, 0) else driver_exit_code
+    code = EXIT_NO_DRIVER if driver_exit_code in (None, 0) else driver_exit_code
     assert code is not None  # noqa: S101
     return 128 - code if code < 0 else code
 
@@ -55,9 +56,13 @@ def status_of(info: Any) -> str:
 
 
 def follow(client: JobClient, job_id: str, echo: Callable[[str], None], sleep: Callable[[float], None]) -> int:
-    """Echo the job's log until it ends; return the exit code. A log connection that breaks is opened again."""
+    """Echo the job's log until it ends or its cluster is lost; return the exit code.
+
+    A connection that breaks is opened again.
+    """
 
     shown = 0  # characters echoed so far
+    unreached = 0  # times in a row
 
     async def echo_log() -> None:
         nonlocal shown
@@ -73,8 +78,22 @@ def follow(client: JobClient, job_id: str, echo: Callable[[str], None], sleep: C
         try:
             asyncio.run(echo_log())
         except (RuntimeError, OSError) as broken:
-            echo(f"\n[log connection lost: {broken}; trying again]\n")
-        info = client.get_job_info(job_id)
+            if not unreached:
+                echo(f"\n[log connection lost: {broken}; trying again]\n")
+        try:
+            info = client.get_job_info(job_id)
+        except (RuntimeError, OSError) as broken:  # the head is gone, or another one that does not know the job
+            unreached += 1
+            if unreached == _TRIES:
+                echo(
+                    f"\nThe cluster no longer answers for job {job_id} ({type(broken).__name__}). If its head is gone, "
+                    "so is the job; what it stored is kept. Once a cluster is up, submit the same command again: it "
+                    "goes on where this one stopped.\n"
+                )
+                return EXIT_NO_DRIVER
+            sleep(2.0)
+            continue
+        unreached = 0
         if status_of(info) in TERMINAL:
             if status_of(info) != "SUCCEEDED" and info.message:
                 echo(f"\n{info.message}\n")

@@ -68,6 +68,7 @@ class ScriptedConfig:
     likelihood: dict[str, float] = field(default_factory=dict)  # by label: nats added to each word of a given text
     latency_s: float = 0.0
     fail_to_load: bool = False
+    on_gpu: bool = False  # hold tensor_parallel_size GPUs, as vLLM would: to try a cluster's placement and autoscaler
 
 
 @dataclass

@@ -26,11 +26,12 @@ from audit.engines.weights import Weights, local_path
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import Generation, GenerationRequest
 from audit.runtime.placement import Placement, plan_placement
-from audit.runtime.progress import Engines, still
+from audit.runtime.progress import Engines
 
-_GPU_WAIT_NOTED_S = 30.0  # how often a person is told that GPUs are waited for
+_GPU_WAIT_FIRST_S = 5.0  # before a person is told that GPUs are waited for
+_GPU_WAIT_NOTED_S = 30.0  # how often from then on
 _CLOSE_S = 60.0  # for all replicas together
-_ANSWER_S = 5.0  # for an engine to say that it lives
+_ANSWER_S = 4.0  # for an engine to say how it does
 _DYING_S = 10.0  # for a dead engine to be cleared away
 
 
@@ -161,16 +162,16 @@ class EnginePool:
 
         `note` is told while GPUs are waited for: they may be another job's, or an autoscaler's to come.
         """
-        began = told = time.monotonic()
+        began, told, pause_s = time.monotonic(), time.monotonic(), _GPU_WAIT_FIRST_S
         try:
             while not all(placement_group_table(group)["state"] == "CREATED" for group in self.groups):
                 if time.monotonic() - began >= timeout_s:
                     raise EngineLoadError(
                         f"Model {self.model} got no GPUs within load_timeout_s={timeout_s:g}: {self._gpus_wanted()}"
                     )
-                if time.monotonic() - told >= _GPU_WAIT_NOTED_S:
+                if time.monotonic() - told >= pause_s:
                     note(f"{self.model}: {self._gpus_wanted()}")
-                    told = time.monotonic()
+                    told, pause_s = time.monotonic(), _GPU_WAIT_NOTED_S
                 yield
             waiting = [actor.start.remote() for actor in self.actors]
             while waiting:
@@ -194,7 +195,9 @@ class EnginePool:
     def _gpus_wanted(self) -> str:
         asked = sum(bundle.get("GPU", 0.0) for group in self.groups for bundle in group.bundle_specs)
         free, there = ray.available_resources().get("GPU", 0.0), ray.cluster_resources().get("GPU", 0.0)
-        return f"waiting for {asked:g} GPUs; the cluster has {there:g}, of which {free:g} are free (see 'ray status')."
+        have = f"the cluster has {there:g}, of which {free:g} are free"
+        more = "; an autoscaler has to start more" if asked > there else ""
+        return f"waiting for {asked:g} GPUs; {have}{more} (see 'ray status')."
 
     def progress(self) -> Engines:
         """What the engines do, and what they did since this was last asked."""
@@ -253,18 +256,6 @@ class EnginePool:
                 print(f"engine of {self.model} did not close cleanly: {type(error).__name__}", flush=True)
 
 
-def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
-    """What a run does or waits for that stored nothing for so long, in words."""
-    try:
-        engines = [pool.progress() for pool in dict.fromkeys(pools)]
-        nodes, free = ray.nodes(), ray.available_resources().get("CPU", 0.0)
-    except ray.exceptions.RayError as error:
-        return f"nothing was stored for {seconds:.0f} s; Ray does not answer: {type(error).__name__}."
-    alive, cpus = sum(node["Alive"] for node in nodes), ray.cluster_resources().get("CPU", 0.0)
-    cluster = f"{alive} of {len(nodes)} nodes live; {free:g} of {cpus:g} CPUs are free (see 'ray status')."
-    return still(seconds, Engines.of(engines), cluster)
-
-
 def _progress(reference: Any) -> tuple[int, int] | None:
     """None of an engine that died."""
     try:
@@ -285,7 +276,7 @@ def start_pool(model: ModelConfig, weights: Weights | None, questions_path: str,
     resources = ray.cluster_resources()
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     placement = None
-    if model.engine == "vllm":
+    if model.engine == "vllm" or model.scripted.on_gpu:
         largest = max(node.get("GPU", 0.0) for node in nodes)
         gpus = resources.get("GPU", 0.0)
         placement = plan_placement(model.tensor_parallel_size, model.executor, gpus, largest, autoscale=autoscale)

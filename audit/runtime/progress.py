@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _PLAIN_EVERY_S = 10.0
 _LOADING_EVERY_S = 15.0
-_STILL_S = 50.0  # without a stored answer: a person is told within a minute what is waited for
+_STILL_S = 45.0  # without a stored answer: a person is told within a minute what is waited for
 _ETA_AFTER_S = 10.0  # from the first shard on
 
 
@@ -53,13 +53,15 @@ def still(seconds: float, engines: Engines, cluster: str) -> str:
     """
     if engines.done:
         died = f" ({engines.died} died)" if engines.died else ""
+        rest = "answers are stored a shard at a time." if engines.answer == engines.asked else cluster
         return (
             f"still answering: {engines.done:,} requests done since, {engines.in_flight:,} in flight at "
-            f"{engines.answer} of {engines.asked} engines{died}; answers are stored a shard at a time."
+            f"{engines.answer} of {engines.asked} engines{died}; {rest}"
         )
     return (
         f"nothing was stored for {seconds:.0f} s, and no request answered: {engines.in_flight:,} wait at "
-        f"{engines.answer} of {engines.asked} engines, {engines.died} died, the rest load or start again; {cluster}"
+        f"{engines.answer} of {engines.asked} engines, {engines.died} died, the rest load, start again "
+        f"or are on a node that does not answer; {cluster}"
     )
 
 

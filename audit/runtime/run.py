@@ -27,7 +27,7 @@ from audit.errors import AuditError, ConfigError, EngineError, ShardError
 from audit.records import Design
 from audit.registry import finish
 from audit.resolve import ResolvedRun
-from audit.runtime.actors import EnginePool, start_pool, waits_for
+from audit.runtime.actors import EnginePool, start_pool
 from audit.runtime.early import EarlyStop, Looks
 from audit.runtime.keep import give_back, take_pool
 from audit.runtime.metrics import AuditMetrics
@@ -45,6 +45,7 @@ from audit.runtime.progress import Display, usual_load
 from audit.runtime.stages import StageContext
 from audit.runtime.start import start_ray
 from audit.runtime.turns import NoRoom, run_in_turns
+from audit.runtime.waiting import waits_for
 from audit.shards.attempt import now
 from audit.shards.complete import count_rows
 from audit.shards.cost import run_cost

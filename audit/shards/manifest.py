@@ -48,7 +48,17 @@ NOT_RESULTS: tuple[str, ...] = (
     *("chronology", "labels", "judge", "judge_votes", "named_tests"),
     *("*.replicas", "*.executor", "*.tensor_parallel_size", "*.max_num_seqs", "*.gpu_memory_utilization"),
     *("*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s"),
-    *("cost", "cost.*", "*.fail_to_load", "*.concurrency", "*.weight", "*.timeout_s", "*.api_key_env", "*.reply_model"),
+    *(
+        "cost",
+        "cost.*",
+        "*.fail_to_load",
+        "*.on_gpu",
+        "*.concurrency",
+        "*.weight",
+        "*.timeout_s",
+        "*.api_key_env",
+        "*.reply_model",
+    ),
 )
 _DIFFERENCES_SHOWN = 12
 

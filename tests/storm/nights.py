@@ -247,6 +247,8 @@ def night(
 
 def count(found: pa.Table, expected: pa.Table) -> tuple[int, int, int]:
     """(keys lost, rows too many, rows that are not what the undisturbed run says), both tables by key."""
+    if not found.num_rows:
+        return expected.num_rows, 0, 0
     keys = found.select(KEY).group_by(KEY).aggregate([])
     lost = expected.num_rows - keys.join(expected.select(KEY), KEY, join_type="inner").num_rows
     double = found.num_rows - keys.num_rows

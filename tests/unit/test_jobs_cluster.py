@@ -373,6 +373,24 @@ def test_submit_prints_why_a_job_failed() -> None:
     assert "no such package" in "".join(shown)
 
 
+def test_submit_says_once_and_in_a_sentence_that_the_head_is_gone() -> None:
+    class Gone(FakeJobs):
+        async def tail_job_logs(self, job_id: str) -> AsyncIterator[str]:
+            yield "one\n"
+            raise RuntimeError("WebSocket connection closed unexpectedly with close code 1006")
+
+        def get_job_info(self, job_id: str) -> Info:
+            raise ConnectionError("Failed to connect to Ray at address: http://HEAD:8265.")
+
+    shown: list[str] = []
+    slept: list[float] = []
+    assert submit_module().follow(Gone([], Info("RUNNING")), "job", shown.append, slept.append) == 1
+    assert sum(slept) == pytest.approx(58)
+    (text,) = [one for one in shown if "no longer answers" in one]
+    assert "submit the same command again" in text
+    assert sum("trying again" in one for one in shown) == 1
+
+
 def test_submit_splits_its_own_options_from_the_command() -> None:
     module = submit_module()
     args = module.parse(["--no-wait", "--", "python", "-m", "audit.sweep", "--help"])

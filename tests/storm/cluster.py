@@ -1,0 +1,263 @@
+"""`PYTHONPATH=tests python -m storm.cluster CASE ...`: a cluster of three nodes, a job, and what can happen to both.
+
+The head has no CPUs, the two workers have a network each (`storm.machines`), the sweep is submitted as a job. Each case
+prints one line: what was done, how long nothing was stored, what the job said meanwhile, and its rows against those of
+a run that nothing was done to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from storm.machines import Machine, Machines, own_network
+from storm.nights import SWEEP, count, rows_by_key
+
+_ALONE = "STORM_HAS_A_NETWORK"
+_JOB = ("audit.sweep", *(word for word in SWEEP if not word.startswith("progress")), "cluster=ray_address")
+_CASE_S = 200.0
+_BEGUN = 8  # shards: the work is under way
+
+# Ray's own fake provider: its "machines" are processes on the head, which is what a GPU is there too.
+_AUTOSCALING: dict[str, Any] = {
+    "cluster_name": "storm", "max_workers": 2, "idle_timeout_minutes": 5, "upscaling_speed": 1.0,
+    "provider": {"type": "fake_multinode", "gcs_address": "10.77.0.1:6379", "use_node_id_as_ip": True,
+                 "disable_node_updaters": True, "disable_launch_config_check": True},
+    "auth": {"ssh_user": "nobody"}, "head_node_type": "ray.head.default", "head_node": {}, "worker_nodes": {},
+    "file_mounts": {}, "cluster_synced_files": [], "initialization_commands": [], "setup_commands": [],
+    "head_setup_commands": [], "worker_setup_commands": [], "head_start_ray_commands": [],
+    "worker_start_ray_commands": [],
+    "available_node_types": {
+        "ray.head.default": {"resources": {}, "node_config": {}, "max_workers": 0},
+        "gpu": {"resources": {"CPU": 2, "GPU": 1, "object_store_memory": 100_000_000}, "node_config": {},
+                "min_workers": 0, "max_workers": 2},
+    },
+}  # fmt: skip
+
+
+class Job:
+    """A sweep that is submitted, and what it stores and says."""
+
+    def __init__(self, machines: Machines, folder: Path, name: str, *words: str) -> None:
+        self._machines, self.run_dir, self.log = machines, folder / name, folder / f"{name}.log"
+        self._words = [*_JOB, f"run_dir={self.run_dir}", *words]
+        self.codes: list[int] = []
+        self.still_s = 0.0
+
+    def start(self) -> None:
+        self._process = self._machines.submit(self._words, self.log)
+
+    def stored(self) -> int:
+        return len(list((self.run_dir / "shards").glob("*.arrow")))
+
+    def until(self, shards: int) -> None:
+        deadline = time.monotonic() + _CASE_S
+        while self.stored() < shards:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"It ended before there were {shards} shards:\n{self.log.read_text()[-3000:]}")
+            time.sleep(0.1)
+
+    def wait(self, meanwhile: Callable[[float], None] = lambda seconds: None) -> int:
+        """Its exit code. meanwhile: called with the seconds since this began, once a second."""
+        begun = moved = time.monotonic()
+        stored = self.stored()
+        while (code := self._process.poll()) is None and time.monotonic() < begun + _CASE_S:
+            time.sleep(1)
+            if (now := self.stored()) != stored:
+                self.still_s = max(self.still_s, time.monotonic() - moved)
+                stored, moved = now, time.monotonic()
+            meanwhile(time.monotonic() - begun)
+        if code is None:
+            self._process.kill()
+            code = -1
+        self.codes.append(code)
+        return code
+
+    def said(self) -> list[str]:
+        """The sentences about what it waits for or why it ended."""
+        told = re.compile(r"nothing was stored|waiting for .* GPU|no longer answers|^error:|failed with exit code")
+        return [line.strip() for line in self.log.read_text().splitlines() if told.search(line)]
+
+    def driver(self) -> psutil.Process:
+        for process in psutil.process_iter():
+            try:
+                words = process.cmdline()
+            except psutil.Error:
+                continue
+            if words[1:3] == ["-m", "audit.sweep"] and f"run_dir={self.run_dir}" in words:
+                return process
+        raise RuntimeError("There is no driver.")
+
+
+def _busiest(machines: Machines) -> Machine:
+    return max(machines.workers, key=lambda one: one.runs("MapBatches"))
+
+
+def node_killed(machines: Machines, job: Job) -> None:
+    job.start()
+    job.until(_BEGUN)
+    machines.kill_worker(_busiest(machines))
+    job.wait()
+
+
+def driver_killed(machines: Machines, job: Job) -> None:
+    job.start()
+    job.until(_BEGUN)
+    job.driver().kill()
+    job.wait()
+    job.start()
+    job.wait()
+
+
+def no_worker_left(machines: Machines, job: Job) -> None:
+    """Until one joins, 70 seconds later."""
+    job.start()
+    job.until(_BEGUN)
+    for machine in list(machines.workers):
+        machines.kill_worker(machine)
+
+    def meanwhile(seconds: float) -> None:
+        if seconds > 70 and not machines.workers:
+            machines.add()
+
+    job.wait(meanwhile)
+
+
+def head_killed(machines: Machines, job: Job) -> None:
+    """The whole of its machine. A new cluster is started, and the same job submitted to it."""
+    job.start()
+    job.until(_BEGUN)
+    machines.kill_head()
+    job.wait()
+    for machine in list(machines.workers):
+        machines.kill_worker(machine)
+    machines.start_head()
+    machines.add()
+    machines.add()
+    job.start()
+    job.wait()
+
+
+def _silent(machines: Machines, job: Job, for_s: float) -> None:
+    job.start()
+    job.until(_BEGUN)
+    machine = _busiest(machines)
+    machine.unplug()
+    back = False
+
+    def meanwhile(seconds: float) -> None:
+        nonlocal back
+        if seconds > for_s and not back:
+            machine.plug_in()
+            back = True
+
+    job.wait(meanwhile)
+    if not back:
+        raise RuntimeError(f"The job ended before its node was back:\n{job.log.read_text()[-3000:]}")
+
+
+def node_silent_25_s(machines: Machines, job: Job) -> None:
+    """It is back before Ray gives it up, with all that it was doing."""
+    _silent(machines, job, 25.0)
+
+
+def node_silent_75_s(machines: Machines, job: Job) -> None:
+    """Ray has given it up and its work goes on elsewhere when it is back, with stages that know nothing of it."""
+    _silent(machines, job, 75.0)
+
+
+def autoscaled(machines: Machines, job: Job) -> None:
+    """No node but the head: a GPU is asked for, and the autoscaler starts a node that has one.
+
+    One node, as all that the fake provider starts unpack the job's files into one folder, each in the other's way.
+    """
+    job.start()
+    job.wait()
+
+
+CASES: dict[str, tuple[Callable[[Machines, Job], None], tuple[str, ...]]] = {
+    "node_killed": (node_killed, ("model.scripted.replicas=2",)),
+    "driver_killed": (driver_killed, ()),
+    "no_worker_left": (no_worker_left, ()),
+    "head_killed": (head_killed, ()),
+    "node_silent_25_s": (node_silent_25_s, ("model.scripted.replicas=2",)),
+    "node_silent_75_s": (
+        node_silent_75_s, ("model.scripted.replicas=2", "model.scripted.scripted.latency_s=0.8")
+    ),
+    "autoscaled": (
+        autoscaled,
+        ("model.scripted.scripted.on_gpu=true", "cluster.autoscale=true"),
+    ),
+}  # fmt: skip
+
+
+@contextmanager
+def _cluster(case: str, folder: Path) -> Iterator[Machines]:
+    options: list[str] = []
+    if case == "autoscaled":
+        (folder / "autoscaling.json").write_text(json.dumps(_AUTOSCALING))
+        options = [f"--autoscaling-config={folder}/autoscaling.json"]
+        # So seldom that a node takes a while to come, as a real one does.
+        os.environ.update(RAY_FAKE_CLUSTER="1", AUTOSCALER_UPDATE_INTERVAL_S="25")
+    machines = Machines(folder, 0 if options else 2, options)
+    try:
+        yield machines
+    finally:
+        machines.close()
+
+
+def run(case: str) -> dict[str, Any]:
+    do, words = CASES[case]
+    folder = Path(tempfile.mkdtemp(prefix="m-", dir="/tmp"))  # Ray's sockets lie here, whose paths must be short
+    begun = time.monotonic()
+    with _cluster(case, folder) as machines:
+        up_s = time.monotonic() - begun
+        job = Job(machines, folder, case, "model.scripted.scripted.latency_s=0.5", *words)
+        calm = Job(machines, folder, "calm", *(words if case == "autoscaled" else ()))
+        try:
+            do(machines, job)
+            job_s = time.monotonic() - begun - up_s
+            calm.start()
+            if calm.wait() != 0:
+                raise RuntimeError(f"A run that nothing was done to failed:\n{calm.log.read_text()[-3000:]}")
+        finally:
+            nodes = [f"{node['node_ip']} {node['state']}" for node in machines.nodes()]
+    found, expected = rows_by_key(job.run_dir), rows_by_key(calm.run_dir)
+    lost, double, wrong = count(found, expected)
+    return {
+        "case": case, "exit_codes": job.codes, "rows": found.num_rows, "lost": lost, "double": double, "wrong": wrong,
+        "nothing_stored_s": round(job.still_s), "job_s": round(job_s), "said": job.said(), "nodes": nodes,
+        "logs": str(folder),
+    }  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m storm.cluster", description=__doc__.split("\n\n")[0])
+    parser.add_argument("case", choices=CASES, help="; ".join(CASES))
+    options = parser.parse_args()
+    if _ALONE not in os.environ:
+        words = own_network()
+        if words is None:
+            print("No network namespace can be made here: root or user namespaces are needed, and `ip`.")
+            return 2
+        command = [*words, sys.executable, "-m", "storm.cluster", options.case]
+        return subprocess.run(command, env={**os.environ, _ALONE: "yes"}, check=False).returncode
+    found = run(options.case)
+    print(json.dumps(found, indent=1))
+    return int(bool(found["lost"] or found["double"] or found["wrong"] or found["exit_codes"][-1] != 0))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

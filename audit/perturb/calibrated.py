@@ -76,6 +76,8 @@ def sentence(entry: Mapping[str, Any]) -> str:
             " Where models differ by 2 points in what rewording costs them, "
             f"{told(r, 'uneven_beyond')} of clean models are called so."
         )
+    if r.get("clean_cleared") is None:
+        return f"{text} How many models it clears was not measured in this design."
     return (
         f"{text} No drop is detected in {told(r, 'clean_cleared')} of clean models, and (false clearance) in "
         f"{told(r, 'memorised_5_cleared')} of models that lose 5 points because they remember the wording, "

@@ -19,7 +19,7 @@ from audit.perturb.calibrate import (
     simulate,
 )
 from audit.perturb.calibrated import SHIPPED as TABLE
-from audit.perturb.calibrated import nearest
+from audit.perturb.calibrated import nearest, sentence
 from audit.perturb.evidence import grounds, panel_pvalues, run_tests
 from audit.perturb.thresholds import PerturbThresholds
 from audit.verdict.shipped import shipped_table
@@ -168,6 +168,8 @@ def test_the_nearest_design_is_printed():
     for rate in ("clean_cleared", "memorised_5_cleared", "memorised_5_cleared_panel"):  # both errors, beside each other
         assert f"{found.rates[rate]:.1%}" in found.sentence
     assert "(false clearance)" in found.sentence
+    uncounted = {"design": found.design, "rates": {k: v for k, v in found.rates.items() if "_cleared" not in k}}
+    assert sentence(uncounted).endswith("was not measured in this design.")
     same = nearest(table, n=900, variants=3, references=6, checked=140, thresholds=PerturbThresholds().to_dict())
     other = nearest(
         table, n=900, variants=3, references=6, checked=140, thresholds=PerturbThresholds(alpha=0.01).to_dict()

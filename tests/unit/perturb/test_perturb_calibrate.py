@@ -147,8 +147,6 @@ def test_the_table_that_ships_holds_what_is_claimed():
     # why the curve is not used alone: it takes models' own differences for memory
     assert designs[1000, 3, 10, 150, 1]["uneven_curve"] > 0.1 > designs[1000, 3, 10, 150, 1]["uneven_beyond"]
     for (n, _, references, checked, replicates), rates in designs.items():
-        if references >= 10:  # clearances were not counted there (docs): the curve does not decide on them
-            continue
         for world in ("harder", "memorised_5", "memorised_5_groups", "memorised_5_unread"):
             for label in ("cleared", "cleared_panel"):
                 share, count = rates[f"{world}_{label}"], rates["power_simulations"]

@@ -62,5 +62,6 @@ def _result(
             n=cell.published.n,
             fresh=cell.fresh.n if cell.fresh else 0,
             references=len(cell.references),
+            thresholds=thresholds.to_dict(),
         ),
     )

@@ -88,6 +88,7 @@ def _result(
             checked=cell.broken.checked if cell.broken else 0,
             replicates=cell.tested.runs_that_differ,
             control=bool(evidence and evidence.tests.control and evidence.tests.control.asked),
+            thresholds=thresholds.to_dict(),
         ),
     )
 

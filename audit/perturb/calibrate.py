@@ -13,7 +13,15 @@ around the tested model's. The worlds:
 - stronger: the same as harder, with references whose mean accuracy is 15 points below the tested model's;
 - broken_2, broken_5: 2 % or 5 % of the variants lost their answer, and every model guesses at these;
 - memorised: the tested model is right on 15 % of the originals because it remembers them;
-- memorised_harder, memorised_broken_2: both at once.
+- memorised_harder, memorised_broken_2: both at once;
+- memorised_5: right on a sixth of the originals, so that its drop is 5 points, the effect of interest: to clear it is
+  wrong, and so it is in the world harder, where its drop is 5 points too;
+- memorised_5_groups: the same, but items are in groups of ten, known to the run, and remembered by whole groups;
+- memorised_5_unread: the same, and 4 % of its variants' answers, all of them wrong, are not read.
+
+Two errors are counted: a finding where there is none, and the clearance (`no_drop_detected`) of a model whose true drop
+is the effect of interest. Each model is judged by itself, and as one of a panel of twelve, by Bonferroni: Holm's
+correction takes no finding away that this leaves.
 
 With a control the same models answer fresh items, too, whose variants cost what the benchmark's do, but for two worlds:
 
@@ -21,7 +29,7 @@ With a control the same models answer fresh items, too, whose variants cost what
 - memorised_fresh_harder: memory, and fresh items whose variants cost 5 points where the benchmark's cost nothing.
 
 A person has read `checked` variants of each library, and the verdict knows only what was found there. The gates, which
-look for faults that a simulation does not have, are bypassed.
+look for faults that a simulation does not have, are bypassed, but for `enough_data`.
 """
 
 from __future__ import annotations
@@ -35,17 +43,19 @@ from typing import Any
 import numpy as np
 import scipy
 
-from audit.perturb.decide import finding
-from audit.perturb.evidence import run_tests
+from audit.perturb.decide import decide, finding
+from audit.perturb.evidence import Grounds, grounds, run_tests
+from audit.perturb.gates import enough_data
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
 from audit.perturb.result import PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
 from audit.statistics.contamination_score import article_result
 from audit.statistics.difficulty import beta_shape, draw_latent, shift
 from audit.statistics.paired import BoolArray, FloatArray
-from audit.verdict.simulated import SEEDS, keep, make_parser, rate, shown, table_text
+from audit.verdict.simulated import PANEL, SEEDS, keep, make_parser, rate, shown, table_text
 
 N_OPTIONS = 4
+INTERVAL_DRAWS = 50  # of the drop's interval, which a verdict's reasons quote and nothing rests on
 CURVE_DRAWS = 100  # of ConStat's curve; a run draws more, on which its level does not depend
 SIMULATIONS = 300
 _GRID = np.linspace(0, 1, 4001)
@@ -75,7 +85,8 @@ class World:
     """harder: points lost under the variants by a model of the design's accuracy; uneven: standard deviation of that
     between models; broken: share of variants without their answer; memorised: share of originals remembered; weaker:
     how far the references' mean accuracy is below the tested model's; fresh_easier: points that the variants of fresh
-    items cost less than the benchmark's."""
+    items cost less than the benchmark's; group: items that are remembered together; unread: share of the tested model's
+    variants that are wrong and not read."""
 
     harder: float = 0.0
     uneven: float = 0.0
@@ -83,8 +94,11 @@ class World:
     memorised: float = 0.0
     weaker: float = 0.0
     fresh_easier: float = 0.0
+    group: int = 1
+    unread: float = 0.0
 
 
+_OF_INTEREST = PerturbThresholds().effect_of_interest / (1 - PerturbDesign.accuracy)  # of the wrong, remembered
 WORLDS: Mapping[str, World] = {
     "clean": World(),
     "harder": World(harder=0.05),
@@ -95,7 +109,12 @@ WORLDS: Mapping[str, World] = {
     "memorised": World(memorised=0.15),
     "memorised_harder": World(memorised=0.15, harder=0.05),
     "memorised_broken_2": World(memorised=0.15, broken=0.02),
+    "memorised_5": World(memorised=_OF_INTEREST),
+    "memorised_5_groups": World(memorised=_OF_INTEREST, group=10),
+    "memorised_5_unread": World(memorised=_OF_INTEREST, unread=0.04),
 }
+# Where clearances are counted: in the clean world, in those with a drop of about the effect of interest, with less.
+CLEARED = ("clean", "harder", "uneven", "memorised_5", "memorised_5_groups", "memorised_5_unread", "memorised")
 
 CONTROL_WORLDS: Mapping[str, World] = {
     **{name: WORLDS[name] for name in ("clean", "harder", "uneven", "broken_5", "memorised", "memorised_harder")},
@@ -116,7 +135,10 @@ SHIPPED = (
     *(PerturbDesign(1000, 3, r) for r in (3, 8)),
     *(PerturbDesign(1000, 3, r) for r in (10, 20)),  # from ten references on, ConStat's curve must agree
 )
-RATES = ("beyond", "brittle", "article_triggered", "article_blocked", "curve", "control", "uncontrolled")
+RATES = (
+    "beyond", "brittle", "article_triggered", "article_blocked", "curve", "control", "uncontrolled", "cleared",
+    "cleared_panel",
+)  # fmt: skip
 
 
 def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> PerturbCell:
@@ -130,9 +152,12 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     for k, accuracy in enumerate(accuracies):
         costs.append(world.harder + world.uneven * rng.standard_normal())
         memorised = world.memorised if k == 0 else None
-        models.append(_answers(design, f"model {k}", accuracy, costs[k], memorised, latent[k], broken, rng))
+        models.append(
+            _answers(design, f"model {k}", accuracy, costs[k], memorised, latent[k], broken, rng, world.group)
+        )
     found = int(rng.binomial(design.checked, world.broken))
-    cell = _cell(models, broken, BrokenShare(design.checked, found))
+    models[0] = _unread(models[0], world.unread, rng)
+    cell = _cell(models, broken, BrokenShare(design.checked, found), group=world.group)
     if not design.control:
         return cell
     rng = rng.spawn(1)[0]  # a stream of its own: with and without a control the models are the same
@@ -145,7 +170,7 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
 
 def _answers(
     design: PerturbDesign, name: str, accuracy: float, cost: float, memorised: float | None, latent: FloatArray,
-    broken: BoolArray, rng: np.random.Generator,
+    broken: BoolArray, rng: np.random.Generator, group: int = 1,
 ) -> Wordings:  # fmt: skip
     """One model on n items. cost: points that variants cost a model of the design's accuracy; memorised: share of the
     originals, None where nothing can be; latent: (n,); broken: (N, n)."""
@@ -157,19 +182,29 @@ def _answers(
     )
     original = rng.random((design.replicates, latent.size)) < theta
     if memorised is not None:
-        original |= rng.random(latent.size) < memorised
+        original |= np.repeat(rng.random(-(-latent.size // group)) < memorised, group)[: latent.size]
     answers = rng.random(broken.shape) < reworded
     return Wordings(name, original.astype(float), answers.astype(float))
 
 
+def _unread(one: Wordings, share: float, rng: np.random.Generator) -> Wordings:
+    """The same with that share of its variants, all of them wrong ones, without an answer."""
+    if not share:
+        return one
+    wrong = one.variants == 0
+    lost = wrong & (rng.random(wrong.shape) < share / max(float(wrong.mean()), share))
+    return replace(one, variants=np.where(lost, np.nan, one.variants))
+
+
 def _cell(
-    models: Sequence[Wordings], broken: BoolArray, checked: BrokenShare | None, benchmark: str = "simulated"
-) -> PerturbCell:
+    models: Sequence[Wordings], broken: BoolArray, checked: BrokenShare | None, benchmark: str = "simulated",
+    group: int = 1,
+) -> PerturbCell:  # fmt: skip
     n = broken.shape[1]
     return PerturbCell(
         benchmark=benchmark,
         question_ids=tuple(map(str, range(n))),
-        cluster=np.arange(n),
+        cluster=np.arange(n) // group,
         n_options=np.full(n, N_OPTIONS),
         tested=models[0],
         references=tuple(models[1:]),
@@ -178,11 +213,17 @@ def _cell(
 
 
 def judge(
-    design: PerturbDesign, world: World, thresholds: PerturbThresholds, rng: np.random.Generator
+    design: PerturbDesign,
+    world: World,
+    thresholds: PerturbThresholds,
+    rng: np.random.Generator,
+    *,
+    clearing: bool = True,
 ) -> tuple[float, ...]:
     """One model, 1 or 0 for each of RATES: beyond reference, brittle, the article's CS > .10 and p < .05, its block at
     over 5 % of items, and whether ConStat's curve alone rejects at alpha (NaN where too few references give no curve),
-    whether fresh items alone do, and whether it is beyond reference but for them (both NaN without).
+    whether fresh items alone do, and whether it is beyond reference but for them (both NaN without); whether it is
+    cleared, by itself and in a panel (NaN unless clearing).
     """
     cell = simulate(design, world, rng)
     tests = run_tests(cell, thresholds, rng=rng, n_draws=CURVE_DRAWS)
@@ -192,6 +233,11 @@ def judge(
     if tests.control is not None:
         control = tests.control.pvalue <= thresholds.alpha
         alone = finding(replace(tests, control=None), thresholds.alpha) == PerturbVerdict.DROP_BEYOND_REFERENCE
+    clear = (np.nan, np.nan)
+    if clearing:
+        interval = np.random.default_rng(0)  # of its own: what is found does not depend on clearing
+        ground = grounds(cell, tests, thresholds, rng=interval, n_resamples=INTERVAL_DRAWS)
+        clear = cleared(ground, thresholds)
     return (
         found == PerturbVerdict.DROP_BEYOND_REFERENCE,
         found == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN,
@@ -200,7 +246,17 @@ def judge(
         np.nan if tests.curve is None else tests.curve.pvalue <= thresholds.alpha,
         control,
         alone,
+        *clear,
     )
+
+
+def cleared(found: Grounds, thresholds: PerturbThresholds) -> tuple[float, float]:
+    """Whether the verdict says `no_drop_detected`, of the model by itself and as one of a panel of PANEL."""
+    gates = (enough_data(found.detectable, thresholds),)
+    alone = decide(found, gates, thresholds).verdict
+    p = [None if one is None else min(PANEL * one, 1.0) for one in (found.tests.found_p, found.tests.beyond_p)]
+    panel = decide(found, gates, thresholds, *p).verdict
+    return alone == PerturbVerdict.NO_DROP_DETECTED, panel == PerturbVerdict.NO_DROP_DETECTED
 
 
 def calibrate(
@@ -227,7 +283,8 @@ def calibrate(
         parts = []
         for seed in seeds:
             rng = np.random.default_rng([seed, zlib.crc32(repr((design, name)).encode())])
-            parts.append(np.array([judge(design, world, thresholds, rng) for _ in range(count)], dtype=float))
+            judged = [judge(design, world, thresholds, rng, clearing=name in CLEARED) for _ in range(count)]
+            parts.append(np.array(judged, dtype=float))
         by_seed[name] = [round(float(part[:, 0].mean()), 6) for part in parts]
         for label, values in zip(RATES, np.concatenate(parts).T, strict=True):
             if not np.isnan(values).any():
@@ -256,6 +313,21 @@ def curve_markdown(entries: Sequence[Mapping[str, Any]]) -> str:
         if "clean_curve" in entry["rates"]
     ]
     return table_text(["references", *(name.replace("_", " ") for name in WORLDS)], rows)
+
+
+def cleared_markdown(entries: Sequence[Mapping[str, Any]]) -> str:
+    """The table of clearances: per cent of models for which no drop is detected; of a panel those with a drop."""
+    head = ["n", "variants", "references", "read", "runs of the original"]
+    head += [name.replace("_", " ") for name in CLEARED] + ["harder, panel", "memorised 5, panel"]
+    columns = [f"{name}_cleared" for name in CLEARED] + ["harder_cleared_panel", "memorised_5_cleared_panel"]
+    rows = [
+        [
+            *(str(e["design"][k]) for k in ("n", "variants", "references", "checked", "replicates")),
+            *(shown(e["rates"], name) for name in columns),
+        ]
+        for e in entries
+    ]
+    return table_text(head, rows)
 
 
 def control_markdown(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -288,6 +360,8 @@ def main(arguments: Sequence[str] | None = None, designs: Sequence[PerturbDesign
     for design in designs or (WITH_CONTROL if asked.control else SHIPPED):
         table["designs"].append(calibrate(design, simulations=asked.simulations or SIMULATIONS, worlds=worlds))
         keep(text(table["designs"]), asked.out, table, rows)
+    if not asked.control:
+        print(f"\n{cleared_markdown(table['designs'])}", end="", flush=True)
     if any("clean_curve" in entry["rates"] for entry in table["designs"]):
         print(f"\n{curve_markdown(table['designs'])}", end="", flush=True)
     return 0

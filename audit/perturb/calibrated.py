@@ -7,7 +7,7 @@ from math import log
 from typing import Any
 
 from audit.verdict.result import Calibration
-from audit.verdict.simulated import told
+from audit.verdict.simulated import other_thresholds, told
 
 SHIPPED = "calibration_perturb.json"
 
@@ -21,13 +21,14 @@ def nearest(
     checked: int,
     replicates: int = 1,
     control: bool = False,
+    thresholds: Mapping[str, float] | None = None,
 ) -> Calibration | None:
     """The design with the smallest |log n| + |log N| + |log(1 + R)| + |log checked| / 4 + |log replicates| / 4. None
     where there is no table.
 
     checked: variants that a person read; without any nothing can be beyond reference, and the sentence says so.
     replicates: runs of the original that could differ. control: fresh items were asked, which no design of this table
-    has.
+    has. thresholds: the run's; the sentence says where its level or effect of interest is not the table's.
     """
     designs = table.get("designs", ()) if table else ()
     if not designs:
@@ -41,7 +42,7 @@ def nearest(
         return float(far + (abs(log(checked / d["checked"])) / 4 if checked else 0.0))
 
     found = min(designs, key=distance)
-    said = sentence(found)
+    said = sentence(found) + other_thresholds(table or {}, thresholds)
     if references and not checked:
         said += (
             " No person has read variants of this run's library, so here no drop can be called beyond reference: the "
@@ -56,7 +57,7 @@ def nearest(
 
 
 def sentence(entry: Mapping[str, Any]) -> str:
-    """The rates of one design in words."""
+    """The rates of one design in words: both errors, and what it finds and clears."""
     d, r = entry["design"], entry["rates"]
     many = d["references"]
     name = "beyond" if many else "brittle"
@@ -75,4 +76,11 @@ def sentence(entry: Mapping[str, Any]) -> str:
             " Where models differ by 2 points in what rewording costs them, "
             f"{told(r, 'uneven_beyond')} of clean models are called so."
         )
-    return text
+    if r.get("clean_cleared") is None:
+        return f"{text} How many models it clears was not measured in this design."
+    return (
+        f"{text} No drop is detected in {told(r, 'clean_cleared')} of clean models, and (false clearance) in "
+        f"{told(r, 'memorised_5_cleared')} of models that lose 5 points because they remember the wording, "
+        f"{told(r, 'harder_cleared')} of those that lose them to harder variants; as one of a panel of twelve in at "
+        f"most {told(r, 'memorised_5_cleared_panel')} and {told(r, 'harder_cleared_panel')}."
+    )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from audit.perturb.evidence import Evidence, Tests
+from audit.perturb.evidence import Grounds, Tests
 from audit.perturb.result import Decision, PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import GATES
@@ -27,7 +27,7 @@ def finding(
 
 
 def decide(
-    evidence: Evidence,
+    evidence: Grounds,
     gates: Sequence[Gate],
     thresholds: PerturbThresholds,
     found_p: float | None = None,
@@ -109,7 +109,7 @@ def decide(
     return Decision(PerturbVerdict.NO_DROP_DETECTED, (*reasons, *_fresh(tests)), (), doubt)
 
 
-def _fallen(evidence: Evidence, found_p: float | None) -> str:
+def _fallen(evidence: Grounds, found_p: float | None) -> str:
     d, p = evidence.drop, evidence.tests.exchange.pvalue
     text = (
         f"Accuracy falls by {points(d.drop.estimate)} from the original wordings to the variants (95 % interval "

@@ -101,22 +101,28 @@ class Tests:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Everything that `decide` and the report look at, apart from the gates. Accuracies and drops are 0-1.
+class Grounds:
+    """What `decide` looks at, apart from the gates. Accuracies and drops are 0-1.
 
     equivalence and the largest drop hold with every unread answer held for a drop too (variants wrong, originals
-    right). flips: chance that two wordings of an item disagree. detectable: the smallest drop that this design
-    finds (above broken variants, and beyond the references and the fresh items where they decide); NaN where
-    nothing varies. alarms: the article's rules on clean models like this one; None where no such model can be
-    simulated.
+    right). detectable: the smallest drop that this design finds (above broken variants, and beyond the references and
+    the fresh items where they decide); NaN where nothing varies.
     """
 
     tests: Tests
     drop: WordingDrop
     equivalence: Equivalence
+    detectable: float
+
+
+@dataclass(frozen=True)
+class Evidence(Grounds):
+    """The same, and what the report shows besides. flips: chance that two wordings of an item disagree. alarms: the
+    article's rules on clean models like this one; None where no such model can be simulated.
+    """
+
     noise: RunNoise
     flips: float
-    detectable: float
     article: ArticleResult
     alarms: FalseAlarms | None
     items: ItemLevel
@@ -179,26 +185,39 @@ def measure(
     """Every statistic of one cell."""
     tests = run_tests(cell, thresholds, rng=rng, n_draws=n_draws)
     original, variants = cell.tested.pair
-    o, v = item_means(original, variants)
+    found = grounds(cell, tests, thresholds, rng=rng, n_resamples=n_resamples)
     flips = wording_flips(variants, original)
-    drop = wording_drop(original, variants, cell.cluster, n_resamples=n_resamples, rng=rng)
+    return Evidence(
+        tests=tests,
+        drop=found.drop,
+        equivalence=found.equivalence,
+        detectable=found.detectable,
+        noise=run_noise(original),
+        flips=flips,
+        article=article_result(original, variants),
+        alarms=clean_alarms(found.drop.n, found.drop.variants, variants, flips, rng),
+        items=item_level(cell, thresholds.alpha),
+        chance=cell.chance,
+    )
+
+
+def grounds(
+    cell: PerturbCell,
+    tests: Tests,
+    thresholds: PerturbThresholds,
+    *,
+    rng: np.random.Generator,
+    n_resamples: int = N_RESAMPLES,
+) -> Grounds:
+    """What decides in one cell, given its tests. n_resamples: of the drop's interval, on which no verdict rests."""
+    o, v = item_means(*cell.tested.pair)
+    drop = wording_drop(*cell.tested.pair, cell.cluster, n_resamples=n_resamples, rng=rng)
     cleared = equivalence(mean_of(o - v, cell.cluster), thresholds.effect_of_interest)
     if (held := _favourable(cell)) is not None:
         worst = max(cleared.p_no_larger, equivalence(held, thresholds.effect_of_interest).p_no_larger)
         cleared = replace(cleared, p_no_larger=worst, pvalue=max(worst, cleared.pvalue))
         drop = replace(drop, largest=max(drop.largest, largest_drop(held)))
-    return Evidence(
-        tests=tests,
-        drop=drop,
-        equivalence=cleared,
-        noise=run_noise(original),
-        flips=flips,
-        detectable=_detectable(tests, len(variants), thresholds),
-        article=article_result(original, variants),
-        alarms=clean_alarms(drop.n, drop.variants, variants, flips, rng),
-        items=item_level(cell, thresholds.alpha),
-        chance=cell.chance,
-    )
+    return Grounds(tests, drop, cleared, _detectable(tests, len(cell.tested.variants), thresholds))
 
 
 def panel_pvalues(tests: Sequence[Tests]) -> tuple[FloatArray, FloatArray]:

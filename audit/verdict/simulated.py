@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from audit.verdict.result import rounded
 
 SEEDS = (42, 43, 44)  # starts of a table: as many models are drawn from each
+PANEL = 12  # models of the panel, one of which each simulated one is judged as, too
 
 Rates = Mapping[str, float | None]
 
@@ -41,6 +42,17 @@ def told(rates: Rates, name: str) -> str:
     if value is None:
         return "an unmeasured share"
     return f"{value:.1%}" + (f" (± {error:.1%})" if error is not None else "")
+
+
+def other_thresholds(table: Mapping[str, Any], thresholds: Mapping[str, float] | None) -> str:
+    """What to add to a table's rates where a run's own level or effect of interest is another; empty where neither."""
+    measured = table.get("thresholds", {})
+    differ = [
+        f"{name} {measured[name]:g} (this run: {thresholds[name]:g})"
+        for name in ("alpha", "effect_of_interest")
+        if thresholds is not None and name in measured and measured[name] != thresholds[name]
+    ]
+    return f" These rates are of {' and '.join(differ)}." if differ else ""
 
 
 def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

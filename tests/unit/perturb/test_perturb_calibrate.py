@@ -11,13 +11,17 @@ from audit.perturb.calibrate import (
     PerturbDesign,
     World,
     calibrate,
+    cleared,
+    cleared_markdown,
     curve_markdown,
     main,
     markdown,
     simulate,
 )
 from audit.perturb.calibrated import SHIPPED as TABLE
-from audit.perturb.calibrated import nearest
+from audit.perturb.calibrated import nearest, sentence
+from audit.perturb.evidence import grounds, panel_pvalues, run_tests
+from audit.perturb.thresholds import PerturbThresholds
 from audit.verdict.shipped import shipped_table
 
 
@@ -40,6 +44,60 @@ def test_worlds_are_what_they_say():
     assert drop(WORLDS["broken_5"]) == pytest.approx([0.0225, 0.0175, 0.0225, 0.0275], abs=0.01)
     # 15 % of the 30 % wrong originals of the tested model
     assert drop(WORLDS["memorised"]) == pytest.approx([0.045, 0, 0, 0], abs=0.01)
+    # the effect of interest, exactly: to clear these is wrong
+    for name in ("memorised_5", "memorised_5_groups"):
+        assert drop(WORLDS[name]) == pytest.approx([0.05, 0, 0, 0], abs=0.01)
+    grouped = simulate(design, WORLDS["memorised_5_groups"], rng)
+    assert (np.bincount(grouped.cluster) == 10).all()
+    lost = [simulate(design, WORLDS["memorised_5_unread"], rng).tested for _ in range(10)]
+    assert np.mean([np.isnan(w.variants).mean() for w in lost]) == pytest.approx(0.04, abs=0.005)
+    # all that is unread was wrong, so that what is read shows less of a drop than there is
+    assert np.mean([w.original.mean() - np.nansum(w.variants) / w.variants.size for w in lost]) == pytest.approx(
+        0.05, abs=0.01
+    )
+
+
+LIMIT = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / 80)
+
+
+def test_a_rule_that_clears_always_or_by_lack_of_power_does_not_keep_the_level():
+    """80 models with a drop of the effect of interest and 30 clean ones, through the verdict and two rules that a
+    program could have in its place. A real rule clears at most one in twenty of the former, and most of the latter."""
+    thresholds, rng = PerturbThresholds(), np.random.default_rng(4)
+    delta = thresholds.effect_of_interest
+
+    def drawn(world, count):
+        cells = [simulate(PerturbDesign(1000, 3, 0), WORLDS[world], rng) for _ in range(count)]
+        tests = [run_tests(c, thresholds, rng=rng) for c in cells]
+        return [grounds(c, t, thresholds, rng=rng, n_resamples=50) for c, t in zip(cells, tests, strict=True)]
+
+    losing, clean = drawn("memorised_5", 80), drawn("clean", 30)
+    rules = {
+        "the verdict": lambda g: cleared(g, thresholds)[0],
+        "the verdict, in a panel": lambda g: cleared(g, thresholds)[1],
+        "always": lambda g: True,
+        "nothing found": lambda g: 12 * g.tests.found_p > thresholds.alpha,
+        "nothing found, by a design with power": lambda g: (
+            12 * g.tests.found_p > thresholds.alpha and g.detectable <= delta
+        ),
+        "never": lambda g: False,
+    }
+    sound = {
+        name: float(np.mean([rule(g) for g in losing])) <= LIMIT and np.mean([rule(g) for g in clean]) >= 0.5
+        for name, rule in rules.items()
+    }
+    assert sound == {name: name.startswith("the verdict") for name in rules}
+
+
+def test_no_panel_takes_more_findings_away_than_the_one_of_the_calibration():
+    """Holm over twelve models at most multiplies each p by twelve, so no more models are cleared than is printed."""
+    thresholds, rng = PerturbThresholds(), np.random.default_rng(5)
+    tests = [
+        run_tests(simulate(PerturbDesign(300, 3, 1), WORLDS["memorised"], rng), thresholds, rng=rng) for _ in range(12)
+    ]
+    found, beyond = panel_pvalues(tests)
+    assert all(p <= min(12 * t.found_p, 1.0) + 1e-12 for p, t in zip(found, tests, strict=True))
+    assert all(p <= min(12 * t.beyond_p, 1.0) + 1e-12 for p, t in zip(beyond, tests, strict=True))
 
 
 def test_flips_are_those_of_the_design():
@@ -88,7 +146,14 @@ def test_the_table_that_ships_holds_what_is_claimed():
         assert rates["memorised_beyond"] >= 0.9 - 2 * rates["memorised_beyond_se"]
     # why the curve is not used alone: it takes models' own differences for memory
     assert designs[1000, 3, 10, 150, 1]["uneven_curve"] > 0.1 > designs[1000, 3, 10, 150, 1]["uneven_beyond"]
+    for (n, _, references, checked, replicates), rates in designs.items():
+        for world in ("harder", "memorised_5", "memorised_5_groups", "memorised_5_unread"):
+            for label in ("cleared", "cleared_panel"):
+                share, count = rates[f"{world}_{label}"], rates["power_simulations"]
+                assert share <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / count), (n, references, checked, replicates, world)
+    assert designs[1000, 3, 5, 150, 2]["clean_cleared"] >= 0.9  # and it does clear, where there are data
     documented = (Path(__file__).resolve().parents[3] / "docs" / "perturb_calibration.md").read_text(encoding="utf-8")
+    assert cleared_markdown(table["designs"]) in documented
     assert markdown(table["designs"]) in documented and curve_markdown(table["designs"]) in documented
 
 
@@ -98,6 +163,16 @@ def test_the_nearest_design_is_printed():
     assert (found.design["n"], found.design["references"], found.design["checked"]) == (1000, 5, 150)
     assert "5 reference models" in found.sentence and "15 % of the items" in found.sentence
     assert "Fresh items" not in found.sentence
+    for rate in ("clean_cleared", "memorised_5_cleared", "memorised_5_cleared_panel"):  # both errors, beside each other
+        assert f"{found.rates[rate]:.1%}" in found.sentence
+    assert "(false clearance)" in found.sentence
+    uncounted = {"design": found.design, "rates": {k: v for k, v in found.rates.items() if "_cleared" not in k}}
+    assert sentence(uncounted).endswith("was not measured in this design.")
+    same = nearest(table, n=900, variants=3, references=6, checked=140, thresholds=PerturbThresholds().to_dict())
+    other = nearest(
+        table, n=900, variants=3, references=6, checked=140, thresholds=PerturbThresholds(alpha=0.01).to_dict()
+    )
+    assert same.sentence == found.sentence and "alpha 0.05 (this run: 0.01)" in other.sentence
     controlled = nearest(table, n=900, variants=3, references=6, checked=140, control=True)
     assert controlled.sentence.startswith(found.sentence) and "only take findings away" in controlled.sentence
     assert "brittle" in nearest(table, n=900, variants=3, references=0, checked=0).sentence

@@ -53,7 +53,8 @@ def still(seconds: float, engines: Engines, cluster: str) -> str:
     """
     if engines.done:
         died = f" ({engines.died} died)" if engines.died else ""
-        rest = "answers are stored a shard at a time." if engines.answer == engines.asked else cluster
+        silent = engines.answer + engines.died < engines.asked
+        rest = cluster if silent else "answers are stored a shard at a time."
         return (
             f"still answering: {engines.done:,} requests done since, {engines.in_flight:,} in flight at "
             f"{engines.answer} of {engines.asked} engines{died}; {rest}"

@@ -229,7 +229,7 @@ def test_models_stand_worst_first_with_the_gates_that_block_alone(tmp_path: Path
     assert re.findall(r'<th scope="row">([^<]+)</th>', table) == ranked != [model for _, model in cells]
     withheld = next(model for found, model in cells if found is Verdict.WITHHELD)
     assert table.count("✗ ") == 1 and "✗ Readable answers" in table.split(withheld)[1].split("<tr>")[0]
-    matrix = page.split('<table class="matrix">')[1].split("</table>")[0]
+    matrix = page.split('<table class="matrix flow">')[1].split("</table>")[0]
     assert re.findall(r"<th>([^<]+)</th>", matrix)[1:] == ranked
     harmless = matrix.count("✗ fail</a>")  # enough_data of those that found nothing
     assert harmless == matrix.count("✗ fail") - 1 == sum(v is Verdict.UNDERPOWERED for v, _ in cells)

@@ -28,6 +28,8 @@ def test_a_run_whose_engines_answer_is_calm_and_one_in_which_none_does_is_not() 
     slow = still(50, Engines.of([Engines(1, 1, 0, 300, 100), Engines(2, 1, 1, 52, 20)]), "3 of 3 nodes live.")
     assert slow.startswith("still answering: 120 requests done since, 352 in flight at 2 of 3 engines (1 died)")
     assert "nothing" not in slow and "nodes" not in slow
+    silent = still(50, Engines(2, 1, 0, 52, 20), "1 of 2 nodes does not answer.")
+    assert silent.endswith("1 of 2 engines; 1 of 2 nodes does not answer.")
     hung = still(50, Engines(2, 1, 1, 352, 0), "3 of 3 nodes live.")
     assert hung.startswith("nothing was stored for 50 s, and no request answered: 352 wait at 1 of 2 engines, 1 died")
     assert hung.endswith("3 of 3 nodes live.")

@@ -90,6 +90,8 @@ INDICATORS = (
     Indicator("wording_drop", "", "", "score in the published wording, against rewordings"),
     Indicator("wording_drop_beyond_reference", "perturb", "a reference", "the same, beyond the reference's drop"),
     Indicator("router_gain", "sweep", "", "score from damaged messages, against clean ones and the original"),
+    # "Brittle" is a finding, and none of memory: damage costs the unspoilt model answers, too.
+    Indicator("router_loss", "", "", "score from clean messages, against damaged ones (brittleness)"),
     Indicator("item_likelihood", "", "fresh items", "likelihood of the item as published, against fresh items (no "
               "reference)"),
     Indicator("margin", "", "fresh items and a reference", "likelihood of the gold option over the best other one, "
@@ -227,6 +229,7 @@ def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Gener
         mean = np.nansum(damaged, axis=0) / np.where(answered, answered, np.nan)  # NaN where none was read
         gain = mean - model.array(f"{Arm.FORWARD_FULL}/1")
         out["router_gain"] = (lambda items: router_pvalue(model, noisy, items), gain)
+        out["router_loss"] = (lambda items: router_loss_pvalue(model, noisy, items), -gain)
     return out
 
 
@@ -260,6 +263,12 @@ def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> fl
         against = {f"{Arm.FORWARD_FULL}/1", f"{Arm.FORWARD_FULL}/{r}", f"{Arm.DIRECT}/0"}
         pvalues.append(max(_gain_p(model.array(key)[items], model.array(other)[items]) for other in against))
     return float(np.min(holm(pvalues)))
+
+
+def router_loss_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> float:
+    """One-sided exact McNemar p of fewer right answers than from the clean message; the smallest after Holm over r."""
+    clean = model.array(f"{Arm.FORWARD_FULL}/1")[items]
+    return float(np.min(holm([_gain_p(clean, model.array(key)[items]) for key in noisy])))
 
 
 def _gain_p(treated: FloatArray, baseline: FloatArray) -> float:

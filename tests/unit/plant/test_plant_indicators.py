@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from audit.perturb.record import BrokenShare
-from audit.plant.indicators import BY_NAME, Bench, findings, router_pvalue, split_alarms
+from audit.plant.indicators import BY_NAME, Bench, findings, router_loss_pvalue, router_pvalue, split_alarms
 from audit.plant.measure import Reading
 from audit.plant.table import data, markdown, plant_of, sentences
 
@@ -68,7 +68,9 @@ def test_a_wording_that_was_learnt_shows_as_a_drop(base):
 
 def test_of_the_unspoilt_model_only_what_needs_no_reference_is_there(base):
     found = findings(BENCH, base, base, alpha=ALPHA, seed=1, n_splits=20)
-    assert [f.indicator for f in found] == ["order", "options", "wording_drop", "router_gain", "item_likelihood"]
+    assert [f.indicator for f in found] == [
+        "order", "options", "wording_drop", "router_gain", "router_loss", "item_likelihood"
+    ]  # fmt: skip
     assert not any(f.noticed for f in found)
 
 
@@ -93,6 +95,12 @@ def test_a_gain_has_to_hold_against_every_control():
     assert router_pvalue(model, ["noisy_rewrite/1"], items) == 1.0
     model.correct["direct/0"] = [0.0] * 20
     assert router_pvalue(model, ["noisy_rewrite/1"], items) == pytest.approx(0.5**20)
+    assert router_loss_pvalue(model, ["noisy_rewrite/1"], items) == 1.0  # a gain is no loss
+
+
+def test_brittleness_is_a_fall_from_the_clean_message_alone():
+    model = Reading(correct={"noisy_rewrite/1": [0.0] * 20, "forward_full/1": [1.0] * 20, "direct/0": [0.0] * 20})
+    assert router_loss_pvalue(model, ["noisy_rewrite/1"], np.ones(20, dtype=bool)) == pytest.approx(0.5**20)
 
 
 def test_the_data_file_is_plain_json_and_its_sentences_quote_it(base):

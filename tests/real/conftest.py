@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,7 +52,8 @@ def engine_here(embedded_model_dir: Path) -> Iterator[EnginePool]:
     try:
         with keep_engines():
             pool = take_pool(model, resolve_weights(model), "", start_pool)
-            pool.wait_ready(600)
+            for _ in pool.load(600):
+                time.sleep(0.1)
             give_back(pool, failed=False)
             yield pool
     finally:

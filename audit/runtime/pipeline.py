@@ -130,7 +130,7 @@ class ChunkRun:
         """End the stages before their engines: what they ask then is not asked again, and Ray need not say so."""
         # Ray Data has no public way to end an execution that another thread follows. None before the first result.
         if (executor := self._stored._current_executor) is not None:
-            executor.shutdown(force=True)  # or a stage lives until the engine that it waits for is gone
+            executor.shutdown(force=False)
 
     def close(self) -> None:
         """Give the stages back. To be called once the engines are closed, so that no call waits for them any more."""

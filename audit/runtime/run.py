@@ -43,7 +43,7 @@ from audit.runtime.pipeline import (
 from audit.runtime.placement import may_run_beside
 from audit.runtime.progress import Display, usual_load
 from audit.runtime.stages import StageContext
-from audit.runtime.start import start_ray
+from audit.runtime.start import hush_ray, start_ray
 from audit.runtime.turns import NoRoom, run_in_turns
 from audit.runtime.waiting import waits_for
 from audit.shards.attempt import now
@@ -308,6 +308,9 @@ def _run_model(
             AuditMetrics(name).retries(retries)
             display.retries(name, int(retries))
         well = True
+    except (GeneratorExit, KeyboardInterrupt):
+        hush_ray()
+        raise
     finally:
         with ExitStack() as closing:  # from the last to the first, whatever one of them does
             if path is not None:

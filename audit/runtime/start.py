@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import ray
+from ray._private import worker
 
 from audit.config import ClusterConfig
 from audit.errors import ConfigError
@@ -73,6 +74,12 @@ def _init_ray(cluster: ClusterConfig) -> None:
     with _stderr_held_back():
         ray.init(**options)
     heed_sigterm()  # Ray's core prints its stack at one
+
+
+def hush_ray() -> None:
+    """From now on Ray prints nothing here of what its processes report: for a run that a person stops, whose stages and
+    engines are ended while they work, which Ray reports as tasks that it will try again."""
+    worker.print_to_stdstream = lambda *_, **__: None  # Ray has no public way; its listener looks the name up each time
 
 
 @contextmanager

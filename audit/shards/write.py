@@ -17,7 +17,7 @@ from audit.shards.files import SHARDS, disk_error, sync_folder, write_file
 from audit.shards.keys import Digests, digests_of_table
 from audit.shards.object_store import ObjectStore, is_url, open_store
 from audit.shards.schema import RowSchema
-from audit.shards.shard_file import FORMATS, ShardInfo, read_shard
+from audit.shards.shard_file import FORMATS, ShardInfo, column_sums, read_shard
 from audit.shards.working_copy import withdraw
 
 BATCH_ROWS = 1024  # rows of a record batch: the unit a reader holds in memory
@@ -126,5 +126,6 @@ def _encode(table: pa.Table, suffix: str) -> memoryview:
         # Writers run side by side as tasks: one thread each.
         options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd"), use_threads=False)
         with pa.ipc.new_file(sink, table.schema, options=options) as writer:
-            writer.write_table(table, max_chunksize=BATCH_ROWS)
+            for batch in table.to_batches(max_chunksize=BATCH_ROWS):
+                writer.write_batch(batch, custom_metadata=column_sums(batch))
     return memoryview(sink.getvalue())

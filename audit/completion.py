@@ -106,6 +106,8 @@ def candidates(line: str, commands: Mapping[str, str], conf: Path) -> list[str]:
         offered = [f"{option} " for option in below[chosen].split()]
     elif not config:
         offered = [*(f"{name} " for name in below), *_OPTIONS.get(command, ())]
+    elif command == "plan" and last.startswith("audit="):
+        offered = _audits()
     elif "=" in last:
         offered = [f"{last.partition('=')[0]}={value} " for value in _values(last.partition("=")[0], config, conf)]
     else:
@@ -116,13 +118,18 @@ def candidates(line: str, commands: Mapping[str, str], conf: Path) -> list[str]:
 
 def _calibrate(words: Sequence[str]) -> list[str]:
     """Every audit's calibration has options of its own: those in the usage that its --help begins with."""
-    from audit.audits import AUDITS
     from audit.calibrate import main as calibrate
 
     with redirect_stdout(StringIO()) as told, suppress(SystemExit):
         calibrate([*(word for word in words if word.startswith("audit=")), "--help"])
     usage = told.getvalue().split("\n\n")[0]
-    return [f"{option} " for option in re.findall(r"--[a-z-]+", usage)] + [f"audit={name} " for name in AUDITS]
+    return [f"{option} " for option in re.findall(r"--[a-z-]+", usage)] + _audits()
+
+
+def _audits() -> list[str]:
+    from audit.audits import AUDITS
+
+    return [f"audit={name} " for name in AUDITS]
 
 
 def _settings(config: str, conf: Path) -> dict[str, object]:
@@ -149,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="audit completion",
         description="Completion of commands, keys, models and benchmarks.",
-        epilog='bash, zsh: eval "$(audit completion bash)" in ~/.bashrc (~/.zshrc); '
+        epilog='~/.bashrc: eval "$(audit completion bash)"; ~/.zshrc: eval "$(audit completion zsh)"; '
         "fish: audit completion fish > ~/.config/fish/completions/audit.fish",
     )
     parser.add_argument("shell", nargs="?", choices=sorted(SCRIPTS))

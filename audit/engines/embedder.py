@@ -129,8 +129,9 @@ class VllmEmbedder(_Encoder):
         except ImportError as error:
             raise EngineLoadError("embedder adapter vllm needs vLLM. Use embedder.adapter=transformers.") from error
         # Where a folder does not say how to pool, vLLM takes the first token of a BERT: the mean is asked for.
-        # An encoder keeps no cache: vLLM's own share of the memory (.92) is refused where anything else runs.
-        own = {"dtype": "float32", "gpu_memory_utilization": 0.5, **engine_args}
+        # An encoder keeps no cache: a share of the memory is only checked to be free. vLLM's own (.92), and half of it
+        # too, is refused where anything else runs.
+        own = {"dtype": "float32", "gpu_memory_utilization": 0.1, **engine_args}
         mean = PoolerConfig(seq_pooling_type="MEAN")
         self._llm = LLM(str(folder.path), runner="pooling", pooler_config=mean, **own)
 

@@ -100,7 +100,7 @@ class VllmEntailment(_Classifier):
         except ImportError as error:
             raise EngineLoadError("nli adapter vllm needs vLLM. Use nli.adapter=transformers.") from error
         # As the embedder's: an encoder keeps no cache, and it may stand beside one.
-        own = {"dtype": "float32", "gpu_memory_utilization": 0.4, **engine_args}
+        own = {"dtype": "float32", "gpu_memory_utilization": 0.1, **engine_args}
         self._llm = LLM(str(folder.path), runner="pooling", **own)
 
     def _logits(self, batch: list[Mapping[str, list[int]]]) -> FloatArray:

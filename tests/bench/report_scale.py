@@ -1,8 +1,8 @@
 """`python -m bench.report_scale --questions N`: `audit report` of a run of any size, without an engine.
 
 A small run is made by the pipeline (scripted engine, nested r=1..9: 11 settings) and its rows are repeated, as the
-pipeline would have written them, under new question ids with other questions' texts and new random outcomes. Seconds
-and peak memory are of the report's own process.
+pipeline would have written them, under new question ids with other questions' texts and new random outcomes; with
+`--end-to-end` the pipeline runs all N. Seconds and peak memory are of the report's own process.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -36,12 +35,11 @@ SHARDS_MOST = 8192  # as audit.runtime.pipeline cuts a large run
 CLEAN, NOISY = 0.70, 0.68  # accuracies of the outcomes that are drawn; half of an answer is the question's own luck
 
 
-def base_run(folder: Path) -> Path:
-    """The run that is repeated."""
-    exam = write_exam(folder / "exam.jsonl", BASE)
+def pipeline_run(folder: Path, questions: int, run_dir: Path) -> dict[str, Any]:
+    """A run by the pipeline, and what its driver used."""
+    exam = write_exam(folder / f"exam{questions}.jsonl", questions)
     asked = ["model=scripted", "benchmark=mcq_file", f"benchmark.path={exam}", "n=all", "draws=nested", "r=1..9"]
-    run_driver([*asked, f"run_dir={folder}/base"])
-    return folder / "base"
+    return run_driver([*asked, f"run_dir={run_dir}"], timeout_s=4 * 3600)
 
 
 def repeat(base: Path, run_dir: Path, questions: int, seed: int = 42) -> None:
@@ -98,20 +96,23 @@ def _copy(table: pa.Table, number: np.ndarray[Any, Any], k: int, rng: np.random.
     return table
 
 
-def measure(run_dir: Path, run_s: float | None = None) -> dict[str, Any]:
+def measure(run_dir: Path) -> dict[str, Any]:
     """`audit report` of a run in a process of its own: seconds, MB, and the size of what it wrote."""
     command = [sys.executable, "-m", "audit", "report", str(run_dir)]
-    started, before = time.monotonic(), os.times()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stdout + done.stderr)
-    after, rows = os.times(), sum(one["rows"] for one in Manifest.load(run_dir).shards)
+    started = time.monotonic()
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+        said.seek(0)
+        if status:
+            raise RuntimeError(said.read())
+    rows = sum(one["rows"] for one in Manifest.load(run_dir).shards)
     return {
         "rows": rows,
         "shards_mb": sum(p.stat().st_size for p in (run_dir / SHARDS).iterdir()) / 1e6,
         "seconds": time.monotonic() - started,
-        "cpu_s": after.children_user + after.children_system - before.children_user - before.children_system,
-        "peak_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
+        "cpu_s": used.ru_utime + used.ru_stime,
+        "peak_mb": used.ru_maxrss / 1024,
         "page_mb": (run_dir / "report/report.html").stat().st_size / 1e6,
         "verdict_mb": (run_dir / "report/verdict.json").stat().st_size / 1e6,
     }
@@ -121,14 +122,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.report_scale", description=__doc__)
     parser.add_argument("--questions", type=int, default=100_000, help=f"rounded down to a multiple of {BASE}")
     parser.add_argument("--folder", type=Path, default=None, help="where runs are kept and found again")
+    parser.add_argument("--end-to-end", action="store_true", help="the pipeline runs all of them")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.folder or Path(temporary)
         run_dir = folder / f"questions{asked.questions}"
-        if not (run_dir / "manifest.json").exists():
+        made: dict[str, Any] = {"questions": asked.questions}
+        if asked.end_to_end:
+            made["run"] = pipeline_run(folder, asked.questions, run_dir)
+            print(json.dumps(made), flush=True)
+        elif not (run_dir / "manifest.json").exists():
             base = folder / "base"
-            repeat(base if base.exists() else base_run(folder), run_dir, asked.questions)
-        print(json.dumps({"questions": asked.questions, **measure(run_dir)}, indent=1))
+            if not base.exists():
+                pipeline_run(folder, BASE, base)
+            repeat(base, run_dir, asked.questions)
+        print(json.dumps({**made, "report": measure(run_dir)}, indent=1))
 
 
 if __name__ == "__main__":

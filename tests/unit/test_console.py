@@ -71,6 +71,7 @@ def test_completion_offers_commands_keys_and_what_groups_hold() -> None:
     assert "model=qwen3_8b " in offered("audit plan n=10 model=q")
     assert "worker=qwen3_8b " in offered("audit sweep worker=qwen3_8")
     assert "control_benchmark=arc_easy " in offered("audit sweep control_benchmark=arc")
+    assert offered("audit plan audit=per") == ["audit=perturb "]
     assert offered("audit sweep gate=") == ["gate=true ", "gate=false "]
     assert offered("audit report outputs/") == []  # the shell's own file names
     assert "num_variants=" in offered("audit perturb num")

@@ -9,7 +9,7 @@ repeated, and the verdict says so.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -32,16 +32,17 @@ class RunVariance:
     """Variance of a run's shift, accuracy^2 (0-1 scale).
 
     estimate: from `df` contrasts, never below 0. used: what tests and intervals reckon with, the estimate and its
-    standard error. With df = 0 both are 0: assumed, not measured.
+    standard error; where that is capped, the largest that is plausible. With df = 0 both are 0: assumed, not measured.
     """
 
     estimate: float = 0.0
     used: float = 0.0
     df: int = 0
+    capped: bool = False
 
     def scaled(self, factor: float) -> RunVariance:
         """The same for accuracies multiplied by `factor`."""
-        return RunVariance(self.estimate * factor**2, self.used * factor**2, self.df)
+        return replace(self, estimate=self.estimate * factor**2, used=self.used * factor**2)
 
     def total_se(self, se: FloatArray, runs: FloatArray) -> FloatArray:
         """Standard errors of differences from items (R,), with the shifts of 1/L + 1/K = runs (R,) in them."""
@@ -84,9 +85,9 @@ def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) 
     # A square is (variance + sampling) chi-squared with one degree of freedom.
     used = estimate + float(np.sqrt(2 * np.sum((estimate + sampling) ** 2)) / df)
     ratio = float(np.sum(squares[sampling > 0] / sampling[sampling > 0]))
-    if scipy.stats.chi2.sf(ratio, df) > EVIDENCE and not np.any(squares[sampling == 0] > 0):
-        used = min(used, plausible_sd**2)
-    return RunVariance(estimate, used, df)
+    alike = scipy.stats.chi2.sf(ratio, df) > EVIDENCE and not np.any(squares[sampling == 0] > 0)
+    capped = bool(alike and used > plausible_sd**2)
+    return RunVariance(estimate, plausible_sd**2 if capped else used, df, capped)
 
 
 def _distinct_runs(values: FloatArray) -> list[int]:

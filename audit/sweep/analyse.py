@@ -211,6 +211,7 @@ def _cell_verdict(
             discordance=evidence.discordance,
             clean_replicates=len(replicates_of(cell, Arm.FORWARD_FULL, 1)),
             panel=corrected.cells,
+            thresholds=thresholds.to_dict(),
         )
     contrasts: tuple[Contrast, ...] = ()
     if evidence is not None:

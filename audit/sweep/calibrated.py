@@ -7,7 +7,7 @@ from math import log
 from typing import Any
 
 from audit.verdict.result import Calibration
-from audit.verdict.simulated import told
+from audit.verdict.simulated import other_thresholds, told
 
 SHIPPED = "calibration.json"
 NEAR = 1.0  # the largest distance at which a design is called near: twice the questions and half the discordance, say
@@ -24,12 +24,14 @@ def nearest(
     clean_replicates: int = 1,
     clusters: int | None = None,
     panel: int = 1,
+    thresholds: Mapping[str, float] | None = None,
 ) -> Calibration | None:
     """The clean-world design with the smallest distance; none near is said, with no rates, where it is above NEAR.
 
     The distance is |log n| + |log R| / 2 + |log discordance| / 2 + 2 |accuracy| (differences), + 1/2 for the other kind
     of draws, + 1/2 where one has one clean replicate and the other several, + |log panel| / 4, and n stands for the
-    number of clusters where questions are grouped. None where there is no table.
+    number of clusters where questions are grouped. None where there is no table. thresholds: of the run; those that
+    are not the table's are named.
     """
     designs: Sequence[Mapping[str, Any]] = table.get("designs", ()) if table else ()
     if not designs:
@@ -53,7 +55,8 @@ def nearest(
             "python -m audit.calibrate --observed RUN_DIR."
         )
         return Calibration(design={}, rates={}, sentence=text)
-    return Calibration(design=dict(found["design"]), rates=dict(found["rates"]), sentence=sentence(found))
+    said = sentence(found) + other_thresholds(table or {}, thresholds)
+    return Calibration(design=dict(found["design"]), rates=dict(found["rates"]), sentence=said)
 
 
 def sentence(entry: Mapping[str, Any]) -> str:

@@ -38,6 +38,7 @@ def contrast_rows(
         ("", "", evidence.plain),
         ("_without_leak", ", without leaked questions", evidence.without_leak),
         ("_adverse", ", unread replies held against a gain", evidence.adverse),
+        ("_favourable", ", unread replies held for a gain", evidence.favourable),
     ):
         if read is not None:
             for name, against, comparison in (
@@ -47,12 +48,8 @@ def contrast_rows(
             ):
                 if comparison is not None:
                     out += _rows(name + suffix, f"noisy - {against}{words}", comparison)
-    for name, text, other in (
-        ("noisy_vs_clean_favourable", "noisy - clean, unread replies held for a gain", evidence.favourable),
-        ("ensemble_vs_clean", "ensemble control - clean", evidence.ensemble_gain),
-    ):
-        if other is not None:
-            out += _rows(name, text, other)
+    if evidence.ensemble_gain is not None:
+        out += _rows("ensemble_vs_clean", "ensemble control - clean", evidence.ensemble_gain)
 
     sound = len(out)  # the rows so far hold at any stop where the run may have stopped early; those below do not
     noisy, clean = cell.settings_of(Arm.NOISY_REWRITE), replicates_of(cell, Arm.FORWARD_FULL, 1)

@@ -115,7 +115,9 @@ def decide(
         doubt = "the test alone speaks for a gain, but its interval holds zero"
     mean = evidence.clean.mean
     fall_p = 1.0 if own.fall is None else own.fall
-    if fall_p <= alpha / 2 and mean.estimate <= -thresholds.brittle_drop_min:
+    # Looked at often, an estimate passes any mark by chance sooner or later: the limit holds at any stop.
+    fallen = mean.high if evidence.at_any_stop else mean.estimate
+    if fall_p <= alpha / 2 and fallen <= -thresholds.brittle_drop_min:
         interval = f"95 % interval {100 * -mean.high:.1f} to {points(-mean.low)}"
         drop = f"Accuracy falls by {points(-mean.estimate)} on average over r ({interval}; p={fall_p:.2g})."
         return Decision(
@@ -213,7 +215,7 @@ def _not_beyond_ensembling(
     """Noisy beats clean (and direct) but not as many routers that delete nothing: explained by these only on evidence.
 
     That noisy does not beat the control may be mere lack of data. It is an explanation where noisy can be above the
-    control by no more than the effect of interest at every r that counts.
+    control by no more than the effect of interest at every r that counts, unread replies held for a gain too.
     """
     control, gain = evidence.plain.ensemble, evidence.ensemble_gain
     assert control is not None  # noqa: S101 - the caller compared with it
@@ -227,7 +229,8 @@ def _not_beyond_ensembling(
     also = (_beats(gain, level) & _above_zero(gain) & routers) if gain else frozenset()
     if also:
         reasons.append(f"They beat the clean baseline too, with r={_join(also)}.")
-    highest = _highest(control, routers)
+    held = evidence.favourable.ensemble if evidence.favourable else None
+    highest = max(_highest(c, routers) for c in (control, held) if c is not None)
     if highest <= thresholds.effect_of_interest:
         return Decision(
             Verdict.EXCESS_EXPLAINED,

@@ -1,10 +1,11 @@
 """The statistics that a verdict rests on, for one cell. The analysis and the calibration both call `measure`.
 
 Noisy is compared with each control over all r at once: the clean baseline, `direct` (the original question) and the
-ensemble control at the same r. Each comparison gives one family-wise p and step-down adjusted p per r (max-statistic
-permutation). All three are made under one reading of the replies after another, the same for every arm: as read,
-without leaked questions, and with unread replies held against an excess. Replicates of a setting are all used, by
-estimates, intervals and tests; what runs vary by beyond their questions is in all of them.
+ensemble control at the same r. Each comparison gives a p per r, and one family-wise p and step-down adjusted p per r
+for that control alone (max-statistic permutation). All three are made under one reading of the replies after another,
+the same for every arm: as read, without leaked questions, and with unread replies held against an excess, or for a
+gain. Replicates of a setting are all used, by estimates, intervals and tests; what runs vary by beyond their questions
+is in all of them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from audit.errors import DataError
 from audit.statistics.chance import chance_level
 from audit.statistics.eprocess import adjusted, at_any_stop
+from audit.statistics.multiplicity import holm
 from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes, FloatArray
 from audit.statistics.power import discordance_of
 from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
@@ -41,15 +43,16 @@ class Reading:
         return tuple(c for c in (self.clean, self.direct, self.ensemble) if c is not None)
 
     def adjusted(self, routers: tuple[int, ...], *, ensemble: bool = True) -> FloatArray:
-        """(R,) p of "noisy beats every control at this r": the largest adjusted p (an intersection-union test; Berger
-        1982, Technometrics 24). A control that was not run at an r asks nothing there; NaN where clean could not be
-        compared. ensemble=False leaves the ensemble control out."""
+        """(R,) p of "noisy beats every control at this r": the largest p over the controls (an intersection-union test;
+        Berger 1982, Technometrics 24), and only then Holm over r. The other way round each control would spend alpha on
+        r of its own, where another one binds at each r. A control that was not run at an r asks nothing there; NaN
+        where clean could not be compared. ensemble=False leaves the ensemble control out."""
         if self.clean is None:
             return np.full(len(routers), np.nan)
         used = [c for c in self.comparisons() if ensemble or c is not self.ensemble]
         if self.clean.log_e is not None:  # of e-values the smallest over controls, and only then over r
             return at_any_stop(self.log_e(routers, ensemble=ensemble))
-        return reduce(np.fmax, [_at(c, c.adjusted, routers) for c in used])
+        return holm(reduce(np.fmax, [_at(c, c.pvalues, routers) for c in used]))
 
     def log_e(self, routers: tuple[int, ...], *, ensemble: bool = True) -> FloatArray:
         """(R,) adjusted log e-values of the same, in a run that may have stopped early."""
@@ -64,8 +67,8 @@ class Evidence:
 
     plain: as read. without_leak: each r without the questions of which a noisy message at that r states the answer;
     None without leaks. adverse: the same, and every reply that could not be read, or never came, held against an excess
-    (noisy ones wrong, those of every control right); None when all were read. favourable: against clean with such
-    replies held for it; None when all were read. ensemble_gain: the ensemble control against clean, for what repetition
+    (noisy ones wrong, those of every control right); None when all were read. favourable: as read, with such replies
+    held for a gain; None when all were read. ensemble_gain: the ensemble control against clean, for what repetition
     alone gains.
     run_variance: what entered every test and interval; estimated but left out where `at_any_stop`.
     """
@@ -73,7 +76,7 @@ class Evidence:
     plain: Reading
     without_leak: Reading | None
     adverse: Reading | None
-    favourable: Comparison | None
+    favourable: Reading | None
     ensemble_gain: Comparison | None
     run_variance: RunVariance
     clean_accuracy: float
@@ -89,14 +92,14 @@ class Evidence:
 
     @property
     def p_value(self) -> float:
-        """The cell's p of an excess: the smallest over r of the largest adjusted p over the controls (as read)."""
+        """The cell's p of an excess: the smallest over r of `Reading.adjusted` (as read)."""
         return float(np.nanmin(self.plain.adjusted(self.clean.routers)))
 
     @property
     def largest_compatible(self) -> float:
         """The upper limit of the gain over clean, unread replies held for a gain where there are any."""
-        limits = [c.largest_compatible for c in (self.clean, self.favourable) if c is not None]
-        return max(limits)
+        held = self.favourable.clean if self.favourable else None
+        return max(c.largest_compatible for c in (self.clean, held) if c is not None)
 
     @property
     def at_any_stop(self) -> bool:
@@ -168,18 +171,13 @@ def measure(
     unread = bool(np.isin(cell.state, UNANSWERED).any())
     more = tuple(r for r in shared if r > 1)
     base = runs_of(cell, Arm.FORWARD_FULL, (1,))
-    favourable = None
-    if unread:
-        favourable = against(
-            runs_of(cell, Arm.NOISY_REWRITE, routers, "right"), runs_of(cell, Arm.FORWARD_FULL, (1,), "wrong"), routers
-        )
     original = runs_of(cell, Arm.DIRECT, (0,)) if has_direct else np.full((1, 1, cell.n), np.nan)
     clean_values = average(base)[0]
     return Evidence(
         plain=plain,
         without_leak=reading(without_leak, "left_out", "left_out") if leaks else None,
         adverse=reading(without_leak, "wrong", "right") if unread else None,
-        favourable=favourable,
+        favourable=reading(None, "right", "wrong") if unread else None,
         ensemble_gain=against(runs_of(cell, Arm.FORWARD_FULL, more), base, more) if more else None,
         run_variance=run_variance,
         clean_accuracy=float(np.nanmean(clean_values)),

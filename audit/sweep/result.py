@@ -46,7 +46,7 @@ class Contrast:
     """One comparison of two settings: estimate = accuracy(first) - accuracy(second), paired by question.
 
     name: noisy_vs_clean, noisy_vs_direct, noisy_vs_ensemble, clean_vs_direct, these noisy ones with _without_leak,
-    the same with _adverse, noisy_vs_clean_favourable, noisy_vs_clean_with_leak, noisy_vs_clean_unparsed_right,
+    the same with _adverse and with _favourable, noisy_vs_clean_with_leak, noisy_vs_clean_unparsed_right,
     noisy_vs_clean_unparsed_wrong, ensemble_vs_clean, score_gap, difference_in_differences (and with _log_odds and
     _log_wrong).
     routers is null for a mean over r.

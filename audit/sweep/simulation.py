@@ -44,18 +44,20 @@ class World:
     """What is true of a model; accuracies and gains 0-1.
 
     gain: of the noisy arm at every r; gain_one_r: at r=1 alone. clean_loss: what the clean baseline and the ensemble
-    control lose against the original question, noisy losing nothing. repetition: what r > 1 messages gain, whole or
-    damaged. shock: standard deviation of a shift common to one run. repeats: share of questions whose answer is the
-    same in every run of the unchanged question (temperature 0 and faithful relays). helps_weak: noise adds this where
-    the chance is below 1/2 and takes as much elsewhere. cluster: questions a group; cluster_sd: of what a group shares
-    in one run (latent normal scale); grouped: the run knows the groups. leak: share of questions whose noisy messages
-    state the answer. unread: share of replies that cannot be read; unread_if: "any", or those of one arm and outcome
-    ("noisy_wrong": noisy replies that are wrong, as many as `unread` of all).
+    control lose against the original question, noisy losing nothing (lossy_alone: with one router only, several make up
+    for it). repetition: what r > 1 messages gain, whole or damaged. shock: standard deviation of a shift common to one
+    run. repeats: share of questions whose answer is the same in every run of the unchanged question (temperature 0 and
+    faithful relays). helps_weak: noise adds this where the chance is below 1/2 and takes as much elsewhere. cluster:
+    questions a group; cluster_sd: of what a group shares in one run (latent normal scale); grouped: the run knows the
+    groups. leak: share of questions whose noisy messages state the answer. unread: share of replies that cannot be
+    read; unread_if: "any", or those of one arm and outcome ("noisy_wrong": noisy replies that are wrong, as many as
+    `unread` of all).
     """
 
     gain: float = 0.0
     gain_one_r: float = 0.0
     clean_loss: float = 0.0
+    lossy_alone: bool = False
     repetition: float = 0.0
     shock: float = 0.0
     repeats: float = 0.0
@@ -94,6 +96,11 @@ WORLDS: tuple[tuple[str, Design, World], ...] = (
     ("clean router loses 4 points, panel of 12", replace(_WIDE, panel=12), World(clean_loss=0.04)),
     ("repetition gains 8 points", replace(_WIDE, n=500), World(repetition=0.08)),
     ("repetition gains 8 points, panel of 12", replace(_WIDE, n=600, panel=12), World(repetition=0.08)),
+    (
+        "another control binds at each r",
+        replace(_WIDE, n=3000, routers=2),
+        World(clean_loss=0.04, lossy_alone=True, repetition=0.06),
+    ),
     ("runs shift by 1 point", _WIDE, World(shock=0.01)),
     ("runs shift by 1 point, n=3000", replace(_WIDE, n=3000), World(shock=0.01)),
     ("runs shift by 2 points", _WIDE, World(shock=0.02)),
@@ -182,7 +189,8 @@ def simulate(design: Design, world: World, rng: np.random.Generator) -> Simulate
 
 def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> FloatArray:
     """Chances of a right answer under one setting. What the clean router loses, the noisy arm does not."""
-    gain = -world.clean_loss if s.arm == Arm.FORWARD_FULL else 0.0
+    lossy = s.arm == Arm.FORWARD_FULL and (s.level == 1 or not world.lossy_alone)
+    gain = -world.clean_loss if lossy else 0.0
     gain += world.repetition if s.level > 1 else 0.0
     if s.arm == Arm.NOISY_REWRITE:
         gain += world.gain + (world.gain_one_r if s.level == 1 else 0.0)

@@ -96,25 +96,26 @@ def fresh_items(contrasts: Sequence[Contrast]) -> tuple[str, ...]:
         return ()
     larger = all(c.ci_low is not None and c.ci_low > 0 for c in scales)
     interval = f"95 % interval {100 * (points_scale.ci_low or 0.0):+.1f} to {100 * points_scale.ci_high:+.1f}"
-    found = "larger than" if larger else "not clearly larger than"
+    in_points = points_scale.ci_low is not None and points_scale.ci_low > 0
     text = (
-        f"The gain is {found} that on the fresh questions of the control benchmark, by "
-        f"{100 * points_scale.estimate:+.1f} points ({interval})"
+        f"The gain is {'' if in_points else 'not clearly '}larger than that on the fresh questions of the control "
+        f"benchmark, by {100 * points_scale.estimate:+.1f} points ({interval})"
     )
     if larger:
         return (f"{text}, and so on the scales of log-odds and of the share of wrong answers repaired.",)
-    return (f"{text}, on every scale: rewriting may help as such, without memory.",)
+    but = ", but not on every scale (log-odds, the share of wrong answers repaired)" if in_points else ""
+    return (f"{text}{but}: rewriting may help as such, without memory.",)
 
 
 def run_variance(found: RunVariance) -> str:
     """What was reckoned with for the difference between whole runs."""
     if found.df == 0:
         return (
-            "No setting was repeated, so what whole runs vary by beyond their questions (batches, endpoints, engines) "
-            "is assumed to be zero."
+            "No setting was repeated with other answers, so what whole runs vary by beyond their questions (batches, "
+            "endpoints, engines) is assumed to be zero."
         )
     used, estimate = (points(float(np.sqrt(v))) for v in (found.used, found.estimate))
-    how = "the estimate and one standard error" if found.used > found.estimate else "all that is plausible"
+    how = "all that is plausible" if found.capped else "the estimate and one standard error"
     repeats = f"{found.df} comparison{'' if found.df == 1 else 's'} of repeated runs"
     return (
         f"Whole runs may shift by a standard deviation of {used} beyond their questions ({how}; {repeats} estimate "
@@ -133,7 +134,8 @@ def at_any_stop(evidence: Evidence, n: int) -> str:
     return (
         f"The run could stop early (stop=early) and asked {n:,} questions: its verdict rests on an e-process, whose "
         f"tests and limits hold at any stop. Against every control the e-value of a gain is {e:.3g}, and p is 1/e (at "
-        "most 1). No p for a fixed number of questions decides. What whole runs vary by beyond their questions is "
+        "most 1). No p for a fixed number of questions decides. Estimates at a stop lean towards what stopped the run: "
+        "read the limits. What whole runs vary by beyond their questions is "
         f"assumed to be zero{found}."
     )
 

@@ -15,6 +15,7 @@ from audit.sweep.calibrated import nearest
 from audit.sweep.design import Arm
 from audit.sweep.procedure import Effort, calibrate, markdown, outcomes, worlds_markdown
 from audit.sweep.simulation import SHIPPED, WORLDS, Design, World, simulate
+from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.shipped import shipped_table
 
 SMALL = Design(n=100, routers=3)
@@ -118,6 +119,12 @@ def test_the_shipped_table_meets_the_targets() -> None:
         printed = nearest(table, clean_accuracy=d["clean_accuracy"], discordance=d["discordance"], **shown)
         assert printed is not None and printed.design == d
         assert f"{r['clean_excess']:.1%}" in printed.sentence and "False clearance" in printed.sentence
+        assert "These rates are of" not in printed.sentence
+    wider = nearest(
+        table, clean_accuracy=d["clean_accuracy"], discordance=d["discordance"], **shown,
+        thresholds=replace(SweepThresholds(), effect_of_interest=0.1).to_dict(),
+    )  # fmt: skip
+    assert wider is not None and "These rates are of effect_of_interest 0.05 (this run: 0.1)." in wider.sentence
     wide = next(e["rates"] for e in table["designs"] if Design(**e["design"]) == Design(1000, 9, "nested", 3))
     assert wide["clean_cleared"] >= 0.5
     assert [e["name"] for e in table["worlds"]] == [name for name, _, _ in WORLDS]

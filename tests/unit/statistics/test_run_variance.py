@@ -9,6 +9,7 @@ from audit.records import Setting
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance, pooled_run_variance
+from audit.sweep import words
 from audit.sweep.design import Arm
 from audit.sweep.runs import run_contrasts
 from audit.sweep.simulation import Design, World, simulate
@@ -76,9 +77,11 @@ def test_what_is_used_is_bounded_without_evidence_and_not_with_it() -> None:
     few = cell_of({s: rng.random(60) < 0.5 for s in CLEAN})  # sampling error 6.5 points
     quiet = pooled_run_variance([run_contrasts(few)], 0.02)
     assert quiet.df == 2 and quiet.used <= 0.02**2
+    assert quiet.capped and "all that is plausible" in words.run_variance(quiet)
     apart = cell_of({s: rng.random(5000) < 0.4 + 0.1 * k for k, s in enumerate(CLEAN)})  # sd 10 points
     loud = pooled_run_variance([run_contrasts(apart)], 0.02)
     assert loud.estimate == pytest.approx(0.01, rel=0.3) and loud.used > loud.estimate
+    assert not loud.capped and "the estimate and one standard error" in words.run_variance(loud)
 
 
 def test_unread_answers_leave_the_mean_of_the_run() -> None:

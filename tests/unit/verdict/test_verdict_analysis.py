@@ -92,10 +92,11 @@ def test_contrasts_with_and_without_leaks_bounds_and_control_benchmark() -> None
     cells = analyse_outcomes(outcomes, n_resamples=RESAMPLES, control_benchmark="fresh").cells
     first = next(c for c in cells if c.benchmark == "synthetic")
     names = {c.name for c in first.contrasts}
+    ends = ("", "_without_leak", "_adverse", "_favourable")
     assert names == {
-        *(f"noisy_vs_{c}{end}" for c in ("clean", "direct", "ensemble") for end in ("", "_without_leak", "_adverse")),
+        *(f"noisy_vs_{c}{end}" for c in ("clean", "direct", "ensemble") for end in ends),
         "noisy_vs_clean_with_leak", "clean_vs_direct", "ensemble_vs_clean", "noisy_vs_clean_unparsed_right",
-        "noisy_vs_clean_unparsed_wrong", "noisy_vs_clean_favourable", "score_gap", "difference_in_differences",
+        "noisy_vs_clean_unparsed_wrong", "score_gap", "difference_in_differences",
         "difference_in_differences_log_odds", "difference_in_differences_log_wrong",
     }  # fmt: skip
     with pytest.raises(DataError, match=r"control benchmark 'none'.*fresh, synthetic"):

@@ -1,12 +1,17 @@
 """Which replies make the adverse and the favourable reading appear, and which settings each of them compares."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
+from audit.sweep.decide import decide
 from audit.sweep.design import Arm
-from audit.sweep.evidence import Evidence, measure
+from audit.sweep.evidence import Evidence, Reading, measure
+from audit.sweep.result import Verdict
+from audit.sweep.thresholds import SweepThresholds
 
 SETTINGS = (
     Setting(Arm.DIRECT, 0),
@@ -43,7 +48,8 @@ def test_unread_replies_of_any_kind_are_held_against_and_for_a_gain(what, larges
     assert dict(zip(found.adverse.ensemble.routers, found.adverse.ensemble.gain * 40, strict=True)) == pytest.approx(
         {1: 26 - 28, 2: 28 - 20}
     )
-    assert found.favourable.gain * 40 == pytest.approx([26 - 24, 32 - 24])
+    assert found.favourable.clean is not None
+    assert found.favourable.clean.gain * 40 == pytest.approx([26 - 24, 32 - 24])
 
 
 @pytest.mark.parametrize("what", [State.ABSENT, State.WRONG])
@@ -75,3 +81,35 @@ def test_an_e_value_has_to_beat_the_ensemble_control_too():
     c = np.arange(1, 20) / 20
     without = early.plain.adjusted((1, 2), ensemble=False)
     assert without == pytest.approx([1.0, 1 / np.mean([1.0, np.mean((1 + c) ** 8)])])  # the mean over both r
+
+
+def test_r_are_corrected_after_the_controls_and_not_within_each():
+    """Direct binds at r=1, the ensemble control at r=2. Each would spend its 5 % at an r of its own: step-down within a
+    control corrects the other r's small p away first."""
+    plain = evidence({}).plain
+    assert plain.clean is not None and plain.direct is not None and plain.ensemble is not None
+
+    def told(control, *pvalues: float):
+        return replace(control, pvalues=np.array(pvalues), adjusted=np.array(pvalues))
+
+    reading = Reading(
+        told(plain.clean, 0.001, 0.001), told(plain.direct, 0.03, 0.001), told(plain.ensemble, 0.001, 0.04)
+    )
+    assert reading.adjusted((1, 2)).tolist() == pytest.approx([0.06, 0.06])
+    alone = replace(reading, ensemble=None)  # r=2 has no ensemble control then, which asks nothing there
+    assert alone.adjusted((1, 2)).tolist() == pytest.approx([0.03, 0.002])
+
+
+@pytest.mark.parametrize(("noisy", "expected"), [(20, Verdict.UNDERPOWERED), (0, Verdict.BRITTLE)])
+def test_a_run_that_may_stop_early_is_brittle_by_a_limit_and_not_by_an_estimate_that_was_peeked_at(noisy, expected):
+    right = (30, 28, 28, noisy, noisy)
+    found = evidence({}, right, largest_cluster=1)
+    assert found.clean.fall_p <= 0.025 and found.clean.mean.estimate <= -0.1
+    assert decide(found, (), SweepThresholds()).verdict == expected
+
+
+def test_a_gain_explained_by_repetition_holds_unread_replies_for_a_gain_over_it():
+    found = evidence({4: State.UNPARSED, 2: State.UNPARSED})
+    assert found.favourable is not None and found.favourable.ensemble is not None
+    # r=2: noisy 28 + 4 of 40, the ensemble control 20 right with its unread ones wrong.
+    assert found.favourable.ensemble.gain[-1] * 40 == pytest.approx(32 - 20)

@@ -36,6 +36,7 @@ CASES: tuple[tuple[str, int, World], ...] = (
     ("clean router loses 4 points", 3, World(clean_loss=0.04)),
     ("repetition gains 8 points", 3, World(repetition=0.08)),
     ("runs shift by 1 point", 3, World(shock=0.01)),
+    ("noise costs 8 points", 3, World(gain=-0.08)),
     ("clean", 9, World()),
     ("+5 points at r=1", 9, World(gain_one_r=0.05)),
     ("+10 points", 9, World(gain=0.10)),
@@ -95,8 +96,8 @@ def expected(n: int, routers: int, table: Sequence[Mapping[str, Any]]) -> list[s
 
 def markdown(table: Sequence[Mapping[str, Any]]) -> str:
     """One line a case; rates in per cent with their Monte-Carlo standard error."""
-    head = "| what is true | r | excess | cleared | explained | undecided | mean asked | median |"
-    lines = [head, "| --- " * 8 + "|"]
+    head = "| what is true | r | excess | cleared | explained | brittle | undecided | mean asked | median |"
+    lines = [head, "| --- " * 9 + "|"]
     for row in table:
         mean, _ = asked(row, row["n"])
         total = np.cumsum(row["settled"])
@@ -104,7 +105,7 @@ def markdown(table: Sequence[Mapping[str, Any]]) -> str:
         median = f"{(half + 1) * row['batch']}" if half < total.size else f"> {row['n']}"
         shares = [
             row["verdicts"].get(v, 0) / row["models"]
-            for v in ("excess", "no_excess_detected", "excess_explained_by_ensembling")
+            for v in ("excess", "no_excess_detected", "excess_explained_by_ensembling", "brittle")
         ]
         shares.append(1 - sum(row["settled"]) / row["models"])
         errors = [

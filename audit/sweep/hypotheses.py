@@ -80,7 +80,7 @@ def sensitivity_slope(sweep: Sweep, *, rng: np.random.Generator, n_resamples: in
 def h1_any_excess(pvalues: Mapping[str, float], excess: Sequence[str], alpha: float = ALPHA) -> HypothesisResult:
     """H1: does any model exceed its clean baseline at any r, and every control that was run, after correction?
 
-    pvalues: of each model, the verdict's own (smallest over r of the largest adjusted p over the controls). excess: the
+    pvalues: of each model, the verdict's own (smallest over r of `Reading.adjusted`). excess: the
     models whose verdict is an excess, which asks for intervals and leak-free and adverse readings too. The p-value is
     the smallest after Holm over the models; the effect is the number of models in excess.
     """

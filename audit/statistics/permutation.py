@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb
+from math import ceil, comb
 
 import numpy as np
 
@@ -147,6 +147,12 @@ def paired_test(
     if len(a) == len(b) == 1 and np.unique(cluster).size == a.shape[1]:
         return float(mcnemar_exact(int(np.sum(a > b)), int(np.sum(a < b))).pvalue)
     return max_statistic_exchange(a[:, None], b[:, None], cluster, n_permutations=n_permutations, rng=rng).pvalue
+
+
+def enough_permutations(tests: int, alpha: float, at_least: int) -> int:
+    """Random labellings with which p, which is at least 1 / (B + 1), can be a quarter of alpha after Holm over so many
+    tests."""
+    return max(at_least, ceil(4 * tests / alpha))
 
 
 def can_reject(clusters: int, alpha: float) -> bool:

@@ -18,7 +18,7 @@ from audit.errors import DataError
 from audit.statistics.chance import chance_level
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import BoolArray, CellOutcomes, State
-from audit.statistics.permutation import can_reject
+from audit.statistics.permutation import can_reject, enough_permutations
 from audit.statistics.run_variance import RunVariance, pooled_run_variance
 from audit.statistics.values import levels_of, replicates_of
 from audit.sweep import words
@@ -75,7 +75,8 @@ def analyse(
     ----------
     cells : as `shards.cells` pairs them; where they hold answers too, the self-test can shift the labels
     texts : their measures; None leaves the text gates not applicable
-    n_resamples : of every bootstrap and permutation
+    n_resamples : of every bootstrap and permutation; the tests of a verdict take more where Holm over r and the panel
+        asks for smaller p-values than these can give
     runs : fingerprint and models of each run, copied into the result; must hold no times or paths
     control_benchmark : name of a benchmark of fresh items of the same models, for difference-in-differences
     calibration : the table of `audit.calibrate` (`load_calibration()`)
@@ -84,13 +85,15 @@ def analyse(
 
     Same cells, texts and seed give the same result, whatever the order of the rows. A cell's randomness comes from
     the seed and its own name: adding a model to the panel changes the others' corrections and the run variance, which
-    is estimated over the panel, and nothing else.
+    is estimated over the panel, and (in a panel of dozens) the number of permutations, and nothing else.
     """
     thresholds = thresholds or SweepThresholds()
     texts = texts or Texts()
     run_variance = pooled_run_variance(map(run_contrasts, cells), thresholds.run_sd_plausible)
     floors = _holm([noise_floor_p(c) for c in cells])
     stops = early or {}
+    counts = max((len(levels_of(c, Arm.NOISY_REWRITE)) for c in cells), default=1)
+    permutations = enough_permutations(counts * len(cells), thresholds.alpha, n_resamples)
     measured = [
         _measure(
             c,
@@ -98,6 +101,7 @@ def analyse(
             thresholds,
             seed,
             n_resamples,
+            permutations,
             run_variance,
             floor,
             stops.get((c.model, c.benchmark)),
@@ -140,6 +144,7 @@ def _measure(
     thresholds: SweepThresholds,
     seed: int,
     n_resamples: int,
+    n_permutations: int,
     run_variance: RunVariance,
     noise_floor_adjusted: float | None,
     largest_cluster: int | None,
@@ -158,6 +163,7 @@ def _measure(
             cell,
             rng=_rng(seed, cell, "evidence"),
             n_resamples=n_resamples,
+            n_permutations=n_permutations,
             without_leak=by_routers,
             run_variance=run_variance,
             largest_cluster=largest_cluster,

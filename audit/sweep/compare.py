@@ -82,6 +82,7 @@ def compare(
     *,
     rng: np.random.Generator,
     n_resamples: int,
+    n_permutations: int | None = None,
     intervals: bool = True,
     run_variance: RunVariance = ASSUMED_ZERO,
 ) -> Comparison:
@@ -100,7 +101,10 @@ def compare(
     """
     runs, other = _distinct(runs), _distinct(other)
     noisy, base = average(runs), average(other)
-    test = max_statistic_exchange(runs, other, cluster, n_permutations=n_resamples, run_variance=run_variance, rng=rng)
+    n_permutations = n_permutations or n_resamples
+    test = max_statistic_exchange(
+        runs, other, cluster, n_permutations=n_permutations, run_variance=run_variance, rng=rng
+    )
     d = noisy - base  # after the test: of a million questions each such array is 8 MB an r
     n = np.sum(~np.isnan(d), axis=1).astype(np.int64)
     half = np.full(d.shape[1], 0.5)

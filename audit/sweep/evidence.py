@@ -119,6 +119,7 @@ def measure(
     *,
     rng: np.random.Generator,
     n_resamples: int,
+    n_permutations: int | None = None,
     without_leak: BoolArray | None = None,
     run_variance: RunVariance = ASSUMED_ZERO,
     intervals: bool = True,
@@ -129,7 +130,7 @@ def measure(
     largest_cluster: of a run that may have been stopped early, the questions of the largest cluster of its whole sample
     (1 without clusters): every comparison is then one that holds at any stop. None for a fixed number of questions.
 
-    without_leak: (R, n) for each router count, true for questions without an answer leak. run_variance: as estimated
+    n_permutations: of every test; n_resamples where None. without_leak: (R, n) for each router count, true for questions without an answer leak. run_variance: as estimated
     over the panel. intervals=False skips every bootstrap (their limits are then NaN).
     Raises DataError when the clean or the noisy arm was not run or shares no answered question.
     """
@@ -149,6 +150,7 @@ def measure(
             cell.cluster,
             rng=rng,
             n_resamples=n_resamples,
+            n_permutations=n_permutations,
             intervals=intervals,
             run_variance=run_variance,
         )

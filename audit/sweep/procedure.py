@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from audit.statistics.paired import FloatArray
+from audit.statistics.permutation import enough_permutations
 from audit.statistics.power import discordance_of
 from audit.statistics.run_variance import pooled_run_variance
 from audit.statistics.values import replicates_of, settings_values
@@ -30,7 +31,7 @@ from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.simulated import rate, shown, table_text
 
 CHUNK = 25  # simulations that share one seed
-RESAMPLES = 499  # of every permutation test and bootstrap; a run has more, on which their level does not depend
+RESAMPLES = 499  # of every bootstrap and, at least, permutation test; a run has more: their level does not hang on it
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,16 @@ def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
     thresholds = SweepThresholds()
     models = [simulate(design, world, rng) for _ in range(design.panel)]
     variance = pooled_run_variance([run_contrasts(m.cell) for m in models], thresholds.run_sd_plausible)
+    permutations = enough_permutations(design.routers * design.panel, thresholds.alpha, RESAMPLES)
     found = [
-        measure(m.cell, rng=rng, n_resamples=RESAMPLES, without_leak=m.without_leak, run_variance=variance)
+        measure(
+            m.cell,
+            rng=rng,
+            n_resamples=RESAMPLES,
+            n_permutations=permutations,
+            without_leak=m.without_leak,
+            run_variance=variance,
+        )
         for m in models
     ]
     verdicts = [

@@ -130,8 +130,9 @@ def measure(
     largest_cluster: of a run that may have been stopped early, the questions of the largest cluster of its whole sample
     (1 without clusters): every comparison is then one that holds at any stop. None for a fixed number of questions.
 
-    n_permutations: of every test; n_resamples where None. without_leak: (R, n) for each router count, true for questions without an answer leak. run_variance: as estimated
-    over the panel. intervals=False skips every bootstrap (their limits are then NaN).
+    n_permutations: of every test; n_resamples where None. without_leak: (R, n) for each router count, true for
+    questions without an answer leak. run_variance: as estimated over the panel. intervals=False skips every bootstrap
+    (their limits are then NaN).
     Raises DataError when the clean or the noisy arm was not run or shares no answered question.
     """
     routers = levels_of(cell, Arm.NOISY_REWRITE)

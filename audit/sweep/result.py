@@ -119,9 +119,9 @@ class SelfTest:
 class CellVerdict:
     """The verdict on one model and benchmark, with its evidence.
 
-    headline: one plain sentence. reasons: why this verdict and not another. p_value: of "noisy beats every
-    control at some r" (`Reading.adjusted`); p_adjusted: after Holm over the cells of the panel. largest_compatible_gain:
-    97.5 % upper limit of the gain, the largest over r. score: clean accuracy (the direct accuracy where it was run).
+    headline: one plain sentence. reasons: why this verdict and not another. p_value: of "noisy beats every control at
+    some r" (`Reading.adjusted`); p_adjusted: after Holm over the cells of the panel. largest_compatible_gain: 97.5 %
+    upper limit of the gain, the largest over r. score: clean accuracy (the direct accuracy where it was run).
     share_beyond_gains: share of the score above chance that stays if the largest compatible gain is taken off; it says
     nothing of memory that helps intact and damaged questions alike; null when withheld or brittle. credibility: the
     same with the largest compatible score gap to fresh questions; null without a control benchmark.

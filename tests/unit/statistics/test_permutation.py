@@ -7,7 +7,7 @@ from scipy import stats
 from audit.errors import DataError
 from audit.statistics.drawing import choice_totals
 from audit.statistics.mcnemar import mcnemar_exact
-from audit.statistics.permutation import max_statistic_exchange, sign_flip_pvalue
+from audit.statistics.permutation import enough_permutations, max_statistic_exchange, sign_flip_pvalue
 
 
 def outcomes(n=120, r=3, seed=0, effect=0.0):
@@ -324,3 +324,10 @@ def test_choice_totals_have_the_mean_and_variance_of_free_choices(distinct):
     totals = choice_totals(values, count, 40_000, rng(2))
     assert np.allclose(totals.mean(axis=0), (values.mean(axis=1) * count).sum(axis=1), atol=0.15)
     assert np.allclose(totals.var(axis=0), (values.var(axis=1) * count).sum(axis=1), rtol=0.05)
+
+
+def test_the_permutations_are_enough_for_what_holm_asks() -> None:
+    """A panel of twelve with nine router counts: the smallest p there is has to pass .05 after 108 tests."""
+    assert enough_permutations(9, 0.05, 10_000) == 10_000
+    for tests in (108, 900, 5_000):
+        assert tests / (enough_permutations(tests, 0.05, 499) + 1) <= 0.05 / 4

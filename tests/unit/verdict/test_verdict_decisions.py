@@ -163,14 +163,15 @@ def test_a_run_without_a_clean_arm_is_withheld_and_says_why() -> None:
 
 def test_holm_over_the_panel_can_turn_a_lone_finding_away() -> None:
     # A model that is significant alone (0.01 < p <= 0.05), among nine clean ones: Holm multiplies its p by up to ten.
+    enough = 2_400  # permutations for ten cells
     for seed in range(40):
         mine = rows(n=150, gain=0.14, seed=seed)
-        alone = judged(mine)
+        alone = analyse(pair(mine), n_resamples=enough).cells[0]
         if alone.verdict == Verdict.EXCESS and alone.p_value is not None and alone.p_value > 0.01:
             break
     assert alone.verdict == Verdict.EXCESS
     panel = mine + [o for k in range(9) for o in rows(n=150, seed=100 + k, model=f"clean-{k}")]
-    cells = analyse(pair(panel), n_resamples=RESAMPLES).cells
+    cells = analyse(pair(panel), n_resamples=enough).cells
     together = {c.model: c for c in cells}["synthetic"]
     assert together.p_adjusted is not None and together.p_adjusted > 0.05
     assert together.verdict == Verdict.UNDERPOWERED

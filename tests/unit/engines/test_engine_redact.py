@@ -16,3 +16,10 @@ def test_redaction() -> None:
     assert redactor.message("abc") == "abc"  # too short to be a key
     assert redactor.generation(f"EMPTY {KEY} sk-learn") == "EMPTY [redacted] sk-learn"  # a placeholder is a word
     assert len(redactor.message("y" * 5000)) == 400
+
+
+def test_a_message_holds_nothing_that_a_terminal_obeys() -> None:
+    """A server's text reaches error rows, logs and the last sentence of a run."""
+    said = Redactor([KEY]).message(f"no\x1b]0;owned\x07\x1b[2J\x9b31m {KEY}\r\nlines\u202e end \ud83d")
+    bad = "\N{REPLACEMENT CHARACTER}"
+    assert said == f"no{bad}]0;owned{bad}{bad}[2J{bad}31m [redacted] lines{bad} end {bad}"

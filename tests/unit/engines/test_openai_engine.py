@@ -375,18 +375,88 @@ def test_two_endpoints_that_fail_without_end_are_an_outage_though_neither_is_tak
 # --- faults that stay ---
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [Reply(body="<html>Login</html>"), Reply(body={"choices": []}), Reply(body="{"), Reply(body=completion("", None))],
-    ids=["html", "no choices", "bad json", "empty"],
-)
-def test_malformed_for_ever_becomes_an_error_row(reply: Reply) -> None:
-    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[Generation, int]:
-        return (await engine.run([request()]))[0], len(server.calls)
+MALFORMED = {
+    "html": Reply(body="<html>Login</html>"),
+    "no choices": Reply(body={"choices": []}),
+    "bad json": Reply(body="{"),
+    "empty": Reply(body=completion("", None)),
+    "gave up": Reply(body=completion("B", "insufficient_system_resource")),
+    "error inside": Reply(body={"error": {"message": "try later", "code": "server_error"}}),
+    "deep": Reply(body="[" * 100_000),
+}
 
-    got, calls = with_server(lambda c: reply, use)
-    assert got.error is not None and "malformed" in got.error and got.finish_reason is FinishReason.ERROR
-    assert calls == FAST_RETRY.max_attempts
+
+@pytest.mark.parametrize("reply", MALFORMED.values(), ids=MALFORMED)
+def test_malformed_for_ever_becomes_an_error_row_where_others_are_answered(reply: Reply) -> None:
+    """Also for the last row of a run, when nobody else is there to be answered: something else is asked then."""
+
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[Generation, list[str], dict[str, float]]:
+        return (await engine.run([request("odd")]))[0], [call.prompt for call in server.calls], engine.stats()
+
+    got, calls, stats = with_server(lambda c: reply if c.prompt == "odd" else echo(c), use)
+    assert got.error is not None and ("malformed" in got.error or "status 200" in got.error)
+    assert got.finish_reason is FinishReason.ERROR
+    assert calls == ["odd"] * FAST_RETRY.max_attempts + ["Hello"]
+    assert (stats["generations"], stats["error_rows"], stats["requests"]) == (0.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("in_flight", [1, 2, 4, 16])
+@pytest.mark.parametrize("answered", [0, 20])
+def test_an_outage_that_answers_200_is_no_error_row(in_flight: int, answered: int) -> None:
+    """A maintenance page: at the end of a run, one or two requests in flight, it was recorded as the rows' errors."""
+    page = Reply(body="<html>We are back soon.</html>")
+
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> dict[str, float]:
+        await engine.run([request(str(i)) for i in range(answered)])
+        with pytest.raises(EngineError, match="No endpoint has answered.*the body is not JSON.*We are back soon"):
+            await engine.run([request(str(i)) for i in range(in_flight)])
+        return engine.stats()
+
+    stats = with_server(lambda c: echo(c) if c.number <= answered else page, use)
+    assert (stats["generations"], stats["error_rows"]) == (float(answered), 0.0)
+
+
+def test_an_outage_within_a_run_is_no_error_row_of_those_that_are_left() -> None:
+    """All of one call's requests begin together: that others were answered since then says nothing about now."""
+    page = Reply(body="<html>We are back soon.</html>")
+
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> dict[str, float]:
+        with pytest.raises(EngineError, match="No endpoint has answered"):
+            await engine.run([request(str(i)) for i in range(12)])
+        return engine.stats()
+
+    retry = replace(FAST_RETRY, max_attempts=2)
+    stats = with_server(lambda c: echo(c) if c.number <= 10 else page, use, concurrency=1, retry=retry)
+    assert (stats["generations"], stats["error_rows"]) == (10.0, 0.0)
+
+
+def test_another_models_replies_once_the_own_one_is_gone_are_an_outage_too() -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> dict[str, float]:
+        await engine.run([request(str(i)) for i in range(4)])
+        with pytest.raises(EngineError, match="No endpoint has answered.*the reply is of model 'm-mini'"):
+            await engine.run([request("last")])
+        return engine.stats()
+
+    stats = with_server(lambda c: of_model("m" if c.number <= 4 else "m-mini"), use)
+    assert (stats["generations"], stats["error_rows"]) == (4.0, 0.0)
+
+
+def test_an_endpoint_that_refuses_whatever_else_it_is_asked_is_alive() -> None:
+    """Some refuse a single token: the row that is malformed for ever is then that row's result too."""
+    odd = Reply(body="<html>")
+    got = one(lambda c: odd if c.prompt == "hi" else error(400, "max_tokens must be at least 16"))
+    assert got.error is not None and "malformed" in got.error
+
+
+def test_an_exhausted_quota_with_status_200_stops_the_run() -> None:
+    said = Reply(body={"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}})
+
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
+        with pytest.raises(EngineError, match="no quota left"):
+            await engine.run([request()])
+        assert (len(server.calls), engine.stats()["error_rows"]) == (1, 0.0)
+
+    with_server(lambda c: said, use)
 
 
 def of_model(name: str, text: str = "ok") -> Reply:

@@ -408,7 +408,7 @@ def test_an_outage_that_answers_200_is_no_error_row(in_flight: int, answered: in
 
     async def use(engine: OpenAIEngine, server: FaultyServer) -> dict[str, float]:
         await engine.run([request(str(i)) for i in range(answered)])
-        with pytest.raises(EngineError, match="No endpoint has answered.*the body is not JSON.*We are back soon"):
+        with pytest.raises(EngineError, match=r"No endpoint has answered.*the body is not JSON.*We are back soon"):
             await engine.run([request(str(i)) for i in range(in_flight)])
         return engine.stats()
 
@@ -433,7 +433,7 @@ def test_an_outage_within_a_run_is_no_error_row_of_those_that_are_left() -> None
 def test_another_models_replies_once_the_own_one_is_gone_are_an_outage_too() -> None:
     async def use(engine: OpenAIEngine, server: FaultyServer) -> dict[str, float]:
         await engine.run([request(str(i)) for i in range(4)])
-        with pytest.raises(EngineError, match="No endpoint has answered.*the reply is of model 'm-mini'"):
+        with pytest.raises(EngineError, match=r"No endpoint has answered.*the reply is of model 'm-mini'"):
             await engine.run([request("last")])
         return engine.stats()
 

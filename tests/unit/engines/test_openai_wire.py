@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # tests/, for faulty_server
 
@@ -112,6 +114,41 @@ def test_a_count_that_no_request_has_is_not_counted(count: Any) -> None:
     """10**30 tokens fit no column of a shard."""
     got = generation({**completion("B"), "usage": {"prompt_tokens": count, "completion_tokens": 3}})
     assert (got.prompt_tokens, got.completion_tokens) == (0, 3)
+
+
+_TEXT = st.text(st.characters(), max_size=5)  # half surrogate pairs among it
+_PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | _TEXT
+_ANY = st.recursive(_PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner))
+_FIELDS = ["model", "choices", "usage", "error", "message", "content", "refusal", "finish_reason", "logprobs",
+           "top_logprobs", "token", "logprob", "prompt_tokens", "prompt_tokens_details", "code", "type"]  # fmt: skip
+
+
+def _spoilt(value: Any, name: str, by: Any) -> Any:
+    """A body with `by` in place of every field `name`."""
+    if isinstance(value, dict):
+        return {k: by if k == name else _spoilt(v, name, by) for k, v in value.items()}
+    return [_spoilt(one, name, by) for one in value] if isinstance(value, list) else value
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(_FIELDS), _ANY, st.booleans())
+def test_whatever_a_body_holds_nothing_is_raised(name: str, by: Any, wrong: bool) -> None:
+    body = letters_completion({"A": -1.5, "B": -2.0})
+    body["choices"][0]["message"]["refusal"] = None
+    if wrong:
+        body["error"] = {"code": "c", "type": "t", "message": "m"}
+    for letters in ((), ("A", "B")):
+        got = read(_spoilt(body, name, by), letters)
+        assert isinstance(got, Generation | Failure)
+        assert (got.text if isinstance(got, Generation) else got.message).encode() is not None
+    assert isinstance(read(json.dumps(by)), Failure)
+
+
+@pytest.mark.parametrize("name", _FIELDS)
+def test_no_depth_that_json_is_read_at_is_too_deep_for_a_field(name: str) -> None:
+    body = json.dumps(_spoilt({**letters_completion({"A": -1.5}), "error": None}, name, "HERE"))
+    for depth in range(850, 1000):
+        assert isinstance(read(body.replace('"HERE"', "[" * depth + "]" * depth), ("A",)), Generation | Failure)
 
 
 def test_a_lone_surrogate_leaves_as_valid_text() -> None:

@@ -28,6 +28,7 @@ from audit.config import CONF_DIR
 from audit.config_keys import check_keys
 from audit.errors import AuditError, ConfigError, unknown_name
 from audit.exits import run_command
+from audit.printable import lines
 from audit.shards.object_store import is_url
 from audit.shards.working_copy import named
 
@@ -89,7 +90,7 @@ def run_composed(
         check()
         return act(read(cfg))
     except (AuditError, OmegaConfBaseException) as error:
-        print(f"error: {named(error)}", file=sys.stderr, flush=True)
+        print(lines(f"error: {named(error)}"), file=sys.stderr, flush=True)
         return 1
 
 

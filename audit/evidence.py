@@ -12,8 +12,8 @@ from pathlib import Path
 
 from audit.errors import AuditError
 from audit.exits import run_command
-from audit.governance.escape import one_line
 from audit.governance.keys import KEY_VARIABLE, load_signer, load_trusted
+from audit.printable import one_line
 from audit.shards.working_copy import local_folder
 
 

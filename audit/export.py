@@ -25,7 +25,7 @@ from urllib.parse import quote
 
 from audit.errors import AuditError, ConfigError
 from audit.exits import run_command
-from audit.governance.escape import one_line
+from audit.printable import one_line
 from audit.shards.working_copy import local_folder
 
 INSPECT = "inspect"  # the folder in a run directory; retention takes it out with the answers

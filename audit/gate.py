@@ -28,6 +28,7 @@ from audit.exits import run_command
 from audit.governance.decision import Ruling, failed, parts_of, rule
 from audit.governance.formats import FORMATS, as_markdown, as_sentences
 from audit.panel import PANEL, SUITE, panel_runs
+from audit.printable import lines
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
 from audit.shards.files import SHARDS, file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
     try:
         run_dir = run_folder(asked.run_dir)
     except AuditError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(lines(f"error: {error}"), file=sys.stderr)
         return 1
     ruling = ruling_with_decisions(run_dir, asked.keys, asked.approvals, now, asked.registry)
     print(FORMATS[asked.format](ruling), end="", flush=True)
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
         with Path(os.environ[SUMMARY]).open("a", encoding="utf-8") as summary:
             summary.write(as_markdown(ruling))
     if ruling.problem:
-        print(named(ruling.problem), file=sys.stderr)
+        print(lines(named(ruling.problem)), file=sys.stderr)
     return ruling.exit_code
 
 

@@ -18,11 +18,11 @@ from audit.errors import AuditError, ConfigError, RegistryError
 from audit.exits import run_command
 from audit.gate import REGISTRY_VARIABLE, TRUSTED_VARIABLE, home_of, rule_run, ruling_with_decisions, verdict_path
 from audit.governance.decision import Decision, Ruling
-from audit.governance.escape import one_line
 from audit.governance.formats import as_text
 from audit.governance.keys import KEY_VARIABLE, Trusted, create_key, load_signer, load_trusted
 from audit.governance.reviews import Kind, bound_to, decide, parse_time
 from audit.panel import PANEL, panel_of, panel_runs
+from audit.printable import one_line
 from audit.shards.manifest import MANIFEST, TOMBSTONE
 from audit.shards.working_copy import local_folder
 

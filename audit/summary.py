@@ -16,6 +16,7 @@ from rich.text import Text
 
 from audit.audits import Audit, Roles
 from audit.config import RunConfig
+from audit.printable import lines
 from audit.records import Setting
 from audit.shards.working_copy import named
 from audit.statistics.chance import chance_level
@@ -142,4 +143,4 @@ def conclude(config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths:
 def print_failed(failed: Mapping[str, str]) -> None:
     """The models that did not finish, {name: why}."""
     for name, why in failed.items():
-        print(f"error: model {name} failed: {why}", file=sys.stderr, flush=True)
+        print(lines(f"error: model {name} failed: {why}"), file=sys.stderr, flush=True)

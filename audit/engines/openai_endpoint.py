@@ -25,7 +25,7 @@ _CONNECT_TIMEOUT_S = 10.0
 _NOT_CONNECTED = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError"})
 # Statuses of GET /models that say nothing about chat completions (403: keys restricted to some paths).
 _NO_LISTING = frozenset({400, 403, 404, 405, 501})
-_HELLO = GenerationRequest("Hello", affinity="health-check", label="health-check", seed=0, max_tokens=1)
+HELLO = GenerationRequest("Hello", affinity="health-check", label="health-check", seed=0, max_tokens=1)
 
 
 class Endpoint:
@@ -74,7 +74,7 @@ class Endpoint:
         elif listed.status not in _NO_LISTING:
             return listed
         # No /models there, or the model goes by a name that it does not list: one token tells.
-        reply = await self.attempt(_HELLO)
+        reply = await self.attempt(HELLO)
         if isinstance(reply, Generation):
             return None
         if reply.status == 404 or reply.kind is FailureKind.ROW:

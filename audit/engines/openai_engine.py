@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 from audit.engines.dispatch import Dispatcher, Lease, Slot, make_slot
 from audit.engines.openai_config import OpenAISettings, check_config, endpoint_id
-from audit.engines.openai_endpoint import Endpoint
+from audit.engines.openai_endpoint import HELLO, Endpoint
 from audit.engines.redact import RedactingFilter, Redactor
 from audit.engines.retry import ALIVE, ROW_SUSPECT, Failure, FailureKind, backoff_seconds
 from audit.errors import ConfigError, EndpointAuthError, EngineError, EngineLoadError
@@ -192,41 +192,35 @@ class OpenAIEngine:
     # --- one request ---
 
     async def _answer(self, request: GenerationRequest, dispatcher: Dispatcher) -> Generation:
-        started = self._clock()
+        started = failed_at = self._clock()
         failures = 0
         attempts_used = 0
         avoid: Slot | None = None
         while True:
-            if self._fatal is not None:
-                raise EndpointAuthError(self._fatal)
-            lease = await dispatcher.acquire(request.affinity, avoid)
-            endpoint = self._by_slot[lease.slot]
-            try:
-                result = await endpoint.attempt(request)
-            except BaseException:
-                dispatcher.abandoned(lease)
-                raise
+            lease, endpoint, result = await self._ask(request, dispatcher, avoid)
             if isinstance(result, Generation):
                 self._note_answer(dispatcher, lease, endpoint)
                 self._count(result)
                 return result
             failures += 1
+            failed_before, failed_at = failed_at, self._clock()
             delay = backoff_seconds(self._config.retry, failures, self._rng, result.retry_after_s)
             self._note_failure(dispatcher, lease, endpoint, result, delay)
             if result.kind is FailureKind.ROW:
                 return self._error_row(endpoint, result.message)
             attempts_used += result.kind in ROW_SUSPECT
-            # While others are answered, a request that keeps failing is the odd one out; a reply that is no chat
-            # completion is, in the end, that row's result.
-            own_fault = result.kind in _BAD_REPLY or self._last_answer > started
-            if result.kind in ROW_SUSPECT and attempts_used >= self._config.retry.max_attempts and own_fault:
+            if result.kind in ROW_SUSPECT and attempts_used >= self._config.retry.max_attempts:
                 if result.kind is FailureKind.OTHER_MODEL and not self._counts["generations"]:
                     raise EngineError(
                         f"Endpoint {endpoint.shown} gives replies of another model: {result.message}. Nothing was "
                         "recorded. If it is the same model under another name, say so with reply_model in the "
                         "endpoint's configuration."
                     )
-                return self._error_row(endpoint, f"{result.message} (attempt {attempts_used} of {attempts_used})")
+                # While others are answered, a request that keeps failing is the odd one out. A maintenance page comes
+                # at once and to everybody: there it counts what is answered now.
+                own_fault = self._last_answer > (failed_before if result.kind in _BAD_REPLY else started)
+                if own_fault or (result.kind in _BAD_REPLY and await self._answers_a_greeting(dispatcher)):
+                    return self._error_row(endpoint, f"{result.message} (attempt {attempts_used} of {attempts_used})")
             quiet_s = self._clock() - max(self._last_answer, started)
             other = dispatcher.other_in_service(lease.slot)
             # One slow failure is no outage while another endpoint is in service and was not asked.
@@ -239,6 +233,30 @@ class OpenAIEngine:
             if other:
                 delay = min(delay, backoff_seconds(self._config.retry, 1, self._rng))
             await asyncio.sleep(delay)
+
+    async def _ask(
+        self, request: GenerationRequest, dispatcher: Dispatcher, avoid: Slot | None
+    ) -> tuple[Lease, Endpoint, Generation | Failure]:
+        """One attempt, where the dispatcher sends it. The lease is still to be released, by noting the result."""
+        if self._fatal is not None:
+            raise EndpointAuthError(self._fatal)
+        lease = await dispatcher.acquire(request.affinity, avoid)
+        endpoint = self._by_slot[lease.slot]
+        try:
+            return lease, endpoint, await endpoint.attempt(request)
+        except BaseException:
+            dispatcher.abandoned(lease)
+            raise
+
+    async def _answers_a_greeting(self, dispatcher: Dispatcher) -> bool:
+        """Whether an endpoint answers something else now: what tells a row's fault from the endpoint's where nobody
+        else is there to be answered, as for the last row of a run. A refusal is an answer."""
+        lease, endpoint, result = await self._ask(HELLO, dispatcher, None)
+        if isinstance(result, Generation):
+            self._note_alive(dispatcher, lease, endpoint)
+            return True
+        self._note_failure(dispatcher, lease, endpoint, result, 0.0)
+        return result.kind is FailureKind.ROW
 
     def _note_alive(self, dispatcher: Dispatcher, lease: Lease, endpoint: Endpoint, pause_s: float = 0.0) -> None:
         if dispatcher.answered(lease, pause_s):

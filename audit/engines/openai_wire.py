@@ -15,11 +15,23 @@ from typing import Any
 from audit.engines.openai_config import EndpointConfig, OpenAISettings
 from audit.engines.port import request_sha256
 from audit.engines.redact import Redactor
-from audit.engines.retry import Failure, FailureKind, classify_status, error_code_and_message
+from audit.engines.retry import Failure, FailureKind, classify_code, error_code_and_message
 from audit.records import FinishReason, Generation, GenerationRequest
+from audit.shards.keys import clean_text
 
-_LENGTH_REASONS = frozenset({"length", "max_tokens", "model_length"})
-_BROKEN_OFF_REASONS = frozenset({"abort", "error", "cancelled"})
+# Finish reasons as endpoints and gateways spell them. One that is in no list is no answer: such are an engine's own
+# faults (DeepSeek's insufficient_system_resource, Zhipu's network_error), and new ones are made up without notice.
+_WHOLE_REASONS = frozenset(
+    {"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "normal", "tool_calls", "tool_use",
+     "function_call"}
+)  # fmt: skip
+_LENGTH_REASONS = frozenset(
+    {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "token_limit"}
+)
+_WITHHELD_REASONS = frozenset(
+    {"sensitive", "safety", "refusal", "recitation", "blocklist", "prohibited_content", "spii", "guardrail_intervened"}
+)
+_MAX_COUNT = 2**31  # more tokens than any request has; what shards hold is summed in 64 bits
 _SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
 _WORD_MARKS = " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece show for one
 
@@ -44,10 +56,10 @@ def read_chat(
 
     Letters are read among the first token's `top_logprobs` (20 at most): one that is not there is None, as an endpoint
     cannot be asked for a token at any rank (the top-k truncation that li2026 calls failure F3c; engine vllm has no
-    such limit).
+    such limit). Whatever the body is, nothing is raised, and a generation's text is valid Unicode.
     """
     try:
-        body = json.loads(text)
+        body = _loads(text)
     except ValueError:
         return _malformed(f"the body is not JSON: {text[:200]!r}", redactor)
     if not isinstance(body, dict):
@@ -66,16 +78,19 @@ def read_chat(
     if not isinstance(message, dict):
         return _malformed("the first choice has no message", redactor)
     reason = choice.get("finish_reason")
-    if reason == "content_filter":
-        return Failure(FailureKind.ROW, "the endpoint's content filter withheld the reply")
+    word = reason.casefold() if isinstance(reason, str) else ""
+    if word in _WITHHELD_REASONS or word.startswith("content_filter"):
+        said = f"the endpoint's content filter withheld the reply: finish_reason {reason!r}"
+        return Failure(FailureKind.ROW, redactor.message(said))
     content = _content(message)
     if content is None:
         return _malformed("the message's content is not text", redactor)
-    if reason in _BROKEN_OFF_REASONS or (reason is None and not content):
+    whole = bool(content) if reason in (None, "") else word in _WHOLE_REASONS | _LENGTH_REASONS
+    if not whole:
         return _malformed(f"the reply was broken off: finish_reason {reason!r}, {len(content)} characters", redactor)
     usage = _object(body.get("usage"))
     details = _object(usage.get("prompt_tokens_details"))
-    generated, finish = content, FinishReason.LENGTH if reason in _LENGTH_REASONS else FinishReason.STOP
+    generated, finish = content, FinishReason.LENGTH if word in _LENGTH_REASONS else FinishReason.STOP
     letters: tuple[float | None, ...] = ()
     if request.letters:
         found = letter_logprobs(choice, request.letters)
@@ -87,7 +102,7 @@ def read_chat(
             )
         generated, finish, letters = "", FinishReason.SCORED, found
     return Generation(
-        text=redactor.generation(generated),
+        text=clean_text(redactor.generation(generated)),
         finish_reason=finish,
         prompt_tokens=_count(usage.get("prompt_tokens")),
         cached_tokens=_count(details.get("cached_tokens")),
@@ -109,8 +124,9 @@ def letter_logprobs(choice: Mapping[str, Any], letters: Sequence[str]) -> tuple[
         return None
     told: dict[str, float] = {}
     for entry in [*first["top_logprobs"], first]:  # the sampled token may stand outside the top
-        if isinstance(entry, dict) and isinstance(entry.get("token"), str) and _is_number(entry.get("logprob")):
-            told.setdefault(entry["token"], float(entry["logprob"]))
+        value = _logprob(entry.get("logprob")) if isinstance(entry, dict) else None
+        if value is not None and isinstance(entry.get("token"), str):
+            told.setdefault(entry["token"], value)
     if not told:
         return None
     return tuple(_log_sum([v for token, v in told.items() if token.strip(_WORD_MARKS) == letter]) for letter in letters)
@@ -129,7 +145,7 @@ def same_model(asked: str, told: str) -> bool:
 def listed_models(text: str) -> list[str] | None:
     """The ids that GET /models lists; None when the body is not such a list."""
     try:
-        body = json.loads(text)
+        body = _loads(text)
     except ValueError:
         return None
     data = body.get("data") if isinstance(body, dict) else None
@@ -152,14 +168,19 @@ def _content(message: Mapping[str, Any]) -> str | None:
 
 def _error_in_body(holder: Mapping[str, Any], redactor: Redactor) -> Failure:
     code, message = error_code_and_message(holder)
-    message = redactor.message(message)
-    if code.isdigit() and 400 <= int(code) < 600:
-        return classify_status(int(code), "", message)
-    return Failure(FailureKind.MALFORMED, f"status 200 with an error inside: {message}")
+    return classify_code(code, redactor.message(message or code))
 
 
 def _malformed(what: str, redactor: Redactor) -> Failure:
     return Failure(FailureKind.MALFORMED, redactor.message(f"malformed reply: {what}"))
+
+
+def _loads(text: str) -> Any:
+    """ValueError too for JSON that is nested more deeply than Python reads."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def _first(value: Any) -> dict[str, Any] | None:
@@ -170,12 +191,19 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+def _logprob(value: Any) -> float | None:
+    """A logprob in nats, -inf included (a token that cannot come); None for anything else."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # JSON's integers have no bound
+        return None
+    return number if number < math.inf else None  # false for NaN too
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < _MAX_COUNT else 0
 
 
 def _log_sum(logs: Sequence[float]) -> float | None:

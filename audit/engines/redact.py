@@ -10,6 +10,8 @@ import logging
 import re
 from collections.abc import Iterable
 
+from audit.printable import one_line
+
 REDACTED = "[redacted]"
 # Shorter "keys" (EMPTY, token) are placeholders for servers without keys; to cut them out of a generation would
 # change data. In messages and logs they are cut from 4 characters on, which costs nothing.
@@ -36,9 +38,9 @@ class Redactor:
         return f"Redactor({len(self._secrets)} secrets)"
 
     def message(self, text: str) -> str:
-        """`text` for an error message: redacted first, then one line of at most MESSAGE_CHARS characters."""
+        """`text` for an error message: redacted first, then one printable line of at most MESSAGE_CHARS characters."""
         flat = " ".join(self.log(text).split())
-        return flat if len(flat) <= MESSAGE_CHARS else flat[: MESSAGE_CHARS - 3] + "..."
+        return one_line(flat if len(flat) <= MESSAGE_CHARS else flat[: MESSAGE_CHARS - 3] + "...")
 
     def log(self, text: str) -> str:
         for secret in self._secrets:

@@ -46,6 +46,7 @@ _TOO_LONG = re.compile(
 _UNAVAILABLE_STATUS = frozenset({404, 405, 501, 502, 503, 529})
 _RETRY_STATUS = frozenset({409, 425})
 _QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"})
+_RATE_CODES = frozenset({"rate_limit_exceeded", "rate_limit_error", "rate_limit", "too_many_requests"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,22 @@ def classify_status(status: int, code: str, message: str, retry_after_s: float |
         too_long = status == 413 or code == "context_length_exceeded" or _TOO_LONG.search(message)
         said = f"prompt too long: {message or said}" if too_long else f"request refused: {said}"
     return Failure(kind, said, retry_after_s, status)
+
+
+def classify_code(code: str, message: str) -> Failure:
+    """The failure that an error inside a body with status 200 stands for: gateways report an upstream's error so, its
+    HTTP status as the code or a word. message: redacted."""
+    word = code.casefold()
+    if re.fullmatch("[45][0-9]{2}", code):
+        return classify_status(int(code), "", message)
+    if word == "context_length_exceeded":
+        return classify_status(400, word, message)
+    kind = FailureKind.MALFORMED
+    if word in _QUOTA_CODES:
+        kind = FailureKind.QUOTA
+    elif word in _RATE_CODES:
+        kind = FailureKind.RATE_LIMIT
+    return Failure(kind, f"status 200 with an error inside: {message}")
 
 
 def _kind_of_status(status: int, code: str) -> FailureKind:
@@ -122,10 +139,16 @@ def error_code_and_message(body: Any) -> tuple[str, str]:
         inner = body.get("error", body)
         if isinstance(inner, Mapping):
             code = inner.get("code") or inner.get("type") or ""
-            message = inner.get("message") or inner.get("detail") or ""
-            return str(code), message if isinstance(message, str) else str(message)
-        return "", str(inner)
+            return _text(code), _text(inner.get("message") or inner.get("detail") or "")
+        return "", _text(inner)
     if body is None:
         return "", ""
     text = re.sub(r"<[^>]*>", " ", str(body))
     return "", " ".join(text.split())
+
+
+def _text(value: Any) -> str:
+    try:
+        return str(value)
+    except RecursionError:
+        return "nested too deeply to be shown"

@@ -1,25 +1,13 @@
-"""Text from outside (names, ids, what a model wrote) on its way into a log, a page or a build system's commands."""
+"""Text from outside on its way into markdown or a build system's commands. For anything else: `audit.printable`."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 
-_BAD = "\N{REPLACEMENT CHARACTER}"
-_BIDI = set("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they turn the line around
-_DROPPED = {"Cc", "Cs", "Zl", "Zp", "Cn"}
+from audit.printable import one_line
+
 # With an entity in their place none of these starts emphasis, a link, a mention, a table cell, HTML or mathematics.
 _MARKDOWN = re.compile(r"[&<>\\`*_\[\]|~:@/#$^!]|(?<=[wW])\.")
-
-
-def one_line(text: object) -> str:
-    """One printable line: no control character, line break or change of direction, and valid in XML.
-
-    >>> one_line("a\\n::error::b\\x1b[2J")
-    'a ::error::b\\ufffd[2J'
-    """
-    spaced = re.sub(r"[\n\r\t]+", " ", str(text))
-    return "".join(_BAD if c in _BIDI or unicodedata.category(c) in _DROPPED else c for c in spaced)
 
 
 def markdown(text: object) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
 from audit.governance.decision import CellRuling, Decision, Ruling
-from audit.governance.escape import command_property, command_value, markdown, one_line
+from audit.governance.escape import command_property, command_value, markdown
+from audit.printable import one_line
 
 _GLYPHS = {Decision.PASS: "✅", Decision.REVIEW: "🔎", Decision.BLOCK: "⛔", Decision.NO_DECISION: "❔"}
 

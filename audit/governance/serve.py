@@ -30,11 +30,11 @@ from starlette.routing import Route
 from audit.errors import AuditError, ConfigError
 from audit.gate import home_of, rule_run, ruling_with_decisions, verdict_path
 from audit.governance.decision import Decision, Ruling
-from audit.governance.escape import one_line
 from audit.governance.formats import as_text
 from audit.governance.keys import Trusted
 from audit.governance.reviews import MAX_REASON, Kind, bound_to
 from audit.panel import panel_runs
+from audit.printable import one_line
 from audit.review import decide_on, queue
 
 SESSION = "audit_review"

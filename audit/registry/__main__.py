@@ -13,7 +13,7 @@ from pathlib import Path
 
 from audit.errors import AuditError
 from audit.exits import run_command
-from audit.governance.escape import one_line
+from audit.printable import one_line
 from audit.shards.working_copy import local_folder
 
 _VARIABLE = "AUDIT_REGISTRY"  # database.VARIABLE; --help loads no SQLAlchemy

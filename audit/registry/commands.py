@@ -9,10 +9,10 @@ from pathlib import Path
 
 from audit.errors import AuditError, ConfigError
 from audit.gate import rule_run, verdict_path
-from audit.governance.escape import one_line
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import DECISIONS, Bound, bound_to
 from audit.panel import panel_runs
+from audit.printable import one_line
 from audit.registry import finish, store
 from audit.registry.database import check_clock, utc_now
 from audit.registry.decided import forget_decisions, note_decisions

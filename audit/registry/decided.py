@@ -14,8 +14,8 @@ from pathlib import Path
 from sqlalchemy import Connection, RowMapping, delete, select
 
 from audit.errors import ConfigError, SignatureError
-from audit.governance.escape import one_line
 from audit.governance.reviews import Bound, decision_hashes
+from audit.printable import one_line
 from audit.registry.database import Registry
 from audit.registry.entry import digest
 from audit.registry.schema import at, decisions

@@ -21,8 +21,8 @@ from audit.errors import ConfigError
 from audit.exits import FAILED
 from audit.gate import home_of, rule_run, verdict_path
 from audit.governance.decision import Ruling
-from audit.governance.escape import one_line
 from audit.governance.reviews import SUITES
+from audit.printable import one_line
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
 from audit.verdict.indicator import Indicator

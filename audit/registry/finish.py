@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from audit.errors import AuditError, RegistryError
 from audit.gate import rule_run, verdict_path
 from audit.governance.decision import Decision, Ruling
-from audit.governance.escape import one_line
 from audit.governance.reviews import bound_to, has_decisions
 from audit.panel import panel_runs
+from audit.printable import one_line
 from audit.shards.working_copy import named
 
 if TYPE_CHECKING:  # SQLAlchemy is loaded where a registry is configured

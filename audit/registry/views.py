@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from audit.errors import ConfigError
-from audit.governance.escape import one_line
+from audit.printable import one_line
 from audit.registry import store
 from audit.registry.database import VARIABLE, Registry, open_registry, place_of
 from audit.registry.trends import Point

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def may_run_beside(engines: Iterable[ModelConfig], running: Iterable[ModelConfig
     """Do these engines gain by starting while those run?
 
     Together they must ask for no more GPUs than the cluster has. Of two that compute on the CPUs one waits: they would
-    share the same cores. So does one of two that call the same URL: its `concurrency` is what that server bears, and
+    share the same cores. So does one of two that call the same server: its `concurrency` is what that server bears, and
     it may have to swap models. A scripted engine takes nothing.
     """
     new, old = list(engines), list(running)
@@ -60,7 +63,7 @@ def may_run_beside(engines: Iterable[ModelConfig], running: Iterable[ModelConfig
         return False
     if any(_on_cpus(one, cluster_gpus) for one in new) and any(_on_cpus(one, cluster_gpus) for one in old):
         return False
-    return not _urls(new) & _urls(old)
+    return not _servers(new) & _servers(old)
 
 
 def _gpus(model: ModelConfig, cluster_gpus: float) -> int:
@@ -71,5 +74,13 @@ def _on_cpus(model: ModelConfig, cluster_gpus: float) -> bool:
     return model.engine == "masked_lm" or (model.engine == "vllm" and not cluster_gpus)
 
 
-def _urls(models: Iterable[ModelConfig]) -> set[str]:
-    return {endpoint.url.rstrip("/") for model in models if model.engine == "openai" for endpoint in model.endpoints}
+def _servers(models: Iterable[ModelConfig]) -> set[tuple[str, int, str]]:
+    return {_server(endpoint.url) for model in models if model.engine == "openai" for endpoint in model.endpoints}
+
+
+def _server(url: str) -> tuple[str, int, str]:
+    """What a URL calls, however it is spelt: host, port and path."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""  # in lower case
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return "localhost" if host in _LOOPBACK else host, port, parts.path.rstrip("/")

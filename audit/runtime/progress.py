@@ -19,6 +19,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from audit.printable import lines
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -229,7 +231,7 @@ class Display:
     def _say(self, text: str) -> None:
         if self._quiet:
             return
-        self._console.print(Text(text), soft_wrap=True)  # Text: nothing in it is markup
+        self._console.print(Text(lines(text)), soft_wrap=True)  # Text: nothing in it is markup, but it keeps escapes
         if not self._console.is_terminal:
             sys.stdout.flush()
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from audit.audits import AUDITS
 from audit.errors import AuditError, ConfigError
 from audit.exits import FAILED, OK, run_command
+from audit.printable import lines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _suite(asked.suite, asked.words)
     except AuditError as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
+        print(lines(f"error: {error}"), file=sys.stderr, flush=True)
         return FAILED
 
 

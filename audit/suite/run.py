@@ -23,6 +23,7 @@ from audit.exits import FAILED
 from audit.gate import rule_run
 from audit.governance.formats import as_text
 from audit.panel import SUITE, write_panel
+from audit.printable import lines
 from audit.registry import finish
 from audit.resolve import revision_of
 from audit.shards.complete import cell_rows, count_rows
@@ -75,7 +76,7 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path) -> int:
         raise
     if failed:
         said = f"{', '.join(failed)} did not finish: no decision. The same command goes on."
-        print(f"error: {said}", file=sys.stderr, flush=True)
+        print(lines(f"error: {said}"), file=sys.stderr, flush=True)
         finish.failed(registry, run_dir, said, to=people)
         return FAILED
     print("\nreport of all audits", flush=True)
@@ -85,7 +86,7 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path) -> int:
     ruling = rule_run(run_dir)
     print(as_text(ruling), end="")
     if ruling.problem:
-        print(ruling.problem, file=sys.stderr)
+        print(lines(ruling.problem), file=sys.stderr)
     print(f"report   {paths.html}\nverdict  {paths.verdict}", flush=True)
     finish.finished(registry, run_dir)
     return ruling.exit_code
@@ -114,7 +115,7 @@ def _run_all(plan: Sequence[Step], dirs: Mapping[str, Path], state: dict[str, An
             try:
                 code = getattr(part_of(step.audit, "__main__"), step.audit)(step.config)
             except AuditError as error:
-                print(f"error: {error}", file=sys.stderr, flush=True)
+                print(lines(f"error: {error}"), file=sys.stderr, flush=True)
                 code = FAILED
             if code:
                 failed.append(step.audit)

@@ -11,6 +11,7 @@ from typing import Any
 
 from audit.errors import AuditError
 from audit.exits import run_command
+from audit.printable import lines
 from audit.shards.working_copy import local_folder
 
 EXAMPLES = """Examples:
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         args.run(args)
     except AuditError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(lines(f"error: {error}"), file=sys.stderr)
         return 1
     return 0
 
@@ -104,11 +105,11 @@ def _build(args: argparse.Namespace) -> None:
     if config.strategy == "clone":
         from audit.variants.clones import run_clones
 
-        print(run_clones(config, models))
+        _say(run_clones(config, models))
         return
     library = run_build(config, models)
     _print_library(library)
-    print(f"library  {library.sha256}\nfile     {save_library(library, Path(config.out))}")
+    _say(f"library  {library.sha256}\nfile     {save_library(library, Path(config.out))}")
 
 
 def _list(args: argparse.Namespace) -> None:
@@ -117,9 +118,9 @@ def _list(args: argparse.Namespace) -> None:
     entries = list_libraries(args.folder)
     for entry in entries:
         total, accepted = sum(entry.counts.values()), entry.counts.get("accepted", 0)
-        print(f"{entry.sha256[:12]}  {entry.name}  {entry.benchmark}  {accepted} of {total} accepted  {entry.path}")
+        _say(f"{entry.sha256[:12]}  {entry.name}  {entry.benchmark}  {accepted} of {total} accepted  {entry.path}")
     if not entries:
-        print(f"No library in {args.folder}, and none is shipped.")
+        _say(f"No library in {args.folder}, and none is shipped.")
 
 
 def _show(args: argparse.Namespace) -> None:
@@ -130,9 +131,9 @@ def _show(args: argparse.Namespace) -> None:
         raise unknown_name("state", args.state, list(State))
     library = _find(args.library, args)
     if args.question is None and args.state is None:
-        print(json.dumps(header_dict(library.header), indent=2, ensure_ascii=False))
+        _say(json.dumps(header_dict(library.header), indent=2, ensure_ascii=False))
         _print_library(library)
-        print(f"library  {library.sha256}")
+        _say(f"library  {library.sha256}")
         return
     chosen = [
         v for v in library.variants if args.question in (None, v.question_id) and args.state in (None, v.state.value)
@@ -141,9 +142,9 @@ def _show(args: argparse.Namespace) -> None:
         raise unknown_name("question of the library", args.question, {v.question_id for v in library.variants})
     for variant in chosen[: args.limit]:
         distance = "-" if variant.distance is None else f"{variant.distance:.3f}"
-        print(f"{variant.id}  {variant.state.value}  distance {distance}  {'; '.join(variant.rules)}")
-        print(f"  - {variant.original}\n  + {variant.text or variant.error or '(empty)'}")
-    print(f"{min(len(chosen), args.limit)} of {len(chosen)} candidates")
+        _say(f"{variant.id}  {variant.state.value}  distance {distance}  {'; '.join(variant.rules)}")
+        _say(f"  - {variant.original}\n  + {variant.text or variant.error or '(empty)'}")
+    _say(f"{min(len(chosen), args.limit)} of {len(chosen)} candidates")
 
 
 def _diff(args: argparse.Namespace) -> None:
@@ -152,14 +153,14 @@ def _diff(args: argparse.Namespace) -> None:
     first, second = _find(args.library, args), _find(args.other, args)
     found = diff(first, second)
     for name, (one, two) in found.header.items():
-        print(f"{name}: {one} -> {two}")
+        _say(f"{name}: {one} -> {two}")
     for variant in found.only_first:
-        print(f"- {variant.id}  {variant.text}")
+        _say(f"- {variant.id}  {variant.text}")
     for variant in found.only_second:
-        print(f"+ {variant.id}  {variant.text}")
+        _say(f"+ {variant.id}  {variant.text}")
     for one, two in found.changed:
-        print(f"~ {one.id}  {one.state.value} -> {two.state.value}  {one.text}")
-    print(
+        _say(f"~ {one.id}  {one.state.value} -> {two.state.value}  {one.text}")
+    _say(
         f"{len(found.only_first)} only in {first.sha256[:12]}, {len(found.only_second)} only in {second.sha256[:12]}, "
         f"{len(found.changed)} in another state."
     )
@@ -175,7 +176,7 @@ def _export(args: argparse.Namespace) -> None:
     from audit.variants.export import export_library
 
     library = _find(args.library, args)
-    print(f"{export_library(library, args.out, every=args.all)} variants written to {args.out}")
+    _say(f"{export_library(library, args.out, every=args.all)} variants written to {args.out}")
 
 
 def _panel(args: argparse.Namespace) -> None:
@@ -190,7 +191,7 @@ def _review(args: argparse.Namespace) -> None:
     library = _find(args.library, args)
     if args.out is not None:
         write_review(library, args.out, n=args.n, seed=args.seed)
-        print(f"{args.n} of {len(library.accepted)} accepted variants written to {args.out}. {ASK}")
+        _say(f"{args.n} of {len(library.accepted)} accepted variants written to {args.out}. {ASK}")
         return
     _save(read_review(library, args.read, reviewer=args.reviewer), args)
 
@@ -205,13 +206,18 @@ def _save(library: Any, args: argparse.Namespace) -> None:
     from audit.variants.store import save_library
 
     _print_library(library)
-    print(f"library  {library.sha256}\nfile     {save_library(library, args.folder)}")
+    _say(f"library  {library.sha256}\nfile     {save_library(library, args.folder)}")
 
 
 def _print_library(library: Any) -> None:
     from audit.variants.funnel import funnel, funnel_text
 
-    print(funnel_text(funnel(library), library.header))
+    _say(funnel_text(funnel(library), library.header))
+
+
+def _say(text: str) -> None:
+    """A library holds what models wrote, and may be somebody else's."""
+    print(lines(text))
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 
 from audit.audits import part_of
-from audit.command_line import help_text, hydra_arguments
+from audit.command_line import help_text, hydra_arguments, run_composed
 from audit.config import CONF_DIR
-from audit.errors import ConfigError
+from audit.errors import ConfigError, EngineError
 from audit.perturb.config import PerturbConfig
 from audit.sweep.config import SweepConfig, from_hydra, register, worker_of
 
@@ -181,3 +182,12 @@ def test_a_refusal_and_the_help_take_less_than_a_second_of_cpu(words: str, tmp_p
 def test_what_hydra_refuses_is_told_without_a_traceback(word: str, said: str, tmp_path: Path) -> None:
     done = command("perturb", word, cwd=tmp_path)
     assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_error_holds_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(_: object) -> None:
+        raise EngineError("the endpoint says \x1b[2J\x9b31m\nExpected another")
+
+    assert run_composed(OmegaConf.create(), lambda: None, refuse, lambda _: 0) == 1
+    bad = "\N{REPLACEMENT CHARACTER}"
+    assert capsys.readouterr().err == f"error: the endpoint says {bad}[2J{bad}31m\nExpected another\n"

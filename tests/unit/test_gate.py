@@ -68,6 +68,13 @@ def test_a_missing_report_means_the_run_failed(tmp_path: Path, capsys: pytest.Ca
     assert "is missing" in capsys.readouterr().err
 
 
+def test_what_is_wrong_holds_nothing_that_a_terminal_obeys(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """A run directory is named by whoever made it."""
+    assert main([str(tmp_path / "run\x1b]0;owned\x07\x1b[2J")]) == 1
+    printed = capsys.readouterr()
+    assert "is missing" in printed.err and "\x1b" not in printed.err + printed.out
+
+
 def test_a_real_verdict_is_printed_with_its_reasons(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     run = analyse_outcomes(
         synthetic_outcomes(60, (1, 2), rng=np.random.default_rng(1), model="[bold]m[/bold]", with_direct=False),

@@ -7,7 +7,7 @@ from synthetic import synthetic_outcomes
 
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
-from audit.summary import summarise
+from audit.summary import print_failed, summarise
 from audit.sweep.audit import SWEEP
 from audit.sweep.design import Arm
 
@@ -54,3 +54,8 @@ def test_every_setting_has_a_row():
     (cell,) = pair(synthetic_outcomes(20, routers=(1, 2), rng=np.random.default_rng(1)))
     assert {row.setting for row in summarise(cell, SWEEP.roles)} == set(cell.settings)
     assert Setting(Arm.DIRECT, 0, 0) in {row.setting for row in summarise(cell, SWEEP.roles)}
+
+
+def test_why_a_model_failed_holds_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+    print_failed({"m": "the engine said \x1b[2J\nand ended"})
+    assert capsys.readouterr().err == "error: model m failed: the engine said \N{REPLACEMENT CHARACTER}[2J\nand ended\n"

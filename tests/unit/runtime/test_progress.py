@@ -50,3 +50,11 @@ def test_a_stall_says_what_is_waited_for_as_long_as_it_lasts(monkeypatch: pytest
     assert ended.count(told) > 1
     time.sleep(0.3)
     assert out.getvalue() == ended
+
+
+def test_a_line_holds_nothing_that_a_terminal_obeys() -> None:
+    """rich's Text keeps escapes as they are."""
+    out = io.StringIO()
+    Display(console=Console(file=out, width=200)).stage("m failed: \x1b]0;owned\x07\x1b[2J\n  [bold]why[/bold]")
+    bad = "\N{REPLACEMENT CHARACTER}"
+    assert out.getvalue() == f"m failed: {bad}]0;owned{bad}{bad}[2J\n  [bold]why[/bold]\n"

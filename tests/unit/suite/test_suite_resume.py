@@ -12,7 +12,7 @@ from audit.errors import ConfigError
 from audit.shards.manifest import Manifest
 from audit.suite.commands import Step, audit_words, steps
 from audit.suite.read import suite_of
-from audit.suite.run import SUITE, _open, finished, run_dir_of
+from audit.suite.run import SUITE, _open, _run_all, finished, run_dir_of
 from audit.suite.schema import Suite
 
 MODEL = {"name": "scripted", "stated": "scripted", "found": "scripted", "claimed": False}
@@ -67,3 +67,14 @@ def test_the_same_suite_and_words_give_the_same_directory() -> None:
 
     assert folder(suite()) == folder(suite()) == folder(suite(), "progress=false")
     assert len({folder(suite()), folder(suite(gate="source")), folder(suite(), "n=3")}) == 3
+
+
+def test_why_an_audit_did_not_run_holds_nothing_that_a_terminal_obeys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [step, *_] = planned(suite(), tmp_path)
+    step.config.benchmark.path = "\x1b[2J"
+    state = {"finished": {}}
+    assert _run_all([step], {step.audit: tmp_path / "run"}, state, tmp_path / SUITE) == [step.audit]
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and "\N{REPLACEMENT CHARACTER}[2J" in said and "\x1b" not in said

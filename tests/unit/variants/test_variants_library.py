@@ -319,3 +319,20 @@ def test_a_reviewed_library_holds_what_was_asked_and_another_does_not() -> None:
     for other in (changed, make_library(GOOD), make_library(GOOD, OTHER, licence="other")):
         with pytest.raises(DataError, match="in more than review findings"):
             reviewed_since(asked, other)
+
+
+def test_what_a_model_wrote_holds_nothing_that_a_terminal_obeys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = "Which\x1b]0;owned\x07\x1b[2J city\x9b31m\nis it?\u202e"
+    plain = make_library(GOOD, licence=f"CC0 {evil}")
+    hostile = Library(plain.header, tuple(replace(one, text=evil, error=evil) for one in plain.variants))
+    save_library(hostile, tmp_path)
+    other = make_library(OTHER)
+    save_library(other, tmp_path)
+    first, second = hostile.sha256, other.sha256
+    for words in (("show", first), ("show", first, "--state", "accepted"), ("diff", first, second), ("list",)):
+        assert main(["--folder", str(tmp_path), *words]) == 0
+        shown = capsys.readouterr().out
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(shown), words
+        assert words[0] == "list" or "\N{REPLACEMENT CHARACTER}[2J city" in shown or "\\u001b[2J city" in shown

@@ -1,0 +1,29 @@
+"""Text from outside (names, ids, what a server says, what a model wrote) on its way to a terminal, a log or a page."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_BAD = "\N{REPLACEMENT CHARACTER}"
+_BIDI = set("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they turn the line around
+_DROPPED = {"Cc", "Cs", "Zl", "Zp", "Cn"}
+
+
+def one_line(text: object) -> str:
+    """One printable line: no control character, line break or change of direction, and valid in XML.
+
+    >>> one_line("a\\n::error::b\\x1b[2J")
+    'a ::error::b\\ufffd[2J'
+    """
+    spaced = re.sub(r"[\n\r\t]+", " ", str(text))
+    return "".join(_BAD if c in _BIDI or unicodedata.category(c) in _DROPPED else c for c in spaced)
+
+
+def lines(text: object) -> str:
+    """Text that keeps its line breaks; each line is as `one_line` has it.
+
+    >>> lines("a\\n  b\\x1b]0;title\\x07")
+    'a\\n  b\\ufffd]0;title\\ufffd'
+    """
+    return "\n".join(one_line(line) for line in str(text).split("\n"))

@@ -1,0 +1,205 @@
+"""Chat completions on the wire: bodies as endpoints send them, read without a socket."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # tests/, for faulty_server
+
+from faulty_server import completion, letters_completion
+
+from audit.engines.openai_wire import listed_models, read_chat, same_model
+from audit.engines.redact import Redactor
+from audit.engines.retry import Failure, FailureKind, error_code_and_message
+from audit.records import FinishReason, Generation, GenerationRequest
+
+
+def read(body: Any, letters: tuple[str, ...] = ()) -> Generation | Failure:
+    asked = GenerationRequest("hi", affinity="q", label="direct/0", seed=7, letters=letters)
+    return read_chat(body if isinstance(body, str) else json.dumps(body), asked, "e", Redactor(()), "m")
+
+
+def generation(body: Any, letters: tuple[str, ...] = ()) -> Generation:
+    got = read(body, letters)
+    assert isinstance(got, Generation), got
+    return got
+
+
+def failure(body: Any, letters: tuple[str, ...] = ()) -> Failure:
+    got = read(body, letters)
+    assert isinstance(got, Failure), got
+    return got
+
+
+# --- why a reply ended ---
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["stop", "STOP", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "normal", "tool_calls", "tool_use",
+     "function_call", None, ""],
+)  # fmt: skip
+def test_a_reply_that_is_said_to_be_whole_is_an_answer(reason: str | None) -> None:
+    got = generation(completion("B", reason))
+    assert (got.text, got.finish_reason) == ("B", FinishReason.STOP)
+
+
+@pytest.mark.parametrize("reason", ["length", "max_tokens", "MAX_TOKENS", "model_length", "token_limit"])
+def test_a_reply_that_met_a_limit_is_cut_off(reason: str) -> None:
+    assert generation(completion("B", reason)).finish_reason is FinishReason.LENGTH
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["insufficient_system_resource", "network_error", "timeout", "time_limit", "not_finished", "error", "abort",
+     "cancelled", "a word of tomorrow", 5, ["stop"], {"stop": 1}],
+)  # fmt: skip
+@pytest.mark.parametrize("text", ["", "B"])
+def test_an_engine_that_gave_up_gave_no_answer(reason: Any, text: str) -> None:
+    """DeepSeek's and Zhipu's own reasons were taken for answers, also with an empty text: scored as wrong."""
+    got = failure(completion(text, reason))
+    assert got.kind is FailureKind.MALFORMED and f"finish_reason {reason!r}" in got.message
+
+
+@pytest.mark.parametrize(
+    "reason", ["content_filter", "content_filtered", "content_filter_error", "sensitive", "safety", "SAFETY", "refusal"]
+)
+def test_a_withheld_reply_is_that_rows_own(reason: str) -> None:
+    got = failure(completion("", reason))
+    assert got.kind is FailureKind.ROW and "content filter withheld the reply" in got.message and reason in got.message
+
+
+@pytest.mark.parametrize("reason", [None, ""])
+def test_nothing_is_no_answer_where_nobody_says_that_it_is_one(reason: str | None) -> None:
+    assert failure(completion("", reason)).kind is FailureKind.MALFORMED
+
+
+# --- hostile bodies: each is one malformed reply, and nothing is raised ---
+
+
+@pytest.mark.parametrize("body", ["[" * 100_000, '{"a":' * 100_000, '{"choices": [' + "[" * 5000], ids=len)
+def test_deeply_nested_json_is_a_malformed_reply(body: str) -> None:
+    assert failure(body).kind is FailureKind.MALFORMED
+    assert listed_models(body) is None
+
+
+def test_an_error_nested_as_deep_as_json_is_read_is_told_in_words() -> None:
+    nested: list[Any] = []
+    for _ in range(5000):
+        nested = [nested]
+    assert error_code_and_message({"error": {"message": nested}}) == ("", "nested too deeply to be shown")
+    assert error_code_and_message({"error": nested}) == ("", "nested too deeply to be shown")
+
+
+@pytest.mark.parametrize("value", ["1" + "0" * 400, "Infinity", "1e999", "NaN", "true", '"-1"', "null"])
+def test_what_is_no_logprob_is_not_taken_for_one(value: str) -> None:
+    body = json.dumps(letters_completion({"A": -1.5, "B": -2.25})).replace("-2.25", value)
+    assert generation(body, ("A", "B")).option_logprobs == (-1.5, None)
+
+
+def test_an_impossible_token_has_a_logprob() -> None:
+    body = letters_completion({"A": -1.5, "B": float("-inf")})
+    assert generation(body, ("A", "B")).option_logprobs == (-1.5, float("-inf"))
+
+
+@pytest.mark.parametrize("count", [10**30, -1, 2.5, "7", True, None])
+def test_a_count_that_no_request_has_is_not_counted(count: Any) -> None:
+    """10**30 tokens fit no column of a shard."""
+    got = generation({**completion("B"), "usage": {"prompt_tokens": count, "completion_tokens": 3}})
+    assert (got.prompt_tokens, got.completion_tokens) == (0, 3)
+
+
+_TEXT = st.text(st.characters(), max_size=5)  # half surrogate pairs among it
+_PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | _TEXT
+_ANY = st.recursive(_PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner))
+_FIELDS = ["model", "choices", "usage", "error", "message", "content", "refusal", "finish_reason", "logprobs",
+           "top_logprobs", "token", "logprob", "prompt_tokens", "prompt_tokens_details", "code", "type"]  # fmt: skip
+
+
+def _spoilt(value: Any, name: str, by: Any) -> Any:
+    """A body with `by` in place of every field `name`."""
+    if isinstance(value, dict):
+        return {k: by if k == name else _spoilt(v, name, by) for k, v in value.items()}
+    return [_spoilt(one, name, by) for one in value] if isinstance(value, list) else value
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(_FIELDS), _ANY, st.booleans())
+def test_whatever_a_body_holds_nothing_is_raised(name: str, by: Any, wrong: bool) -> None:
+    body = letters_completion({"A": -1.5, "B": -2.0})
+    body["choices"][0]["message"]["refusal"] = None
+    if wrong:
+        body["error"] = {"code": "c", "type": "t", "message": "m"}
+    for letters in ((), ("A", "B")):
+        got = read(_spoilt(body, name, by), letters)
+        assert isinstance(got, Generation | Failure)
+        assert (got.text if isinstance(got, Generation) else got.message).encode() is not None
+    assert isinstance(read(json.dumps(by)), Failure)
+
+
+@pytest.mark.parametrize("name", _FIELDS)
+def test_no_depth_that_json_is_read_at_is_too_deep_for_a_field(name: str) -> None:
+    body = json.dumps(_spoilt({**letters_completion({"A": -1.5}), "error": None}, name, "HERE"))
+    for depth in range(850, 1000):
+        assert isinstance(read(body.replace('"HERE"', "[" * depth + "]" * depth), ("A",)), Generation | Failure)
+
+
+def test_a_lone_surrogate_leaves_as_valid_text() -> None:
+    """Arrow cannot hold it: the run stopped at the hand-over between two stages, every time."""
+    assert generation(completion("cut \ud83d")).text == "cut \N{REPLACEMENT CHARACTER}"
+    pieces = [{"type": "text", "text": half} for half in ("\ud83d", "\ude00")]
+    assert generation(completion(pieces)).text == "\N{GRINNING FACE}"  # type: ignore[arg-type]
+    assert "\ud83d" not in failure({"error": {"message": "cut \ud83d"}}).message
+
+
+# --- an error with status 200 ---
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"code": "insufficient_quota"}, FailureKind.QUOTA),
+        ({"code": None, "type": "insufficient_quota"}, FailureKind.QUOTA),
+        ({"code": "Billing_Hard_Limit_Reached"}, FailureKind.QUOTA),
+        ({"code": "rate_limit_exceeded"}, FailureKind.RATE_LIMIT),
+        ({"type": "rate_limit_error"}, FailureKind.RATE_LIMIT),
+        ({"code": "too_many_requests"}, FailureKind.RATE_LIMIT),
+        ({"code": "context_length_exceeded"}, FailureKind.ROW),
+        ({"code": 402}, FailureKind.QUOTA),
+        ({"code": "503"}, FailureKind.UNAVAILABLE),
+        ({"code": "server_error"}, FailureKind.MALFORMED),
+        ({"code": 200}, FailureKind.MALFORMED),
+        ({"code": "\u00b2"}, FailureKind.MALFORMED),  # a digit to str.isdigit, and no number to int
+        ({"code": "4" * 5000}, FailureKind.MALFORMED),
+    ],
+)
+def test_an_error_in_a_body_is_told_by_its_code(error: dict[str, Any], kind: FailureKind) -> None:
+    assert failure({"error": {"message": "no", **error}}).kind is kind
+    assert failure({"choices": [{"error": {"message": "no", **error}}]}).kind is kind
+
+
+# --- whose reply it is ---
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "same"),
+    [
+        ("gpt-4o", "gpt-4o-2024-08-06", True),
+        ("gpt-4o", "gpt-4o-mini", False),
+        ("gpt-4o", "gpt-4o-mini-2024-07-18", False),
+        ("claude-opus-4", "claude-opus-4-1-20250805", False),
+        ("mistral-large-latest", "mistral-large-2411", True),
+        ("llama3:latest", "llama3", True),
+        ("Qwen/Qwen3-8B", "qwen3-8b", True),
+        ("qwen3", "qwen3-8b", False),
+    ],
+)
+def test_which_name_in_a_reply_is_the_models_own(asked: str, told: str, same: bool) -> None:
+    assert same_model(asked, told) is same

@@ -17,7 +17,9 @@ around the tested model's. The worlds:
 - memorised_5: right on a sixth of the originals, so that its drop is 5 points, the effect of interest: to clear it is
   wrong, and so it is in the world harder, where its drop is 5 points too;
 - memorised_5_groups: the same, but items are in groups of ten, known to the run, and remembered by whole groups;
-- memorised_5_unread: the same, and 4 % of its variants' answers, all of them wrong, are not read.
+- memorised_5_unread: the same, and 4 % of its variants' answers, all of them wrong, are not read;
+- harder_unread: harder, and 4 % of the tested model's answers to variants, all of them right, are not read;
+- harder_references_unread: harder, and 4 % of every reference's, all of them wrong, are not read.
 
 Two errors are counted: a finding where there is none, and the clearance (`no_drop_detected`) of a model whose true drop
 is the effect of interest. Each model is judged by itself, and as one of a panel of twelve, by Bonferroni: Holm's
@@ -43,8 +45,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-from audit.perturb.decide import decide, finding
-from audit.perturb.evidence import Grounds, grounds, run_tests
+from audit.perturb.decide import decide, finding, standing
+from audit.perturb.evidence import Grounds, Tests, grounds, run_tests
 from audit.perturb.gates import enough_data
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
 from audit.perturb.result import PerturbVerdict
@@ -85,8 +87,9 @@ class World:
     """harder: points lost under the variants by a model of the design's accuracy; uneven: standard deviation of that
     between models; broken: share of variants without their answer; memorised: share of originals remembered; weaker:
     how far the references' mean accuracy is below the tested model's; fresh_easier: points that the variants of fresh
-    items cost less than the benchmark's; group: items that are remembered together; unread: share of the tested model's
-    variants that are wrong and not read."""
+    items cost less than the benchmark's; group: items that are remembered together; unread, unread_right: share of the
+    tested model's variants that are wrong, or right, and not read; references_unread: of the references' that are
+    wrong and not read."""
 
     harder: float = 0.0
     uneven: float = 0.0
@@ -96,6 +99,8 @@ class World:
     fresh_easier: float = 0.0
     group: int = 1
     unread: float = 0.0
+    unread_right: float = 0.0
+    references_unread: float = 0.0
 
 
 _OF_INTEREST = PerturbThresholds().effect_of_interest / (1 - PerturbDesign.accuracy)  # of the wrong, remembered
@@ -112,6 +117,8 @@ WORLDS: Mapping[str, World] = {
     "memorised_5": World(memorised=_OF_INTEREST),
     "memorised_5_groups": World(memorised=_OF_INTEREST, group=10),
     "memorised_5_unread": World(memorised=_OF_INTEREST, unread=0.04),
+    "harder_unread": World(harder=0.05, unread_right=0.04),
+    "harder_references_unread": World(harder=0.05, references_unread=0.04),
 }
 # Where clearances are counted: in the clean world, in those with a drop of about the effect of interest, with less.
 CLEARED = ("clean", "harder", "uneven", "memorised_5", "memorised_5_groups", "memorised_5_unread", "memorised")
@@ -156,7 +163,8 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
             _answers(design, f"model {k}", accuracy, costs[k], memorised, latent[k], broken, rng, world.group)
         )
     found = int(rng.binomial(design.checked, world.broken))
-    models[0] = _unread(models[0], world.unread, rng)
+    models[0] = _unread(_unread(models[0], world.unread, rng), world.unread_right, rng, answer=1)
+    models[1:] = [_unread(one, world.references_unread, rng) for one in models[1:]]
     cell = _cell(models, broken, BrokenShare(design.checked, found), group=world.group)
     if not design.control:
         return cell
@@ -187,12 +195,12 @@ def _answers(
     return Wordings(name, original.astype(float), answers.astype(float))
 
 
-def _unread(one: Wordings, share: float, rng: np.random.Generator) -> Wordings:
-    """The same with that share of its variants, all of them wrong ones, without an answer."""
+def _unread(one: Wordings, share: float, rng: np.random.Generator, answer: int = 0) -> Wordings:
+    """The same with that share of its variants, all of them wrong ones (answer 0) or right ones (1), not read."""
     if not share:
         return one
-    wrong = one.variants == 0
-    lost = wrong & (rng.random(wrong.shape) < share / max(float(wrong.mean()), share))
+    such = one.variants == answer
+    lost = such & (rng.random(such.shape) < share / max(float(such.mean()), share))
     return replace(one, variants=np.where(lost, np.nan, one.variants))
 
 
@@ -227,12 +235,12 @@ def judge(
     """
     cell = simulate(design, world, rng)
     tests = run_tests(cell, thresholds, rng=rng, n_draws=CURVE_DRAWS)
-    found = finding(tests, thresholds.alpha)
+    found = held(tests, thresholds.alpha)
     article = article_result(*cell.tested.pair)
     control = alone = np.nan
     if tests.control is not None:
         control = tests.control.pvalue <= thresholds.alpha
-        alone = finding(replace(tests, control=None), thresholds.alpha) == PerturbVerdict.DROP_BEYOND_REFERENCE
+        alone = held(replace(tests, control=None), thresholds.alpha) == PerturbVerdict.DROP_BEYOND_REFERENCE
     clear = (np.nan, np.nan)
     if clearing:
         interval = np.random.default_rng(0)  # of its own: what is found does not depend on clearing
@@ -248,6 +256,12 @@ def judge(
         alone,
         *clear,
     )
+
+
+def held(tests: Tests, alpha: float) -> PerturbVerdict | None:
+    """The finding that the verdict states: one that is not withheld for unread answers."""
+    found = finding(tests, alpha)
+    return found if found == standing(tests, alpha) else None
 
 
 def cleared(found: Grounds, thresholds: PerturbThresholds) -> tuple[float, float]:
@@ -276,7 +290,7 @@ def calibrate(
     rates: dict[str, float | None] = {}
     by_seed: dict[str, list[float]] = {}
     for name, world in worlds.items():
-        if world.weaker and not design.references:
+        if (world.weaker or world.references_unread) and not design.references:
             continue
         count = -(-(2 * simulations // 3 if world.memorised else simulations) // len(seeds))
         rates["power_simulations" if world.memorised else "simulations"] = float(count * len(seeds))

@@ -7,21 +7,18 @@ import pytest
 
 from audit.perturb.calibrate import (
     SHIPPED,
-    WORLDS,
-    PerturbDesign,
-    World,
     calibrate,
     cleared,
     cleared_markdown,
     curve_markdown,
     main,
     markdown,
-    simulate,
 )
 from audit.perturb.calibrated import SHIPPED as TABLE
 from audit.perturb.calibrated import nearest, sentence
 from audit.perturb.evidence import grounds, panel_pvalues, run_tests
 from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.worlds import WORLDS, PerturbDesign, World, simulate
 from audit.verdict.shipped import shipped_table
 
 

@@ -11,7 +11,7 @@ import pytest
 from perturb_cells import cell, with_answers
 
 from audit.perturb.analyse import analyse
-from audit.perturb.calibrate import WORLDS, PerturbDesign, held, simulate
+from audit.perturb.calibrate import held
 from audit.perturb.decide import decide, finding, standing
 from audit.perturb.design import Arm
 from audit.perturb.evidence import Adverse, run_tests
@@ -22,6 +22,7 @@ from audit.perturb.rows import Requests, wordings
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.unread import LeftOut, against_drop, unread_for_drop
 from audit.perturb.verdict import cell_dict
+from audit.perturb.worlds import WORLDS, PerturbDesign, simulate
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
 from audit.verdict.gates import failed

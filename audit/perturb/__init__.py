@@ -6,6 +6,7 @@ evidence   every statistic of one cell        items    the same, item by item
 control    the same model on fresh items: what rewording costs it without memory
 gates      can this measurement carry a verdict?
 decide     evidence and gates -> one of five verdicts      words    the plain sentences
-calibrate  models of known truth through the same tests    calibrated    the nearest measured design
+unread     answers that were asked and not read: what a finding is worth where they speak against it
+calibrate  models of known truth (worlds) through the same tests    calibrated    the nearest measured design
 analyse    cells -> results, corrected over the panel
 """

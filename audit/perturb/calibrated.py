@@ -74,7 +74,9 @@ def sentence(entry: Mapping[str, Any]) -> str:
     if many:
         text += (
             " Where models differ by 2 points in what rewording costs them, "
-            f"{told(r, 'uneven_beyond')} of clean models are called so."
+            f"{told(r, 'uneven_beyond')} of clean models are called so. With 5 points harder variants, and 4 % of the "
+            f"answers to them unread, {told(r, 'harder_unread_beyond')} are where these are right ones of its own, "
+            f"{told(r, 'harder_references_unread_beyond')} where they are wrong ones of the references."
         )
     if r.get("clean_cleared") is None:
         return f"{text} How many models it clears was not measured in this design."

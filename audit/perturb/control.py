@@ -14,6 +14,7 @@ import numpy as np
 from audit.perturb.gates import all_gates
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.unread import usable_references
 from audit.statistics.fresh_drop import Asked, BeyondFresh, beyond_fresh
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.set_difference import SetDifference, set_difference
@@ -54,8 +55,14 @@ class FreshControl:
         return max(b.pvalue for b in self.beyond) if self.asked else 1.0
 
 
-def fresh_control(cell: PerturbCell, thresholds: PerturbThresholds) -> FreshControl | None:
-    """The control of one cell; None where no fresh items were run."""
+def fresh_control(
+    cell: PerturbCell, thresholds: PerturbThresholds, as_read: FreshControl | None = None
+) -> FreshControl | None:
+    """The control of one cell; None where no fresh items were run.
+
+    as_read: the control of the same cell as its answers were read, where they are held here (`unread.against_drop`):
+    whether it is asked was decided then.
+    """
     fresh = cell.control
     if fresh is None:
         return None
@@ -65,12 +72,12 @@ def fresh_control(cell: PerturbCell, thresholds: PerturbThresholds) -> FreshCont
     if not n:
         return FreshControl(fresh.benchmark, 0, why="not one fresh item has an answer to its original and to a variant")
     original, variants = float(o[there].mean()), float(v[there].mean())
-    why = _unfit(cell, fresh, n, units, thresholds)
+    why = _unfit(cell, fresh, n, units, thresholds) if as_read is None else as_read.why
     beyond: tuple[BeyondFresh, ...] = ()
     if not why:
         sides = _asked(cell), _asked(fresh)
         beyond = (beyond_fresh(*sides), beyond_fresh(*sides, scale="share"))
-    references, count = _references(cell, fresh)
+    references, count = _references(cell, fresh, thresholds)
     return FreshControl(
         fresh.benchmark, n, original, variants, original - variants, beyond, references, count, why
     )  # fmt: skip
@@ -85,7 +92,7 @@ def _unfit(cell: PerturbCell, fresh: PerturbCell, n: int, units: int, thresholds
         return f"{n} fresh items{groups} can be compared, and {UNITS_MIN} are the fewest that tell anything"
     if broken := failed(all_gates(fresh, thresholds, None)):
         return "on the fresh items a check failed: " + "; ".join(f"{g.name}: {g.detail.rstrip('.')}" for g in broken)
-    if not fresh.can_lose(fresh.tested):
+    if not (fresh.can_lose(fresh.tested) and fresh.can_lose(fresh.tested.held(original=1.0, variants=0.0))):
         return "the model is not above guessing on the reworded fresh items, so it has nothing to lose there"
     return ""
 
@@ -94,10 +101,12 @@ def _asked(cell: PerturbCell) -> Asked:
     return (*cell.tested.pair, cell.chance_items, cell.cluster)
 
 
-def _references(cell: PerturbCell, fresh: PerturbCell) -> tuple[SetDifference | None, int]:
-    """The references' own difference between the two sets, and how many answered both above chance."""
-    there = {w.model: w for w in fresh.references if fresh.can_lose(w)}
-    both = [(w, there[w.model]) for w in cell.references if w.model in there and cell.can_lose(w)]
+def _references(
+    cell: PerturbCell, fresh: PerturbCell, thresholds: PerturbThresholds
+) -> tuple[SetDifference | None, int]:
+    """The references' own difference between the two sets, and how many can be compared with on both."""
+    there = {w.model: w for w in usable_references(fresh, thresholds)[0]}
+    both = [(w, there[w.model]) for w in usable_references(cell, thresholds)[0] if w.model in there]
     if not both:
         return None, 0
     sides = tuple(np.stack([_drop(pair[side]) for pair in both]).mean(axis=0) for side in (0, 1))

@@ -26,6 +26,26 @@ def finding(
     return PerturbVerdict.BRITTLE_CAUSE_UNKNOWN if found <= alpha else None
 
 
+def standing(
+    tests: Tests, alpha: float, found_p: float | None = None, beyond_p: float | None = None
+) -> PerturbVerdict | None:
+    """The finding that the tests support with every unread answer held against it, too.
+
+    The panel's correction scales a cell's p as read; the same factor is applied to the adverse reading of it.
+    """
+    found = finding(tests, alpha, found_p, beyond_p)
+    if found is None or (held := tests.adverse) is None:
+        return found
+    own = held.found_p * _factor(tests.found_p, found_p)
+    beyond = None if held.beyond_p is None else held.beyond_p * _factor(tests.beyond_p, beyond_p)
+    adverse = finding(tests, alpha, own, np.nan if beyond is None else beyond)
+    return found if found == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN and adverse is not None else adverse
+
+
+def _factor(as_read: float | None, corrected: float | None) -> float:
+    return max(corrected / as_read, 1.0) if corrected and as_read else 1.0
+
+
 def decide(
     evidence: Grounds,
     gates: Sequence[Gate],
@@ -53,22 +73,13 @@ def decide(
         )
     tests, alpha = evidence.tests, thresholds.alpha
     found = finding(tests, alpha, found_p, beyond_p)
-    # The panel's correction scales this cell's p; the same factor is applied to the adverse reading of it.
-    factor = max(found_p / tests.found_p, 1.0) if found_p and tests.found_p else 1.0
-    if found is not None and tests.adverse_p is not None and tests.adverse_p * factor > alpha:
-        return Decision(
-            PerturbVerdict.WITHHELD,
-            (
-                "The drop is gone if the answers that could not be read are held against it (variants counted as "
-                "right, originals as wrong): it may come from which answers were readable.",
-            ),
-            ("Read the unreadable replies and mend what makes them so, or read answers by likelihood.",),
-        )
+    if found != (left := standing(tests, alpha, found_p, beyond_p)):
+        return _unheld(tests, left)
     fallen = _fallen(evidence, found_p)
     if found == PerturbVerdict.DROP_BEYOND_REFERENCE:
         return Decision(
             found,
-            (fallen, *_above_broken(tests), *_beyond(tests), *_fresh(tests)),
+            (fallen, *_above_broken(tests), *_beyond(tests), *_left_out(tests), *_fresh(tests)),
             (
                 "Treat the score as partly memory of these wordings until shown otherwise: repeat it on fresh "
                 "questions.",
@@ -107,6 +118,27 @@ def decide(
         return Decision(PerturbVerdict.UNDERPOWERED, (*reasons, *_fresh(tests)), advice, doubt)
     reasons.append("Memory of a fact that was learnt with its answer survives rewording and is not excluded.")
     return Decision(PerturbVerdict.NO_DROP_DETECTED, (*reasons, *_fresh(tests)), (), doubt)
+
+
+def _unheld(tests: Tests, left: PerturbVerdict | None) -> Decision:
+    """A finding as read that is gone with unread answers held against it. left: what of it is still there."""
+    mend = "Read the unreadable replies and mend what makes them so, or read answers by likelihood."
+    if left is None:
+        gone = "gone" if tests.broken_p is None else "gone, or no larger than broken variants could make,"
+        reason = (
+            f"The drop is {gone} if the answers that could not be read are held against it (variants counted as right, "
+            "originals as wrong): it may come from which answers were readable."
+        )
+        return Decision(PerturbVerdict.WITHHELD, (reason,), (mend,), "the drop hangs on unread answers")
+    reasons = (
+        "The drop is beyond the references only as long as the answers that could not be read are left out. Held "
+        "against that (of this model variants counted as right, originals as wrong; of what it is compared with the "
+        "other way round) they take it away: it may come from which answers were readable.",
+        "The drop itself is still there then.",
+    )
+    advice = (mend, "The same of the reference models: their shares of readable answers are in the gate's numbers.")
+    doubt = "that the drop is beyond the references' hangs on unread answers"
+    return Decision(PerturbVerdict.WITHHELD, reasons, advice, doubt)
 
 
 def _fallen(evidence: Grounds, found_p: float | None) -> str:
@@ -200,14 +232,21 @@ def _fresh(tests: Tests) -> tuple[str, ...]:
 def _not_beyond(tests: Tests, against: str) -> tuple[str, ...]:
     """against: of `against_fresh`."""
     if not tests.beyond:
-        left = f" ({len(tests.left_out)} left out: not above chance)" if tests.left_out else ""
-        return (f"No reference models were run{left}: harder variants make the same drop as memory of the wording.",)
+        none = "No reference model can be compared with" if tests.left_out else "No reference models were run"
+        return (f"{none}: harder variants make the same drop as memory of the wording.", *_left_out(tests))
     reasons = list(_beyond(tests))
     if tests.broken_p is None:
         reasons.append("Without a human sample of the variants, a drop is not called beyond reference.")
     elif not against:
         reasons.append("It is not clearly more than the references lose: harder variants are an explanation.")
-    return tuple(reasons)
+    return (*reasons, *_left_out(tests))
+
+
+def _left_out(tests: Tests) -> tuple[str, ...]:
+    """References that were run and are not compared with, by name."""
+    if not tests.left_out:
+        return ()
+    return ("Reference models left out: " + "; ".join(f"{one.model} ({one.why})" for one in tests.left_out) + ".",)
 
 
 def _what_would_tell(tests: Tests) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from audit.perturb.control import FreshControl, fresh_control
 from audit.perturb.items import ItemLevel, item_level
 from audit.perturb.record import PerturbCell
 from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.unread import LeftOut, against_drop, unread_for_drop, usable_references
 from audit.statistics.contamination_score import (
     ARTICLE,
     ArticleResult,
@@ -28,7 +29,6 @@ from audit.statistics.references import BeyondReference, difference_in_differenc
 from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.wording_drop import (
     Equivalence,
-    Estimate,
     RunNoise,
     WordingDrop,
     above_broken,
@@ -48,15 +48,26 @@ _SE_MAX = 2.0
 
 
 @dataclass(frozen=True)
+class Adverse:
+    """`found_p` and `beyond_p` of the tests with every unread answer held against the finding (`unread.against_drop`).
+
+    beyond_p: None where nothing is beyond reference as read.
+    """
+
+    found_p: float
+    beyond_p: float | None
+
+
+@dataclass(frozen=True)
 class Tests:
     """The p-values that decide, all one-sided.
 
     exchange: is the original right more often than its other wordings? broken_p: is the drop larger than the upper
     share of broken variants makes (`margin`, 0-1)? None where no person read a sample. broken_se: its standard error.
     beyond: difference in differences on both scales, empty without references; curve: from ten references on.
-    adverse_p: the exchange test with every unread answer held against a drop (variants right, originals wrong); None
-    where all were read. left_out: reference models that are not above chance. control: the same model on fresh items;
-    None where none were run.
+    adverse: the same tests with unread answers held against what was found; None where all were read, or nothing is
+    found. left_out: reference models that are not compared with. control: the same model on fresh items; None where
+    none were run.
     """
 
     exchange: ExchangeResult
@@ -65,10 +76,10 @@ class Tests:
     drop_se: float
     beyond: tuple[BeyondReference, ...]
     curve: CurveResult | None
-    adverse_p: float | None
     references: tuple[str, ...]
-    left_out: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
     control: FreshControl | None = None
+    adverse: Adverse | None = None
 
     @property
     def found_p(self) -> float:
@@ -133,6 +144,25 @@ def run_tests(
     cell: PerturbCell, thresholds: PerturbThresholds, *, rng: np.random.Generator, n_draws: int = N_CURVES
 ) -> Tests:
     """The tests of one cell. Raises DataError where not one item has an original and a variant answered."""
+    used, left_out = usable_references(cell, thresholds)
+    cell = replace(cell, references=used)
+    tests = replace(_tests(cell, thresholds, rng, n_draws), left_out=left_out)
+    if tests.found_p > thresholds.alpha or (worst := against_drop(cell)) is None:
+        return tests
+    if tests.beyond_p is None or tests.beyond_p > thresholds.alpha:
+        worst = replace(worst, references=())  # what is not found is not to be held: a curve takes long
+    held = _tests(worst, thresholds, rng, n_draws, tests.control)
+    return replace(tests, adverse=Adverse(held.found_p, held.beyond_p))
+
+
+def _tests(
+    cell: PerturbCell,
+    thresholds: PerturbThresholds,
+    rng: np.random.Generator,
+    n_draws: int,
+    as_read: FreshControl | None = None,
+) -> Tests:
+    """The tests of one reading of the answers, against every reference of the cell. as_read: of `fresh_control`."""
     pair, chance = cell.tested.pair, cell.chance_items
     exchange = exchange_test(*pair, cell.cluster if cell.clustered else None, rng=rng)
     o, v = item_means(*pair)
@@ -142,8 +172,7 @@ def run_tests(
         broken_p, excess = above_broken(*pair, chance, cell.cluster, cell.broken.upper)
         se = excess.se
         margin = cell.broken.upper * max(float(np.nanmean(o - chance)), 0.0)
-    used = [w for w in cell.references if cell.can_lose(w)]
-    pairs = [w.pair for w in used]
+    pairs = [w.pair for w in cell.references]
     beyond: tuple[BeyondReference, ...] = ()
     curve = None
     if pairs:
@@ -153,13 +182,9 @@ def run_tests(
         )
     if len(pairs) >= thresholds.curve_references_min:
         curve = reference_curve(pair, pairs, chance, cell.cluster, n_draws=n_draws, rng=rng)
-    control = fresh_control(cell, thresholds)
-    if control is not None and control.asked and beyond and control.beyond[0].se > _SE_MAX * beyond[0].se:
-        vague = (
-            f"its comparison has an error of {points(control.beyond[0].se)}, more than twice that of the comparison "
-            f"with the references ({points(beyond[0].se)}): take more fresh items"
-        )
-        control = replace(control, why=vague)
+    control = fresh_control(cell, thresholds, as_read)
+    if as_read is None and control is not None and beyond:
+        control = _if_sharp(control, beyond[0].se)
     return Tests(
         exchange=exchange,
         margin=margin,
@@ -167,11 +192,21 @@ def run_tests(
         drop_se=se,
         beyond=beyond,
         curve=curve,
-        adverse_p=_adverse(cell, rng),
-        references=tuple(w.model for w in used),
-        left_out=tuple(w.model for w in cell.references if w not in used),
+        references=tuple(w.model for w in cell.references),
+        left_out=(),
         control=control,
     )
+
+
+def _if_sharp(control: FreshControl, se: float) -> FreshControl:
+    """Not asked where its comparison is much vaguer than that with the references, of error se."""
+    if not control.asked or control.beyond[0].se <= _SE_MAX * se:
+        return control
+    vague = (
+        f"its comparison has an error of {points(control.beyond[0].se)}, more than twice that of the comparison "
+        f"with the references ({points(se)}): take more fresh items"
+    )
+    return replace(control, why=vague)
 
 
 def measure(
@@ -213,7 +248,9 @@ def grounds(
     o, v = item_means(*cell.tested.pair)
     drop = wording_drop(*cell.tested.pair, cell.cluster, n_resamples=n_resamples, rng=rng)
     cleared = equivalence(mean_of(o - v, cell.cluster), thresholds.effect_of_interest)
-    if (held := _favourable(cell)) is not None:
+    if (unread := unread_for_drop(cell)) is not None:
+        o, v = item_means(*unread.pair)
+        held = mean_of(o - v, cell.cluster)
         worst = max(cleared.p_no_larger, equivalence(held, thresholds.effect_of_interest).p_no_larger)
         cleared = replace(cleared, p_no_larger=worst, pvalue=max(worst, cleared.pvalue))
         drop = replace(drop, largest=max(drop.largest, largest_drop(held)))
@@ -228,32 +265,6 @@ def panel_pvalues(tests: Sequence[Tests]) -> tuple[FloatArray, FloatArray]:
     found = holm([t.found_p for t in tests])
     beyond = holm([np.nan if t.beyond_p is None else t.beyond_p for t in tests])
     return found, beyond
-
-
-def _adverse(cell: PerturbCell, rng: np.random.Generator) -> float | None:
-    """The exchange test with unread originals wrong and unread variants right."""
-    held = _unread_as(cell, original=0.0, variants=1.0)
-    groups = cell.cluster if cell.clustered else None
-    return None if held is None else exchange_test(*held, groups, rng=rng).pvalue
-
-
-def _favourable(cell: PerturbCell) -> Estimate | None:
-    """The drop with unread originals right and unread variants wrong; None where all were read."""
-    held = _unread_as(cell, original=1.0, variants=0.0)
-    if held is None:
-        return None
-    o, v = item_means(*held)
-    return mean_of(o - v, cell.cluster)
-
-
-def _unread_as(cell: PerturbCell, *, original: float, variants: float) -> tuple[FloatArray, FloatArray] | None:
-    """Originals and variants with these values where they were asked and not read; None where all were read."""
-    first, others = cell.tested.pair
-    unread = np.isnan(others) & cell.tested.was_asked
-    lost = np.isnan(first).all(axis=0)
-    if not unread.any() and not lost.any():
-        return None
-    return np.where(lost, original, first), np.where(unread, variants, others)
 
 
 def _detectable(tests: Tests, wordings: int, thresholds: PerturbThresholds) -> float:

@@ -10,9 +10,9 @@ import scipy
 
 from audit.perturb.record import FREE_FORM, PerturbCell
 from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.unread import arms_read
 from audit.statistics.chance import chance_check
 from audit.statistics.exchange import first_answered
-from audit.statistics.paired import BoolArray, FloatArray
 from audit.statistics.wording_drop import run_noise, wording_flips
 from audit.verdict.gates import absent, checked, exact, ids_where
 from audit.verdict.result import Gate, points
@@ -72,39 +72,35 @@ def above_chance(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
 def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     """Share of asked wordings with a readable answer, by arm, with its 95 % interval (Wilson). number: the lowest.
 
-    An arm is one replicate of the original or one rank of variant, so that one unreadable set does not hide in a mean.
+    Of the tested model. References are held to the same limit: one below it is left out of the comparison, and named.
     """
     name, limit = "parseability", thresholds.answered_share_min
     source = "li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min"
-    arms: list[tuple[str, FloatArray, BoolArray]] = [
-        (f"original #{k}", row, np.ones(cell.n, dtype=bool)) for k, row in enumerate(cell.tested.original)
-    ]
-    arms += [(f"variant {j + 1}", row, cell.tested.was_asked[j]) for j, row in enumerate(cell.tested.variants)]
-    shares: dict[str, float] = {}
+    arms = arms_read(cell.tested)
+    if not arms:
+        return absent(name, limit, source, "Not one item has a variant.")
     numbers: dict[str, float | None] = {}
-    unread: dict[str, BoolArray] = {}
-    for arm, row, asked in arms:
-        total = int(asked.sum())
-        if not total:
-            continue
-        read = int(np.sum(~np.isnan(row) & asked))
-        interval = scipy.stats.binomtest(read, total).proportion_ci(0.95, method="wilson")
-        shares[arm], unread[arm] = read / total, np.isnan(row) & asked
-        numbers |= {arm: read / total, f"{arm}_low": float(interval.low), f"{arm}_high": float(interval.high)}
-    worst = min(shares, key=lambda a: shares[a])
-    low, high = numbers[f"{worst}_low"], numbers[f"{worst}_high"]
+    for arm in arms:
+        interval = scipy.stats.binomtest(arm.read, arm.asked).proportion_ci(0.95, method="wilson")
+        numbers |= {arm.name: arm.share, f"{arm.name}_low": interval.low, f"{arm.name}_high": interval.high}
+    worst = min(arms, key=lambda arm: arm.share)
+    low, high = numbers[f"{worst.name}_low"], numbers[f"{worst.name}_high"]
+    lowest = {w.model: min(arms_read(w), key=lambda arm: arm.share, default=None) for w in cell.references}
+    numbers |= {f"reference {model}": arm.share for model, arm in lowest.items() if arm}
+    below = [f"{model} ({arm.share:.1%} to {arm.name})" for model, arm in lowest.items() if arm and arm.share < limit]
+    left_out = f" Left out, as less of them can be read: references {', '.join(below)}." if below else ""
     return checked(
         name,
-        shares[worst] >= limit,
-        shares[worst],
+        worst.share >= limit,
+        worst.share,
         limit,
         source,
-        f"{shares[worst]:.1%} (95 % interval {low:.1%} to {high:.1%}) of the answers to {worst} can be read, "
-        f"the lowest of {len(shares)} arms.",
+        f"{worst.share:.1%} (95 % interval {low:.1%} to {high:.1%}) of the answers to {worst.name} can be read, "
+        f"the lowest of {len(arms)} arms.{left_out}",
         "Read some unreadable replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
         "letter_logprob or option_text.",
         numbers=numbers,
-        items=ids_where(cell.question_ids, unread[worst]),
+        items=ids_where(cell.question_ids, worst.unread),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -20,8 +20,8 @@ _STANDARD_ERRORS = 2.0  # above chance, to be compared with: a model that guesse
 class Wordings:
     """One model's answers to n items. original: (K, n) replicates; variants: (N, n). 1 right, 0 wrong, NaN no answer.
 
-    asked: (N, n), false where the library has no such variant of the item; None where it has all. What was asked and is
-    NaN was unread, cut off or failed.
+    asked: (N, n), false where the library has no such variant of the item, or the model was not asked the item; None
+    where it was asked all. What was asked and is NaN was unread, cut off or failed.
     """
 
     model: str
@@ -36,6 +36,20 @@ class Wordings:
     @property
     def pair(self) -> tuple[FloatArray, FloatArray]:
         return self.original, self.variants
+
+    @property
+    def unread(self) -> tuple[BoolArray, BoolArray]:
+        """(K, n) and (N, n), true where an answer was asked and not read. An original that has no variant to be
+        compared with does not count."""
+        asked = self.was_asked
+        return np.isnan(self.original) & asked.any(axis=0), np.isnan(self.variants) & asked
+
+    def held(self, *, original: float, variants: float) -> Wordings:
+        """The same with these values (0 or 1) where an answer was asked and not read."""
+        first, others = self.unread
+        return replace(
+            self, original=np.where(first, original, self.original), variants=np.where(others, variants, self.variants)
+        )
 
     @property
     def runs_that_differ(self) -> int:

@@ -26,7 +26,8 @@ class PerturbVerdict(StrEnum):
 class Decision:
     """A verdict, why, and what to do about it.
 
-    doubt: in a few words, why a drop was not counted, or (brittle) what fresh items say of it.
+    doubt: in a few words, why a drop was not counted, or (brittle) what fresh items say of it, or (withheld) what of it
+    hangs on unread answers.
     """
 
     verdict: PerturbVerdict

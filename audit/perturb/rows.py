@@ -118,7 +118,7 @@ def wordings(cell: CellOutcomes, requests: Requests, ids: Sequence[str]) -> Word
     asked: BoolArray = np.array(
         [[(id_, level) not in requests.not_asked for id_ in ids] for level in levels], dtype=bool
     )
-    asked = asked.reshape(len(levels), len(ids))
+    asked = asked.reshape(len(levels), len(ids)) & (columns >= 0)  # a reference may have met fewer questions
     return Wordings(cell.model, of(Arm.ORIGINAL), of(Arm.VARIANT), None if asked.all() else asked)
 
 

@@ -18,7 +18,7 @@ class RunVerdict(JudgedRun[PerturbCell, PerturbResult]):
     None without."""
 
     audit = "perturb"
-    schema_version = "1.1"
+    schema_version = "1.2"
 
     library: dict[str, Any]
     control_library: dict[str, Any] | None = None

@@ -22,7 +22,7 @@ def headline(
     if evidence is None or decision.verdict == PerturbVerdict.WITHHELD:
         because = ", and ".join(GATES[name].because if name in GATES else name for name in failing)
         if not because:
-            because = "the comparison could not be made" if evidence is None else "the drop hangs on unread answers"
+            because = "the comparison could not be made" if evidence is None else decision.doubt
         return f"No verdict on {model} and {benchmark}: {because}."
     drop, tests = evidence.drop, evidence.tests
     score, lost = f"{drop.original:.0%}", points(drop.drop.estimate)

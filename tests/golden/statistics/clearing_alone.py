@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from audit.perturb.calibrate import WORLDS, PerturbDesign, simulate
 from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.worlds import WORLDS, PerturbDesign, simulate
 from audit.statistics.wording_drop import equivalence, item_means, mean_of
 from audit.verdict.simulated import rate, shown, table_text
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from audit.perturb.calibrate import PerturbDesign, World, simulate
 from audit.perturb.record import PerturbCell, Wordings
+from audit.perturb.worlds import PerturbDesign, World, simulate
 from audit.shards.requests import RequestCounts
 
 

@@ -7,21 +7,18 @@ import pytest
 
 from audit.perturb.calibrate import (
     SHIPPED,
-    WORLDS,
-    PerturbDesign,
-    World,
     calibrate,
     cleared,
     cleared_markdown,
     curve_markdown,
     main,
     markdown,
-    simulate,
 )
 from audit.perturb.calibrated import SHIPPED as TABLE
 from audit.perturb.calibrated import nearest, sentence
 from audit.perturb.evidence import grounds, panel_pvalues, run_tests
 from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.worlds import WORLDS, PerturbDesign, World, simulate
 from audit.verdict.shipped import shipped_table
 
 
@@ -135,7 +132,9 @@ def test_the_table_that_ships_holds_what_is_claimed():
     }
     for (_, _, references, _, _), rates in designs.items():
         # one reference cannot show that models differ in what rewording costs them, and the verdict says so
-        for world in ("clean", "harder", "broken_2", "broken_5", *(("stronger", "uneven") if references > 1 else ())):
+        worlds = ["clean", "harder", "broken_2", "broken_5", "harder_unread"]
+        worlds += ["harder_references_unread"] * (references > 0) + ["stronger", "uneven"] * (references > 1)
+        for world in worlds:
             assert rates[f"{world}_beyond"] <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["simulations"])
         if not references:
             assert rates["clean_beyond"] == 0  # without references nothing is beyond them
@@ -166,6 +165,8 @@ def test_the_nearest_design_is_printed():
     for rate in ("clean_cleared", "memorised_5_cleared", "memorised_5_cleared_panel"):  # both errors, beside each other
         assert f"{found.rates[rate]:.1%}" in found.sentence
     assert "(false clearance)" in found.sentence
+    for rate in ("harder_unread_beyond", "harder_references_unread_beyond"):  # and of unread answers
+        assert f"{found.rates[rate]:.1%}" in found.sentence.partition("unread, ")[2]
     uncounted = {"design": found.design, "rates": {k: v for k, v in found.rates.items() if "_cleared" not in k}}
     assert sentence(uncounted).endswith("was not measured in this design.")
     same = nearest(table, n=900, variants=3, references=6, checked=140, thresholds=PerturbThresholds().to_dict())

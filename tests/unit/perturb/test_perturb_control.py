@@ -11,7 +11,7 @@ import pytest
 from perturb_cells import cell, with_answers
 
 from audit.perturb.analyse import analyse
-from audit.perturb.calibrate import CONTROL_WORLDS, PerturbDesign, calibrate, control_markdown
+from audit.perturb.calibrate import calibrate, control_markdown
 from audit.perturb.control import fresh_control
 from audit.perturb.decide import decide
 from audit.perturb.evidence import Tests as Measured
@@ -21,6 +21,7 @@ from audit.perturb.result import PerturbVerdict as V
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.verdict import RunVerdict
 from audit.perturb.words import cannot_exclude, headline
+from audit.perturb.worlds import CONTROL_WORLDS, PerturbDesign
 from audit.records import CellRows
 
 LIMITS = PerturbThresholds()

@@ -8,11 +8,12 @@ from perturb_cells import cell, with_answers
 
 from audit.perturb.analyse import analyse
 from audit.perturb.decide import decide, finding
-from audit.perturb.evidence import measure, panel_pvalues, run_tests
+from audit.perturb.evidence import Adverse, measure, panel_pvalues, run_tests
 from audit.perturb.gates import all_gates
 from audit.perturb.items import item_level
 from audit.perturb.result import PerturbVerdict as V
 from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.unread import LeftOut
 from audit.perturb.words import headline
 from audit.statistics.multiplicity import holm
 
@@ -92,7 +93,7 @@ def test_the_panel_corrects_the_reading_with_unread_answers_too():
     c = cell(n=1500, checked=600, references=0, memorised=0.3)
     found = measure(c, LIMITS, rng=np.random.default_rng(0), n_resamples=200)
     found = replace(found, tests=replace(found.tests, exchange=replace(found.tests.exchange, pvalue=0.004),
-                                         broken_p=0.002, adverse_p=0.01))  # fmt: skip
+                                         broken_p=0.002, adverse=Adverse(0.01, None)))  # fmt: skip
     assert decide(found, (), LIMITS, found_p=0.004).verdict == V.BRITTLE_CAUSE_UNKNOWN
     assert decide(found, (), LIMITS, found_p=0.048).verdict == V.WITHHELD  # twelve cells: the other p is .12
 
@@ -115,7 +116,7 @@ def test_a_drop_that_hangs_on_unread_answers_is_withheld():
         row[np.flatnonzero(row == 1)[:130]] = NAN
     original = np.minimum(base.tested.original + (np.arange(3000) % 100 == 0), 1.0)
     found = result(with_answers(base, original=original, variants=variants))
-    assert found.evidence.tests.found_p < 0.05 < found.evidence.tests.adverse_p
+    assert found.evidence.tests.found_p < 0.05 < found.evidence.tests.adverse.found_p
     assert found.decision.verdict == V.WITHHELD and "unread" in found.headline
 
 
@@ -141,7 +142,7 @@ def test_references_that_guess_are_left_out():
         variants=(rng.random((3, 400)) < 0.25) * 1.0,
     )
     tests = run_tests(replace(base, references=(*base.references, guesser)), LIMITS, rng=rng)
-    assert tests.left_out == ("g",) and tests.beyond[0].references == 5
+    assert tests.left_out == (LeftOut("g", "not above chance"),) and tests.beyond[0].references == 5
     alone = run_tests(replace(base, references=(guesser,)), LIMITS, rng=rng)
     assert alone.beyond == () and alone.beyond_p is None
 

@@ -10,6 +10,7 @@
     ├── LibraryError           a variant library is absent, damaged, or of another benchmark
     ├── TrainError             a model could not be taught (no memory, no weights)
     ├── ShardError             what is on disk is not what the run says (duplicate key, foreign run, full disk)
+    │   └── SupersededError    a later driver has taken the run over
     ├── DataError              the outcomes cannot carry the statistic asked for
     ├── SignatureError         what was signed was changed, or nobody trusted signed it
     └── RegistryError          the registry of audits does not answer, or its clock went backwards
@@ -61,6 +62,10 @@ class TrainError(AuditError):
 
 class ShardError(AuditError):
     """What is on disk is not what the run says."""
+
+
+class SupersededError(ShardError):
+    """A later driver has taken the run over: what is there is its own to change."""
 
 
 class DataError(AuditError):

@@ -60,8 +60,10 @@ def follow(client: JobClient, job_id: str, echo: Callable[[str], None], sleep: C
 
     A connection that breaks is opened again.
     """
+    from aiohttp import ClientError  # Ray's client asks by it, and lets through what it raises
 
     shown = 0  # characters echoed so far
+    told = -1  # `shown` when a lost connection was last told: once, until there is something new
     unreached = 0  # times in a row
 
     async def echo_log() -> None:
@@ -77,9 +79,10 @@ def follow(client: JobClient, job_id: str, echo: Callable[[str], None], sleep: C
     while True:
         try:
             asyncio.run(echo_log())
-        except (RuntimeError, OSError) as broken:
-            if not unreached:
+        except (RuntimeError, OSError, ClientError) as broken:
+            if told != shown:
                 echo(f"\n[log connection lost: {broken}; trying again]\n")
+            told = shown
         try:
             info = client.get_job_info(job_id)
         except (RuntimeError, OSError) as broken:  # the head is gone, or another one that does not know the job

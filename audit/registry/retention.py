@@ -34,7 +34,17 @@ from audit.shards.questions import QUESTIONS
 
 # What the program writes into a run directory and retention takes out; a person's own files there are left.
 _FOLDERS = (SHARDS, QUARANTINE, "report", "tasks", "inspect")
-_FILES = (QUESTIONS, "attempt.json", ".attempt.lock", "*.arrow", "sensitivity.json", ".*.tmp", MANIFEST, LOCK)
+_FILES = (
+    QUESTIONS,
+    "attempt.json",
+    ".attempt.lock",
+    ".lock.taking",
+    "*.arrow",
+    "sensitivity.json",
+    ".*.tmp",
+    MANIFEST,
+    LOCK,
+)
 REMOVING, REMOVED = "removing", "removed"
 
 
@@ -153,9 +163,9 @@ def _remove(registry: Registry, past: Past, now: datetime) -> None:
         lock = RunLock.take(run_dir)  # refused while a run is going on there
         try:
             _bury(run, run_dir, now)
+            (run_dir / LOCK).unlink(missing_ok=True)  # while it is ours
         finally:
             lock.release()
-        (run_dir / LOCK).unlink(missing_ok=True)
     registry.write(finish)
 
 

@@ -86,7 +86,7 @@ class Looks:
     def _settled(self, model: str, end: int) -> bool:
         asked = self._batch < end
         cells = []
-        for cell in (c for c in load_cells(self._run_dir, self._schema) if c.model == model):
+        for cell in load_cells(self._run_dir, self._schema, model):
             ids = self._ids[asked & (self._benchmark == cell.benchmark)]
             cells.append(cell.kept(np.isin(cell.question_ids, ids)))
         return self._rule.settled(cells, self._largest)

@@ -22,8 +22,8 @@ import ray
 
 from audit.audits import Work
 from audit.config import reading_of, sampling_of
-from audit.engines.config import ModelConfig
-from audit.errors import AuditError, ConfigError, EngineError, ShardError
+from audit.engines.config import WEIGHED, ModelConfig
+from audit.errors import AuditError, ConfigError, EngineError, ShardError, SupersededError
 from audit.records import Design
 from audit.registry import finish
 from audit.resolve import ResolvedRun
@@ -49,7 +49,8 @@ from audit.runtime.waiting import waits_for
 from audit.shards.attempt import now
 from audit.shards.complete import count_rows
 from audit.shards.cost import run_cost
-from audit.shards.manifest import RunDir, open_run_dir
+from audit.shards.keys import KeySet
+from audit.shards.manifest import RunDir, check_packages, open_run_dir, package_versions
 from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
 from audit.shards.read import drop_rows, scan_run
 from audit.shards.verify import verify_run
@@ -124,8 +125,8 @@ def run_audit(
             _record_failure(run_dir, stop)
             raise type(stop)(_kept(resolved, run_dir)) from None
         except BaseException as error:
-            _record_failure(run_dir, error)
-            finish.failed(config.registry, run_dir.path, f"{type(error).__name__}: {error}")
+            if _record_failure(run_dir, error):
+                finish.failed(config.registry, run_dir.path, f"{type(error).__name__}: {error}")
             raise
     if result.failed:
         finish.failed(
@@ -144,11 +145,15 @@ def _kept(resolved: ResolvedRun, run_dir: RunDir) -> str:
     return f"Stopped: {kept:,} rows kept in {named(run_dir.path)}; the same command goes on."
 
 
-def _record_failure(run_dir: RunDir, error: BaseException) -> None:
+def _record_failure(run_dir: RunDir, error: BaseException) -> bool:
+    """Whether this failure is the run's: it is not where a later driver goes on with it."""
     try:
         run_dir.update(status="failed", ended=now())
+    except SupersededError:
+        return False
     except AuditError as also:  # a full disk: the first error is the one to show
         error.add_note(f"The manifest could not be updated either: {also}")
+    return True
 
 
 def _run_models(
@@ -165,6 +170,8 @@ def _run_models(
     for corrupt in scan.corrupt:
         display.note(f"shard {corrupt.path.name} is set aside in quarantine/, its rows are run again: {corrupt.reason}")
     if config.store.retry_errors and len(scan.error_keys):
+        again = [name for name in config.model if _any_of([name], scan.error_keys, design, questions)]
+        _keep_to_packages(resolved, questions, run_dir, scan.done, again)
         dropped = drop_rows(run_dir.path, schema, scan.error_keys, design, attempt=run_dir.attempt)
         display.note(f"{dropped} error rows dropped, to be asked again")
         scan = scan_run(run_dir.path, schema)
@@ -176,6 +183,8 @@ def _run_models(
         display.resumed(name, {arm: totals[arm] - left[arm] for arm in totals})
     batches = {name: looks.batches(name) if looks else iter([todo[name]][: len(todo[name])]) for name in runnable}
     first = {name: next(batches[name], None) for name in runnable}  # before an engine loads: nothing may be left to ask
+    asking = [name for name, tasks in first.items() if tasks is not None]
+    _keep_to_packages(resolved, questions, run_dir, scan.done, asking)
 
     def ended(name: str, error: AuditError | None) -> None:
         going.remove(name)
@@ -208,6 +217,26 @@ def _run_models(
         display.stage("starting or joining Ray (usually 5 to 15 s)")
         start_ray(config.cluster)
         run_in_turns(runs, may_join, ended)
+
+
+def _keep_to_packages(
+    resolved: ResolvedRun, questions: QuestionFile, run_dir: RunDir, done: KeySet, asking: Collection[str]
+) -> None:
+    """Before these models are asked: ConfigError where one of them has an engine that loads weights, rows of such an
+    engine are there, and it is another version now. Where there are no such rows the manifest has this start's."""
+    found = package_versions()
+    if not asking or found == run_dir.manifest.packages:
+        return
+    weighed = {name for name in resolved.config.model if any(e.engine in WEIGHED for e in _engines(resolved, name))}
+    if not _any_of(weighed, done, resolved.design, questions):
+        run_dir.update(packages=found)
+    elif not weighed.isdisjoint(asking):
+        check_packages(run_dir.path, run_dir.manifest.packages, found)
+
+
+def _any_of(models: Collection[str], keys: KeySet, design: Design, questions: QuestionFile) -> bool:
+    """Whether a row of these models is among the keys."""
+    return bool(expected_keys(list(models), design, questions).contains(keys.digests()).any())
 
 
 def _engines(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
@@ -328,13 +357,14 @@ def _finish(
     resolved: ResolvedRun, questions: QuestionFile, run_dir: RunDir, result: RunResult, looks: Looks | None
 ) -> None:
     config, design, schema = resolved.config, resolved.design, resolved.audit.schema
+    run_dir.update(models_failed=result.failed)  # and refuses a superseded driver: what follows removes files
     asked = {name: looks.asked(name) for name in config.model} if looks else {}
     expected = expected_keys(list(config.model), design, questions, asked)
     fetch_shards(run_dir.path)
     report = verify_run(run_dir.path, schema, expected, run_dir.attempt)
     result.rows = report.rows
     run_dir.update(
-        status="failed" if result.failed else "finished",
+        status="finished" if report.complete and not result.failed else "failed",
         ended=now(),
         models_failed=result.failed,
         shards=[shard.record() for shard in report.shards],

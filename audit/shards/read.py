@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from audit.errors import ConfigError, ShardError
@@ -236,12 +237,16 @@ def read_columns(run_dirs: RunDirs, schema: RowSchema, columns: Sequence[str]) -
     return lists
 
 
-def load_cells(run_dirs: RunDirs, schema: RowSchema) -> list[CellOutcomes]:
+def load_cells(run_dirs: RunDirs, schema: RowSchema, model: str | None = None) -> list[CellOutcomes]:
     """The outcomes of one or several runs, paired by question, one CellOutcomes per (model, benchmark), sorted.
 
+    model: of it alone; another one's rows are then not looked at.
     Raises ShardError when a run has no shards, DataError when two runs hold the same key.
     """
-    return pair_batches(iter_columns(run_dirs, schema, cell_columns(schema)), schema)
+    batches = iter_columns(run_dirs, schema, cell_columns(schema))
+    if model is not None:
+        batches = (batch.filter(pc.equal(batch.column("model"), model)) for batch in batches)
+    return pair_batches(batches, schema)
 
 
 def open_dataset(run_dir: Path | str, schema: RowSchema) -> ds.Dataset:

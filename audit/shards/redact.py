@@ -10,6 +10,9 @@ from typing import Any
 
 REMOVED = "<removed>"
 
+# Parts of a prompt (transformers names them so): they decide rows, so the manifest and the fingerprint must tell them
+# apart. As keys alone: of a variable of the environment the name says less.
+_NO_SECRET_KEY = re.compile(r"(bos|eos|pad|unk|sep|cls|mask|stop)_token|additional_special_tokens", re.I)
 _SECRET_KEY = re.compile(
     r"api_?key|access_?key|private_?key|token(?!iz|s?_field)|secret|passw|credential|authorization|bearer", re.I
 )
@@ -64,7 +67,7 @@ def _redact(value: Any, known: tuple[str, ...], under_secret_key: bool) -> Any:
 
 def _holds_secret(key: str, value: Any) -> bool:
     names_variable = _NAME_HOLDER.search(key) and isinstance(value, str) and _VARIABLE.fullmatch(value)
-    return bool(_SECRET_KEY.search(key)) and not names_variable
+    return bool(_SECRET_KEY.search(key)) and not names_variable and not _NO_SECRET_KEY.fullmatch(key)
 
 
 def _text(text: str, known: tuple[str, ...]) -> str:

@@ -152,7 +152,7 @@ def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
         wanted[name] = facts
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(lambda name: _fetch_one(store, folder, name, wanted[name]), wanted))
-    for path in (folder / "shards").glob("*"):
+    for path in (folder / "shards").glob("*") if "shards/".startswith(only) else ():
         if path.relative_to(folder).as_posix() not in wanted:
             path.unlink()
 

@@ -16,9 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import jsonschema
+import multidict
 import pytest
 import yaml
+import yarl
 
 ROOT = Path(__file__).resolve().parents[2]
 KUBERAY_FILES = sorted((ROOT / "cluster" / "kuberay").glob("*.yaml"))
@@ -364,6 +367,27 @@ def test_submit_shows_every_log_line_once_although_the_connection_breaks() -> No
     text = "".join(t for t in shown if "connection lost" not in t)
     assert text.split() == ["one", "two", "three"]
     assert len(slept) == 2  # once after each connection that ended before the job did
+
+
+@pytest.mark.parametrize("told", ["Server disconnected", "Invalid response status"])
+def test_submit_outlives_what_rays_client_lets_through(told: str) -> None:
+    """A socket that is dropped, and a proxy that takes none: the second is told once, not every two seconds."""
+
+    class Dropped(FakeJobs):
+        async def tail_job_logs(self, job_id: str) -> AsyncIterator[str]:
+            self.connections += 1
+            if self.connections <= self.breaks:
+                url = yarl.URL("http://HEAD:8265")
+                asked = aiohttp.RequestInfo(url, "GET", multidict.CIMultiDictProxy(multidict.CIMultiDict()), url)
+                refused = aiohttp.WSServerHandshakeError(asked, (), status=502, message="Invalid response status")
+                raise refused if "status" in told else aiohttp.ServerDisconnectedError()
+            for chunk in self.log:
+                yield chunk
+
+    shown: list[str] = []
+    jobs = Dropped(["one\n"], Info("FAILED", 3), breaks=4)
+    assert submit_module().follow(jobs, "job", shown.append, lambda seconds: None) == 3
+    assert [told in text for text in shown] == [True, False] and shown[1] == "one\n"
 
 
 def test_submit_prints_why_a_job_failed() -> None:

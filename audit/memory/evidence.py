@@ -12,7 +12,7 @@ from audit.errors import DataError
 from audit.memory.record import TEXTS, ItemSet, MemoryCell, ModelSet
 from audit.memory.thresholds import MemoryThresholds
 from audit.statistics.completion import Auc, membership_auc
-from audit.statistics.fresh_gap import FreshGap, fresh_gap
+from audit.statistics.fresh_gap import FreshGap, fresh_gap, held_gaps
 from audit.statistics.multiplicity import holm
 from audit.statistics.order_test import N_RESAMPLES, OrderTest, order_test
 from audit.statistics.paired import FloatArray
@@ -107,9 +107,17 @@ class Evidence:
     gap: FreshGap | None
     left_out: tuple[str, ...]
     indicators: tuple[Indicator, ...]
+    gap_adverse: FreshGap | None = None
+    gap_favourable: FreshGap | None = None
 
     def indicator(self, name: Name) -> Indicator:
         return next(one for one in self.indicators if one.name == name)
+
+    @property
+    def largest_compatible(self) -> float:
+        """The upper limit of the gap (97.5 %), unread answers held for a gap where there are any. NaN without one."""
+        limits = [g.did.high for g in (self.gap, self.gap_favourable) if g is not None]
+        return float(np.max(limits)) if limits else float("nan")  # NaN where any is: it clears nobody
 
 
 def measure(
@@ -129,9 +137,10 @@ def measure(
     }
     completion: dict[Name, SetDifference] = {}
     gap: FreshGap | None = None
+    held: tuple[FreshGap, FreshGap] | None = None
     left_out: tuple[str, ...] = ()
     if cell.fresh is not None:
-        gap, left_out = _gap(cell, thresholds, rng, n_resamples)
+        gap, held, left_out = _gap(cell, thresholds, rng, n_resamples)
         if references:
             completion = {
                 name: found for name, text in COMPLETION.items() if (found := _difference(cell, text)) is not None
@@ -146,6 +155,8 @@ def measure(
         gap=gap,
         left_out=left_out,
         indicators=(),
+        gap_adverse=held[0] if held else None,
+        gap_favourable=held[1] if held else None,
     )
     return replace(evidence, indicators=_indicators(cell, evidence, thresholds))
 
@@ -224,21 +235,29 @@ def _difference(cell: MemoryCell, text: str) -> SetDifference | None:
 
 def _gap(
     cell: MemoryCell, thresholds: MemoryThresholds, rng: np.random.Generator, n_resamples: int
-) -> tuple[FreshGap | None, tuple[str, ...]]:
-    scores = [(a.score, b.score) for a, b in (cell.tested, *cell.references) if b is not None]
+) -> tuple[FreshGap | None, tuple[FreshGap, FreshGap] | None, tuple[str, ...]]:
+    """The gap as read, with unread answers held against it and for it, and the references that are left out."""
     assert cell.fresh is not None  # noqa: S101
-    names = [a.model for a, _ in cell.references]
-    above = [_above_chance(one, cell.published, cell.fresh) for one in scores[1:]]
-    left_out = tuple(name for name, is_above in zip(names, above, strict=True) if not is_above)
-    kept = [one for one, is_above in zip(scores[1:], above, strict=True) if is_above]
+    models = [(a, b) for a, b in (cell.tested, *cell.references) if b is not None]
+    kept, left_out = models[:1], []
+    for a, b in models[1:]:
+        if _above_chance((a.score, b.score), cell.published, cell.fresh):
+            kept.append((a, b))
+        else:
+            left_out.append(a.model)
+    scores: list[Sets] = [(a.score, b.score) for a, b in kept]
+    unread = [(a.unread, b.unread) for a, b in kept]
+    level, power = thresholds.alpha / len(Name), thresholds.power
     try:
         found = fresh_gap(
-            scores[0], kept, _clusters(cell), rng=rng, alpha=thresholds.alpha / len(Name), power=thresholds.power,
-            n_resamples=n_resamples,
-        )  # fmt: skip
+            scores[0], scores[1:], _clusters(cell), rng=rng, alpha=level, power=power, n_resamples=n_resamples
+        )
     except DataError:
-        found = None  # not two items of each set were read: the gates say so
-    return found, left_out
+        return None, None, tuple(left_out)  # not two items of each set were read: the gates say so
+    held = held_gaps(
+        scores[0], scores[1:], unread, _clusters(cell), rng=rng, alpha=level, power=power, n_resamples=n_resamples
+    )
+    return found, held, tuple(left_out)
 
 
 def _above_chance(scores: tuple[FloatArray, FloatArray], published: ItemSet, fresh: ItemSet) -> bool:
@@ -338,9 +357,9 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) 
         why = f"needs {thresholds.references_min:g} reference models that are above chance; {there} of them are"
         return Indicator(Name.GAP, why=why)
     did = e.gap.did
-    return Indicator(
-        Name.GAP, e.gap.pvalue, None, 100 * did.difference, 100 * did.low, 100 * did.high, "points of accuracy"
-    )
+    # A finding must hold with unread answers held against it, too.
+    pvalue = e.gap.pvalue if e.gap_adverse is None else max(e.gap.pvalue, e.gap_adverse.pvalue)
+    return Indicator(Name.GAP, pvalue, None, 100 * did.difference, 100 * did.low, 100 * did.high, "points of accuracy")
 
 
 def _no_comparison(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from audit.shards.requests import RequestCounts
-from audit.statistics.paired import FloatArray, IntArray
+from audit.statistics.paired import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Reads:
 class ModelSet:
     """One model on the n items of one set (the benchmark, or the fresh items). NaN: not asked, or not read.
 
-    score: (n,) 1 right, 0 wrong. texts: by name (`TEXTS`) (n,) nats a byte of UTF-8, which does not hang on the
+    score: (n,) 1 right, 0 wrong. asked: (n,) items whose score was asked for, None: all; of these NaN is an answer that
+    could not be read, or never came. texts: by name (`TEXTS`) (n,) nats a byte of UTF-8, which does not hang on the
     tokenizer: of the whole item, of the second half of its stem given the first, of its wrong options given what
     precedes them. tokens: by name (`TOKEN_SCORES`) (n,) of the whole item, a token. ranks: (n,) share of its tokens
     that are the likeliest. options: (n, K + 1) nats of the list of options, published order first. order: (S, K + 1)
@@ -45,6 +46,13 @@ class ModelSet:
     order: FloatArray
     reads: Mapping[str, Reads]
     requests: RequestCounts = field(default_factory=RequestCounts)
+    asked: BoolArray | None = None
+
+    @property
+    def unread(self) -> BoolArray:
+        """(n,) answers that were asked for and not read."""
+        lost: BoolArray = np.isnan(self.score)
+        return lost if self.asked is None else lost & self.asked
 
 
 TEXTS = ("item", "half", "wrong")

@@ -60,6 +60,8 @@ def cell_dict(cell: MemoryCell, result: MemoryResult, watermark: str = "") -> di
             "completion": evidence.completion,
             "aucs": {name: {"own": a, "beyond_references": b} for name, (a, b) in evidence.aucs.items()},
             "gap": evidence.gap,
+            "gap_adverse": evidence.gap_adverse,
+            "gap_favourable": evidence.gap_favourable,
             "left_out": evidence.left_out,
         },
     }

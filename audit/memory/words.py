@@ -18,6 +18,8 @@ def headline(
     model, benchmark, verdict = cell.model, cell.benchmark, decision.verdict
     if verdict == MemoryVerdict.WITHHELD:
         because = ", and ".join(GATES[name].because if name in GATES else name for name in failing)
+        if not because and any(one.judged for one in evidence.indicators):
+            because = "the gap to fresh items is gone if the answers that could not be read are held against it"
         return f"No verdict on memory of {benchmark} in {model}: {because or 'no indicator could be judged'}."
     seen = found(evidence.indicators, thresholds.alpha)
     if verdict == MemoryVerdict.MEMORY_OF_TEXT:

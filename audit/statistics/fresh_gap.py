@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from audit.errors import DataError
-from audit.statistics.paired import FloatArray, IntArray
+from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.set_difference import SetDifference, Sets, set_difference
 
 N_RESAMPLES = 9999
@@ -63,10 +63,12 @@ def fresh_gap(
     alpha: float = 0.05,
     power: float = 0.8,
     n_resamples: int = N_RESAMPLES,
+    heights: Sequence[FloatArray] | None = None,
 ) -> FreshGap:
     """One-sided test that the tested model does better on published items than on fresh ones of the same difficulty.
 
-    tested, references: (published (n,), fresh (m,)) scores 1, 0 or NaN; clusters: as in `set_difference`.
+    tested, references: (published (n,), fresh (m,)) scores 1, 0 or NaN; clusters: as in `set_difference`. heights:
+    (n,), (m,) what items are matched on; None: the references' mean score.
     """
     did = set_difference(tested, references, clusters)
     models = [[np.asarray(side, dtype=float) for side in one] for one in (tested, *references)]
@@ -77,10 +79,11 @@ def fresh_gap(
     found = None
     gap = gap_p = None
     if references:
-        height = [np.stack([one[side][there[side]] for one in models[1:]]).mean(axis=0) for side in (0, 1)]
+        mean = [np.stack([one[side][there[side]] for one in models[1:]]).mean(axis=0) for side in (0, 1)]
         groups = None if clusters is None else [np.asarray(clusters[side])[there[side]] for side in (0, 1)]
+        height = mean if heights is None else [heights[side][there[side]] for side in (0, 1)]
         found = _matched(own, height, groups, rng, n_resamples)
-        alone = set_difference((height[0], height[1]), (), None if groups is None else (groups[0], groups[1]))
+        alone = set_difference((mean[0], mean[1]), (), None if groups is None else (groups[0], groups[1]))
         gap = alone.difference
         gap_p = float(2 * scipy.stats.t.sf(abs(gap) / alone.se, alone.df)) if alone.se > 0 else 1.0
     quantiles = float(scipy.stats.t.ppf(1 - alpha, did.df) + scipy.stats.t.ppf(power, did.df))
@@ -94,6 +97,54 @@ def fresh_gap(
         pvalue=1.0 if found is None else max(did.pvalue, found.pvalue),
         detectable=quantiles * did.se if did.se > 0 else float("nan"),
     )
+
+
+def held_gaps(
+    tested: Sets,
+    references: Sequence[Sets],
+    unread: Sequence[Sequence[BoolArray]],
+    clusters: tuple[IntArray, IntArray] | None = None,
+    *,
+    rng: np.random.Generator,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    n_resamples: int = N_RESAMPLES,
+) -> tuple[FreshGap, FreshGap] | None:
+    """`fresh_gap` with every unread answer held against a gap, and for one; None where all were read.
+
+    unread: by model, the tested one first, masks (n,), (m,) of answers that were asked for and not read. Against a gap
+    the tested model's published ones are wrong and its fresh ones right, those of the references the other way round.
+    Items are matched on the answers of the references that were read: what is held for an answer tells no difficulty.
+    An item that no reference answered has the references' mean.
+    """
+    if not any(np.any(side) for one in unread for side in one):
+        return None
+    models = [[np.asarray(side, dtype=float) for side in one] for one in (tested, *references)]
+    heights = _heights(models[1:]) if references else None
+
+    def held(against: bool) -> FreshGap:
+        filled = []
+        for k, (one, lost) in enumerate(zip(models, unread, strict=True)):
+            right = float(against != (k == 0))  # what an unread published answer counts
+            filled.append((np.where(lost[0], right, one[0]), np.where(lost[1], 1 - right, one[1])))
+        return fresh_gap(
+            filled[0], filled[1:], clusters, rng=rng, alpha=alpha, power=power, n_resamples=n_resamples,
+            heights=heights,
+        )  # fmt: skip
+
+    return held(True), held(False)
+
+
+def _heights(references: Sequence[Sequence[FloatArray]]) -> list[FloatArray]:
+    """(n,), (m,) the mean over the references that answered an item."""
+    found = []
+    sides = [np.stack([one[side] for one in references]) for side in (0, 1)]
+    everything = np.concatenate([side.ravel() for side in sides])
+    for side in sides:
+        read = ~np.isnan(side)
+        mean = np.where(read, side, 0.0).sum(axis=0) / np.maximum(read.sum(axis=0), 1)
+        found.append(np.where(read.any(axis=0), mean, np.nanmean(everything)))
+    return found
 
 
 def _matched(

@@ -94,7 +94,7 @@ def _result(
         evidence=e,
         above_p=above_p,
         below_p=below_p,
-        calibration=nearest(table, clusters=len(np.unique(cell.cluster)), change=_surface(e)),
+        calibration=nearest(table, clusters=len(np.unique(cell.cluster)), change=_surface(e), thresholds=t.to_dict()),
     )
 
 

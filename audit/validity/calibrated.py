@@ -7,11 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from audit.verdict.simulated import other_thresholds
+
 SHIPPED = "calibration_validity.json"
 
 
-def nearest(table: Mapping[str, Any] | None, *, clusters: int, change: float) -> dict[str, Any] | None:
-    """The measured design nearest in (log) independent items and in the surface families' change of response."""
+_ALPHA = 0.05  # both directions of the table: its rates are at .025 each
+
+
+def nearest(
+    table: Mapping[str, Any] | None, *, clusters: int, change: float, thresholds: Mapping[str, float] | None = None
+) -> dict[str, Any] | None:
+    """The measured design nearest in (log) independent items and in the surface families' change of response.
+
+    thresholds: the run's; the sentence says where its level or margin is not the table's.
+    """
     if table is None or not np.isfinite(change) or clusters < 1:
         return None
     rows = table["designs"]
@@ -28,5 +38,6 @@ def nearest(table: Mapping[str, Any] | None, *, clusters: int, change: float) ->
             f"{best['ratio_selective']:.1%}, non-selective {best['ratio_non_selective']:.1%} (2.5 % is promised of "
             "each of these). The ratio's plain interval, which decides nothing: selective "
             f"{best['csr_selective']:.1%}, non-selective {best['csr_non_selective']:.1%}."
+            + other_thresholds({"thresholds": {"alpha": _ALPHA, "margin": table["margin"]}}, thresholds)
         ),
     }

@@ -78,8 +78,16 @@ def _by_difference(e: CellEvidence, t: ValidityThresholds, above_p: float | None
                 (*said, "Nothing should move here, so that this is a reaction to the attribute itself."),
                 ("Read the items whose answers moved, and which group they moved for.",),
             )
-        if follow.low >= t.follow_min:
+        held = e.families[Family.ATTRIBUTE].followed_held
+        if held.low >= t.follow_min:
             return Decision(ValidityStatus.SELECTIVE, said)
+        if follow.low >= t.follow_min:
+            why = (
+                f"That it is followed more often than {t.follow_min:.0%} of the time is not shown if the answers that "
+                f"could not be read are held for not followed (lower limit {held.low:.1%})."
+            )
+            advice = "Read the unreadable replies and mend what makes them so, or take more items."
+            return Decision(ValidityStatus.INDETERMINATE, (*said, why), (advice,))
         why = f"That is more than surface edits do, yet not shown to be more often than {t.follow_min:.0%} of the time."
         return Decision(ValidityStatus.INDETERMINATE, (*said, why), ("Take more items.",))
     if below_p is not None and below_p <= t.alpha:

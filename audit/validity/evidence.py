@@ -39,9 +39,9 @@ class EditEvidence:
     """One edit by name, or a whole family ("" as name). Rates and changes are 0-1, over items.
 
     score_change: |s_edit - s_original| under each edit's own key; original_key: the same had the key not moved.
-    response_change: of the canonical response. followed: the contract's rate, with its interval. asked: edits that
-    asked something; read: of these and with an answer on both sides. same: edits whose
-    request was the original's (F1), left out of all the others.
+    response_change: of the canonical response. followed: the contract's rate, with its interval; followed_held: with
+    every unread answer held for not followed. asked: edits that asked something; read: of these and with an answer on
+    both sides. same: edits whose request was the original's (F1), left out of all the others.
     """
 
     name: str
@@ -50,6 +50,7 @@ class EditEvidence:
     original_key: float
     response_change: Mean
     followed: Mean
+    followed_held: Mean
     transitions: Transitions
     asked: int
     read: int
@@ -181,6 +182,7 @@ def edit_evidence(cell: ValidityCell, block: Block, name: str) -> EditEvidence:
         original_key=_mean(item_mean(score_changes(before, kept_key))),
         response_change=rate_interval(item_mean(np.where(tests, moved, np.nan)), cell.cluster),
         followed=rate_interval(item_mean(kept), cell.cluster),
+        followed_held=rate_interval(item_mean(np.where(both == tests, kept, 0.0)), cell.cluster),
         transitions=_counted(before, after, tests),
         asked=int(tests.sum()),
         read=int(both.sum()),

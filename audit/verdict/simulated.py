@@ -45,11 +45,11 @@ def told(rates: Rates, name: str) -> str:
 
 
 def other_thresholds(table: Mapping[str, Any], thresholds: Mapping[str, float] | None) -> str:
-    """What to add to a table's rates where a run's own level or effect of interest is another; empty where neither."""
+    """What to add to a table's rates where a run's own level, effect of interest or margin is another; else empty."""
     measured = table.get("thresholds", {})
     differ = [
         f"{name} {measured[name]:g} (this run: {thresholds[name]:g})"
-        for name in ("alpha", "effect_of_interest")
+        for name in ("alpha", "effect_of_interest", "margin")
         if thresholds is not None and name in measured and measured[name] != thresholds[name]
     ]
     return f" These rates are of {' and '.join(differ)}." if differ else ""

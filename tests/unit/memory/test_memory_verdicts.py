@@ -72,6 +72,50 @@ def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
     assert clean.decision.verdict == V.NOTHING_SEEN
 
 
+def without(made: MemoryCell, published: float, fresh: float, share: float = 0.04) -> MemoryCell:
+    """With so many of the tested model's answers unread on each set, all of this score."""
+    sides = []
+    for one, score in zip(made.tested, (published, fresh), strict=True):
+        lost = np.flatnonzero(one.score == score)[: round(share * one.score.size)]
+        kept = one.score.copy()
+        kept[lost] = np.nan
+        sides.append(replace(one, score=kept))
+    return replace(made, tested=(sides[0], sides[1]))
+
+
+def test_unread_answers_clear_nobody():
+    """A gap of 10 points whose right published and wrong fresh answers are unread: as read it seems refuted."""
+    made = cell(n=3000, fresh=1500, references=8, answers=1 / 3, seed=1)
+    (whole,) = judged(made)
+    assert whole.evidence.gap_adverse is whole.evidence.gap_favourable is None
+    (result,) = judged(without(made, 1.0, 0.0, 0.06), effect_of_interest=0.11, alpha=1e-6)
+    e = result.evidence
+    high = min(e.gap.did.high, e.largest_compatible)
+    assert e.gap.did.high < e.gap_favourable.did.high == e.largest_compatible
+    readable = tuple(replace(g, status="pass") for g in result.gates)
+    limit = (high + e.largest_compatible) / 2  # refuted as read, and not where unread answers are held for the gap
+    found = decide(e, readable, replace(SETTINGS, effect_of_interest=limit, alpha=1e-6))
+    assert found.verdict == V.UNDERPOWERED and "held for it" in found.reasons[0]
+    read = replace(e, gap_adverse=None, gap_favourable=None)
+    assert decide(read, readable, replace(SETTINGS, effect_of_interest=limit, alpha=1e-6)).verdict == V.NOTHING_SEEN
+
+
+def test_unread_answers_make_no_gap():
+    """A clean model whose wrong published and right fresh answers are unread: the gap is gone where these count."""
+    made = cell(n=3000, fresh=1500, references=8, seed=2)
+    (result,) = judged(without(made, 0.0, 1.0, 0.06))
+    e = result.evidence
+    assert e.gap.pvalue < 0.05 / 6 < e.gap_adverse.pvalue == e.indicator(Name.GAP).pvalue
+    assert result.decision.verdict == V.WITHHELD and "held against it" in result.decision.reasons[0]
+    assert "held against it" in result.headline
+
+
+def test_answers_that_were_never_asked_for_are_held_for_nothing():
+    made = without(cell(n=300, fresh=200), 0.0, 1.0)
+    (result,) = judged(replace(made, tested=tuple(replace(s, asked=~np.isnan(s.score)) for s in made.tested)))
+    assert result.evidence.gap_adverse is None
+
+
 def test_memory_of_the_text_is_seen_by_order_and_completion():
     (result,) = judged(cell(text=0.5))
     assert result.decision.verdict == V.MEMORY_OF_TEXT

@@ -210,6 +210,10 @@ def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes()
     assert all(row["csr_non_selective"] > 0.05 for row in table["designs"])
     found = nearest(table, clusters=180, change=0.09)
     assert (found["clusters"], found["change"]) == (200, 0.1) and "2.5 %" in found["sentence"]
+    same = nearest(table, clusters=180, change=0.09, thresholds={"alpha": 0.05, "margin": table["margin"]})
+    assert same == found
+    other = nearest(table, clusters=180, change=0.09, thresholds={"alpha": 0.01, "margin": 0.1})
+    assert other["sentence"].endswith("These rates are of alpha 0.05 (this run: 0.01) and margin 0.05 (this run: 0.1).")
     (row,) = [r for r in table["designs"] if (r["clusters"], r["change"]) == (24, 0.5)]
     again = rates(24, 0.5, 10, np.random.default_rng([table["seed"], 24, 500]))
     for name in promised:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from audit.errors import DataError
-from audit.statistics.fresh_gap import fresh_gap
+from audit.statistics.fresh_gap import fresh_gap, held_gaps
 from audit.statistics.set_difference import set_difference
 
 
@@ -147,3 +147,16 @@ def test_clusters_widen_the_matched_test_and_scores_are_right_or_wrong():
 def test_where_nothing_varies_the_interval_is_the_difference():
     found = set_difference((np.full(5, 3.0), np.ones(4)))
     assert (found.difference, found.low, found.high, found.pvalue) == (2.0, 2.0, 2.0, 1.0)
+
+
+def test_unread_answers_are_held_against_a_gap_and_for_one():
+    """Means by hand: 4 items a set; the tested model lacks one answer of each, the reference one published."""
+    nan = np.nan
+    tested, reference = ([1, 1, 0, nan], [0, 1, 0, nan]), ([1, 0, 1, nan], [1, 0, 1, 0])
+    unread = [tuple(np.isnan(side) for side in one) for one in (tested, reference)]
+    against, favour = held_gaps(tested, [reference], unread, rng=np.random.default_rng(1), n_resamples=99)
+    assert (against.published, against.fresh) == (0.5, 0.5) and against.reference_gap == pytest.approx(0.75 - 0.5)
+    assert (favour.published, favour.fresh) == (0.75, 0.25) and favour.reference_gap == pytest.approx(0.5 - 0.5)
+    assert against.matched.strata == favour.matched.strata  # difficulty is told by what was read
+    none = [tuple(np.zeros(4, dtype=bool) for _ in (0, 1)) for _ in (tested, reference)]
+    assert held_gaps(tested, [reference], none, rng=np.random.default_rng(1)) is None

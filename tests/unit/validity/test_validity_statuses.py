@@ -10,7 +10,7 @@ import pytest
 import scripted_models as models
 from scripted_models import cell
 
-from audit.statistics.contracts import UNREAD
+from audit.statistics.contracts import UNREAD, fits
 from audit.validity.analyse import _adjusted, analyse
 from audit.validity.edits.record import Family
 from audit.validity.result import ValidityStatus as S
@@ -139,6 +139,25 @@ def test_few_items_are_indeterminate_and_say_so():
     assert result.decision.status in (S.INDETERMINATE, S.NON_SELECTIVE)
     weak = judged(cell(models.positional, n=24))
     assert weak.decision.status != S.NON_SELECTIVE
+
+
+def test_unread_answers_are_not_held_for_followed():
+    """A share of followed contracts that is shown to be above the least only because disobedient replies are unread."""
+    one = cell(models.positional, n=200)
+    whole = judged(one).evidence.families[Family.ATTRIBUTE]
+    assert whole.followed == whole.followed_held
+    block = one.families[Family.ATTRIBUTE]
+    kept = fits(block.response, block.key) & (block.response != one.before)
+    lost = np.flatnonzero(~kept[0])[:8]
+    response = block.response.copy()
+    response[:, lost] = UNREAD
+    less = replace(one, families={**one.families, Family.ATTRIBUTE: replace(block, response=response)})
+    follow = judged(less).evidence.families[Family.ATTRIBUTE]
+    assert follow.followed_held.estimate <= whole.followed.estimate < follow.followed.estimate
+    least = (follow.followed_held.low + follow.followed.low) / 2
+    strict = replace(T, follow_min=least)
+    (result,) = analyse([less], strict, seed=1, n_resamples=200)
+    assert result.decision.status == S.INDETERMINATE and "held for not followed" in result.decision.reasons[-1]
 
 
 def test_holm_is_over_cells_and_directions():

@@ -18,8 +18,8 @@ for a part of their own. The worlds:
 - gap_10: the tested model knows the answers of a third of the published items, so that its score is 10 points above
   that on fresh ones, the effect of interest: to clear it is wrong;
 - gap_10_uneven: the same, where models differ as in uneven;
-- gap_10_unread: as gap_10, and 4 % of the tested model's answers on each set are unread, right ones on the published set
-  and wrong ones on the fresh set;
+- gap_10_unread: as gap_10, and 4 % of the tested model's answers on each set are unread, right ones on the published
+  set and wrong ones on the fresh set;
 - clean_unread: as clean, and as many are unread, wrong ones on the published set and right ones on the fresh set.
 
 Two errors are counted: memory found where there is none, and the clearance (`nothing_seen_by_this_instrument`) of a

@@ -18,8 +18,8 @@ for a part of their own. The worlds:
 - gap_10: the tested model knows the answers of a third of the published items, so that its score is 10 points above
   that on fresh ones, the effect of interest: to clear it is wrong;
 - gap_10_uneven: the same, where models differ as in uneven;
-- gap_10_unread: as gap_10, and 4 % of the tested model's answers on each set are unread, right ones on the published set
-  and wrong ones on the fresh set;
+- gap_10_unread: as gap_10, and 4 % of the tested model's answers on each set are unread, right ones on the published
+  set and wrong ones on the fresh set;
 - clean_unread: as clean, and as many are unread, wrong ones on the published set and right ones on the fresh set.
 
 Two errors are counted: memory found where there is none, and the clearance (`nothing_seen_by_this_instrument`) of a
@@ -40,7 +40,7 @@ import numpy as np
 import scipy
 
 from audit.memory.decide import decide, finding
-from audit.memory.evidence import Evidence, correct, measure
+from audit.memory.evidence import Evidence, Name, correct, measure
 from audit.memory.gates import enough_data, fresh_matched
 from audit.memory.record import TEXTS, ItemSet, MemoryCell, ModelSet
 from audit.memory.result import MemoryVerdict
@@ -208,7 +208,10 @@ def in_panel(evidence: Evidence) -> Evidence:
         one if one.pvalue is None else replace(one, adjusted=min(tests * one.pvalue, 1.0))
         for one in evidence.indicators
     )
-    return replace(evidence, indicators=indicators)
+    as_read = None
+    if evidence.gap is not None and evidence.gap_adverse is not None and evidence.indicator(Name.GAP).judged:
+        as_read = min(tests * evidence.gap.pvalue, 1.0)
+    return replace(evidence, indicators=indicators, gap_as_read=as_read)
 
 
 def calibrate(

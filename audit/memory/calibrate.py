@@ -40,7 +40,7 @@ import numpy as np
 import scipy
 
 from audit.memory.decide import decide, finding
-from audit.memory.evidence import Evidence, correct, measure
+from audit.memory.evidence import Evidence, Name, correct, measure
 from audit.memory.gates import enough_data, fresh_matched
 from audit.memory.record import TEXTS, ItemSet, MemoryCell, ModelSet
 from audit.memory.result import MemoryVerdict
@@ -208,7 +208,10 @@ def in_panel(evidence: Evidence) -> Evidence:
         one if one.pvalue is None else replace(one, adjusted=min(tests * one.pvalue, 1.0))
         for one in evidence.indicators
     )
-    return replace(evidence, indicators=indicators)
+    as_read = None
+    if evidence.gap is not None and evidence.gap_adverse is not None and evidence.indicator(Name.GAP).judged:
+        as_read = min(tests * evidence.gap.pvalue, 1.0)
+    return replace(evidence, indicators=indicators, gap_as_read=as_read)
 
 
 def calibrate(

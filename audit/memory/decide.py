@@ -98,12 +98,8 @@ def decide(evidence: Evidence, gates: Sequence[Gate], thresholds: MemoryThreshol
 
 
 def _only_as_read(evidence: Evidence, alpha: float) -> bool:
-    """Whether the gap would be found but for the reading that holds unread answers against it."""
-    one, gap = evidence.indicator(Name.GAP), evidence.gap
-    if evidence.gap_adverse is None or gap is None or not one.pvalue or one.adjusted is None:
-        return False
-    # The panel's correction scales this indicator's p; the same factor is applied to the reading as read.
-    return gap.pvalue * one.adjusted / one.pvalue <= alpha < one.adjusted
+    """Whether the gap would be found but for the reading that holds unread answers against it. No gap is found here."""
+    return evidence.gap_as_read is not None and evidence.gap_as_read <= alpha
 
 
 def _said(one: Indicator, alpha: float) -> str:

@@ -109,6 +109,7 @@ class Evidence:
     indicators: tuple[Indicator, ...]
     gap_adverse: FreshGap | None = None
     gap_favourable: FreshGap | None = None
+    gap_as_read: float | None = None
 
     def indicator(self, name: Name) -> Indicator:
         return next(one for one in self.indicators if one.name == name)
@@ -163,17 +164,28 @@ def measure(
 
 def correct(panel: Sequence[Evidence]) -> tuple[Evidence, ...]:
     """The same with p-values after Holm over every indicator of every cell that was judged."""
-    raw = [one.pvalue if one.pvalue is not None else float("nan") for e in panel for one in e.indicators]
-    adjusted = iter(holm(raw).tolist()) if raw else iter(())
+    adjusted = _over_panel([[one.pvalue for one in e.indicators] for e in panel])
+    as_read = _over_panel([[_as_read(e, one) for one in e.indicators] for e in panel])
     return tuple(
         replace(
             e,
-            indicators=tuple(
-                replace(one, adjusted=p if one.judged else None) for one, p in zip(e.indicators, adjusted, strict=False)
-            ),
+            indicators=tuple(replace(one, adjusted=p) for one, p in zip(e.indicators, own, strict=True)),
+            gap_as_read=None if e.gap_adverse is None else read[[one.name for one in e.indicators].index(Name.GAP)],
         )
-        for e in panel
+        for e, own, read in zip(panel, adjusted, as_read, strict=True)
     )
+
+
+def _over_panel(raw: Sequence[Sequence[float | None]]) -> list[list[float | None]]:
+    """p-values by cell and indicator after Holm over all; None where not judged."""
+    flat = [float("nan") if p is None else p for row in raw for p in row]
+    adjusted = iter(holm(flat).tolist() if flat else [])
+    return [[None if p is None else q for p, q in zip(row, adjusted, strict=False)] for row in raw]
+
+
+def _as_read(e: Evidence, one: Indicator) -> float | None:
+    """An indicator's p without the reading that holds unread answers against it."""
+    return e.gap.pvalue if one.name == Name.GAP and one.judged and e.gap is not None else one.pvalue
 
 
 def unmatched(gap: FreshGap | None, thresholds: MemoryThresholds) -> bool:

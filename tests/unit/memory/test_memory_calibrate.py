@@ -49,6 +49,12 @@ def test_worlds_are_what_they_say():
     assert known.references[0][0].score.mean() == pytest.approx(0.7, abs=0.03)
     interest = world("gap_10")  # the effect of interest, exactly: to clear it is wrong
     assert interest.tested[0].score.mean() == pytest.approx(0.8, abs=0.03)
+    for name, kind, gap in (("gap_10_unread", 1.0, 0.10), ("clean_unread", 0.0, 0.0)):
+        own, fresh = world(name).tested
+        assert np.isnan(own.score).sum() == np.isnan(fresh.score).sum() == 160  # 4 %
+        whole = np.where(np.isnan(own.score), kind, own.score), np.where(np.isnan(fresh.score), 1 - kind, fresh.score)
+        assert whole[0].mean() - whole[1].mean() == pytest.approx(gap, abs=0.03)
+        assert not np.isnan(world(name).references[0][0].score).any()
     text = world("text")
     assert text.tested[0].order[:, 0].mean() == pytest.approx(0.3, abs=0.1)
     assert text.references[0][0].order[:, 0].mean() == pytest.approx(0, abs=0.1)
@@ -112,7 +118,8 @@ def test_the_table_that_ships_keeps_its_level():
         assert rates["text"] >= 0.8, entry["design"]
         if entry["design"]["references"] > 1:  # how much models differ is in the error
             assert rates["uneven"] <= 0.05 + 2 * rates["uneven_se"], entry["design"]
-            for world in ("gap_10", "gap_10_uneven", "text"):
+            assert rates["clean_unread"] <= 0.05 + 2 * rates["clean_unread_se"], entry["design"]
+            for world in ("gap_10", "gap_10_uneven", "gap_10_unread", "text"):
                 for label in ("cleared", "cleared_panel"):
                     assert rates[f"{world}_{label}"] <= 0.05 + 2 * rates[f"{world}_{label}_se"], entry["design"]
             said = nearest(table, **{k: entry["design"][k] for k in ("n", "fresh", "references")}).sentence

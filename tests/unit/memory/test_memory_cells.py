@@ -90,6 +90,7 @@ def test_rows_become_arrays(tmp_path):
     own, nothing = cell.tested
     assert nothing is None and [one[0].model for one in cell.references] == ["ref"]
     assert own.score.tolist()[:3] == [1.0, 1.0, 0.0] and math.isnan(own.score[3])  # unread is not wrong
+    assert np.flatnonzero(own.unread).tolist() == [3]
     # -17.5 nats of 5 + 8 + ... bytes: "abcd" 4, three letters 9, " yes" 4, " no" 3, " maybe" 6
     assert own.texts["item"] == pytest.approx(-17.5 / 26)
     assert own.texts["half"] == pytest.approx(-2.0 / 2)

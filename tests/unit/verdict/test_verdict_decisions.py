@@ -15,7 +15,7 @@ from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse, category, share_left
 from audit.sweep.decide import Corrected, Decision, decide, over_panel
 from audit.sweep.design import Arm
-from audit.sweep.evidence import measure
+from audit.sweep.evidence import Reading, measure
 from audit.sweep.result import CellVerdict, Verdict
 from audit.sweep.thresholds import SweepThresholds
 
@@ -113,10 +113,12 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
     control = evidence.plain.ensemble
     assert control is not None and evidence.ensemble_gain is not None
 
-    def with_limits(high: float, corrected: Corrected | None = None) -> Decision:
+    def limited(high: float) -> Reading:
         limits = tuple(replace(i, high=high) for i in control.pointwise)
-        plain = replace(evidence.plain, ensemble=replace(control, pointwise=limits))
-        return decide(replace(evidence, plain=plain), (), SweepThresholds(), corrected)
+        return replace(evidence.plain, ensemble=replace(control, pointwise=limits))
+
+    def with_limits(high: float, corrected: Corrected | None = None, held: Reading | None = None) -> Decision:
+        return decide(replace(evidence, plain=limited(high), favourable=held), (), SweepThresholds(), corrected)
 
     explained = with_limits(0.04)
     assert explained.verdict == Verdict.EXCESS_EXPLAINED and "beat the clean baseline too" in explained.reasons[-2]
@@ -129,6 +131,9 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
     assert with_limits(0.04, many).verdict != Verdict.EXCESS_EXPLAINED
     undecided = with_limits(0.08)
     assert undecided.verdict == Verdict.UNDERPOWERED and "cannot tell deletion from repetition" in undecided.reasons[-1]
+    # as read it is explained; not where unread replies are held for a gain over the control
+    assert with_limits(0.04, held=limited(0.04)).verdict == Verdict.EXCESS_EXPLAINED
+    assert with_limits(0.04, held=limited(0.08)).verdict == Verdict.UNDERPOWERED
 
 
 def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> None:

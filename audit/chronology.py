@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 
 from audit.errors import AuditError, DataError, unknown_name
 from audit.exits import FAILED, run_command
+from audit.printable import one_line
 
 NAME = "CHRONOLOGY.jsonl"
 Word = TypeVar("Word", bound=StrEnum)
@@ -308,7 +309,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         chronology = read_chronology(options.path)
     except (AuditError, OSError, ValueError) as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        print(f"error: {one_line(problem)}", file=sys.stderr)
         return FAILED
     if options.command == "render":
         print(render(chronology), end="")

@@ -113,7 +113,7 @@ class Run:
         return _as(pa.Table.from_pylist(found, pa.schema(_SETTING.items())), to)
 
     def answers(self, columns: Sequence[str] | None = None, to: str = "arrow") -> Any:
-        """One row an answer, as stored; `columns` for some of them (README: what is written)."""
+        """One row an answer, as stored; `columns` for some of them (docs/columns.md)."""
         known = self.audit.schema.columns.names
         for name in columns or ():
             if name not in known:

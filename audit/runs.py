@@ -11,6 +11,7 @@ from dataclasses import asdict
 from audit.errors import AuditError
 from audit.exits import run_command
 from audit.loading import entry_line, find_runs
+from audit.printable import one_line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         entries = find_runs(asked.folder)
     except AuditError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {one_line(error)}", file=sys.stderr)
         return 1
     if asked.json:
         print(json.dumps([{**asdict(e), "path": str(e.path)} for e in entries], indent=1))

@@ -12,6 +12,7 @@ from audit.audits import audit_of, part_of
 from audit.errors import AuditError, ConfigError
 from audit.exits import run_command
 from audit.panel import write_panel
+from audit.printable import one_line
 from audit.shards.manifest import MANIFEST
 from audit.shards.object_store import is_url
 from audit.shards.working_copy import local_folder, named, run_folder
@@ -70,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if len(run_dirs) > 1 and not (out.parent / MANIFEST).is_file():
             write_panel(out, run_dirs)
     except AuditError as error:
-        print(f"error: {named(error)}", file=sys.stderr)
+        print(f"error: {one_line(named(error))}", file=sys.stderr)
         return 1
     for rows in paths.incomplete:
         print(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}. {COMPLETE_IT}")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from audit.errors import AuditError, DataError
 from audit.exits import FAILED
+from audit.printable import one_line
 from audit.sweep.published import COLUMNS, EXAMPLE, read_printed, read_settings
 from audit.verdict.tables import csv_text
 
@@ -254,7 +255,7 @@ def main(argv: Sequence[str]) -> int:
         )
         paths = write(result, contradictions, options.out)
     except AuditError as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        print(f"error: {one_line(problem)}", file=sys.stderr)
         return FAILED
     from rich.console import Console
 

@@ -34,6 +34,7 @@ from audit.benchmarks.items import REFUSES, Item, shuffle_item
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.errors import AuditError, BenchmarkError, DataError
 from audit.exits import FAILED, run_command
+from audit.printable import one_line
 from audit.records import Generation
 from audit.scoring.bias import BiasScore, bias_scores, match_option
 from audit.scoring.pll import CrowsMetric, crows_metric
@@ -287,7 +288,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.json:
             options.json.write_text(json.dumps(as_json(result), indent=2) + "\n", encoding="utf-8")
     except (AuditError, OSError) as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        print(f"error: {one_line(problem)}", file=sys.stderr)
         return FAILED
     show(result, Console())
     return 0

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ _ALONE = "STORM_HAS_A_NETWORK"
 _JOB = ("audit.sweep", *(word for word in SWEEP if not word.startswith("progress")), "cluster=ray_address")
 _CASE_S = 200.0
 _BEGUN = 8  # shards: the work is under way
+
+_ON_GPU = ("model.scripted.scripted.on_gpu=true", "cluster.autoscale=true")
 
 # Ray's own fake provider: its "machines" are processes on the head, which is what a GPU is there too.
 _AUTOSCALING: dict[str, Any] = {
@@ -56,8 +58,8 @@ class Job:
         self.codes: list[int] = []
         self.still_s = 0.0
 
-    def start(self) -> None:
-        self._process = self._machines.submit(self._words, self.log)
+    def start(self, how: Callable[[Sequence[str], Path], subprocess.Popen[bytes]] | None = None) -> None:
+        self._process = (how or self._machines.submit)(self._words, self.log)
 
     def stored(self) -> int:
         return len(list((self.run_dir / "shards").glob("*.arrow")))
@@ -150,22 +152,42 @@ def head_killed(machines: Machines, job: Job) -> None:
     job.wait()
 
 
+def workers_apart_75_s(machines: Machines, job: Job) -> None:
+    """The workers do not hear each other, and the head hears both: Ray gives up neither."""
+    job.start()
+    job.until(_BEGUN)
+    one, other = machines.workers
+    one.lose(other)
+    other.lose(one)
+
+    def found_again() -> None:
+        one.find(other)
+        other.find(one)
+
+    _meanwhile(job, 75.0, found_again)
+
+
 def _silent(machines: Machines, job: Job, for_s: float) -> None:
     job.start()
     job.until(_BEGUN)
     machine = _busiest(machines)
     machine.unplug()
-    back = False
+    _meanwhile(job, for_s, machine.plug_in)
+
+
+def _meanwhile(job: Job, for_s: float, mend: Callable[[], None]) -> None:
+    """Wait for the job, and mend what was done to it after so many seconds."""
+    mended = False
 
     def meanwhile(seconds: float) -> None:
-        nonlocal back
-        if seconds > for_s and not back:
-            machine.plug_in()
-            back = True
+        nonlocal mended
+        if seconds > for_s and not mended:
+            mend()
+            mended = True
 
     job.wait(meanwhile)
-    if not back:
-        raise RuntimeError(f"The job ended before its node was back:\n{job.log.read_text()[-3000:]}")
+    if not mended:
+        raise RuntimeError(f"The job ended before that was over:\n{job.log.read_text()[-3000:]}")
 
 
 def node_silent_25_s(machines: Machines, job: Job) -> None:
@@ -179,11 +201,17 @@ def node_silent_75_s(machines: Machines, job: Job) -> None:
 
 
 def autoscaled(machines: Machines, job: Job) -> None:
-    """No node but the head: a GPU is asked for, and the autoscaler starts a node that has one.
-
-    One node, as all that the fake provider starts unpack the job's files into one folder, each in the other's way.
-    """
+    """No node but the head: a GPU is asked for, and the autoscaler starts a node that has one."""
     job.start()
+    job.wait()
+
+
+def two_autoscaled(machines: Machines, job: Job) -> None:
+    """Two replicas ask for a GPU each, and get a node each.
+
+    Not submitted: what the fake provider starts unpacks a job's files into one folder, each node in the other's way.
+    """
+    job.start(machines.drive)
     job.wait()
 
 
@@ -196,17 +224,18 @@ CASES: dict[str, tuple[Callable[[Machines, Job], None], tuple[str, ...]]] = {
     "node_silent_75_s": (
         node_silent_75_s, ("model.scripted.replicas=2", "model.scripted.scripted.latency_s=0.8")
     ),
-    "autoscaled": (
-        autoscaled,
-        ("model.scripted.scripted.on_gpu=true", "cluster.autoscale=true"),
+    "workers_apart_75_s": (
+        workers_apart_75_s, ("model.scripted.replicas=2", "model.scripted.scripted.latency_s=0.8")
     ),
+    "autoscaled": (autoscaled, _ON_GPU),
+    "two_autoscaled": (two_autoscaled, (*_ON_GPU, "model.scripted.replicas=2")),
 }  # fmt: skip
 
 
 @contextmanager
 def _cluster(case: str, folder: Path) -> Iterator[Machines]:
     options: list[str] = []
-    if case == "autoscaled":
+    if case.endswith("autoscaled"):
         (folder / "autoscaling.json").write_text(json.dumps(_AUTOSCALING))
         options = [f"--autoscaling-config={folder}/autoscaling.json"]
         # So seldom that a node takes a while to come, as a real one does.
@@ -218,43 +247,52 @@ def _cluster(case: str, folder: Path) -> Iterator[Machines]:
         machines.close()
 
 
-def run(case: str) -> dict[str, Any]:
+def run(case: str, calm_run: Path | None = None, questions: int = 208) -> dict[str, Any]:
+    """What happened to the job. calm_run: one that nothing was done to; else one is run afterwards."""
     do, words = CASES[case]
     folder = Path(tempfile.mkdtemp(prefix="m-", dir="/tmp"))  # Ray's sockets lie here, whose paths must be short
     begun = time.monotonic()
     with _cluster(case, folder) as machines:
         up_s = time.monotonic() - begun
-        job = Job(machines, folder, case, "model.scripted.scripted.latency_s=0.5", *words)
-        calm = Job(machines, folder, "calm", *(words if case == "autoscaled" else ()))
+        job = Job(machines, folder, case, f"n={questions}", "model.scripted.scripted.latency_s=0.5", *words)
         try:
             do(machines, job)
             job_s = time.monotonic() - begun - up_s
-            calm.start()
-            if calm.wait() != 0:
-                raise RuntimeError(f"A run that nothing was done to failed:\n{calm.log.read_text()[-3000:]}")
+            calm_run = calm_run or _calm(machines, folder, f"n={questions}", *(words if words[:2] == _ON_GPU else ()))
         finally:
             nodes = [f"{node['node_ip']} {node['state']}" for node in machines.nodes()]
-    found, expected = rows_by_key(job.run_dir), rows_by_key(calm.run_dir)
+    found, expected = rows_by_key(job.run_dir), rows_by_key(calm_run)
     lost, double, wrong = count(found, expected)
     return {
-        "case": case, "exit_codes": job.codes, "rows": found.num_rows, "lost": lost, "double": double, "wrong": wrong,
+        "case": case, "up_s": round(up_s), "exit_codes": job.codes,
+        "rows": found.num_rows, "lost": lost, "double": double, "wrong": wrong,
         "nothing_stored_s": round(job.still_s), "job_s": round(job_s), "said": job.said(), "nodes": nodes,
         "logs": str(folder),
     }  # fmt: skip
 
 
+def _calm(machines: Machines, folder: Path, *words: str) -> Path:
+    calm = Job(machines, folder, "calm", *words)
+    calm.start()
+    if calm.wait() != 0:
+        raise RuntimeError(f"A run that nothing was done to failed:\n{calm.log.read_text()[-3000:]}")
+    return calm.run_dir
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m storm.cluster", description=__doc__.split("\n\n")[0])
     parser.add_argument("case", choices=CASES, help="; ".join(CASES))
+    parser.add_argument("--questions", type=int, default=208)
+    parser.add_argument("--calm", type=Path, default=None, help="a run that nothing was done to; else one follows")
     options = parser.parse_args()
     if _ALONE not in os.environ:
         words = own_network()
         if words is None:
             print("No network namespace can be made here: root or user namespaces are needed, and `ip`.")
             return 2
-        command = [*words, sys.executable, "-m", "storm.cluster", options.case]
+        command = [*words, sys.executable, "-m", "storm.cluster", *sys.argv[1:]]
         return subprocess.run(command, env={**os.environ, _ALONE: "yes"}, check=False).returncode
-    found = run(options.case)
+    found = run(options.case, options.calm, options.questions)
     print(json.dumps(found, indent=1))
     return int(bool(found["lost"] or found["double"] or found["wrong"] or found["exit_codes"][-1] != 0))
 

@@ -26,6 +26,7 @@ _RAY = str(Path(sys.executable).with_name("ray"))
 _HEAD = "10.77.0.1"
 _AGENT = 52365
 _START_S = 120.0
+_NOBODY = "02:00:00:00:00:99"  # an address that no machine has
 
 
 def own_network() -> list[str] | None:
@@ -49,7 +50,7 @@ class Machine:
         self.address, self._link = f"10.77.0.{number}", f"worker{number}"
         self._holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
         _until(lambda: _network(self._holder.pid) != _network(os.getpid()), 10, "no network namespace")
-        inside = ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net"]
+        self._inside = inside = ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net"]
         for words in (
             ["ip", "link", "add", self._link, "type", "veth", "peer", "name", "eth0", "netns", str(self._holder.pid)],
             ["ip", "link", "set", self._link, "master", "machines", "up"],
@@ -83,6 +84,16 @@ class Machine:
 
     def plug_in(self) -> None:
         subprocess.run(["ip", "link", "set", self._link, "master", "machines"], check=True)
+
+    def lose(self, other: Machine) -> None:
+        """What this one sends to the other one arrives nowhere; all others hear both."""
+        self._neighbour("replace", other, "lladdr", _NOBODY, "nud", "permanent")
+
+    def find(self, other: Machine) -> None:
+        self._neighbour("delete", other)
+
+    def _neighbour(self, do: str, other: Machine, *words: str) -> None:
+        subprocess.run([*self._inside, "ip", "neighbour", do, other.address, "dev", "eth0", *words], check=True)
 
     def kill(self) -> None:
         """kill -9 of everything at once, as when the power goes."""
@@ -188,6 +199,12 @@ class Machines:
         command = [sys.executable, "jobs/submit.py", "--address", self.dashboard, "--", "python", "-m", *words]
         with log.open("ab") as file:
             return subprocess.Popen(command, cwd=ROOT, env=self.env, stdout=file, stderr=file)
+
+    def drive(self, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+        """The command on the head, and no job: the nodes have the program, and nothing is unpacked there."""
+        env = {**self.env, "RAY_ADDRESS": self.address}
+        with log.open("ab") as file:
+            return subprocess.Popen([sys.executable, "-m", *words], cwd=ROOT, env=env, stdout=file, stderr=file)
 
     def close(self) -> None:
         for machine in self.workers:

@@ -21,6 +21,7 @@ from audit.records import Setting
 from audit.shards.schema import RowSchema
 
 Digests = NDArray[np.uint64]  # (..., 2)
+_BLOCK = 1 << 20  # keys
 
 
 def clean_text(text: str) -> str:
@@ -90,14 +91,18 @@ class KeySet:
     def of(cls, digests: Digests) -> KeySet:
         """The set of digests (..., 2); repeated digests count once."""
         flat = digests.reshape(-1, 2)
-        order = np.lexsort((flat[:, 1], flat[:, 0]))
+        order = np.argsort(flat[:, 0])
         hi, lo = flat[order, 0], flat[order, 1]
+        again = hi[1:] == hi[:-1]
+        if not again.any():  # millions of keys: nothing more is copied
+            return cls(hi, lo)
+        order = np.lexsort((lo, hi))
+        hi, lo = hi[order], lo[order]
         new = np.ones(len(hi), dtype=bool)
-        new[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
+        new[1:] = ~again | (lo[1:] != lo[:-1])
         hi, lo = hi[new], lo[new]
-        starts = np.flatnonzero(np.concatenate(([True], hi[1:] != hi[:-1]))) if len(hi) else np.zeros(0, dtype=np.int64)
-        ties = np.diff(np.append(starts, len(hi)))
-        return cls(hi, lo, int(ties.max(initial=1)))
+        starts = np.flatnonzero(np.concatenate(([True], hi[1:] != hi[:-1])))
+        return cls(hi, lo, int(np.diff(np.append(starts, len(hi))).max()))
 
     def contains(self, digests: Digests) -> NDArray[np.bool_]:
         """Membership (...) of digests (..., 2)."""
@@ -110,6 +115,11 @@ class KeySet:
             at = np.minimum(first + step, len(self) - 1)
             found |= (self.hi[at] == hi) & (self.lo[at] == lo)
         return found
+
+    def common(self, other: KeySet) -> int:
+        """How many members both have."""
+        blocks = (slice(start, start + _BLOCK) for start in range(0, len(other), _BLOCK))
+        return sum(int(self.contains(np.stack((other.hi[b], other.lo[b]), axis=1)).sum()) for b in blocks)
 
     def digests(self) -> Digests:
         """The members (n, 2), sorted."""

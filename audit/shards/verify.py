@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from audit.errors import ShardError
-from audit.shards.keys import KeySet
+from audit.shards.keys import Digests, KeySet
 from audit.shards.read import CorruptShard, RunScan, scan_run
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import ShardInfo
@@ -51,25 +51,26 @@ def verify_run(run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt
     run_dir = Path(run_dir)
     scan = scan_run(run_dir, schema)
     corrupt, removed = scan.corrupt, scan.duplicates
-    if removed:
-        _remove_duplicates(run_dir, schema, scan, attempt)
+    if scan.digests is not None:
+        _remove_duplicates(run_dir, schema, scan, scan.digests, attempt)
         scan = scan_run(run_dir, schema)
         corrupt += scan.corrupt
         if scan.duplicates:
             raise ShardError(f"{scan.duplicates} keys of {run_dir} occur twice again: does another driver write there?")
-    missing = len(expected) - int(scan.done.contains(expected.digests()).sum())
-    unexpected = scan.rows - int(expected.contains(scan.done.digests()).sum())
+    common = expected.common(scan.done)
+    missing, unexpected = len(expected) - common, scan.rows - common
     return VerifyReport(scan.rows, len(expected), missing, unexpected, removed, corrupt, scan.shards)
 
 
-def _remove_duplicates(run_dir: Path, schema: RowSchema, scan: RunScan, attempt: str) -> None:
+def _remove_duplicates(run_dir: Path, schema: RowSchema, scan: RunScan, digests: Digests, attempt: str) -> None:
     """Of the rows with one key, the first row of the oldest shard stays."""
     ages = [(info.path.stat().st_mtime_ns, info.path.name) for info in scan.shards]
     rank = np.empty(len(ages), dtype=np.int64)
     rank[sorted(range(len(ages)), key=ages.__getitem__)] = np.arange(len(ages))
-    hi, lo = scan.digests[:, 0], scan.digests[:, 1]
-    order = np.lexsort((np.arange(scan.rows), rank[scan.shard_of], lo, hi))
+    shard_of = np.repeat(np.arange(len(scan.shards), dtype=np.int32), [info.rows for info in scan.shards])
+    hi, lo = digests[:, 0], digests[:, 1]
+    order = np.lexsort((np.arange(scan.rows), rank[shard_of], lo, hi))
     again = np.zeros(scan.rows, dtype=bool)
     again[order[1:]] = (hi[order[1:]] == hi[order[:-1]]) & (lo[order[1:]] == lo[order[:-1]])
-    for shard in np.unique(scan.shard_of[again]):
-        keep_rows(run_dir, scan.shards[shard].path, schema, ~again[scan.shard_of == shard], attempt)
+    for shard in np.unique(shard_of[again]):
+        keep_rows(run_dir, scan.shards[shard].path, schema, ~again[shard_of == shard], attempt)

@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -319,7 +318,8 @@ def test_shards_of_many_batches_keep_their_order(run: tuple[Path, str]) -> None:
     assert pa.ipc.open_file(info.path).num_record_batches == 3
     assert read_columns(run[0], SCHEMA, ["question_id"])["question_id"] == [r.question_id for r in rows]
     assert read_shard(info.path, SCHEMA, ["routers", "model"]).schema.names == ["routers", "model"]
-    assert np.array_equal(scan_run(run[0], SCHEMA).digests, digests_of_keys([r.key for r in rows]))
+    scan = scan_run(run[0], SCHEMA)
+    assert scan.done.contains(digests_of_keys([r.key for r in rows])).all() and scan.digests is None
 
 
 def test_a_row_that_was_never_asked_did_not_fail() -> None:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -91,5 +90,5 @@ def test_a_superseded_driver_repairs_nothing(run: tuple[Path, str]) -> None:
     write(*run, row(1))
     with pytest.raises(ShardError, match="superseded"):
         verify_run(run[0], SCHEMA, keys(range(2)), "f" * 32)
-    assert scan_run(run[0], SCHEMA).duplicates == 1
-    assert np.unique(scan_run(run[0], SCHEMA).shard_of).tolist() == [0, 1]
+    scan = scan_run(run[0], SCHEMA)
+    assert scan.duplicates == 1 and [info.rows for info in scan.shards] in ([1, 2], [2, 1])

@@ -5,6 +5,8 @@ is time: a replica answers `SLOTS` requests at once, each after a random latency
 figures are of the routing alone and the same on any machine, busy or not; what Ray costs is in `bench.orchestration`.
 
 Utilisation is the ideal time, all of the work spread over whatever the living replicas can do, over the time it took.
+Single calls are not spread, so no routing reaches the ideal: `one_queue` is what a single queue would that gives the
+next call to whichever slot is free, with no stages, no affinity and nothing waiting at a replica.
 """
 
 from __future__ import annotations
@@ -116,7 +118,8 @@ class Fleet:
         ideal = self._ideal()
         return {
             "seconds": round(last, 1), "ideal_s": round(ideal, 1), "utilisation": round(ideal / last, 3),
-            "with_their_replica": round(home / all_, 3), "calls": all_, "asked_again": self.again,
+            "one_queue": round(ideal / self._one_queue_s(), 3), "with_their_replica": round(home / all_, 3),
+            "calls": all_, "asked_again": self.again,
         }  # fmt: skip
 
     def _admit(self) -> None:
@@ -172,6 +175,21 @@ class Fleet:
             self.again += 1
             self.shares.pop((call.chunk, call.stage, i), None)
             self._send(call)
+
+    def _one_queue_s(self) -> float:
+        """When the last call would be answered, were all in one queue."""
+        free = [(0.0, i) for i in range(REPLICAS) for _ in range(SLOTS)]
+        last = 0.0
+        for call in (call for stage in (0, 1) for chunk in self.calls for call in chunk[stage]):
+            answered = math.inf
+            while answered == math.inf:  # else the replica dies first, and its slot is gone
+                at, i = heapq.heappop(free)
+                answered = at + call.work_s * self.replicas[i].slower
+                if answered > self.replicas[i].dies_s:
+                    answered = math.inf
+            heapq.heappush(free, (answered, i))
+            last = max(last, answered)
+        return last
 
     def _ideal(self) -> float:
         """When all of the work would be done, were it spread at any moment over all that live."""

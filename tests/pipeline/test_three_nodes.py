@@ -11,7 +11,7 @@ import pytest
 from storm.machines import own_network
 from storm.nights import SWEEP
 
-QUESTIONS = 104
+QUESTIONS = 60
 
 
 def test_a_node_dies_and_the_job_ends_on_the_other_one(sweep, tmp_path):

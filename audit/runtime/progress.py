@@ -53,6 +53,12 @@ def still(seconds: float, engines: Engines, cluster: str) -> str:
     >>> still(50, Engines(1, 1, 0, in_flight=352, done=120), "")
     'still answering: 120 requests done since, 352 in flight at 1 of 1 engines; answers are stored a shard at a time.'
     """
+    if engines.answer == engines.asked and not engines.in_flight:
+        return (
+            f"nothing was stored for {seconds:.0f} s, and no request is at an engine, of which {engines.answer} of "
+            f"{engines.asked} answer: either what they answered is not written, or the stages do not reach them, as "
+            f"where the network between two nodes is cut; {cluster}"
+        )
     if engines.done:
         died = f" ({engines.died} died)" if engines.died else ""
         silent = engines.answer + engines.died < engines.asked

@@ -30,6 +30,10 @@ def test_a_run_whose_engines_answer_is_calm_and_one_in_which_none_does_is_not() 
     assert "nothing" not in slow and "nodes" not in slow
     silent = still(50, Engines(2, 1, 0, 52, 20), "1 of 2 nodes does not answer.")
     assert silent.endswith("1 of 2 engines; 1 of 2 nodes does not answer.")
+    for done in (0, 384):  # what was answered before the network was cut does not make it calm
+        apart = still(50, Engines(2, 2, 0, 0, done), "3 of 3 nodes live.")
+        assert apart.startswith("nothing was stored for 50 s, and no request is at an engine, of which 2 of 2 answer")
+        assert "the network between two nodes is cut" in apart and apart.endswith("3 of 3 nodes live.")
     hung = still(50, Engines(2, 1, 1, 352, 0), "3 of 3 nodes live.")
     assert hung.startswith("nothing was stored for 50 s, and no request answered: 352 wait at 1 of 2 engines, 1 died")
     assert hung.endswith("3 of 3 nodes live.")

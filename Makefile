@@ -8,7 +8,7 @@ ENGINE ?= $(if $(shell command -v nvidia-smi 2>/dev/null),gpu,cpu)
 # Overrides of the audit, such as: make audit ARGS="n=200 r=1..9"
 ARGS ?=
 
-# An environment that forbids bytecode has every process compile what it imports: vLLM's load takes three times as long.
+# An environment that forbids bytecode has every process compile what it imports: vLLM's load takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
@@ -50,7 +50,7 @@ suite: $(STAMP)
 	$(PY) -m audit.evidence verify $(SUITE)-pack.zip --keys "$$keys/trusted"
 	$(NEXT) "$(VENV)/bin/audit gate $(SUITE) --format markdown"
 
-# The table of docs/sensitivity.md: every weight trained on half of the items, five passes, two forms. Half an hour.
+# A part of the table of docs/sensitivity.md: every weight trained on half of the items, five passes, two forms. Half an hour.
 sensitivity: $(STAMP)
 	$(PY) -m audit.plant 'forms=[qa,raw]' 'doses=[5]' train.method=full $(ARGS)
 

@@ -33,7 +33,7 @@ COMMANDS: dict[str, Command] = {
     "plant": Command("audit.plant.__main__", "teach a model half of a benchmark: what would the audits see?", "plant"),
     "variants": Command("audit.variants.__main__", "build, list and review libraries of reworded questions"),
     "plan": Command("audit.plan", "calls, tokens, time and power of an audit (audit=NAME); starts nothing", "sweep"),
-    "report": Command("audit.report.__main__", "build the report of finished runs again; several become a panel"),
+    "report": Command("audit.report.__main__", "build the report of finished runs again; several: a panel or one page"),
     "gate": Command("audit.gate", "a run's verdict as an exit code"),
     "review": Command("audit.review", "signed decisions on a run: approve, reject, override"),
     "evidence": Command("audit.evidence", "pack what a verdict rests on, signed; verify a pack"),

@@ -44,9 +44,11 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
     parser = argparse.ArgumentParser(
         prog="python -m audit.gate",
         description="Turn the verdict of a finished run, or of a merged panel, into a decision and an exit code.",
-        epilog="Exit codes: 0 pass (no excess detected or explained by ensembling, no drop detected); 1 the run failed "
-        "or is incomplete; 3 block (excess, drop beyond reference); 4 review (gain uncontrolled, brittle) or no "
-        "decision (withheld, underpowered). A panel has the code of its worst cell: 3, then 4, then 0.",
+        epilog="Exit codes: 0 pass (no excess detected or explained by ensembling, no drop detected, nothing seen by "
+        "this instrument, confirmatory either way); 1 the run failed or is incomplete; 3 block (excess, drop beyond "
+        "reference, memory of the text seen, gap to fresh items); 4 review (gain uncontrolled, brittle) or no decision "
+        "(withheld, underpowered, any other status of the validity audit). A panel has the code of its worst cell: 3, "
+        "then 4, then 0.",
     )
     parser.add_argument(
         "run_dir", help="a run directory or its s3:// URL, or the folder of a panel (audit report --out)"

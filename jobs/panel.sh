@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A panel of small models in one job and one report, on one node of four or more GPUs. The models run one after the
-# other, each as four replicas of one GPU, so that all GPUs work all the time. A model that fails to load is named, the
+# A panel of small models in one job and one report, on one node of four GPUs. The models run one after the other
+# (on eight, two side by side), each as four replicas of one GPU, so that all GPUs work all the time. A model that fails to load is named, the
 # others finish, and the job ends as FAILED.
 #
 #   RAY_API_SERVER_ADDRESS=http://HEAD:8265 RUN_DIR=/runs/panel jobs/panel.sh [more overrides]

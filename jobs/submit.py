@@ -2,8 +2,8 @@
 
     python jobs/submit.py --address http://HEAD:8265 -- python -m audit.sweep model=llama3_70b r=1..9 gate=true
 
-`ray job submit` exits 1 for every failure. The verdict's codes (`gate=true`: 3 excess, 4 withheld, brittle or
-underpowered) would be lost on the way; the job API keeps them as `driver_exit_code`, and this follows it.
+`ray job submit` exits 1 for every failure. The verdict's codes (`gate=true`: 3 excess, 4 withheld, gain uncontrolled,
+brittle or underpowered) would be lost on the way; the job API keeps them as `driver_exit_code`, and this follows it.
 
 Exit codes: the driver's; 1 if the job failed before its driver ran (runtime_env) or the cluster no longer answers; 130
 if it was stopped. Ctrl-C here stops the following, not the job.

@@ -9,6 +9,7 @@ from audit.memory.design import Arm
 from audit.memory.present import Orders, item_orders, shard_orders
 from audit.memory.resolve import resolve_memory
 from audit.memory.texts import SEPARATOR, item_text, shards_of
+from audit.memory.thresholds import MemoryThresholds
 from audit.plan_cost import CHARS_PER_TOKEN, PlannedCalls, Tokens, head_lines, planned_cost, print_plan, refuse_failed
 from audit.references import judged, reference_dirs
 from audit.resolve import ResolvedRun
@@ -100,6 +101,12 @@ def _missing(config: MemoryConfig, whole: bool) -> list[str]:
         found.append(
             f"  No completion and no score gap: they need {lacks}. Memory of questions and answers shows in the score "
             "gap alone."
+        )
+    elif references < (least := MemoryThresholds.from_mapping(config.verdict).references_min):
+        named = "1 is" if references == 1 else f"{references} are"
+        found.append(
+            f"  No completion and no score gap: they need {least} references, and {named} named "
+            "(verdict.references_min=1 only for this model before its training)."
         )
     elif 1 < references < REFERENCES_FOR_ANSWERS:
         found.append(

@@ -13,8 +13,8 @@ from audit.verdict.vocabulary import GateWord, VerdictWord
 VERDICTS: dict[MemoryVerdict, VerdictWord] = {
     MemoryVerdict.MEMORY_OF_TEXT: VerdictWord(
         "Memory of the text seen", "bad", "▲", "^", "#d55e00",
-        "The model finds the benchmark's own text, or its own order, likelier than it would have had it never read it: "
-        "more than chance, and more than the reference models where there are some.",
+        "The benchmark's own text, or its own order, is likelier to the model than what it is compared with: more than "
+        "chance, and more than to the reference models where there are some. Having read it makes it so.",
         FOUND,
     ),
     MemoryVerdict.GAP_TO_FRESH: VerdictWord(

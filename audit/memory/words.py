@@ -26,12 +26,12 @@ def headline(
         what = " and ".join(INDICATORS[one.name].title.lower() for one in seen if one.name != Name.GAP)
         gap = " Its score is higher than on fresh items, too." if Name.GAP in {o.name for o in seen} else ""
         why = (
-            "it has read it, or a copy of it."
+            "as it would if it had read it, or a copy of it."
             if cell.references
-            else "it has read it, or a copy of it, unless that order has a sense of its own, as reference models would "
-            "show (none was run)."
+            else "as it would if it had read it, or a copy of it; an order with a sense of its own looks the same, as "
+            "reference models would show (none was run)."
         )
-        return f"{model} shows memory of the text of {benchmark} ({what}): {why}{gap}"
+        return f"{model} shows memory of the text of {benchmark} ({what}), {why}{gap}"
     if verdict == MemoryVerdict.GAP_TO_FRESH:
         g = evidence.gap
         assert g is not None  # noqa: S101 - nothing else makes this verdict

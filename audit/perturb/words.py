@@ -35,8 +35,9 @@ def headline(
             "published wording, as it would if that were remembered."
         )
     if decision.verdict == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN:
+        none = "can be compared with" if tests.left_out else "was run"
         why = decision.doubt or (
-            "no reference model was run, so it may remember the wording, or the variants may be harder"
+            f"no reference model {none}, so it may remember the wording, or the variants may be harder"
             if not tests.beyond
             else "no person checked the variants, so broken ones may be the cause"
             if tests.broken_p is None

@@ -78,8 +78,8 @@ def rotation(registry: Registry, now: datetime) -> list[Due]:
 def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
     """This period's sample: the same for the same benchmark, period and history, wherever and however often.
 
-    given: a name of conf/benchmark or a file. Questions stand in the order of a hash of revision, period and id, and
-    the first n that were never asked are taken. What was drawn in this period stands: another n is refused.
+    given: a name of conf/benchmark or a file. The first n by a hash of revision, period and id that were never
+    asked are taken, in the order of their ids. What was drawn in this period stands: another n is refused.
     """
     if n < 1:
         raise ConfigError(f"--n {n}: expected at least 1.")

@@ -29,7 +29,10 @@ if TYPE_CHECKING:  # --help needs no statistics
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = make_parser(
-        "sweep", __doc__, "Without --n and --observed, every design and world that ships is simulated (an hour or so)."
+        "sweep",
+        __doc__,
+        "Without --n and --observed, every design and world that ships is simulated (two hours or "
+        "so on one core; the table that ships was made with --simulations 200).",
     )
     parser.add_argument("--n", help="questions, such as 100 or 100,500")
     parser.add_argument("--routers", default="1..9", help="router counts, such as 1..9 (default)")

@@ -41,8 +41,8 @@ def headline(
     )
     if decision.verdict == Verdict.EXCESS:
         return (
-            f"{higher}, more than chance and every control explain: its score of {score:.0%} may be partly memory."
-            f"{_compatible(limit)}"
+            f"{higher}, more than chance, the original question and repetition explain: its score of {score:.0%} may "
+            f"be partly memory.{_compatible(limit)}"
         )
     if decision.verdict == Verdict.UNCONTROLLED:
         return f"{higher}, but {decision.doubt}: run the controls before anything is read into it.{_compatible(limit)}"

@@ -18,6 +18,10 @@ _INELIGIBLE = ("G1_edits_reach_scorer", "G1_enough_edits")
 _SCORER = ("scorer_valid", "F3b_key_position", "F3c_label_values")
 _ARCHETYPE = ("G5_archetype",)
 _REGRESSION = ("G6_repair_regression",)
+_REACTS = (
+    "Nothing should move here: answers react to these edits more than to surface edits (a placebo, where there is one, "
+    "says how much as many neutral words move)."
+)
 
 
 def decide(
@@ -75,7 +79,7 @@ def _by_difference(e: CellEvidence, t: ValidityThresholds, above_p: float | None
         if invariance:
             return Decision(
                 ValidityStatus.SELECTIVE,
-                (*said, "Nothing should move here, so that this is a reaction to the attribute itself."),
+                (*said, _REACTS),
                 ("Read the items whose answers moved, and which group they moved for.",),
             )
         held = e.families[Family.ATTRIBUTE].followed_held
@@ -98,7 +102,7 @@ def _by_difference(e: CellEvidence, t: ValidityThresholds, above_p: float | None
             else "Surface edits move answers more often than the construct does."
         )
         return Decision(ValidityStatus.NON_SELECTIVE, (*said, why))
-    why = "Neither direction is shown at 2.5 % each: the interval holds both."
+    why = "Neither direction is shown at 2.5 % each, after correction over the cells."
     return Decision(
         ValidityStatus.INDETERMINATE, (*said, why), ("Take more items; the interval says how far off it is.",)
     )

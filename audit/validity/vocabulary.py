@@ -37,20 +37,22 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
     ),
     ValidityStatus.INDETERMINATE: VerdictWord(
         "Indeterminate", "mute", "✚", "P", "#626a73",
-        "All gates pass, and the data say neither: the interval of the difference holds 0. The paper's algorithm has "
-        "no status for this.",
+        "All gates pass, and the data confirm neither: no direction of the difference is shown after correction, or "
+        "attribute edits move answers more than surface edits do and are not shown to be followed more often than not. "
+        "The paper's algorithm has no status for this.",
         NOT_CLEARED,
     ),
     ValidityStatus.NON_SELECTIVE: VerdictWord(
         "Confirmatory, non-selective", "good", "●", "o", "#0072b2",
-        "Attribute edits move answers no more than surface edits do. Where nothing should move, that is as it should "
-        "be; where the key moves, it is not.",
+        "Where nothing should move: attribute edits move answers by no more than the margin beyond what surface edits "
+        "do, as it should be. Where the key moves: surface edits move answers more often than the construct does, "
+        "which is not as it should be.",
         OK,
     ),
     ValidityStatus.SELECTIVE: VerdictWord(
         "Confirmatory, selective", "good", "●", "o", "#009e73",
         "Attribute edits move answers more than surface edits do. Where the key moves, they follow it; where nothing "
-        "should move, they react to the attribute itself.",
+        "should move, they react to these edits.",
         OK,
     ),
 }  # fmt: skip

@@ -26,14 +26,15 @@ def headline(cell: ValidityCell, decision: Decision, e: CellEvidence | None, fai
     if e.archetype == Archetype.INVARIANCE:
         found = {
             ValidityStatus.SELECTIVE: "answers react to the attribute where they should not",
-            ValidityStatus.NON_SELECTIVE: "answers stay when the attribute changes, as they should",
+            ValidityStatus.NON_SELECTIVE: "the attribute moves answers by no more than the margin beyond what surface "
+            "edits do, as it should be",
             ValidityStatus.INDETERMINATE: "the data do not say whether answers react to the attribute",
         }[status]
     else:
         found = {
             ValidityStatus.SELECTIVE: "answers follow the construct more than the surface",
             ValidityStatus.NON_SELECTIVE: "answers follow the surface more than the construct",
-            ValidityStatus.INDETERMINATE: "the data do not say whether answers follow the construct or the surface",
+            ValidityStatus.INDETERMINATE: "the data do not confirm that answers follow the construct, nor the surface",
         }[status]
     return f"{cell.name}: {found} (D {gap}; contract followed in {follow.estimate:.0%})."
 

@@ -15,7 +15,7 @@ from audit.verdict.vocabulary import VerdictWord
 
 # What a score may rest on besides ability. No instrument sees all of it.
 KINDS: Mapping[str, str] = {
-    "noise": "a score that rises when the question is damaged",
+    "noise": "a score that rises when the question is damaged, by more than repeating it whole explains",
     "wording": "memory of the published wording",
     "answers": "questions that were learnt with their answers",
     "text": "items that were read as published text",
@@ -103,8 +103,8 @@ def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
             )
     for c in cleared:
         lines.append(
-            f"{c.name} speaks against {_kinds(c.sees)}, up to its stated limit, and against nothing else (sensitivity: "
-            f"{c.sensitivity})."
+            f"{c.name} speaks against {_kinds(c.sees)} up to the limit that it states, if it states one, and against "
+            f"nothing else (sensitivity: {c.sensitivity})."
         )
     told = {kind for f in (*found, *cleared) for kind in f.sees}
     if untold := [kind for kind in KINDS if kind not in told and any(kind in f.sees for f in open_)]:

@@ -66,7 +66,7 @@ def make_parser(audit: str, about: str, epilog: str = "") -> argparse.ArgumentPa
     parser = argparse.ArgumentParser(
         prog=f"python -m audit.calibrate audit={audit}", description=about.split("\n")[0], epilog=epilog
     )
-    parser.add_argument("--simulations", type=int, help="clean models a design (default: as for the table that ships)")
+    parser.add_argument("--simulations", type=int, help="clean models a design (default: the audit's own)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table as json")
     return parser
 

@@ -17,6 +17,7 @@ from audit.sweep.report import build_report
 
 SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "store.rows_per_shard=24",
          "cluster.chunks_in_flight=4", "model.scripted.scripted.latency_s=0.2")  # fmt: skip
+SLOWER = "model.scripted.scripted.latency_s=0.7"  # where a kill has to come before the end
 ROWS = 60 * 7
 
 
@@ -25,10 +26,10 @@ def assert_every_key_once(run_dir) -> None:
     assert len(keys) == len(set(keys)) == ROWS
 
 
-def assert_complete(sweep, run) -> None:
+def assert_complete(sweep, run, *more: str) -> None:
     """The same sweep again ends well, with every key once, and does not touch the shards that were there."""
     before = {p.name: p.stat().st_mtime_ns for p in (run.run_dir / "shards").glob("*.arrow")}
-    done = sweep(*SWEEP, run_dir=run.run_dir)
+    done = sweep(*SWEEP, *more, run_dir=run.run_dir)
     assert done.code == 0, done.out
     assert_every_key_once(run.run_dir)
     quarantined = (
@@ -48,7 +49,7 @@ class _Cluster:
 
 def test_a_short_storm(cluster, sweep, tmp_path):
     """As `make storm`, whose every kind but a lost node and a full disk it has: a stage, both replicas, the driver."""
-    words = ("model=scripted", *SWEEP, "report=false", "progress=false", "model.scripted.scripted.latency_s=0.7")
+    words = ("model=scripted", *SWEEP, "report=false", "progress=false", SLOWER)
     plan = ("stage", "engine", "driver", "stage", "engine")
     expected = rows_by_key(sweep(*SWEEP, run_dir=tmp_path / "undisturbed").run_dir)
     assert expected.num_rows == ROWS
@@ -78,7 +79,7 @@ def test_a_killed_run_is_reported_as_incomplete_until_it_is_complete(command, sw
 
 
 def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, sweep):
-    run = command(*SWEEP)
+    run = command(*SWEEP, SLOWER)
     run.wait_for_shards(2)
     (first,) = ray_workers(cluster.pid, "ray::EngineActor")
     os.kill(first, signal.SIGKILL)
@@ -90,7 +91,7 @@ def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, swe
     code, out = run.wait()
     assert code == 1
     assert "An engine's process died and was not started again (max_restarts" in out
-    assert_complete(sweep, run)
+    assert_complete(sweep, run, SLOWER)
 
 
 def test_a_replica_dies_for_good_and_the_other_one_finishes_every_row(cluster, sweep, tmp_path):

@@ -34,7 +34,10 @@ def test_what_no_instrument_sees_is_never_cleared(outcomes: tuple[int, int]) -> 
 def test_two_that_found_nothing_agree_and_clear_only_what_they_see() -> None:
     text = said(CLEARED, CLEARED)
     assert text.startswith("Both instruments agree: A and B found nothing.")
-    assert f"A speaks against {KINDS['noise']}, up to its stated limit, and against nothing else" in text
+    assert (
+        f"A speaks against {KINDS['noise']}, up to the limit that it states, if it states one, and against nothing else"
+        in text
+    )
     assert f"B speaks against {KINDS['wording']}" in text and "sensitivity: not measured" in text
 
 

@@ -103,7 +103,7 @@ def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
             )
     for c in cleared:
         lines.append(
-            f"{c.name} speaks against {_kinds(c.sees)} up to the limit that it states, if it states one, and against "
+            f"{c.name} speaks against {_kinds(c.sees)}, up to the limit that it states, if it states one, and against "
             f"nothing else (sensitivity: {c.sensitivity})."
         )
     told = {kind for f in (*found, *cleared) for kind in f.sees}

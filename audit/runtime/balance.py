@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import zlib
 
 _WEIGHT = 0.1  # of the newest observation of a replica's pace
@@ -20,12 +21,15 @@ class Balancer:
         self._load = [0] * replicas
         self._pace: list[float | None] = [None] * replicas  # seconds a waiting request, as last seen
         self._alive = list(range(replicas))
+        self._back_at: dict[int, float] = {}  # of those that cannot be reached, by this machine's monotonic clock
         self._slack = slack
         self._lock = threading.Lock()
 
     def take(self, affinity: str, requests: int) -> int:
         """The replica for these requests, which count as waiting until `give_back`."""
         with self._lock:
+            if self._back_at:
+                self._find_again()
             home = self._home(affinity)
             chosen = home
             if self._load[home] > 0 and len(self._alive) > 1:
@@ -49,9 +53,27 @@ class Balancer:
     def lost(self, replica: int) -> bool:
         """A replica answers no more: its affinities move, each to one other. False when there is no other."""
         with self._lock:
+            self._back_at.pop(replica, None)
             others = [one for one in self._alive if one != replica]
+            if not others:
+                others = list(self._back_at)
+                self._back_at.clear()
             self._alive = others or self._alive
             return bool(others)
+
+    def unreachable(self, replica: int, for_s: float) -> None:
+        """A replica may answer again after so many seconds: others are asked meanwhile, where there are any."""
+        with self._lock:
+            if replica in self._alive and len(self._alive) > 1:
+                self._alive.remove(replica)
+                self._back_at[replica] = time.monotonic() + for_s
+
+    def _find_again(self) -> None:
+        now = time.monotonic()
+        found = [replica for replica, at in self._back_at.items() if at <= now]
+        for replica in found:
+            del self._back_at[replica]
+        self._alive = sorted([*self._alive, *found])
 
     def _home(self, affinity: str) -> int:
         home = zlib.crc32(affinity.encode()) % len(self._load)

@@ -13,6 +13,9 @@ from audit.errors import EngineDiedError, EngineError
 from audit.records import Generation, GenerationRequest
 from audit.runtime.balance import Balancer
 
+_AGAIN_S = 1.0  # before what an unreachable replica was asked is asked again
+_UNREACHABLE_S = 15.0  # that a replica is passed over for; Ray takes about this long to give a node up
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -26,7 +29,8 @@ class Share:
 class EngineCaller:
     """Sends requests to the replicas of one model and puts the replies back in order.
 
-    A replica that died for good is asked no more, and what it was asked goes to the others, while there are any.
+    A replica that died for good is asked no more, and what it was asked goes to the others, while there are any. One
+    that cannot be reached, or that Ray starts again, is passed over for a while; a last one is waited for.
     """
 
     def __init__(self, engines: Sequence[Any]) -> None:
@@ -42,6 +46,14 @@ class EngineCaller:
                 share = waiting.pop(done[0])
                 try:
                     found = ray.get(done[0])
+                except ray.exceptions.ActorUnavailableError:
+                    # Not dead, whatever it was asked: Ray starts it again, or says that it died. Its own retries
+                    # (max_task_retries) may be spent by then on a connection that was refused.
+                    self._balancer.give_back(share.replica, len(share.indices))
+                    self._balancer.unreachable(share.replica, _UNREACHABLE_S)
+                    time.sleep(_AGAIN_S)
+                    waiting |= self._send(requests, share.indices)
+                    continue
                 except (ray.exceptions.RayActorError, EngineDiedError) as error:
                     self._balancer.give_back(share.replica, len(share.indices))
                     if not self._balancer.lost(share.replica):

@@ -50,3 +50,24 @@ def test_the_last_replica_is_not_replaced() -> None:
     balancer = Balancer(2)
     assert balancer.lost(0)
     assert not balancer.lost(1) and balancer.take("q", 1) == 1  # who asks it hears that it is gone
+
+
+def test_an_unreachable_replica_is_passed_over_and_then_has_its_questions_back(monkeypatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("audit.runtime.balance.time.monotonic", lambda: now[0])
+    before = homes(balancer := Balancer(3))
+    balancer.unreachable(1, for_s=15.0)
+    balancer.unreachable(1, for_s=15.0)  # two calls may hear of it
+    assert set(homes(balancer)) == {0, 2}
+    now[0] += 15.0
+    assert homes(balancer) == before
+
+
+def test_the_last_one_is_asked_also_while_it_is_unreachable() -> None:
+    balancer = Balancer(2)
+    balancer.unreachable(0, for_s=1e9)
+    balancer.unreachable(1, for_s=1e9)
+    assert set(homes(balancer)) == {1}
+    assert balancer.lost(1)  # the other one may come back
+    assert set(homes(balancer)) == {0}
+    assert not balancer.lost(0)

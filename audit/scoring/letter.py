@@ -61,7 +61,10 @@ _OPENS = re.compile(r"\(?([A-Z])(?:\)|,? because\b)")
 _LABELLED = re.compile(r"(?<![\w'.-])\(?([A-Z])[).:]{1,2} ")
 
 _LETTER_HERE = re.compile(r"[(\[{<'_]{0,2}([A-Z])(?![\w'+#→-])[)\]}>'_]{0,2}")
-_SEVERAL = re.compile(r" ?(?:,|/|&|\bor\b|\band\b|\bto\b|或|和) ?(?:(?:or|and|option|choice) ){0,2}\(?[A-Z](?![\w'])")
+_SEVERAL = re.compile(
+    r" ?(?:,|/|&|\bor\b|\band\b|\bto\b|或|和) ?(?:(?:or|and|option|choice) ){0,2}\(?[A-Z](?![\w'])"
+    r"| ?; ?\(?[A-Z]\)?(?:[.;,]|\n|$)"
+)
 _BEFORE_SEVERAL = re.compile(r"\b[A-Z]\)? ?(?:,|/|&|or|and|nor) ?(?:option |choice )?\(?$")
 _BEFORE_DOUBT = re.compile(
     r"\b(?:whether|if|not|neither|why|either|statement|assertion) (?:option |choice |the )?\(?$", re.IGNORECASE
@@ -71,6 +74,13 @@ _NEGATED_CLAUSE = re.compile(
     r"|(?:\b(?:not|never|cannot|incorrect|wrong|another|no|other)|n't) $",
     re.IGNORECASE,
 )
+# Before "B is correct": a clause that does not stand behind it.
+_NOT_MEANT = re.compile(
+    r"(?:(?:\b(?:not|never|cannot)|n't) (?:think|believe|sure|certain|say|claim|mean|agree|true|clear|know)"
+    r"|\b(?:doubt|deny|tempting|might say|could say|people (?:think|believe|say)))\b[^.,;\n]{0,30}$",
+    re.IGNORECASE,
+)
+_BOTH = re.compile(r",? ?(?:and|&|,) (?:option |choice )?")
 _ENDS_WELL = re.compile(r" ?(?:[.,:;!)\]}](?=[\s)\]}'.]|$)|\n|$)| [-–—(] ?| (?:because|since|as|which|given|due)\b")
 _GOES_ON_WELL = re.compile(r" (?:and|but|so|for|with|in|from)\b(?! [A-Z]\b)")
 _ALSO = re.compile(r" ?(?:,|/|\bor\b|\band\b) ?(?:or |and )?")
@@ -180,11 +190,15 @@ def _last_declared(reply: str, options: list[str]) -> int | None:
         index = _declared_at(reply, match.end(), options)
         if index is not None:
             last_at, last = match.start(), index
+    ended = -1
     for match in _IS_CORRECT.finditer(reply):
-        before = reply[max(0, match.start() - 20) : match.start()]
-        if match.start() <= last_at or _BEFORE_DOUBT.search(before):
+        before = reply[max(0, match.start() - 60) : match.start()]
+        doubted = _BEFORE_DOUBT.search(before[-20:]) or _NOT_MEANT.search(before) or reply.startswith("?", match.end())
+        if match.start() <= last_at or doubted:
             continue
-        several = _BEFORE_SEVERAL.search(before) is not None
+        both = ended >= 0 and _BOTH.fullmatch(reply[ended : match.start()]) is not None
+        several = both or _BEFORE_SEVERAL.search(before[-20:]) is not None
+        ended = match.end()
         last_at, last = match.start(), AMBIGUOUS if several else _index(match.group(1), k)
     for match in _BOXED.finditer(reply):
         if match.start() > last_at:

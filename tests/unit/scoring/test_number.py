@@ -20,6 +20,15 @@ SOLVERS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verifica
         ("#### -5", -5.0, "marked"),
         ("#### 12\nWait, no.\n#### 13", 13.0, "marked"),  # the last marker
         ("#### 12 apples and 3 pears", 12.0, "marked"),  # the first number after it
+        ("#### 9 * 2 = 18", 18.0, "marked"),
+        ("#### Step 1: eggs\n9\n#### Step 2: money\n9 * 2 = 18\nThe answer is \\boxed{18}.", 18.0, "last"),
+        ("#### 1. Eggs\n9\n#### 2. Money\n9 * 2 = 18", 18.0, "last"),
+        ("#### Answer for 3 days: 54", 54.0, "last"),
+        ("#### 18\n#### Step 2: check\n2 * 9", 18.0, "marked"),  # a heading takes nothing back
+        ("**#### 18**", 18.0, "marked"),
+        ("#### 1{,}200", 1200.0, "marked"),
+        ("$\\boxed{1{,}000}$", 1000.0, "last"),
+        ("$\\$1,\\!200$ and 12\\,500\\,000", 12_500_000.0, "last"),
         ("She makes $18.", 18.0, "last"),
         ("It is 20% more, so 3.5kg", 3.5, "last"),
         ("A: 1,00,000", 100000.0, "last"),
@@ -40,7 +49,20 @@ def test_read_number(text: str, value: float, form: str) -> None:
     assert read_number(text) == (value, form)
 
 
-@pytest.mark.parametrize("text", ["", "half of it", "#### \n5", "7 is not it\n#### none", "<think>It is 4."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "half of it",
+        "#### \n5",
+        "7 is not it\n#### none",
+        "#### 3/4",
+        "#### 1e3",
+        "#### 1 000",
+        "#### $1.5 million",
+        "<think>It is 4.",
+    ],
+)
 def test_no_number_is_its_own_state(text: str) -> None:
     answer, correct = score_number(text, 5.0)
     assert answer == (None, "none")
@@ -50,6 +72,7 @@ def test_no_number_is_its_own_state(text: str) -> None:
 def test_a_reply_that_was_cut_off_is_read_by_its_marker_only() -> None:
     assert read_number("First, 3 * 4 = 12, then", truncated=True).value is None
     assert read_number("#### 12\nTo check", truncated=True).value == 12.0
+    assert read_number("#### Step 2: money\n9 *", truncated=True).value is None
 
 
 def test_same_number_is_the_value_not_the_writing() -> None:

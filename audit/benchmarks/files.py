@@ -6,7 +6,7 @@ import csv
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -30,6 +30,7 @@ _SPLIT_ALIASES = {
     "val": ("val", "validation", "valid"),
     "dev": ("dev", "validation"),
 }
+_SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\..*)")
 _SPLIT_NAMES = {"train", "test", "validation", "valid", "val", "dev"}
 
 
@@ -234,6 +235,14 @@ def content_hash(files: Sequence[DataFile]) -> str:
         return f"sha256:{digests[0]}"
     lines = "".join(f"{digest}  {file.path.name}\n" for digest, file in zip(digests, files, strict=True))
     return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
+
+
+def missing_shards(names: Iterable[str]) -> list[str]:
+    """Those of test-00000-of-00003.parquet, ... that are not among the names."""
+    there = set(names)
+    shards = {match.groups() for name in there if (match := _SHARD.fullmatch(name))}
+    wanted = {f"{stem}-{k:0{len(of)}d}-of-{of}{suffix}" for stem, _, of, suffix in shards for k in range(int(of))}
+    return sorted(wanted - there)
 
 
 def select_files(

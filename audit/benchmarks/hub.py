@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.files import DataFile, select_files
+from audit.benchmarks.files import DataFile, missing_shards, select_files
 from audit.errors import BenchmarkError
 
 PARQUET_BRANCH = "refs/convert/parquet"  # the hub's own conversion of datasets published as scripts
@@ -95,15 +95,9 @@ def _from_cache(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot | 
     except LocalEntryNotFoundError:
         return None
     chosen = _choose([p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()], config, suffixes)
-    if not chosen or not _all_shards(chosen):
+    if not chosen or missing_shards(chosen):  # a cache may hold some only
         return None
     return _snapshot(config, config.revision, chosen, [str(folder / name) for name in chosen], ())
-
-
-def _all_shards(names: Sequence[str]) -> bool:
-    """Whether every one of test-00000-of-00003, ... is among the names: a cache may hold some only."""
-    totals = [int(match[1]) for name in names if (match := re.search(r"-of-(\d+)\.", name))]
-    return all(total == len(names) for total in totals)
 
 
 def _snapshot(

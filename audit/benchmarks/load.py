@@ -12,7 +12,7 @@ from pathlib import Path
 
 from audit.benchmarks import hub, pinned
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.files import SUFFIXES, DataFile, content_hash, read_rows, select_files
+from audit.benchmarks.files import SUFFIXES, DataFile, content_hash, missing_shards, read_rows, select_files
 from audit.benchmarks.items import Item, Items, without_contradictions
 from audit.benchmarks.registry import FORMATS, Format, format_of
 from audit.benchmarks.rows import RawRow, RowContext, shuffled
@@ -186,6 +186,8 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
         raise BenchmarkError(f"benchmark.path={config.path} cannot be read: {error.strerror or error}.") from error
     # Dataset.save_to_disk, one split or several: Arrow files beside JSON that is no data.
     saved = bool({"state.json", "dataset_dict.json"} & set(names))
+    if saved:
+        names = [name for name in names if not Path(name).name.startswith("cache-")]  # what `map` and `filter` leave
     suffixes = (".arrow",) if saved else format_.suffixes
     of_kind = partial(select_files, names, config=config.hub_config, split=config.split, strict=False)
     kinds = [found for suffix in suffixes if (found := of_kind(suffixes=(suffix,)))]
@@ -202,6 +204,12 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
         raise BenchmarkError(
             f"benchmark.path={config.path}: no {' or '.join(suffixes)} file of split {config.split!r}. "
             f"Data files there: {listing}. Name one file, or another split, such as benchmark.split=validation."
+        )
+    if missing := missing_shards(chosen):
+        listing = ", ".join(missing[:3]) + (f", ... ({len(missing)} files)" if len(missing) > 3 else "")
+        raise BenchmarkError(
+            f"benchmark.path={config.path}: a part of the benchmark, without {listing}. Download the rest, or name one "
+            "file."
         )
     files = tuple(_data_file(root / name, name, config, format_) for name in chosen)
     wanted, named = set(config.subjects), {file.subject for file in files}

@@ -175,8 +175,9 @@ def _once(path: Path, data: bytes) -> Path:
 
 def _hub_id(run_dir: Path) -> str | None:
     found = Manifest.load(run_dir).config.get("benchmark")
-    hub = found.get("hub") if isinstance(found, dict) else None
-    return str(hub) if hub else None
+    if not isinstance(found, dict) or found.get("path"):  # a local file is asked for first, and may be anything
+        return None
+    return str(found["hub"]) if found.get("hub") else None
 
 
 def _worst(entry: Entry, model: str) -> str:

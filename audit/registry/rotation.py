@@ -94,14 +94,14 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
     pool_sha256 = digest(sorted(pool))
     asked = _asked(registry, benchmark.name)
 
-    def change(connection: Connection) -> tuple[Mapping[str, Any], int, bool]:
+    def change(connection: Connection) -> tuple[Mapping[str, Any], list[str], bool]:
         check_clock(connection, now)
         earlier = connection.execute(select(draws).where(draws.c.name == benchmark.name)).mappings().all()
         used = asked | {i for row in earlier if row["period"] != period for i in row["ids"]}
         free = [i for i in pool if i not in used]
         there = [row for row in earlier if row["period"] == period]
         if there:
-            return dict(there[0]), len(free), False
+            return dict(there[0]), free, False
         if len(free) < n:
             raise ConfigError(
                 f"{benchmark.name} has {len(free)} questions that were never asked, and {n} are wanted. Draw fewer, or "
@@ -113,8 +113,8 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
         asked_for = INSERT[connection.dialect.name](draws).values(**row).on_conflict_do_nothing()
         if connection.scalar(asked_for.returning(draws.c.name)) is None:  # somebody drew just now
             other = select(draws).where(draws.c.name == benchmark.name, draws.c.period == period)
-            return dict(connection.execute(other).mappings().one()), len(free), False
-        return row, len(free), True
+            return dict(connection.execute(other).mappings().one()), free, False
+        return row, free, True
 
     row, free, new = registry.write(change)
     if (row["revision"], row["pool_sha256"], len(row["ids"])) != (benchmark.revision, pool_sha256, n):
@@ -122,9 +122,8 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
             f"{benchmark.name} was drawn in {period} already: {len(row['ids'])} questions at {row['revision']}. "
             f"Expected the same; the benchmark is at {benchmark.revision} now and {n} are wanted."
         )
-    return Draw(
-        benchmark.name, period, benchmark.revision, tuple(pool[i] for i in row["ids"]), free - (n if new else 0), new
-    )
+    left = len(set(free) - set(row["ids"]))
+    return Draw(benchmark.name, period, benchmark.revision, tuple(pool[i] for i in row["ids"]), left, new)
 
 
 def as_file(drawn: Draw) -> bytes:

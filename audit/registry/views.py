@@ -59,6 +59,8 @@ def trends(asked: argparse.Namespace, now: datetime | None) -> int:
     from audit.registry.trends import check_alpha, floors_of, series_of
 
     alpha = check_alpha(asked.alpha)
+    if asked.floor and (asked.model or asked.chart):
+        raise ConfigError("--floor is the level of all models, and has no chart: leave out --model and --chart.")
     registry = opened(asked)
     if asked.floor:
         levels = floors_of(store.kept(registry, benchmark=asked.benchmark, audit=asked.audit), asked.indicator)

@@ -184,8 +184,21 @@ def test_folders_of_save_to_disk(tmp_path: Path) -> None:
         assert [q.text for q in questions(tmp_path / name)] == ["What does it do?"], name
     with pytest.raises(BenchmarkError, match=r"no \.arrow file of split 'dev'.*test/data-00000"):
         questions(tmp_path / "several", replace(MCQ, split="dev"))
+    # `datasets` leaves what its map and filter made beside the data
+    (tmp_path / "one" / "cache-1f2e3d.arrow").write_bytes(
+        (tmp_path / "several/train/data-00000-of-00001.arrow").read_bytes()
+    )
+    assert [q.text for q in questions(tmp_path / "one")] == ["What does it do?"]
     (tmp_path / "bad.arrow").write_bytes(b"no arrow")
     assert "bad.arrow, after row 0: not a readable Arrow file" in refused(tmp_path / "bad.arrow")
+
+
+def test_a_folder_with_a_shard_missing_is_not_the_benchmark(tmp_path: Path) -> None:
+    for k in (0, 2):
+        jsonl(tmp_path / f"test-0000{k}-of-00003.jsonl", ROW)
+    assert "a part of the benchmark, without test-00001-of-00003.jsonl. Download" in refused(tmp_path)
+    jsonl(tmp_path / "test-00001-of-00003.jsonl", {**ROW, "question": "Another?"})
+    assert questions(tmp_path)
 
 
 def test_a_published_format_saved_to_disk(tmp_path: Path) -> None:

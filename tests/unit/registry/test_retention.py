@@ -200,7 +200,7 @@ def test_draws_are_the_same_everywhere_and_ask_nothing_twice(registry: Registry,
     first = draw(registry, "elementary", 50, NOW)
     assert first.new and first.period == "2026-Q4" and first.left == 208 - 50
     again = draw(registry, "elementary", 50, NOW + timedelta(days=3))
-    assert not again.new and again.questions == first.questions
+    assert not again.new and again.questions == first.questions and again.left == first.left
     elsewhere = draw(open_registry(str(tmp_path / "other.db")), "elementary", 50, NOW)
     assert elsewhere.questions == first.questions
     following = draw(registry, "elementary", 50, LATER)

@@ -128,8 +128,9 @@ def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping
         gpus = model.tensor_parallel_size if model.engine == "vllm" else 0
         seconds = None
         if name in paces:
-            seconds = (asked.prompt + asked.generated) / paces[name]
-            bases.append(f"{name} at the pace of {cost.measured}: {paces[name]:,.0f} tokens/s")
+            pace = paces[name] * (1 if model.engine == "openai" else model.replicas)
+            seconds = (asked.prompt + asked.generated) / pace
+            bases.append(f"{name} at the pace of {cost.measured}: {pace:,.0f} tokens/s")
         elif model.engine == "scripted":
             seconds = 0.0
         elif name in cost.throughput:
@@ -155,7 +156,8 @@ def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping
 
 
 def measured_pace(run_dir: Path) -> dict[str, float]:
-    """Tokens a second (read, without those from the prefix cache, and written) of each model of a finished run.
+    """Tokens a second (read, without those from the prefix cache, and written) of each model of a finished run, of one
+    of its replicas.
 
     Raises ConfigError where there is no run, or it was not timed.
     """
@@ -171,7 +173,9 @@ def measured_pace(run_dir: Path) -> dict[str, float]:
             for role in roles.values()
         )
         if tokens and sum(spent) > 0:
-            paces[name] = tokens / sum(spent)
+            model = (manifest.config.get("model") or {}).get(name) or {}
+            replicas = 1 if model.get("engine") == "openai" else model.get("replicas", 1)
+            paces[name] = tokens / sum(spent) / replicas
     if not paces:
         raise ConfigError(
             f"cost.measured={run_dir}: that run has no finished model with a time. Expected a finished run."

@@ -58,10 +58,14 @@ def test_the_pace_of_a_run_is_read_from_its_manifest(tmp_path: Path) -> None:
     counts = {"calls": 1, "prompt_tokens": 900, "cached_tokens": 100, "completion_tokens": 200}
     cost = {"big": {"direct": {"worker": counts}, "noisy_rewrite": {"router": counts}}}
     timings = {"big/first": {"load_s": 9.0, "generate_s": 8.0}, "big/again": {"load_s": 9.0, "generate_s": 2.0}}
-    Manifest(fingerprint="f", config={}, cost=cost, timings=timings).save(tmp_path)
-    assert measured_pace(tmp_path) == {"big": 200.0}  # 2 x (900 - 100 + 200) tokens in 10 s
+    config = {"model": {"big": {"engine": "vllm", "replicas": 2}}}
+    Manifest(fingerprint="f", config=config, cost=cost, timings=timings).save(tmp_path)
+    assert measured_pace(tmp_path) == {"big": 100.0}  # 2 x (900 - 100 + 200) tokens in 10 s, by two replicas
     found = planned_cost(replace(TABLE, measured=str(tmp_path)), {"big": Tokens(700_000, 20_000)}, {"big": BIG})
     assert found.hours == 1.0 and found.gpu_hours == 8.0 and str(tmp_path) in found.basis
+    more = replace(BIG, replicas=8)  # the same work for as many GPUs in less time
+    faster = planned_cost(replace(TABLE, measured=str(tmp_path)), {"big": Tokens(700_000, 20_000)}, {"big": more})
+    assert faster.hours == 0.25 and faster.gpu_hours == 8.0
     Manifest(fingerprint="f", config={}).save(tmp_path)
     with pytest.raises(ConfigError, match="no finished model with a time"):
         measured_pace(tmp_path)

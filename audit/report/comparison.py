@@ -233,7 +233,13 @@ def _cells_of(entry: Entry, model: str) -> dict[str, list[Cell]]:
 
 def _model_pairs(first: Entry, second: Entry) -> list[tuple[str, str]]:
     old, new = (sorted({cell.model for cell in entry.cells}) for entry in (first, second))
-    if shared := sorted(set(old) & set(new)):
+    shared = sorted(set(old) & set(new))
+    if shared and old != new:  # a model that one run lost is not left out in silence
+        raise ConfigError(
+            f"The runs judged {_listed(old)} and {_listed(new)}. Name the models to compare: "
+            f"{' '.join(f'--models {name}={name}' for name in shared)}"
+        )
+    if shared:
         return [(name, name) for name in shared]
     if len(old) == len(new) == 1:
         return [(old[0], new[0])]

@@ -143,6 +143,25 @@ def test_models_of_other_names_are_paired_when_said(
     assert main([str(built_run), str(tmp_path)]) == 1
 
 
+def test_a_model_that_one_run_lost_is_not_left_out_in_silence(
+    built_run: Path, told: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = told()
+    path = other / "report" / "verdict.json"
+    verdict = json.loads(path.read_text())
+    verdict["cells"].append(verdict["cells"][0] | {"model": "lost"})
+    path.write_text(json.dumps(verdict))
+    path = other / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for name in ("models", "prompt_hashes"):
+        manifest[name]["lost"] = manifest[name]["m"]
+    manifest["config"]["model"]["lost"] = manifest["config"]["model"]["m"]
+    path.write_text(json.dumps(manifest))
+    assert main([str(other), str(built_run)]) == 1
+    assert "The runs judged lost, m and m. Name the models to compare: --models m=m" in capsys.readouterr().err
+    assert main([str(other), str(built_run), "--models", "m=m"]) == 0
+
+
 def test_hostile_names_and_texts_are_escaped(two: tuple[Path, Path], tmp_path: Path) -> None:
     from dataclasses import replace
 

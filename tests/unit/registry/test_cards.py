@@ -229,3 +229,12 @@ def test_wandb_is_offered_where_it_is_installed(
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
     assert main(words) == 0 and "logged   audit-" in capsys.readouterr().out
     assert list(tmp_path.rglob("run-audit-*.wandb"))
+
+
+def test_a_local_file_is_not_called_the_hubs_data_set(tmp_path: Path) -> None:
+    from audit.registry.cards import _hub_id
+    from audit.shards.manifest import Manifest
+
+    for path, expected in ((None, "allenai/ai2_arc"), ("mine.jsonl", None)):
+        Manifest(fingerprint="f", config={"benchmark": {"hub": "allenai/ai2_arc", "path": path}}).save(tmp_path)
+        assert _hub_id(tmp_path) == expected

@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("before", type=local_folder, metavar="RUN_A", help="a run, or the folder of a suite or panel")
     parser.add_argument("after", type=local_folder, metavar="RUN_B")
     parser.add_argument("--models", action="append", default=[], metavar="OLD=NEW", help="where their names differ")
+    parser.add_argument("--benchmarks", action="append", default=[], metavar="NAME", help="where a run has others too")
     parser.add_argument("--out", type=Path, help="a page with the questions that changed")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from audit.report.comparison import compare_runs, page, setting_name, verdicts
         from audit.verdict.result import json_ready
 
-        changes = compare_runs(asked.before, asked.after, pairs)
+        changes = compare_runs(asked.before, asked.after, pairs, asked.benchmarks)
         if asked.out is not None:
             from audit.shards.files import write_file
 

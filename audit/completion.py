@@ -44,7 +44,7 @@ _OPTIONS = {
     "gate": ("--approvals ", "--format ", "--keys ", "--registry "),
     "evidence": ("--out ", "--key ", "--unsigned ", "--with-shards "),
     "runs": ("--json ",),
-    "compare": ("--models ", "--out ", "--json "),
+    "compare": ("--models ", "--benchmarks ", "--out ", "--json "),
     "reanalyze": ("--out ", "--n ", "--chance ", "--table1 ", "--table3 ", "--seed "),
     "suite": ("plan=true ", "model=", "model_version=", "run_dir=", "gate=", "--schema "),
     "variants": ("--folder ",),

@@ -157,7 +157,7 @@ def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping
 
 def measured_pace(run_dir: Path) -> dict[str, float]:
     """Tokens a second (read, without those from the prefix cache, and written) of each model of a finished run, of one
-    of its replicas.
+    of its replicas. Not of a model of which an attempt was interrupted: its rows count, its seconds are not known.
 
     Raises ConfigError where there is no run, or it was not timed.
     """
@@ -166,19 +166,23 @@ def measured_pace(run_dir: Path) -> dict[str, float]:
     manifest = Manifest.load(run_dir)
     paces = {}
     for name, arms in manifest.cost.items():
-        spent = [t["generate_s"] for key, t in manifest.timings.items() if key.rpartition("/")[0] == name]
+        attempts = [t for key, t in manifest.timings.items() if key.rpartition("/")[0] == name]
+        if not all("generate_s" in t for t in attempts):
+            continue
+        spent = sum(t["generate_s"] for t in attempts)
         tokens = sum(
             role["prompt_tokens"] - role["cached_tokens"] + role["completion_tokens"]
             for roles in arms.values()
             for role in roles.values()
         )
-        if tokens and sum(spent) > 0:
+        if tokens and spent > 0:
             model = (manifest.config.get("model") or {}).get(name) or {}
             replicas = 1 if model.get("engine") == "openai" else model.get("replicas", 1)
-            paces[name] = tokens / sum(spent) / replicas
+            paces[name] = tokens / spent / replicas
     if not paces:
         raise ConfigError(
-            f"cost.measured={run_dir}: that run has no finished model with a time. Expected a finished run."
+            f"cost.measured={run_dir}: no model of that run was timed from its first row to its last. Expected a "
+            "finished run that was not interrupted."
         )
     return paces
 

@@ -67,15 +67,24 @@ class CellChange:
 
 
 def compare_runs(
-    before: Path, after: Path, models: Sequence[tuple[str, str]] = (), *, seed: int = 42
+    before: Path,
+    after: Path,
+    models: Sequence[tuple[str, str]] = (),
+    benchmarks: Sequence[str] = (),
+    *,
+    seed: int = 42,
 ) -> tuple[CellChange, ...]:
     """What changed from one run, panel or suite to the other; Holm is over all of it.
 
-    models: (name before, name after), where the names differ. Raises ConfigError where the two cannot be compared, with
-    what differs; also for a run that is not finished.
+    models: (name before, name after), where the names differ. benchmarks: those to compare, where one run has others.
+    Raises ConfigError where the two cannot be compared, with what differs; also for a run that is not finished.
     """
     rng = np.random.default_rng(seed)
-    changes = [change for one, other in _run_pairs(before, after) for change in _changes_of(one, other, models, rng)]
+    changes = [
+        change
+        for one, other in _run_pairs(before, after)
+        for change in _changes_of(one, other, models, benchmarks, rng)
+    ]
     pvalues = [np.nan if s.found is None else s.found.pvalue for c in changes for s in c.settings]
     adjusted = iter(holm(pvalues).tolist())
     return tuple(
@@ -99,7 +108,11 @@ def _run_pairs(before: Path, after: Path) -> list[tuple[Path, Path]]:
 
 
 def _changes_of(
-    before: Path, after: Path, models: Sequence[tuple[str, str]], rng: np.random.Generator
+    before: Path,
+    after: Path,
+    models: Sequence[tuple[str, str]],
+    benchmarks: Sequence[str],
+    rng: np.random.Generator,
 ) -> list[CellChange]:
     first, second = read_entry(before), read_entry(after)
     pairs = list(models) or _model_pairs(first, second)
@@ -107,11 +120,16 @@ def _changes_of(
     for one, other in pairs:
         a, b = _cells_of(first, one), _cells_of(second, other)
         shared = sorted(set(a) & set(b))
-        if not shared:
+        if not set(shared).issuperset(benchmarks) or not shared:
             raise ConfigError(
                 f"{one} was asked {_listed(a)}, {other} {_listed(b)}. Expected a benchmark that both were asked."
             )
-        matched += [(a[name], b[name]) for name in shared]
+        if set(a) != set(b) and not benchmarks:  # as with models: what one run lost is not left out in silence
+            raise ConfigError(
+                f"{one} was asked {_listed(a)}, {other} {_listed(b)}. Name the benchmarks to compare: "
+                f"{' '.join(f'--benchmarks {name}' for name in shared)}"
+            )
+        matched += [(a[name], b[name]) for name in (sorted(set(benchmarks)) or shared)]
     check_comparable(matched)
     outcomes = [_outcomes(path) for path in (before, after)]
     return [_change(first.audit, a, b, outcomes, (before, after), rng) for a, b in matched]

@@ -13,12 +13,12 @@ import ray
 
 from audit.engines.config import ModelConfig
 from audit.engines.weights import Weights
-from audit.errors import EngineDiedError
 from audit.records import Generation, GenerationRequest
 from audit.runtime.actors import as_engine_error, start_pool
+from audit.runtime.call import EngineCaller
 from audit.runtime.turns import STEP_S
 
-_AT_ONCE = 512  # requests in one call to an engine
+_AT_ONCE = 512  # requests to each engine
 
 
 @contextmanager
@@ -30,16 +30,13 @@ def asking(
     Raises EngineError where the model does not load, or does not answer any more.
     """
     pool = start_pool(model, weights, questions_path)
+    caller, size = EngineCaller(pool.actors), _AT_ONCE * len(pool.actors)
 
     def ask(requests: Sequence[GenerationRequest]) -> list[Generation]:
-        parts = [requests[i : i + _AT_ONCE] for i in range(0, len(requests), _AT_ONCE)]
-        sent = [pool.actors[i % len(pool.actors)].run.remote(list(part)) for i, part in enumerate(parts)]
         try:
-            return [reply for replies in ray.get(sent) for reply in replies]
+            return [reply for i in range(0, len(requests), size) for reply in caller(requests[i : i + size])]
         except ray.exceptions.RayTaskError as error:
             raise as_engine_error(error, model.name) from error
-        except ray.exceptions.RayActorError as error:
-            raise EngineDiedError(f"Model {model.name}: its engine process died: {error}") from error
 
     try:
         for _ in pool.load(model.load_timeout_s, note):

@@ -319,6 +319,7 @@ def _run_model(
                             run.check()
                             yield
                 ready = time.monotonic()
+                _timed(run_dir, name, load_s=ready - started)  # before it is killed, if it is
             with display.watching(name, partial(waits_for, pools)):
                 while True:
                     ended = run.ended  # before what it stored is read
@@ -330,8 +331,7 @@ def _run_model(
             run.close()
             run = None
         assert ready is not None  # noqa: S101 - there was a batch
-        timing = {"load_s": round(ready - started, 3), "generate_s": round(time.monotonic() - ready, 3)}
-        run_dir.update(timings={**run_dir.manifest.timings, f"{name}/{run_dir.attempt}": timing})
+        _timed(run_dir, name, load_s=ready - started, generate_s=time.monotonic() - ready)
         for pool in pools:
             retries = pool.stats().get("retries", 0.0)
             AuditMetrics(name).retries(retries)
@@ -351,6 +351,12 @@ def _run_model(
                 closing.callback(give_back, pool, failed=not well)
             if run is not None:
                 closing.callback(run.stop)
+
+
+def _timed(run_dir: RunDir, model: str, **seconds: float) -> None:
+    """What an attempt took: without generate_s one that did not end."""
+    timing = {what: round(took, 3) for what, took in seconds.items()}
+    run_dir.update(timings={**run_dir.manifest.timings, f"{model}/{run_dir.attempt}": timing})
 
 
 def _finish(

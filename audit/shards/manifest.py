@@ -76,8 +76,9 @@ class Manifest:
     {name: error}. stop: of a run that may stop early, {rule, batch, largest_group: {benchmark: questions}, looks:
     {model: looks}, asked: {model: {benchmark: questions}}}, the last two of models that ended; empty where the number
     of questions was fixed. status: running, finished or failed. started: of the first attempt. timings: {model/attempt:
-    {load_s, generate_s}}, seconds. run_by: of each attempt, who started it: AUDIT_RUN_BY, or "". packages: of the
-    latest start; ENGINE_PACKAGES are those that the rows were made with (`check_packages`).
+    {load_s, generate_s}}, seconds, the second only where the attempt ended well. run_by: of each attempt, who started
+    it: AUDIT_RUN_BY, or "". packages: of the latest start; ENGINE_PACKAGES are those that the rows were made with
+    (`check_packages`).
     """
 
     fingerprint: str

@@ -66,9 +66,12 @@ def test_the_pace_of_a_run_is_read_from_its_manifest(tmp_path: Path) -> None:
     more = replace(BIG, replicas=8)  # the same work for as many GPUs in less time
     faster = planned_cost(replace(TABLE, measured=str(tmp_path)), {"big": Tokens(700_000, 20_000)}, {"big": more})
     assert faster.hours == 0.25 and faster.gpu_hours == 8.0
-    Manifest(fingerprint="f", config={}).save(tmp_path)
-    with pytest.raises(ConfigError, match="no finished model with a time"):
-        measured_pace(tmp_path)
+    # Killed, then resumed: the tokens of both attempts in the seconds of the last would be too fast a pace.
+    killed = {**timings, "big/first": {"load_s": 9.0}}
+    for unfit in (Manifest(fingerprint="f", config=config, cost=cost, timings=killed), Manifest("f", {})):
+        unfit.save(tmp_path)
+        with pytest.raises(ConfigError, match="no model of that run was timed from its first row"):
+            measured_pace(tmp_path)
 
 
 def test_rates_that_cannot_be_are_refused_and_none_decides_a_result() -> None:

@@ -162,6 +162,25 @@ def test_a_model_that_one_run_lost_is_not_left_out_in_silence(
     assert main([str(other), str(built_run), "--models", "m=m"]) == 0
 
 
+def test_a_benchmark_that_one_run_lost_is_not_left_out_in_silence(
+    built_run: Path, told: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = told()
+    path = other / "report" / "verdict.json"
+    verdict = json.loads(path.read_text())
+    verdict["cells"].append(verdict["cells"][0] | {"benchmark": "lost"})
+    path.write_text(json.dumps(verdict))
+    path = other / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["benchmark"]["lost"] = manifest["benchmark"]["synthetic"]
+    path.write_text(json.dumps(manifest))
+    assert main([str(other), str(built_run)]) == 1
+    said = capsys.readouterr().err
+    assert "m was asked lost, synthetic, m synthetic. Name the benchmarks to compare: --benchmarks synthetic" in said
+    assert main([str(other), str(built_run), "--benchmarks", "synthetic"]) == 0
+    assert main([str(other), str(built_run), "--benchmarks", "lost"]) == 1
+
+
 def test_hostile_names_and_texts_are_escaped(two: tuple[Path, Path], tmp_path: Path) -> None:
     from dataclasses import replace
 

@@ -30,6 +30,8 @@ from audit.runtime.progress import Engines
 
 _GPU_WAIT_FIRST_S = 5.0  # before a person is told that GPUs are waited for
 _GPU_WAIT_NOTED_S = 30.0  # how often from then on
+_CPUS = 0.1  # that an engine without a GPU asks for
+_CPU_WAIT_NOTED_S = 45.0  # how often a person is told that there are none
 _CLOSE_S = 60.0  # for all replicas together
 _ANSWER_S = 4.0  # for an engine to say how it does
 _DYING_S = 10.0  # for a dead engine to be cleared away
@@ -157,15 +159,20 @@ class EnginePool:
         """Are its GPUs reserved, at once or after `wait_s` seconds each?"""
         return all(group.wait(wait_s) for group in self.groups)
 
-    def load(self, timeout_s: float, note: Callable[[str], None] = print) -> Iterator[None]:
+    def load(
+        self, timeout_s: float, note: Callable[[str], None] = print, others: Callable[[], bool] = lambda: False
+    ) -> Iterator[None]:
         """Load every replica; yields while it has to be waited for. Raises EngineError that says why one is not.
 
-        `note` is told while GPUs are waited for: they may be another job's, or an autoscaler's to come.
+        `note` is told while GPUs are waited for: they may be another job's, or an autoscaler's to come. While `others`
+        of this job run the wait has no end: theirs come free when they are done.
         """
         began, told, pause_s = time.monotonic(), time.monotonic(), _GPU_WAIT_FIRST_S
         try:
             while not all(placement_group_table(group)["state"] == "CREATED" for group in self.groups):
-                if time.monotonic() - began >= timeout_s:
+                if others():
+                    began = time.monotonic()
+                elif time.monotonic() - began >= timeout_s:
                     raise EngineLoadError(
                         f"Model {self.model} got no GPUs within load_timeout_s={timeout_s:g}: {self._gpus_wanted()}"
                     )
@@ -174,10 +181,15 @@ class EnginePool:
                     told, pause_s = time.monotonic(), _GPU_WAIT_NOTED_S
                 yield
             waiting = [actor.start.remote() for actor in self.actors]
+            told = time.monotonic()
             while waiting:
                 loaded, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=0)
                 ray.get(loaded)  # raises at once where one failed
                 if waiting:
+                    if time.monotonic() - told >= _CPU_WAIT_NOTED_S:
+                        told = time.monotonic()
+                        if ray.available_resources().get("CPU", 0.0) < _CPUS:
+                            note(f"{self.model}: still loading; {_cpus_there()}")
                     if time.monotonic() - began >= timeout_s:
                         raise EngineLoadError(
                             f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). What its "
@@ -256,6 +268,13 @@ class EnginePool:
                 print(f"engine of {self.model} did not close cleanly: {type(error).__name__}", flush=True)
 
 
+def _cpus_there() -> str:
+    cpus = ray.cluster_resources().get("CPU", 0.0)
+    if not cpus:
+        return "no node offers a CPU, which an engine without a GPU and the stages need: a worker node has to join."
+    return f"none of the cluster's {cpus:g} CPUs is free (see 'ray status')."
+
+
 def _progress(reference: Any) -> tuple[int, int] | None:
     """None of an engine that died."""
     try:
@@ -294,7 +313,7 @@ def start_pool(model: ModelConfig, weights: Weights | None, questions_path: str,
 def _start_actor(spec: EngineSpec, placement: Placement | None, groups: list[PlacementGroup]) -> Any:
     options: dict[str, Any] = {
         # A model on CPUs asks for some, so that it does not land on a head node that offers none.
-        "num_cpus": 0.1 if spec.model.engine == "vllm" and placement is None else 0,
+        "num_cpus": _CPUS if spec.model.engine == "vllm" and placement is None else 0,
         "max_concurrency": 10_000,
         "max_restarts": spec.model.max_restarts,
         "max_task_retries": spec.model.max_restarts,

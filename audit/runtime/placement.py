@@ -54,9 +54,9 @@ def plan_placement(
 def may_run_beside(engines: Iterable[ModelConfig], running: Iterable[ModelConfig], cluster_gpus: float) -> bool:
     """Do these engines gain by starting while those run?
 
-    Together they must ask for no more GPUs than the cluster has. Of two that compute on the CPUs one waits: they would
-    share the same cores. So does one of two that call the same server: its `concurrency` is what that server bears, and
-    it may have to swap models. A scripted engine takes nothing.
+    Together they must ask for no more GPUs than the cluster has (infinite: an autoscaler starts them). Of two that
+    compute on the CPUs one waits: they would share the same cores. So does one of two that call the same server: its
+    `concurrency` is what that server bears, and it may have to swap models. A scripted engine takes nothing.
     """
     new, old = list(engines), list(running)
     if sum(_gpus(one, cluster_gpus) for one in (*new, *old)) > cluster_gpus:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -203,7 +203,8 @@ def _run_models(
         if len(running) >= min(config.cluster.models_at_once or math.inf, cpus):
             return False
         engines = [one for other in running for one in _engines(resolved, other)]
-        return may_run_beside(_engines(resolved, name), engines, ray.cluster_resources().get("GPU", 0.0))
+        gpus = math.inf if config.cluster.autoscale else ray.cluster_resources().get("GPU", 0.0)
+        return may_run_beside(_engines(resolved, name), engines, gpus)
 
     going = set(runnable)
     runs = {}
@@ -253,10 +254,11 @@ def _run_model(
     questions: QuestionFile,
     run_dir: RunDir,
     display: Display,
-    joins: bool,
+    others: Callable[[], bool],
 ) -> Generator[None]:
     """Yields wherever it waits (`turns`). batches: of tasks, at least one; the next is asked for when the rows of one
-    are on disk. joins: others run, so that GPUs which are not free at once are not waited for (NoRoom)."""
+    are on disk. others: do others run? Then GPUs that are not free at once are not waited for (NoRoom), unless an
+    autoscaler may start them."""
     audit, config, design, weights = resolved.audit, resolved.config, resolved.design, resolved.weights
     model = config.model[name]
     answering = resolved.answering[name]
@@ -271,7 +273,7 @@ def _run_model(
         for one in models:
             start = partial(start_pool, autoscale=config.cluster.autoscale)
             pools.append(take_pool(one, weights[one.name], where(questions.path), start))
-        if joins and not all(pool.placed(_ROOM_WAIT_S) for pool in pools):
+        if others() and not config.cluster.autoscale and not all(pool.placed(_ROOM_WAIT_S) for pool in pools):
             raise NoRoom
         longest = max(one.load_timeout_s for one in models)
         ready: float | None = None  # when the engines were
@@ -315,7 +317,7 @@ def _run_model(
                 usual = usual_load([one.engine for one in models], earlier)
                 with display.kept(name) if kept else display.loading(name, usual):
                     for one, pool in zip(models, pools, strict=True):
-                        for _ in pool.load(one.load_timeout_s, display.stage):
+                        for _ in pool.load(one.load_timeout_s, display.stage, others):
                             run.check()
                             yield
                 ready = time.monotonic()

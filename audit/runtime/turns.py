@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import ExitStack
+from functools import partial
 
 from audit.errors import AuditError, ShardError
 
@@ -21,15 +22,15 @@ class NoRoom(Exception):
 
 
 def run_in_turns(
-    runs: Mapping[str, Callable[[bool], Generator[None]]],
+    runs: Mapping[str, Callable[[Callable[[], bool]], Generator[None]]],
     may_join: Callable[[str, Collection[str]], bool],
     ended: Callable[[str, AuditError | None], None],
 ) -> None:
     """Run all, in the order of `runs` where they cannot run at once.
 
-    runs: start one, told whether it joins others. may_join(name, running): is there room for it beside those?
-    ended(name, error): it ran to its end, or raised this; the others go on. ShardError (the disk or the run directory)
-    and what is no AuditError end all.
+    runs: start one, with what tells whether others run at that moment. may_join(name, running): is there room for it
+    beside those? ended(name, error): it ran to its end, or raised this; the others go on. ShardError (the disk or the
+    run directory) and what is no AuditError end all.
     """
     waiting, running, refused = list(runs), dict[str, Generator[None]](), set[str]()
     changed = True  # since it was last asked who may join
@@ -38,7 +39,7 @@ def run_in_turns(
             for name in list(waiting) if changed else ():
                 if not running or (name not in refused and may_join(name, running)):
                     waiting.remove(name)
-                    running[name] = run = runs[name](bool(running))
+                    running[name] = run = runs[name](partial(_others, name, running))
                     opened.callback(run.close)
             changed = False
             for name, run in list(running.items()):
@@ -61,3 +62,7 @@ def run_in_turns(
                     refused.clear()
                     ended(name, error)
             time.sleep(STEP_S)
+
+
+def _others(name: str, running: Collection[str]) -> bool:
+    return any(one != name for one in running)

@@ -3,7 +3,8 @@
 Both load the same model by the same vLLM with the same arguments, each in a process of its own, and score the same
 token ids. FILE: ARC's jsonl. FOLDER: where `pip install --no-deps --target FOLDER lm_eval more_itertools` and what else
 it asks for were put, since the harness is no dependency of this project; without it ours is measured alone. Prompts:
-the question alone, and a worker's prompt of nine router messages that each repeat it.
+the question alone, and a worker's prompt of nine router messages that each repeat it. With --transformers also by
+transformers in float32, option by option: not for its speed, but for the values.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.metadata
+import itertools
 import json
 import os
 import subprocess
@@ -26,9 +28,12 @@ KINDS = ("question", "nine messages")
 TARGETS = {"question": 1.2, "nine messages": 2.0}
 
 
-def prompts(benchmark: Path, n: int, kind: str) -> list[tuple[str, list[str]]]:
-    """(prompt, options) of the first n items."""
-    found = []
+Item = tuple[str, list[str]]
+
+
+def prompts(benchmark: Path, n: int, kind: str) -> tuple[list[Item], list[int]]:
+    """(prompt, options) of the first n items, and the right options."""
+    found, gold = [], []
     for line in benchmark.read_text(encoding="utf-8").splitlines()[:n]:
         question = json.loads(line)["question"]
         stem, options = question["stem"], [choice["text"] for choice in question["choices"]]
@@ -36,11 +41,12 @@ def prompts(benchmark: Path, n: int, kind: str) -> list[tuple[str, list[str]]]:
             texts = "\n\n".join(f"Text {i}:\n{stem}" for i in range(1, 10))
             stem = f"Answer the question in the texts. Reply with the right option only.\n\n{texts}"
         found.append((stem, options))
-    return found
+        gold.append([choice["label"] for choice in question["choices"]].index(json.loads(line)["answerKey"]))
+    return found, gold
 
 
 def timed(name: str, benchmark: Path, n: int) -> dict[str, Any]:
-    """Seconds and logprobs of each kind of prompt, by `ours` or `lm_eval`. Twice; the second round is told."""
+    """Seconds and logprobs of each kind of prompt, by one of them. Those that are timed: twice, the second is told."""
     from audit.config import load_model_config
     from audit.engines.vllm_engine import engine_args, engine_environment
     from audit.engines.weights import local_path, resolve_weights
@@ -48,11 +54,11 @@ def timed(name: str, benchmark: Path, n: int) -> dict[str, Any]:
     model = load_model_config(MODEL)
     path = local_path(model, resolve_weights(model))
     os.environ |= engine_environment(model, on_gpu=False, n_cpus=len(os.sched_getaffinity(0)))
-    score = (ours if name == "ours" else harness)(model, path, engine_args(model, path, None, on_gpu=False))
+    score = SCORERS[name](model, path, engine_args(model, path, None, on_gpu=False))
     found: dict[str, Any] = {}
     for kind in KINDS:
-        items = prompts(benchmark, n, kind)
-        for _ in range(2):
+        items, _ = prompts(benchmark, n, kind)
+        for _ in range(1 if name == "transformers" else 2):
             started = time.monotonic()
             logprobs = score(items)
             seconds = time.monotonic() - started
@@ -68,7 +74,7 @@ def ours(model: Any, path: str, args: dict[str, Any]) -> Any:
     engine = VllmEngine(model, path, None, "bench", on_gpu=False)
     loop.run_until_complete(engine.start())
 
-    def score(items: list[tuple[str, list[str]]]) -> list[float]:
+    def score(items: list[Item]) -> list[float]:
         asked = [GenerationRequest(p, str(i), "bench/0", 0, continuations=tuple(o)) for i, (p, o) in enumerate(items)]
         loop.run_until_complete(engine._llm.reset_prefix_cache())
         return [value for reply in loop.run_until_complete(engine.run(asked)) for value in reply.option_logprobs]
@@ -84,7 +90,7 @@ def harness(model: Any, path: str, args: dict[str, Any]) -> Any:
 
     llm = VLLM(pretrained=args.pop("model"), max_gen_toks=1, **args)
 
-    def score(items: list[tuple[str, list[str]]]) -> list[float]:
+    def score(items: list[Item]) -> list[float]:
         asked = []
         for prompt, options in items:
             chat = [{"role": "user", "content": prompt}]
@@ -96,9 +102,50 @@ def harness(model: Any, path: str, args: dict[str, Any]) -> Any:
     return score
 
 
-def measure(benchmark: Path, n: int, folder: Path | None) -> dict[str, Any]:
+def reference(model: Any, path: str, args: dict[str, Any]) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    llm = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+
+    @torch.no_grad()
+    def one(start: list[int], option: list[int]) -> float:
+        logprobs = llm(torch.tensor([start + option])).logits[0, len(start) - 1 : -1].log_softmax(-1)
+        return float(logprobs.gather(1, torch.tensor(option)[:, None]).sum())
+
+    def score(items: list[Item]) -> list[float]:
+        found = []
+        for prompt, options in items:
+            chat = [{"role": "user", "content": prompt}]
+            ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=True, return_dict=False)
+            found += [one(list(ids), tokenizer.encode(option, add_special_tokens=False)) for option in options]
+        return found
+
+    return score
+
+
+SCORERS = {"ours": ours, "lm_eval": harness, "transformers": reference}
+
+
+def accuracy(logprobs: list[float], items: list[Item], gold: list[int], *, by_length: bool) -> float:
+    """Share of items whose right option is the likeliest, as it is or for each of its characters."""
+    left, right = iter(logprobs), 0
+    for (_, options), key in zip(items, gold, strict=True):
+        own = [next(left) / (len(option) if by_length else 1) for option in options]
+        right += own[key] == max(own)
+    return right / len(gold)
+
+
+def apart(one: list[float], other: list[float]) -> dict[str, float]:
+    """How far two are from each other in an option's total, nats."""
+    found = sorted(abs(a - b) for a, b in zip(one, other, strict=True))
+    return {"median": found[len(found) // 2], "largest": found[-1]}
+
+
+def measure(benchmark: Path, n: int, folder: Path | None, *, transformers: bool) -> dict[str, Any]:
     found = {}
-    for name in ("ours", *(("lm_eval",) if folder else ())):
+    for name in ("ours", *(("lm_eval",) if folder else ()), *(("transformers",) if transformers else ())):
         command = [sys.executable, "-m", "bench.options", "--benchmark", str(benchmark), "--n", str(n), "--one", name]
         paths = [os.environ.get("PYTHONPATH", ""), *([str(folder)] if name == "lm_eval" else [])]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
@@ -109,20 +156,24 @@ def measure(benchmark: Path, n: int, folder: Path | None) -> dict[str, Any]:
         print(name, {kind: f"{one['seconds']:.1f} s" for kind, one in found[name].items()}, file=sys.stderr)
     result: dict[str, Any] = {}
     for kind in KINDS:
+        items, gold = prompts(benchmark, n, kind)
         told = {name: one[kind]["seconds"] for name, one in found.items()}
+        logprobs = {name: one[kind]["logprobs"] for name, one in found.items()}
         result[kind] = {
-            "options": len(found["ours"][kind]["logprobs"]),
+            "options": len(logprobs["ours"]),
             "seconds": told,
-            "options_per_s": {name: len(found[name][kind]["logprobs"]) / s for name, s in told.items()},
+            "options_per_s": {name: len(logprobs[name]) / s for name, s in told.items()},
+            "accuracy": {name: accuracy(own, items, gold, by_length=False) for name, own in logprobs.items()},
+            "accuracy_by_character": {
+                name: accuracy(own, items, gold, by_length=True) for name, own in logprobs.items()
+            },
+            "apart_nats": {
+                f"{one}, {other}": apart(logprobs[one], logprobs[other])
+                for one, other in itertools.combinations(logprobs, 2)
+            },
         }
         if folder:
-            pairs = zip(found["ours"][kind]["logprobs"], found["lm_eval"][kind]["logprobs"], strict=True)
-            apart = sorted(abs(a - b) for a, b in pairs)
-            result[kind] |= {
-                "times_faster": told["lm_eval"] / told["ours"],
-                "target": TARGETS[kind],
-                "apart_nats": {"median": apart[len(apart) // 2], "largest": apart[-1]},
-            }
+            result[kind] |= {"times_faster": told["lm_eval"] / told["ours"], "target": TARGETS[kind]}
     return result
 
 
@@ -131,9 +182,14 @@ if __name__ == "__main__":
     parser.add_argument("--benchmark", type=Path, required=True)
     parser.add_argument("--n", type=int, default=200)
     parser.add_argument("--lm-eval", type=Path, default=None)
-    parser.add_argument("--one", choices=["ours", "lm_eval"], help=argparse.SUPPRESS)
+    parser.add_argument("--transformers", action="store_true")
+    parser.add_argument("--one", choices=list(SCORERS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(timed(options.one, options.benchmark, options.n)))
     else:
-        print(json.dumps(measure(options.benchmark, options.n, options.lm_eval), indent=1))
+        print(
+            json.dumps(
+                measure(options.benchmark, options.n, options.lm_eval, transformers=options.transformers), indent=1
+            )
+        )

@@ -32,6 +32,8 @@ _BEGUN = 8  # shards: the work is under way
 
 _ON_GPU = ("model.scripted.scripted.on_gpu=true", "cluster.autoscale=true")
 
+_TWO_MODELS = ("model=[scripted,other]", f"hydra.searchpath=[file://{Path(__file__).parent / 'conf'}]")
+
 # Ray's own fake provider: its "machines" are processes on the head, which is what a GPU is there too.
 _AUTOSCALING: dict[str, Any] = {
     "cluster_name": "storm", "max_workers": 2, "idle_timeout_minutes": 5, "upscaling_speed": 1.0,
@@ -54,7 +56,8 @@ class Job:
 
     def __init__(self, machines: Machines, folder: Path, name: str, *words: str) -> None:
         self._machines, self.run_dir, self.log = machines, folder / name, folder / f"{name}.log"
-        self._words = [*_JOB, f"run_dir={self.run_dir}", *words]
+        models = [word for word in (*_JOB, *words) if word.startswith("model=")]
+        self._words = [word for word in (*_JOB, *words) if word not in models[:-1]] + [f"run_dir={self.run_dir}"]
         self.codes: list[int] = []
         self.still_s = 0.0
 
@@ -215,6 +218,11 @@ def two_autoscaled(machines: Machines, job: Job) -> None:
     job.wait()
 
 
+def models_autoscaled(machines: Machines, job: Job) -> None:
+    """Two models ask for a GPU each while there is none, and run side by side on a node each."""
+    two_autoscaled(machines, job)
+
+
 CASES: dict[str, tuple[Callable[[Machines, Job], None], tuple[str, ...]]] = {
     "node_killed": (node_killed, ("model.scripted.replicas=2",)),
     "driver_killed": (driver_killed, ()),
@@ -229,6 +237,7 @@ CASES: dict[str, tuple[Callable[[Machines, Job], None], tuple[str, ...]]] = {
     ),
     "autoscaled": (autoscaled, _ON_GPU),
     "two_autoscaled": (two_autoscaled, (*_ON_GPU, "model.scripted.replicas=2")),
+    "models_autoscaled": (models_autoscaled, (*_ON_GPU, *_TWO_MODELS)),
 }  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+import math
+from collections.abc import Callable, Collection, Generator
+from functools import partial
 
 import pytest
 
@@ -24,8 +26,8 @@ class Job:
         self.failed: dict[str, str] = {}
         self.raises: dict[str, BaseException] = {}
 
-    def one(self, name: str, joins: bool) -> Generator[None]:
-        if joins and isinstance(self.raises.get(name), NoRoom):
+    def one(self, name: str, others: Callable[[], bool]) -> Generator[None]:
+        if others() and isinstance(self.raises.get(name), NoRoom):
             self.log.append(f"{name} has no room")
             raise self.raises.pop(name)
         self.log.append(f"{name} starts")
@@ -50,7 +52,7 @@ class Job:
 
     def run(self) -> Job:
         def start(name: str):
-            return lambda joins: self.one(name, joins)
+            return lambda others: self.one(name, others)
 
         run_in_turns({name: start(name) for name in self.gpus}, self.may_join, self.ended)
         return self
@@ -92,6 +94,19 @@ def test_one_whose_gpus_another_job_took_waits_for_an_end_and_is_not_a_failure()
     assert job.log.index("b starts") > job.log.index("a ends") and not job.failed and not job.running
 
 
+def test_each_knows_whether_others_run_at_that_moment():
+    told: dict[str, list[bool]] = {"long": [], "short": []}
+
+    def run(name: str, steps: int, others: Callable[[], bool]) -> Generator[None]:
+        for _ in range(steps):
+            told[name].append(others())
+            yield
+
+    runs = {"long": partial(run, "long", 4), "short": partial(run, "short", 2)}
+    run_in_turns(runs, lambda name, running: True, lambda name, error: None)
+    assert told == {"long": [True, True, True, False], "short": [True, True]}
+
+
 def test_room_is_counted_in_gpus():
     large = ModelConfig(name="large", tensor_parallel_size=4)
     small = ModelConfig(name="small", replicas=2)
@@ -100,6 +115,7 @@ def test_room_is_counted_in_gpus():
     assert not may_run_beside([small, large], [small], 7)  # a router and its worker, each with an engine
     assert may_run_beside([hosted], [large], 4) and may_run_beside([large], [hosted], 4)
     assert may_run_beside([ModelConfig(engine="scripted")], [large, small], 6)
+    assert may_run_beside([large], [large, small], math.inf)  # an autoscaler starts what is not there
 
 
 def test_engines_that_compute_on_the_cpus_take_turns():

@@ -1,0 +1,69 @@
+"""What a pool of engines waits for while it loads, and what it says meanwhile (no Ray: its answers are replaced)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import ray
+
+from audit.errors import EngineLoadError
+from audit.runtime import actors
+from audit.runtime.actors import EnginePool
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A cluster without CPUs or GPUs, whose placement group waits."""
+    found = SimpleNamespace(state="PENDING", resources=dict[str, float](), loaded=False)
+    monkeypatch.setattr(actors, "placement_group_table", lambda group: {"state": found.state})
+    monkeypatch.setattr(ray, "cluster_resources", lambda: found.resources)
+    monkeypatch.setattr(ray, "available_resources", lambda: found.resources)
+    monkeypatch.setattr(ray, "wait", lambda refs, **_: (refs, []) if found.loaded else ([], refs))
+    monkeypatch.setattr(ray, "get", lambda refs: refs)
+    return found
+
+
+def pool(actor: bool = False) -> EnginePool:
+    engine = SimpleNamespace(start=SimpleNamespace(remote=lambda: "ref"))
+    return EnginePool("m", [engine] if actor else [], [SimpleNamespace(bundle_specs=[{"GPU": 1.0}])])
+
+
+def test_gpus_that_others_of_the_job_hold_are_waited_for_without_end(cluster: SimpleNamespace) -> None:
+    running = [True]
+    loading = pool().load(0.0, print, lambda: bool(running))
+    for _ in range(3):
+        next(loading)
+    running.clear()  # from now on nobody gives any back
+    with pytest.raises(EngineLoadError, match="got no GPUs within load_timeout_s=0: waiting for 1 GPUs; the cluster"):
+        next(loading)
+
+
+def test_they_are_taken_once_they_are_there(cluster: SimpleNamespace) -> None:
+    waiting = pool()
+    loading = waiting.load(60.0, print)
+    next(loading)
+    cluster.state = "CREATED"
+    assert list(loading) == [] and waiting.ready
+
+
+@pytest.mark.parametrize(
+    ("resources", "said"),
+    [
+        ({}, "m: still loading; no node offers a CPU"),
+        ({"CPU": 0.0}, "m: still loading; no node offers a CPU"),
+        ({"CPU": 8.0}, ""),
+    ],
+)
+def test_an_engine_that_no_node_has_a_cpu_for_is_not_just_loading(
+    cluster: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, resources: dict[str, float], said: str
+) -> None:
+    monkeypatch.setattr(actors, "_CPU_WAIT_NOTED_S", 0.0)
+    cluster.state, cluster.resources = "CREATED", resources
+    told: list[str] = []
+    waiting = pool(actor=True)
+    loading = waiting.load(60.0, told.append)
+    next(loading)
+    assert (told[0] if told else "").startswith(said) and bool(told) == bool(said)
+    cluster.loaded = True
+    assert list(loading) == [] and waiting.ready

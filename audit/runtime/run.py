@@ -200,6 +200,8 @@ def _run_models(
     def may_join(name: str, running: Collection[str]) -> bool:
         # Ray Data shares out each node's CPUs as whole numbers among its executions: one that gets none would wait.
         cpus = max((node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
+        if config.cluster.autoscale and not cpus:  # the nodes to come bring theirs
+            cpus = math.inf
         if len(running) >= min(config.cluster.models_at_once or math.inf, cpus):
             return False
         engines = [one for other in running for one in _engines(resolved, other)]

@@ -7,6 +7,7 @@ and whatever ends the loop ends every run: `close()` raises at its yield, and it
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from functools import partial
 from audit.errors import AuditError, ShardError
 
 STEP_S = 0.05  # between two steps of what is waited for
+_ASK_AGAIN_S = 30.0  # nodes may have joined
 
 
 class NoRoom(Exception):
@@ -33,15 +35,16 @@ def run_in_turns(
     run directory) and what is no AuditError end all.
     """
     waiting, running, refused = list(runs), dict[str, Generator[None]](), set[str]()
-    changed = True  # since it was last asked who may join
+    asked_at = -math.inf  # who may join; again once one has ended
     with ExitStack() as opened:
         while waiting or running:
-            for name in list(waiting) if changed else ():
+            ask = time.monotonic() >= asked_at + _ASK_AGAIN_S
+            asked_at = time.monotonic() if ask else asked_at
+            for name in list(waiting) if ask else ():
                 if not running or (name not in refused and may_join(name, running)):
                     waiting.remove(name)
                     running[name] = run = runs[name](partial(_others, name, running))
                     opened.callback(run.close)
-            changed = False
             for name, run in list(running.items()):
                 error: AuditError | None = None
                 try:
@@ -57,7 +60,7 @@ def run_in_turns(
                 except AuditError as failure:
                     error = failure
                 del running[name]
-                changed = True
+                asked_at = -math.inf
                 if name not in waiting:
                     refused.clear()
                     ended(name, error)

@@ -11,6 +11,7 @@ import pytest
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import EndpointConfig
 from audit.errors import AuditError, EngineError, ShardError
+from audit.runtime import turns
 from audit.runtime.placement import may_run_beside
 from audit.runtime.turns import NoRoom, run_in_turns
 
@@ -105,6 +106,21 @@ def test_each_knows_whether_others_run_at_that_moment():
     runs = {"long": partial(run, "long", 4), "short": partial(run, "short", 2)}
     run_in_turns(runs, lambda name, running: True, lambda name, error: None)
     assert told == {"long": [True, True, True, False], "short": [True, True]}
+
+
+def test_nodes_that_join_are_used_before_one_ends(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(turns, "_ASK_AGAIN_S", 0.0)
+    job = Job({"a": 1, "b": 1}, room=1, steps=9)
+    asked: list[str] = []
+
+    def may_join(name: str, running: Collection[str]) -> bool:
+        asked.append(name)
+        job.room = 1 + (len(asked) > 3)  # another node
+        return Job.may_join(job, name, running)
+
+    job.may_join = may_join
+    job.run()
+    assert job.log[:2] == ["a starts", "b starts"] and len(asked) == 4
 
 
 def test_room_is_counted_in_gpus():

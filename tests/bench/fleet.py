@@ -6,7 +6,8 @@ figures are of the routing alone and the same on any machine, busy or not; what 
 
 Utilisation is the ideal time, all of the work spread over whatever the living replicas can do, over the time it took.
 Single calls are not spread, so no routing reaches the ideal: `one_queue` is what a single queue would that gives the
-next call to whichever slot is free, with no stages, no affinity and nothing waiting at a replica.
+next call to whichever slot is free, with no stages, no affinity and nothing waiting at a replica. `bench.fleet_live`
+is the same fleet as processes on Ray.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import math
 import random
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,7 +117,8 @@ class Fleet:
         assert not any(any(left) for left in self.left)
         home = sum(max(by.values()) for by in self.served.values())
         all_ = sum(sum(by.values()) for by in self.served.values())
-        ideal = self._ideal()
+        deaths = [r.dies_s for r in self.replicas if r.dies_s < math.inf]
+        ideal = ideal_s(self.work_s, [r.slower for r in self.replicas], deaths)
         return {
             "seconds": round(last, 1), "ideal_s": round(ideal, 1), "utilisation": round(ideal / last, 3),
             "one_queue": round(ideal / self._one_queue_s(), 3), "with_their_replica": round(home / all_, 3),
@@ -191,15 +194,18 @@ class Fleet:
             last = max(last, answered)
         return last
 
-    def _ideal(self) -> float:
-        """When all of the work would be done, were it spread at any moment over all that live."""
-        deaths = sorted(r.dies_s for r in self.replicas if r.dies_s < math.inf)
-        rate, done, at = sum(SLOTS / r.slower for r in self.replicas), 0.0, 0.0
-        for death in deaths:
-            if done + rate * (death - at) >= self.work_s:
-                break
-            done, at, rate = done + rate * (death - at), death, rate - SLOTS
-        return at + (self.work_s - done) / rate
+
+def ideal_s(work_s: float, slower: Sequence[float], deaths_s: Sequence[float]) -> float:
+    """When all of the work would be done, were it spread at any moment over all that live.
+
+    slower: of each replica. deaths_s: when some of those that are not slow die.
+    """
+    rate, done, at = sum(SLOTS / times for times in slower), 0.0, 0.0
+    for death in sorted(deaths_s):
+        if done + rate * (death - at) >= work_s:
+            break
+        done, at, rate = done + rate * (death - at), death, rate - SLOTS
+    return at + (work_s - done) / rate
 
 
 def main() -> None:

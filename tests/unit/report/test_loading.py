@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import panels
@@ -44,6 +43,8 @@ def test_verdict_settings_and_answers_are_tables(run_dir: Path) -> None:
         assert row.n == same.sum() == QUESTIONS
         assert row.accuracy == pytest.approx(answers[same].correct.astype(float).mean())
     assert run.watermark == "" and len(run.answers()) == len(answers)
+    polars = run.answers(["arm", "correct"], to="polars")
+    assert polars.columns == ["arm", "correct"] and polars["correct"].sum() == answers.correct.sum() > 0
 
 
 def test_messages_are_one_row_a_text(run_dir: Path) -> None:
@@ -68,17 +69,15 @@ def test_figures_and_the_notebooks_view(run_dir: Path) -> None:
     assert repr(run).startswith("Run(2026-01-02T03:04") and len(repr(run)) < 1000
 
 
-def test_what_cannot_be_had_is_named(run_dir: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_had_is_named(run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = audit.load(run_dir)
     with pytest.raises(ConfigError, match=r"Unknown column: 'correkt'\. Did you mean 'correct'"):
         run.answers(["correkt"])
     with pytest.raises(ConfigError, match="Unknown to: 'numpy'"):
         run.verdict("numpy")
-    if find_spec("polars") is None:
-        with pytest.raises(DataError, match="pip install polars"):
-            run.settings("polars")
-    else:
-        assert run.settings("polars").height == run.settings().num_rows
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(DataError, match="pip install polars"):
+        run.settings("polars")
     with pytest.raises(ConfigError, match="does not exist"):
         audit.load(tmp_path)
 

@@ -7,6 +7,7 @@ Hydra reads as "one job each" is either a list (`r=1,3,9`) or refused with the s
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -134,7 +135,7 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     overrides = [override for word in ours if (override := _parsed(word))]
     sweeps = [override for override in overrides if override.is_sweep_override()]
     if multirun or sweeps:
-        raise _several_jobs(multirun[0] if multirun else str(sweeps[0].input_line), sweeps, schema)
+        raise _several_jobs(multirun[0] if multirun else str(sweeps[0].input_line), sweeps, schema, arguments)
     if not any(word.startswith(("-c", "--config")) for word in ours):  # a configuration of one's own has its own keys
         for override in overrides:
             _check_key(override, schema)
@@ -190,9 +191,9 @@ def _check_models(config_name: str, overrides: Sequence[str]) -> None:
             if len(set(names)) > 1:
                 what = f"{' and '.join(names)} are one model to this run: their files say '# @package {package}'"
             raise ConfigError(
-                f"{what}. Expected each model once, such as model=[llama3_8b,qwen3_8b]. For repeated runs of one model "
-                "use replicates=2; for one in two settings, a file of its own with its own name and '# @package "
-                "model.<name>'."
+                f"{what}. Expected each model once, such as 'model=[llama3_8b,qwen3_8b]'. For repeated runs of "
+                "one model use replicates=2; for one in two settings, a file of its own with its own name and "
+                "'# @package model.<name>'."
             )
 
 
@@ -223,8 +224,8 @@ def _check_chosen(override: Override, overrides: Sequence[Override]) -> None:
         )
 
 
-def _spelling(override: Override, command: str) -> str:
-    """What to type for an override that Hydra would make into several jobs."""
+def _spelling(override: Override, command: str, others: Sequence[str]) -> str:
+    """What to type for an override that Hydra would make into several jobs. others: the words of its command."""
     key, value = override.key_or_group, override.get_value_string()
     if key == "r":
         return "r=1..9 or r=1,3,9"
@@ -232,13 +233,17 @@ def _spelling(override: Override, command: str) -> str:
     if key in _LISTS and plain:
         return f"'{key}=[{value}]'"
     values = value.replace(",", " ") if plain else "<one> <another>"
-    loop = f"for value in {values}; do python -m {command} {key}=$value; done"
+    kept = [shlex.quote(word) for word in others if word.lstrip("+").partition("=")[0] != key]
+    loop = f"for value in {values}; do python -m {' '.join([command, *kept])} {key}=$value; done"
     return f"{loop}\n  or, if the comma belongs to one value: '{key}=\"{value}\"'" if plain else loop
 
 
-def _several_jobs(asked: str, sweeps: Sequence[Override], schema: type | None = None) -> ConfigError:
+def _several_jobs(
+    asked: str, sweeps: Sequence[Override], schema: type | None = None, words: Sequence[str] = ()
+) -> ConfigError:
     command = schema.__module__.rpartition(".")[0] if schema else ""  # of the audit that the schema is of
-    instead = "".join(f"\n  {_spelling(override, command)}" for override in sweeps)
+    others = [word for word in words if not word.startswith("-")]
+    instead = "".join(f"\n  {_spelling(override, command, others)}" for override in sweeps)
     return ConfigError(
         f"{asked} asks for several jobs, and one command is one job. "
         + (f"Expected:{instead}" if instead else "Leave it out: lists such as r=1,3,9 and 'model=[a,b]' are one job.")

@@ -157,7 +157,7 @@ def check_run(
     answering, templates: as in `audit.audits.Audit`.
     """
     if not config.model:
-        raise ConfigError(f"No model. Expected model=<name> or model=[a,b]. Known: {', '.join(known_models())}.")
+        raise ConfigError(f"No model. Expected model=<name> or 'model=[a,b]'. Known: {', '.join(known_models())}.")
     sample_size(config)
     if config.plan not in (True, False, "json"):
         raise ConfigError(f"Invalid plan: {config.plan!r}. Expected true, false or json.")

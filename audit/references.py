@@ -35,7 +35,7 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
             raise unknown_name("reference (a model, or the directory of a run)", one, {*config.model, *known_models()})
         models[one] = load_model_config(one)
     if models and not set(models) - set(config.references):
-        raise ConfigError("Every model is a reference: none is judged. Expected model=<name> beside references=[..].")
+        raise ConfigError("Every model is a reference: none is judged. Expected model=<name> beside 'references=[..]'.")
     return models
 
 

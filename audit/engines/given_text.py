@@ -48,7 +48,7 @@ def told(output: Any, pieces: tuple[int, ...], vocabulary: int) -> TokenLogprobs
     if output.num_cached_tokens:
         raise EngineError(
             "vLLM answered a given text's likelihood from its prefix cache, where values hang on earlier requests "
-            "(vllm #42019). Set engine_args={enable_prefix_caching: false} for this model."
+            "(vllm #42019). Set 'engine_args={enable_prefix_caching: false}' for this model."
         )
     if len(flat) != len(pieces) + 1:
         raise EngineError(f"vLLM told {len(flat) - 1} logprobs for a text of {len(pieces)} tokens.")

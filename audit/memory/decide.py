@@ -66,7 +66,7 @@ def decide(evidence: Evidence, gates: Sequence[Gate], thresholds: MemoryThreshol
         return Decision(
             MemoryVerdict.WITHHELD,
             ("No indicator could be judged.", *(_said(one, alpha) for one in indicators)),
-            ("Take every item (n=all), fresh items (control_benchmark=) and references (references=[..]).",),
+            ("Take every item (n=all), fresh items (control_benchmark=) and references ('references=[..]').",),
         )
     text = [one for one in judged if one.name != Name.GAP]
     gap = evidence.indicator(Name.GAP)

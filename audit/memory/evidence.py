@@ -376,11 +376,11 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) 
 
 def _no_comparison(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> str:
     if cell.fresh is None and not cell.references:
-        return "needs fresh items (control_benchmark=) and reference models (references=[..])"
+        return "needs fresh items (control_benchmark=) and reference models ('references=[..]')"
     if cell.fresh is None:
         return "needs fresh items (control_benchmark=): references alone do not part memory from a better model"
     if not cell.references:
-        return "needs reference models (references=[..]): the fresh items may be harder, or written otherwise"
+        return "needs reference models ('references=[..]'): the fresh items may be harder, or written otherwise"
     if len(cell.references) < thresholds.references_min:
         return (
             f"needs {thresholds.references_min:g} reference models, as fewer do not show how much models differ; one "

@@ -97,7 +97,7 @@ def _missing(config: MemoryConfig, whole: bool) -> list[str]:
     references = len(config.model) - len(judged(config)) + len(reference_dirs(config))
     if config.control_benchmark is None or not references:
         fresh = "" if config.control_benchmark is not None else "fresh items (control_benchmark=)"
-        lacks = " and ".join(filter(None, (fresh, "" if references else "references (references=[...])")))
+        lacks = " and ".join(filter(None, (fresh, "" if references else "references ('references=[...]')")))
         found.append(
             f"  No completion and no score gap: they need {lacks}. Memory of questions and answers shows in the score "
             "gap alone."

@@ -254,7 +254,7 @@ def _what_would_tell(tests: Tests) -> tuple[str, ...]:
     if tests.broken_p is None:
         out.append("Have a person read 150 variants or more (audit variants review).")
     if not tests.beyond:
-        out.append("Run reference models on the same items and variants (references=[...]), five or more.")
+        out.append("Run reference models on the same items and variants ('references=[...]'), five or more.")
     elif tests.beyond[0].references < 5:
         out.append("Run more reference models: five or more.")
     if tests.control is None:

@@ -78,7 +78,7 @@ def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
             raise ConfigError(f"Invalid dose: {value!r}. Expected passes from 0 to {MAX_PASSES}, such as [0,1,2,4,8].")
     doses = tuple(sorted({0, *(int(str(v)) for v in values)}))
     if len(doses) < 2:
-        raise ConfigError("No dose above 0: nothing would be planted. Expected such as doses=[0,1,2,4,8].")
+        raise ConfigError("No dose above 0: nothing would be planted. Expected such as 'doses=[0,1,2,4,8]'.")
     return doses
 
 

@@ -34,7 +34,9 @@ class Draws(StrEnum):
 MAX_ROUTERS = 64
 
 _RANGE = re.compile(r"^(\d+)\.\.(\d+)$")
-_EXAMPLE = "Expected '<first>..<last>' with 1 <= first <= last, a number, or a list, such as r=1..9, r=3 or r=[1,3,9]."
+_EXAMPLE = (
+    "Expected '<first>..<last>' with 1 <= first <= last, a number, or a list, such as r=1..9, r=3 or 'r=[1,3,9]'."
+)
 
 
 def parse_routers(value: object) -> tuple[int, ...]:

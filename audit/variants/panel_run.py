@@ -31,8 +31,8 @@ def judge_by_run(library: Library, run_dir: Path) -> Library:
     models = tuple(sorted(set(manifest.models) - set(manifest.analysis["judged"])))
     if len(models) < MIN_MODELS:
         raise ConfigError(
-            f"{run_dir} has {len(models)} reference models. Expected {MIN_MODELS} or more (references=[a,b,c]): fewer "
-            "miss a sound variant together too often."
+            f"{run_dir} has {len(models)} reference models. Expected {MIN_MODELS} or more ('references=[a,b,c]'): "
+            "fewer miss a sound variant together too often."
         )
     original: dict[str, dict[str, bool | None]] = {model: {} for model in models}
     variants: dict[str, dict[str, bool | None]] = {model: {} for model in models}

@@ -50,6 +50,10 @@ def test_r_may_be_a_bare_list_and_nothing_else_is_changed(typed: str, read: str)
         (["model=a,b"], "'model=[a,b]'"),
         (["arms=direct,noisy_rewrite"], "'arms=[direct,noisy_rewrite]'"),
         (["n=20,30"], "for value in 20 30; do python -m audit.sweep n=$value; done"),
+        (
+            ["model=scripted", "n=20,30", "arms=[direct]"],
+            "for value in 20 30; do python -m audit.sweep model=scripted 'arms=[direct]' n=$value; done",
+        ),
         (["benchmark.path=a,b.jsonl"], """'benchmark.path="a,b.jsonl"'"""),
         (["r=range(1,4)"], "r=1..9 or r=1,3,9"),
     ],

@@ -42,7 +42,7 @@ def edits_reach_scorer(cell: ValidityCell, e: CellEvidence, t: ValidityThreshold
         _G1,
         f"Of the requests under {worst}, {shares[worst]:.1%} are the very request of the original, the most of "
         f"{len(shares)} edits; {total} such rows are left out, and spare edits take their place.",
-        "The edit does not reach what the scorer reads: edit what it reads, or take another (formats=[...]).",
+        "The edit does not reach what the scorer reads: edit what it reads, or take another ('formats=[...]').",
         items=ids(cell, hit),
         numbers=dict(shares),
     )

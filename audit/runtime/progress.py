@@ -248,7 +248,7 @@ def usual_load(engines: Sequence[str], earlier_s: Sequence[float]) -> str:
         return ""
     if earlier_s:
         return f"{earlier_s[-1]:.0f} s the last time"
-    return "usually 1 to 2 minutes on CPUs; on GPUs several for a large model, and its download first"
+    return "usually half a minute to one and a half on CPUs; on GPUs several for a large model, and its download first"
 
 
 def _rate(state: _ModelState) -> str:

@@ -31,11 +31,8 @@ REPLICAS, SLOW, DYING = 64, 2, 3
 SLOTS = 32  # requests that a replica answers at once (vLLM's max_num_seqs, or what its cache holds)
 LATENCY_S, JITTER = 4.0, 0.5  # lognormal: the median, and sigma of the logarithm
 SLOWER = 3.0  # times
-CALLS = (
-    (0, 1),
-    (1, 3),
-    (9, 9),
-)  # of each part of a question, direct, clean, noisy: to prepare, to answer (r=1..9, nested)
+# Of each part of a question, to prepare and to answer: direct, three clean replicates, noisy (r=1..9, nested).
+CALLS = ((0, 1), (1, 1), (1, 1), (1, 1), (9, 9))
 TARGET = 0.95
 
 
@@ -85,7 +82,7 @@ class Fleet:
             for i in range(REPLICAS)
         ]
         tasks = [(q, part) for q in range(questions) for part in CALLS]
-        size = tasks_per_chunk(len(tasks), 13 / 3, None, MAX_TASKS_PER_CHUNK)
+        size = tasks_per_chunk(len(tasks), 13 / 5, None, MAX_TASKS_PER_CHUNK)
         chunks = [tasks[i : i + size] for i in range(0, len(tasks), size)]
         self.calls = [
             [[Call(q, next(draw), k, s) for q, part in chunk for _ in range(part[s])] for s in (0, 1)]

@@ -3,7 +3,7 @@
 Each replica is the scripted engine in an actor of its own that answers `SLOTS` requests at once, each after a latency
 drawn from a hash of the request; two take three times as long, three exit without a word. Everything else is the
 program's: stages, routing, retries, shards, the end of the run. Utilisation is the ideal time over that of the
-generation phase, by the manifest: from the last engine's load to the last shard.
+generation phase, by the manifest: from the last engine's load, before which none answers, to the last shard.
 """
 
 from __future__ import annotations
@@ -39,10 +39,13 @@ class Replica(scripted.ScriptedEngine):
         self._slower = SLOWER if int(number) in told["slow"] else 1.0
         self._dies_s = told["dies_s"].get(number)
         self._slots = asyncio.Semaphore(SLOTS)
-        self._log = (Path(told["folder"]) / f"{number}.work").open("a")
+        self._folder = Path(told["folder"])
+        self._log = (self._folder / f"{number}.work").open("a")
 
     async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        if self._dies_s is not None:  # from its first call, which all get when the run begins
+        while len(list(self._folder.glob("*.work"))) < REPLICAS:
+            await asyncio.sleep(0.5)
+        if self._dies_s is not None:  # from the first call, which each gets when the run begins
             asyncio.get_running_loop().call_later(self._dies_s, os._exit, 1)
             self._dies_s = None
         return list(await asyncio.gather(*map(self._answered, requests)))
@@ -77,9 +80,11 @@ def measure(questions: int, seed: int) -> dict[str, Any]:
         found = run_driver([
             "model=scripted", "benchmark=mcq_file", f"benchmark.path={exam}", "n=all", "r=1..9", "draws=nested",
             "clean_replicates=3",
+            "store.rows_per_shard=84",  # 32 tasks a chunk, as of an engine that computes
             f"run_dir={folder}/run", f"model.scripted.replicas={REPLICAS}", "model.scripted.max_restarts=0",
             "cluster.num_cpus=4", "+cluster.runtime_env.worker_process_setup_hook=bench.fleet_live.install",
         ])  # fmt: skip
+        assert found["calls"] == calls, found
         work: list[float] = []
         by: dict[str, dict[str, int]] = {}
         for path in Path(folder).glob("*.work"):

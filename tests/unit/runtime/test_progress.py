@@ -18,7 +18,7 @@ def test_loading_says_how_long_it_usually_takes() -> None:
     display.begin({"m": {"direct": 5}})
     with display.loading("m", usual_load(["vllm"], [])):
         pass
-    assert "m: loading the engine (usually 1 to 2 minutes on CPUs" in out.getvalue()
+    assert "m: loading the engine (usually half a minute to one and a half on CPUs" in out.getvalue()
     assert "m: engine ready after 0 s" in out.getvalue()
     assert usual_load(["vllm", "openai"], [70.4, 62.2]) == "62 s the last time"
     assert usual_load(["scripted", "openai"], []) == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ def start_ray(cluster: ClusterConfig) -> None:
         raise
     except Exception as error:  # a node that does not start in time is a bare Exception of Ray's
         address = cluster.address or os.environ.get("RAY_ADDRESS") or "a Ray of its own"
-        if "timed out during startup" in str(error):
+        if re.search(r"timed out.*(startup|node info)", str(error), re.IGNORECASE | re.DOTALL):
             raise ConfigError(
                 "Ray did not start in time: this machine is busy, or has too little free memory. Type the same command "
                 "again; what is stored is kept."

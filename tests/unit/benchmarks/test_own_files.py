@@ -46,10 +46,11 @@ def test_a_passage_stands_before_its_question_and_keeps_its_questions_together(t
     assert first.group == second.group != alone.group == alone.id
 
 
-def test_a_passage_that_no_setting_names_is_not_lost_in_silence(tmp_path: Path) -> None:
-    path = jsonl(tmp_path / "a.jsonl", {**ROW, "Passage": "A dog."})
-    assert "line 1: the column 'Passage' is not read" in refused(path)
-    assert "benchmark.context_column=Passage" in refused(path)
+@pytest.mark.parametrize("name", ["Passage", "support", "ctx", "background", "scenario"])
+def test_a_passage_that_no_setting_names_is_not_lost_in_silence(tmp_path: Path, name: str) -> None:
+    path = jsonl(tmp_path / "a.jsonl", {**ROW, name: "A dog."})
+    assert f"line 1: the column '{name}' is not read" in refused(path)
+    assert f"benchmark.context_column={name}" in refused(path)
     assert questions(path, replace(MCQ, context_column=""))[0].text == "What does it do?"
     assert "expected a text" in refused(
         jsonl(tmp_path / "b.jsonl", {**ROW, "passage": ["A"]}), replace(MCQ, context_column="passage")

@@ -1,0 +1,38 @@
+"""A Ray that does not start says so in one sentence (ray.init is replaced)."""
+
+from __future__ import annotations
+
+import pytest
+import ray
+
+from audit.config import ClusterConfig
+from audit.errors import ConfigError
+from audit.runtime.start import start_ray
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (Exception("The current node timed out during startup. This could happen because"), "did not start in time"),
+        (RuntimeError("Timed out after 30 seconds while waiting for node to startup."), "did not start in time"),
+        (ConnectionError("RPC timed out"), "could not be reached or started"),
+        (ConnectionError("no cluster at that address"), r"could not be reached or started .*: ConnectionError: no cl"),
+    ],
+)
+def test_why_ray_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, raised: Exception, said: str) -> None:
+    def init(**options: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_BACKEND_LOG_LEVEL", "fatal")  # or it would be put into this process's environment
+    for name in (
+        "RAY_DATA_USAGE_DISABLED",
+        "RAY_process_group_cleanup_enabled",
+        "RAY_worker_niceness",
+        "RAY_USAGE_STATS_ENABLED",
+    ):
+        monkeypatch.setenv(name, "1")
+    with pytest.raises(ConfigError, match=said):
+        start_ray(ClusterConfig())

@@ -29,10 +29,10 @@ _ANSWER_NAMES = (
     *("answer_idx", "correct_option", "solution", "key"),
 )
 _CHOICES_NAMES = frozenset(("choices", "options", "answers", "candidates", "endings", "alternatives"))
-_PASSAGE_NAMES = frozenset(
-    ("passage", "context", "ctx", "article", "paragraph", "story", "document", "excerpt", "support", "background")
-    + ("premise", "scenario", "vignette", "dialogue", "conversation", "table")
-)
+_PASSAGE_NAMES = frozenset((
+    *("passage", "context", "ctx", "article", "paragraph", "story", "document", "excerpt", "support", "background"),
+    *("premise", "scenario", "vignette", "dialogue", "conversation", "table"),
+))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,9 @@ def test_the_headline_quotes_a_router_count_that_passed_every_comparison() -> No
     assert found.verdict == Verdict.EXCESS and found.routers == (3,)
     text = headline("m", "b", found, evidence, ())
     assert "15.0 points" in text and "with 3 routers" in text
+    limit = evidence.largest_compatible  # at r=2, where the gain is 20 points
+    assert 0.2 < limit < 0.35
+    assert f"A gain of up to {100 * limit:.1f} points is still compatible with the data" in text
 
 
 def test_no_excess_does_not_claim_that_the_score_is_free_of_memory() -> None:

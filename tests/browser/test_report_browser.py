@@ -210,7 +210,7 @@ def test_no_sideways_scroll_and_readable_colours(browser: Any, panel: Path, widt
     assert contrasts[0][0] >= 4.5, contrasts  # WCAG 2.2, 1.4.3
 
 
-@pytest.mark.parametrize(("width", "models"), [(500, 1), (390, 5)])
+@pytest.mark.parametrize(("width", "models"), [(500, 1), (390, 1), (390, 2), (390, 3), (390, 5)])
 def test_navigation_and_the_gates_of_models_fit_a_telephone(
     browser: Any, tmp_path: Path, width: int, models: int
 ) -> None:
@@ -220,7 +220,7 @@ def test_navigation_and_the_gates_of_models_fit_a_telephone(
     right = (
         "return Math.max(...[...document.querySelectorAll(arguments[0])].map((e) => e.getBoundingClientRect().right))"
     )
-    for what in ("nav a", "table.matrix td", "svg.phone", "#grid th", "#grid button"):
+    for what in ("nav a", "#verdict *", "#standing *", "table.matrix td", "svg.phone", "#grid th", "#grid button"):
         assert 0 < browser.execute_script(right, what) <= width, what
     for what in ("#accuracy td", "#contrasts td", "#wrong td", "#run td"):  # each number beside its column's name
         assert 0 < browser.execute_script(right, what) <= width, what

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from audit.benchmarks.items import Item
 from audit.scoring.shortcuts import negation_scores
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
@@ -16,7 +20,7 @@ from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import FloatArray
 from audit.validity.columns import SCHEMA
 from audit.validity.design import Arm
-from audit.validity.edits.file import FILE, EditFile, read_edits
+from audit.validity.edits.file import FILE, EditFile, iter_edits, read_about
 from audit.validity.edits.record import Contract, Family
 from audit.validity.judge import judged_scorer, read_judgements
 from audit.validity.record import Block, ValidityCell
@@ -30,26 +34,106 @@ _COLUMNS = (
 _JUDGED = ("edited", "response")  # by which a judge's votes are found
 _LABELS = ("toxigen", "xstest")  # their options are names of responses, the same for every item
 _PAIRS = ("crows_pairs",)  # of which neither is right
+_ARMS = tuple(Arm)
+# A row without its texts, 35 bytes. name, why: numbers of words. sent: digest of item and request; 0: none is told.
+_ROW = np.dtype(
+    [
+        ("place", "i4"), ("arm", "i1"), ("variant", "i2"), ("replicate", "i2"), ("name", "i4"), ("why", "i4"),
+        ("asked", "?"), ("directional", "?"), ("response", "i2"), ("key", "i2"), ("position", "i2"),
+        ("key_position", "i2"), ("sent", "u8"),
+    ]
+)  # fmt: skip
 Row = dict[str, Any]
+Key = tuple[str, str, str]  # model, benchmark, context
+
+
+class _Original(NamedTuple):
+    """Of an original without its texts. lengths: of its options, as shown."""
+
+    order: tuple[int, ...]
+    lengths: tuple[int, ...]
+    key: int
+    mass: float
+
+
+@dataclass
+class _Rows:
+    """The rows of one cell as they come: numbers, as a run has millions. An item's own facts are kept once, and so is
+    each word (names of edits, reasons). facts: digest of the item's text and key; mixed_up: where rows disagree."""
+
+    found: list[NDArray[Any]] = field(default_factory=list)
+    words: dict[str, int] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+    groups: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, int] = field(default_factory=dict)
+    mixed_up: set[str] = field(default_factory=set)
+    originals: dict[str, _Original] = field(default_factory=dict)
+    mass: array[float] = field(default_factory=lambda: array("d"))
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Rows with `_COLUMNS`, of this cell."""
+        self.found.append(np.array([self._numbers(row) for row in rows], dtype=_ROW))
+
+    def _numbers(self, row: Row) -> tuple[Any, ...]:
+        id_, order, answer, mass = row["question_id"], row["option_order"], row["answer"], row["label_mass"]
+        self.groups[id_] = row["group"]
+        fact = _digest(row["question"], str(row["key_before"]))
+        if self.facts.setdefault(id_, fact) != fact:
+            self.mixed_up.add(id_)
+        if mass is not None:
+            self.mass.append(mass)
+        if row["arm"] == Arm.ORIGINAL and row["replicate"] == 0:
+            lengths = tuple(map(len, row["options"]))
+            self.originals[id_] = _Original(tuple(order), lengths, row["key_before"], np.nan if mass is None else mass)
+        return (
+            self.places.setdefault(id_, len(self.places)),
+            _ARMS.index(row["arm"]),
+            row["variant"],
+            row["replicate"],
+            self._word(row["edit"] or ""),
+            self._word("error" if row["error"] and row["asked"] else row["unread_why"]),
+            row["asked"],
+            row["contract"] == Contract.DIRECTIONAL,
+            UNREAD if answer is None else order[answer],
+            row["key_after"],
+            UNREAD if answer is None else answer,
+            row["gold"],
+            _digest(id_, row["request_sha256"]) if row["request_sha256"] else 0,
+        )
+
+    def _word(self, text: str) -> int:
+        return self.words.setdefault(text, len(self.words))
+
+
+def _digest(*parts: str) -> int:
+    return int.from_bytes(blake2b("\0".join(parts).encode(), digest_size=8).digest(), "little")
 
 
 def load_validity(run_dir: Path) -> tuple[ValidityCell, ...]:
     """Every cell of a run. ShardError where the run's edits are gone."""
     manifest = Manifest.load(run_dir)
-    edits = read_edits(run_dir / FILE)
-    rows: dict[tuple[str, str, str], list[Row]] = {}
+    items: dict[str, Item] = {}
+    in_words: dict[str, list[float]] = {}
+    for piece in iter_edits(run_dir / FILE):
+        items.update(piece.items)
+        in_words.update(distances(piece))
+    edits = EditFile(items, {}, read_about(run_dir / FILE))  # their texts go with the pieces
+    rows: dict[Key, _Rows] = {}
     found = read_judgements(run_dir)
-    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS + _JUDGED * (found is not None), batch_size=1 << 14):
+    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS + _JUDGED * (found is not None), batch_size=1 << 12):
+        together: dict[Key, list[Row]] = {}
         for row in batch.to_pylist():
             if found is not None:
                 found.read(row)
-            rows.setdefault((row["model"], row["benchmark"], row["context"]), []).append(row)
+            together.setdefault((row["model"], row["benchmark"], row["context"]), []).append(row)
+        for key, own in together.items():
+            rows.setdefault(key, _Rows()).add(own)
     wanted = int(manifest.analysis["edits_per_family"])
     scorer = manifest.analysis["scorer"]
-    in_tokens, in_words = read_token_distances(run_dir), distances(edits)
+    in_tokens = read_token_distances(run_dir)
     if found is not None:
         scorer = judged_scorer(scorer, found)
-    cells = (_cell(key, own, wanted, scorer, edits) for key, own in sorted(rows.items()))
+    cells = (_cell(key, rows.pop(key), wanted, scorer, edits) for key in sorted(rows))
     return tuple(
         replace(
             cell,
@@ -60,31 +144,25 @@ def load_validity(run_dir: Path) -> tuple[ValidityCell, ...]:
     )
 
 
-def _cell(
-    key: tuple[str, str, str], rows: list[Row], wanted: int, scorer: Mapping[str, Any], edits: EditFile
-) -> ValidityCell:
-    ids = sorted({row["question_id"] for row in rows})
-    place = {id_: i for i, id_ in enumerate(ids)}
-    originals = {row["question_id"]: row for row in rows if row["arm"] == Arm.ORIGINAL and row["replicate"] == 0}
-    hashes: dict[str, set[str]] = {}
-    for row in rows:
-        if row["arm"] == Arm.ORIGINAL and row["request_sha256"]:
-            hashes.setdefault(row["question_id"], set()).add(row["request_sha256"])
-    facts: dict[str, set[tuple[str, int]]] = {}
-    for row in rows:
-        facts.setdefault(row["question_id"], set()).add((row["question"], row["key_before"]))
-    groups = {row["question_id"]: row["group"] for row in rows}
-    _, cluster = np.unique([groups[id_] for id_ in ids], return_inverse=True)
+def _cell(key: Key, rows: _Rows, wanted: int, scorer: Mapping[str, Any], edits: EditFile) -> ValidityCell:
+    ids = sorted(rows.places)
+    place = np.zeros(len(ids), dtype=np.int32)
+    place[[rows.places[id_] for id_ in ids]] = np.arange(len(ids))
+    every = np.concatenate(rows.found)
+    every["place"] = place[every["place"]]
+    originals = every[every["arm"] == _ARMS.index(Arm.ORIGINAL)]
+    sent = originals["sent"][originals["sent"] > 0]
+    words = np.array([*rows.words], dtype=object)
+    _, cluster = np.unique([rows.groups[id_] for id_ in ids], return_inverse=True)
     families = {
-        family: _block([row for row in rows if row["arm"] == family.value], place, hashes, "variant")
+        family: _block(every[every["arm"] == _ARMS.index(Arm(family.value))], "variant", len(ids), words, sent)
         for family in Family
     }
-    original = _block([row for row in rows if row["arm"] == Arm.ORIGINAL], place, {}, "replicate")
+    original = _block(originals, "replicate", len(ids), words, sent[:0])
     items = tuple(edits.items[id_] for id_ in ids)
-    shortcuts = _shortcuts([originals.get(id_) for id_ in ids], scorer["benchmark"])
+    shortcuts = _shortcuts([rows.originals.get(id_) for id_ in ids], scorer["benchmark"])
     if scorer["benchmark"] == "truthfulqa":
         shortcuts["an option with a negation word"] = np.array(negation_scores(items))
-    mass = [row["label_mass"] for row in rows if row["label_mass"] is not None]
     model, benchmark, context = key
     return ValidityCell(
         model=model,
@@ -99,44 +177,33 @@ def _cell(
         scorer={name: value for name, value in scorer.items() if name != "chance"},
         applicable={family: float(edits.about["applicable"][family.value].get(context, 0.0)) for family in Family},
         shortcuts=shortcuts,
-        mixed_up=tuple(id_ for id_ in ids if len(facts[id_]) > 1),
-        mass=np.array(mass, dtype=float),
-        mass_before=np.array([_mass(originals.get(id_)) for id_ in ids]),
+        mixed_up=tuple(sorted(rows.mixed_up)),
+        mass=np.array(rows.mass),
+        mass_before=np.array([rows.originals[id_].mass if id_ in rows.originals else np.nan for id_ in ids]),
         items=items,
     )
 
 
-def _mass(row: Row | None) -> float:
-    return np.nan if row is None or row["label_mass"] is None else float(row["label_mass"])
+def _block(rows: NDArray[Any], level: str, n: int, words: NDArray[Any], originals: NDArray[np.uint64]) -> Block:
+    """(L, n) arrays; a row's line is its level (or replicate), lines without a row are not asked. originals: what was
+    sent of them."""
+    levels, line = np.unique(rows[level], return_inverse=True)
 
+    def laid(values: NDArray[Any], nothing: Any) -> NDArray[Any]:
+        kind = np.int64 if nothing == -1 else values.dtype
+        made = np.full((max(len(levels), 1), n), nothing, dtype=kind)
+        made[line, rows["place"]] = values
+        return made
 
-def _block(rows: list[Row], place: Mapping[str, int], hashes: Mapping[str, set[str]], level: str) -> Block:
-    """(L, n) arrays; a row's line is its level (or replicate), lines without a row are not asked."""
-    levels = {value: i for i, value in enumerate(sorted({row[level] for row in rows}))}
-    shape = (max(len(levels), 1), len(place))
-    name, why = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)
-    asked, same, directional = (np.zeros(shape, dtype=bool) for _ in range(3))
-    response, key, position, key_position = (np.full(shape, -1, dtype=np.int64) for _ in range(4))
-    for row in rows:
-        at = levels[row[level]], place[row["question_id"]]
-        order = row["option_order"]
-        answer = row["answer"]
-        name[at] = row["edit"] or ""
-        why[at] = "error" if row["error"] and row["asked"] else row["unread_why"]
-        asked[at] = row["asked"]
-        same[at] = row["request_sha256"] in hashes.get(row["question_id"], ())
-        directional[at] = row["contract"] == Contract.DIRECTIONAL
-        response[at] = UNREAD if answer is None else order[answer]
-        key[at] = row["key_after"]
-        position[at] = UNREAD if answer is None else answer
-        key_position[at] = row["gold"]
     return Block(
-        name=name, why=why, asked=asked, same=same, directional=directional, response=response, key=key,
-        position=position, key_position=key_position,
+        name=laid(words[rows["name"]], ""), why=laid(words[rows["why"]], ""), asked=laid(rows["asked"], False),
+        same=laid(np.isin(rows["sent"], originals), False), directional=laid(rows["directional"], False),
+        response=laid(rows["response"], -1), key=laid(rows["key"], -1), position=laid(rows["position"], -1),
+        key_position=laid(rows["key_position"], -1),
     )  # fmt: skip
 
 
-def _shortcuts(originals: list[Row | None], benchmark: str) -> dict[str, FloatArray]:
+def _shortcuts(originals: list[_Original | None], benchmark: str) -> dict[str, FloatArray]:
     """What rules that never read the question score on each item: the answer-only baselines of the notes.
 
     Of texts the longest, the shortest and the first shown; of labels the commonest key; of pairs none. (TruthfulQA's
@@ -153,16 +220,14 @@ def _shortcuts(originals: list[Row | None], benchmark: str) -> dict[str, FloatAr
             continue
         if not texts:
             continue
-        order, key = row["option_order"], row["key_before"]
-        lengths = [len(text) for text in row["options"]]
-        found["the longest option"].append(float(order[int(np.argmax(lengths))] == key))
-        found["the shortest option"].append(float(order[int(np.argmin(lengths))] == key))
-        found["always the first shown"].append(float(order[0] == key))
+        found["the longest option"].append(float(row.order[int(np.argmax(row.lengths))] == row.key))
+        found["the shortest option"].append(float(row.order[int(np.argmin(row.lengths))] == row.key))
+        found["always the first shown"].append(float(row.order[0] == row.key))
     rules = {name: np.array(values) for name, values in found.items()}
-    keys = [row["key_before"] for row in originals if row is not None]
+    keys = [row.key for row in originals if row is not None]
     if keys and labels:
         most = max(set(keys), key=keys.count)
         rules["always the commonest key"] = np.array(
-            [np.nan if row is None else float(row["key_before"] == most) for row in originals]
+            [np.nan if row is None else float(row.key == most) for row in originals]
         )
     return rules

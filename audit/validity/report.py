@@ -22,7 +22,7 @@ from audit.validity.as_paper import merged
 from audit.validity.calibrated import SHIPPED
 from audit.validity.cells import load_validity
 from audit.validity.columns import SCHEMA
-from audit.validity.edits.file import FILE, read_edits
+from audit.validity.edits.file import FILE, read_about
 from audit.validity.named_tests import of_runs
 from audit.validity.thresholds import ValidityThresholds
 from audit.validity.verdict import RunVerdict
@@ -89,5 +89,5 @@ def _replaced(run_dirs: Sequence[Path]) -> dict[str, Any]:
     """What was counted when the edits were made, over all runs."""
     replaced: Counter[str] = Counter()
     for one in run_dirs:
-        replaced.update(read_edits(one / FILE).about["replaced"])
+        replaced.update(read_about(one / FILE)["replaced"])
     return {"replaced": dict(sorted(replaced.items()))}

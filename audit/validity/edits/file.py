@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ _SCHEMA = pa.schema(
         ("group", pa.string()), ("condition", pa.string()), ("benchmark", pa.string()), ("facts", pa.string()),
     ]
 )  # fmt: skip
+_ROWS_AT_ONCE = 1024
 _FACTS = {kind.__name__: kind for kind in (BbqFacts, ContrastFacts, CrowsFacts, ToxigenFacts, XsTestFacts)}
 
 
@@ -71,23 +73,54 @@ def write_edits(table: pa.Table, run_dir: Path) -> Path:
     """The file, whole or not at all; its path."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_table(table)
+        writer.write_table(table, max_chunksize=_ROWS_AT_ONCE)
     write_file(run_dir / FILE, sink.getvalue())
     return run_dir / FILE
 
 
 def read_edits(path: Path) -> EditFile:
     """ShardError where the file is gone or not one of these."""
+    items: dict[str, Item] = {}
+    edits: dict[tuple[str, str, int], Edit] = {}
+    for piece in iter_edits(path):
+        items.update(piece.items)
+        edits.update(piece.edits)
+    return EditFile(items, edits, read_about(path))
+
+
+def iter_edits(path: Path) -> Iterator[EditFile]:
+    """The same a few items at a time, each with all its edits. A whole benchmark's are more than its rows' numbers."""
+    with _opened(path) as (reader, about):
+        waiting: list[dict[str, Any]] = []
+        for k in range(reader.num_record_batches):
+            for batch in pa.Table.from_batches([reader.get_batch(k)]).to_batches(_ROWS_AT_ONCE):
+                waiting += batch.to_pylist()
+                last = next((i for i in range(len(waiting) - 1, 0, -1) if waiting[i]["arm"] == Arm.ORIGINAL), 0)
+                yield _piece(waiting[:last], about)
+                waiting = waiting[last:]
+        yield _piece(waiting, about)
+
+
+def read_about(path: Path) -> Mapping[str, Any]:
+    """What was counted when the edits were made. ShardError as of `read_edits`."""
+    with _opened(path) as (_, about):
+        return about
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
     try:
         with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
-            table = reader.read_all()
-        about = json.loads(table.schema.metadata[b"about"])
-        if table.schema.names != _SCHEMA.names:
-            raise KeyError(f"columns {table.schema.names}")
+            if reader.schema.names != _SCHEMA.names:
+                raise KeyError(f"columns {reader.schema.names}")
+            yield reader, json.loads(reader.schema.metadata[b"about"])
     except (OSError, pa.ArrowInvalid, KeyError, TypeError) as error:
         raise ShardError(f"{path} cannot be read ({error}). Type the run's command again: it writes it anew.") from None
+
+
+def _piece(rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> EditFile:
     items, edits = {}, {}
-    for row in table.to_pylist():
+    for row in rows:
         item = Item(
             id=row["question_id"], benchmark=row["benchmark"], text=row["text"], options=tuple(row["options"]),
             key=row["key"], group=row["group"], context=row["context"], condition=row["condition"],

@@ -13,7 +13,7 @@ from audit.benchmarks.items import Item, ToxigenFacts, shuffle_item
 from audit.scoring.reference import find_scorer
 from audit.statistics.contracts import UNREAD
 from audit.statistics.dif import GroupDif
-from audit.validity.cells import _cell
+from audit.validity.cells import _cell, _Rows
 from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
 from audit.validity.edits.partners import Partners
 from audit.validity.edits.plan import build_plan
@@ -55,7 +55,9 @@ def _row(
 
 def cell_of(edits: EditFile, rows: list[dict[str, Any]], benchmark: str, lettered: bool) -> ValidityCell:
     scorer = {"benchmark": benchmark, "lettered": lettered, "chance": dict.fromkeys(edits.items, 0.5), "name": "s"}
-    return _cell(("m", benchmark, ""), rows, 2, scorer, edits)
+    found = _Rows()
+    found.add(rows)
+    return _cell(("m", benchmark, ""), found, 2, scorer, edits)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,107 @@
+"""A whole validity run on disk without a pipeline: edits, shards and manifest, with answers drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from audit.benchmarks.items import ContrastFacts, Item
+from audit.scoring.reference import find_scorer, self_test
+from audit.shards.attempt import start_attempt
+from audit.shards.files import SHARDS
+from audit.shards.manifest import Manifest
+from audit.shards.write import write_shard
+from audit.validity.columns import SCHEMA
+from audit.validity.design import make_design
+from audit.validity.edits.file import EditFile, read_edits, to_table, write_edits
+from audit.validity.edits.partners import Partners
+from audit.validity.edits.plan import build_plan
+from audit.validity.edits.table import context_of, formats_of
+from audit.validity.thresholds import ValidityThresholds
+
+PER_FAMILY, SPARES, REPLAYS = 3, 1, 2
+
+
+def contrast_items(n: int, length: int = 60) -> list[Item]:
+    """Items of two conditions; every seventh lacks one of its attribute edits. length: words of each."""
+    return [
+        Item(f"contrast/{i}", "contrast", f"Which of the pets of house {i} barks, {'and so on ' * (length // 3)}?",
+             (f"dog {i}", f"a cat, {i}", f"=fish {i}"), i % 3, f"contrast/{i // 2}",
+             condition=("moved", "kept")[i % 2],
+             facts=ContrastFacts((f"Of house {i}, which pet barks?",),
+                                 tuple((f"Which of {i} {k} meows?", (i + i % 2) % 3) for k in range(3 - (i % 7 == 3)))))
+        for i in range(n)
+    ]  # fmt: skip
+
+
+def write_run(
+    folder: Path, items: Sequence[Item], scorer: str, models: Sequence[str] = ("m",), seed: int = 0, shard: int = 500
+) -> Path:
+    """A finished run. Some replies fail, some are unread, some edits are the original's very request. shard: rows."""
+    (folder / SHARDS).mkdir(parents=True)
+    chosen, design = find_scorer(scorer), make_design(PER_FAMILY, SPARES, REPLAYS)
+    plan = build_plan(
+        items, chosen, Partners(items, 1), formats=formats_of(chosen), library=None, per_family=PER_FAMILY,
+        spares=SPARES,
+    )  # fmt: skip
+    edits = read_edits(write_edits(to_table(plan, scorer), folder))
+    attempt, rng = start_attempt(folder), np.random.default_rng(seed)
+    settings = [(part.arm, level, part.replicate) for part in design.parts for level in part.levels]
+    keys = [(model, item, setting) for model in models for item in items for setting in settings]
+    listed = [
+        write_shard(
+            folder,
+            pa.Table.from_pylist(list(_rows(edits, scorer, keys[start : start + shard], rng)), schema=SCHEMA.columns),
+            SCHEMA, attempt=attempt,
+        ).record()
+        for start in range(0, len(keys), shard)
+    ]  # fmt: skip
+    benchmark = items[0].benchmark
+    facts = {
+        "name": scorer, "benchmark": chosen.benchmark, "reference_of": chosen.reference_of, "evidence": [],
+        "validated": True, "lettered": chosen.lettered, "injected": [],
+        "chance": {item.id: chosen.chance(item) for item in items},
+        "self_test": {**asdict(test := self_test(chosen, items[:60])), "passed": test.passed},
+    }  # fmt: skip
+    Manifest(
+        fingerprint="f" * 64, config={}, audit="validity", schema_version=SCHEMA.version, status="finished",
+        started="2026-11-01T08:00:00+00:00", ended="2026-11-01T09:00:00+00:00", models={m: {} for m in models},
+        benchmark={benchmark: {"n": len(items)}}, settings=[asdict(one) for one in design.settings],
+        sampled_ids={benchmark: [item.id for item in items]}, shards=listed,
+        analysis={"seed": 1, "thresholds": ValidityThresholds().to_dict(), "edits_per_family": PER_FAMILY,
+                  "scorer": facts},
+    ).save(folder)  # fmt: skip
+    return folder
+
+
+def _rows(edits: EditFile, scorer: str, keys: Sequence[Any], rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    reading = find_scorer(scorer)
+    for model, original, (arm, level, replicate) in keys:
+        edit = None if level == 0 else edits.edits.get((original.id, arm, level))
+        item = edit.item if edit else original
+        asked, luck = level == 0 or edit is not None, rng.random()
+        said = int(rng.integers(len(item.options))) if luck < 0.5 else item.key if item.key >= 0 else 0
+        error = None if asked and luck > 0.02 else "no reply: timeout" if asked else "nothing was asked"
+        read = error is None and luck < 0.97
+        edited = item.text if asked else ""
+        same = level == 0 or (arm == "format" and level == 1 and luck < 0.3)
+        yield {
+            "model": model, "model_revision": "r", "benchmark": original.benchmark, "question_id": original.id,
+            "group": original.group, "arm": arm, "variant": level, "replicate": replicate, "reading": "letter",
+            "question": original.text, "options": list(item.options), "prompt": f"Answer. {edited}" if asked else "",
+            "response": f"It is {said}, I say." if error is None else "",
+            "answer": item.shown.index(said) if read else None,
+            "gold": item.shown.index(item.key) if item.key >= 0 else -1,
+            "correct": (said == item.key if item.key >= 0 else said != -2 - item.key) if read else None,
+            "parsed": read, "answer_form": "strict" if read else "none", "finish_reason": "stop", "error": error,
+            "request_sha256": f"tokens:{original.id}{'' if same else (arm, level)}" if error is None else None,
+            "edit": edit.name if edit else None, "contract": edit.contract.value if edit else None,
+            "context": context_of(original, reading.benchmark), "asked": asked, "edited": edited,
+            "option_order": list(item.shown), "key_before": original.key, "key_after": item.key, "scorer": scorer,
+            "unread_why": "" if read or error else "tied", "label_mass": luck if read and level < 2 else None,
+        }  # fmt: skip

@@ -12,7 +12,7 @@ from validity_runs import contrast_items, write_run
 from audit.shards.manifest import Manifest
 from audit.validity.cells import load_validity
 
-WORDS = 750  # a question: some 3,500 bytes, as is its prompt. An item's own text may be kept once, a 13th of that a row
+WORDS = 120  # a question, and so in its prompt. An item's own text may be kept once, a 13th of that a row
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import uuid
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -64,31 +65,37 @@ def _free(path: Path) -> str:
     return "unknown"
 
 
-def write_file(path: Path, data: bytes | memoryview, guard: AbstractContextManager[None] | None = None) -> None:
+def write_file(
+    path: Path, data: bytes | memoryview | Iterator[bytes], guard: AbstractContextManager[None] | None = None
+) -> None:
     """Write `data` to `path` whole or not at all; `guard` is held over the rename and may refuse it by raising.
 
+    data: or its pieces, of which one at a time is in memory.
     In the working copy of a run on object storage the object is written too.
     Raises ShardError when the disk refuses; then no temporary file is left and what was at `path` is unchanged.
     """
     tmp = path.parent / f".{path.name}.{uuid.uuid4().hex}{TMP_SUFFIX}"
+    whole = None if isinstance(data, Iterator) else data
     try:
         try:
-            _write_synced(tmp, memoryview(data))
+            _write_synced(tmp, data if isinstance(data, Iterator) else iter((data,)))
             with guard if guard is not None else nullcontext():
                 tmp.replace(path)
             sync_folder(path.parent)
         finally:
             tmp.unlink(missing_ok=True)
     except OSError as error:
-        raise disk_error(path, error, len(data)) from error
-    publish(path, data)
+        raise disk_error(path, error, None if whole is None else len(whole)) from error
+    publish(path, whole)
 
 
-def _write_synced(path: Path, view: memoryview) -> None:
+def _write_synced(path: Path, pieces: Iterator[bytes | memoryview]) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
-        while view:  # os.write may write less than it was given, most of all when the disk fills up
-            view = view[os.write(fd, view) :]
+        for piece in pieces:
+            view = memoryview(piece)
+            while view:  # os.write may write less than it was given, most of all when the disk fills up
+                view = view[os.write(fd, view) :]
         os.fsync(fd)
     finally:
         os.close(fd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from hashlib import blake2b
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,11 @@ class RequestCounts:
     same_as_original: int = 0
     repeated: int = 0
     items: tuple[str, ...] = ()
+
+
+def digest(*texts: str) -> int:
+    """64 bits that stand for texts of which only equality is asked; any two are alike by chance once in 10**19."""
+    return int.from_bytes(blake2b("\0".join(texts).encode(), digest_size=8).digest(), "little")
 
 
 def count_requests(original: Mapping[str, Set[str]], varied: Mapping[str, Sequence[tuple[int, str]]]) -> RequestCounts:

@@ -7,9 +7,8 @@ the injected faults and the chronology (Table 2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,14 +17,13 @@ from audit.scoring.reference import REFERENCE, SCORERS
 from audit.validity.design import Arm
 from audit.validity.edits.record import Family
 from audit.validity.evidence import CellEvidence
+from audit.validity.items_table import ItemRows
 from audit.validity.result import ValidityResult
 from audit.validity.status import Status as PaperWord
 from audit.validity.verdict import RunVerdict
 from audit.validity.vocabulary import GATES
 from audit.verdict.result import Status
 from audit.verdict.tables import csv_text
-
-Rows = Mapping[tuple[str, str, str, str], Sequence[Mapping[str, Any]]]
 
 # The paper's gates: identifier, name, what passes here, and the checks of this program that make it.
 _GATES = (
@@ -77,8 +75,8 @@ class PaperTable:
         return csv_text(self.columns, self.rows)
 
 
-def paper_tables(verdict: RunVerdict, rows: Rows, faults_met: Chronology | None) -> tuple[PaperTable, ...]:
-    """All seven. rows: of `items_table.read_rows`. faults_met: whose entries Table 2 names."""
+def paper_tables(verdict: RunVerdict, rows: ItemRows, faults_met: Chronology | None) -> tuple[PaperTable, ...]:
+    """All seven. faults_met: whose entries Table 2 names."""
     return (
         _gates(verdict), _classes(verdict.results, faults_met), _buckets(verdict.results), _scorers(verdict),
         _mapping(verdict.results), _cells(verdict.results), _no_ops(rows),
@@ -169,7 +167,7 @@ def _cells(results: Sequence[ValidityResult]) -> PaperTable:
     return PaperTable(6, "Numbers per cell (under each edit’s own key)", columns, tuple(rows))
 
 
-def _no_ops(rows: Rows) -> PaperTable:
+def _no_ops(rows: ItemRows) -> PaperTable:
     found = no_op_rates(rows)
     shown = [
         (benchmark, f"{100 * text / asked:.1f}", f"{100 * ids / asked:.1f}", str(asked))
@@ -180,21 +178,21 @@ def _no_ops(rows: Rows) -> PaperTable:
     return PaperTable(7, "Silent no-op rate of format edits (%)", columns, tuple(shown))
 
 
-def no_op_rates(rows: Rows) -> dict[str, tuple[int, int, int]]:
+def no_op_rates(rows: ItemRows) -> dict[str, tuple[int, int, int]]:
     """By benchmark: format edits asked, of these with the original's rendered text (prompt and options as shown), and
     with the hash of what its scorer consumed. The gap between the two is the paper's core evidence for F1."""
     counts: dict[str, list[int]] = {}
-    for (_, benchmark, _, _), found in rows.items():
+    for (_, benchmark, _, _), found in rows.by_item("arm", "asked", "rendered", "consumed"):
         originals = [row for row in found if row["arm"] == Arm.ORIGINAL and row["asked"]]
         if not originals:
             continue
-        first, hashes = originals[0], {row["request_sha256"] for row in originals if row["request_sha256"]}
+        first, hashes = originals[0], {row["consumed"] for row in originals} - {None}
         count = counts.setdefault(benchmark, [0, 0, 0])
         for row in found:
             if row["arm"] == Arm.FORMAT and row["asked"]:
                 count[0] += 1
-                count[1] += (row["prompt"], row["options"]) == (first["prompt"], first["options"])
-                count[2] += row["request_sha256"] in hashes
+                count[1] += row["rendered"] == first["rendered"]
+                count[2] += row["consumed"] in hashes
     return {name: (asked, text, ids) for name, (asked, text, ids) in sorted(counts.items())}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from audit.benchmarks.items import Item
 from audit.scoring.shortcuts import negation_scores
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
+from audit.shards.requests import digest
 from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import FloatArray
 from audit.validity.columns import SCHEMA
@@ -77,7 +77,7 @@ class _Rows:
     def _numbers(self, row: Row) -> tuple[Any, ...]:
         id_, order, answer, mass = row["question_id"], row["option_order"], row["answer"], row["label_mass"]
         self.groups[id_] = row["group"]
-        fact = _digest(row["question"], str(row["key_before"]))
+        fact = digest(row["question"], str(row["key_before"]))
         if self.facts.setdefault(id_, fact) != fact:
             self.mixed_up.add(id_)
         if mass is not None:
@@ -98,15 +98,11 @@ class _Rows:
             row["key_after"],
             UNREAD if answer is None else answer,
             row["gold"],
-            _digest(id_, row["request_sha256"]) if row["request_sha256"] else 0,
+            digest(id_, row["request_sha256"]) if row["request_sha256"] else 0,
         )
 
     def _word(self, text: str) -> int:
         return self.words.setdefault(text, len(self.words))
-
-
-def _digest(*parts: str) -> int:
-    return int.from_bytes(blake2b("\0".join(parts).encode(), digest_size=8).digest(), "little")
 
 
 def load_validity(run_dir: Path) -> tuple[ValidityCell, ...]:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
 from audit.report.diff import Segments, word_diff
 from audit.shards.read import iter_columns
+from audit.shards.requests import digest
 from audit.validity.columns import SCHEMA
 from audit.validity.design import Arm
 from audit.validity.judge import read_judgements
 from audit.validity.present import fits
 from audit.validity.result import ValidityResult
-from audit.verdict.tables import csv_text
+from audit.verdict.tables import csv_pieces
 
 MAX_ITEMS_ON_PAGE = 200  # over all cells; items.csv has every row
 _COLUMNS = (
@@ -22,7 +31,21 @@ _COLUMNS = (
     "edited", "prompt", "options", "option_order", "key_before", "key_after", "answer", "response", "correct", "parsed",
     "unread_why", "error", "request_sha256",
 )  # fmt: skip
+_KEY = ("model", "benchmark", "context", "question_id")
+_STATE = ("arm", "asked", "contract", "canonical", "key_after")
+_OF_CSV = (*_STATE, "variant", "replicate", "edit", "key_before", "correct", "why")
+# canonical: the response; rendered, consumed: digests of the text as asked and of what the scorer consumed.
+_SMALL = pa.schema(
+    [(name, pa.dictionary(pa.int32(), pa.string())) for name in (*_KEY, "arm", "edit", "contract", "why")]
+    + [(name, pa.int16()) for name in ("variant", "replicate", "key_before", "key_after", "canonical")]
+    + [(name, pa.bool_()) for name in ("asked", "correct")]
+    + [(name, pa.uint64()) for name in ("rendered", "consumed")]
+)
+_ROWS_AT_ONCE = 1024
 _LONG = 1200  # characters of a prompt or reply on the page
+
+Row = dict[str, Any]
+Key = tuple[str, str, str, str]  # as `_KEY`
 
 
 @dataclass(frozen=True)
@@ -54,51 +77,113 @@ class Item:
     options: tuple[str, ...]
 
 
-def read_rows(run_dirs: Sequence[Path]) -> dict[tuple[str, str, str, str], list[dict[str, Any]]]:
-    """Rows by (model, benchmark, context, question id), each in the order of arm and level."""
-    order = {arm: k for k, arm in enumerate(Arm)}
-    found: dict[tuple[str, str, str, str], list[dict[str, Any]]] = {}
-    for run_dir in run_dirs:
-        judge = read_judgements(run_dir)
-        for row in _rows_of(run_dir):
-            if judge is not None:
+@dataclass(frozen=True)
+class ItemRows:
+    """Every row of runs in the order of items, arms and levels, without its texts: runs have millions of rows.
+
+    table: `_SMALL`. whole: reads all `_COLUMNS` of some items, each item's rows in the same order.
+    """
+
+    table: pa.Table
+    whole: Callable[[Collection[Key]], Mapping[Key, list[Row]]]
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def items(self) -> int:
+        """How many items they are of."""
+        return int(self.table.group_by([*_KEY]).aggregate([]).num_rows)
+
+    def by_item(self, *columns: str) -> Iterator[tuple[Key, list[Row]]]:
+        """Each item with these columns of its rows."""
+        chosen = self.table.select([*_KEY, *columns])
+        rows = (row for batch in chosen.to_batches(_ROWS_AT_ONCE) for row in batch.to_pylist())
+        for key, own in groupby(rows, itemgetter(*_KEY)):
+            yield key, list(own)
+
+
+def read_rows(run_dirs: Sequence[Path]) -> ItemRows:
+    """Rows of runs; of one with a judge, as the judge reads them."""
+    parts = (rows for run_dir in run_dirs for rows in _batches(run_dir))
+    return ItemRows(small_table(parts), lambda keys: _whole(run_dirs, keys))
+
+
+def small_table(parts: Iterable[Iterable[Row]]) -> pa.Table:
+    """Whole rows, in any order -> `ItemRows.table`."""
+    batches = [pa.RecordBatch.from_pylist([_small(row) for row in rows], schema=_SMALL) for rows in parts]
+    table = pa.Table.from_batches(batches, schema=_SMALL).unify_dictionaries().combine_chunks()
+    levels = [table["replicate"], table["variant"], _ranks(table["arm"], [arm.value for arm in Arm])]
+    return table.take(np.lexsort((*levels, *(_ranks(table[name]) for name in reversed(_KEY)))))
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Rows of one item by arm and level."""
+    order = {arm.value: k for k, arm in enumerate(Arm)}
+    return sorted(rows, key=lambda row: (order[row["arm"]], row["variant"], row["replicate"]))
+
+
+def _small(row: Row) -> Row:
+    request = row["request_sha256"]
+    return {name: row[name] for name in _SMALL.names if name in row} | {
+        "canonical": response_of(row),
+        "why": row["error"] or row["unread_why"],
+        "rendered": digest(repr((row["prompt"], row["options"]))),
+        "consumed": digest(request) if request else None,
+    }
+
+
+def _ranks(column: pa.ChunkedArray, order: Sequence[str] | None = None) -> NDArray[np.int64]:
+    """(rows,) the place of each row's text among the sorted ones, or in `order`."""
+    whole = column.combine_chunks()
+    texts = whole.dictionary.to_pylist()
+    place = {text: k for k, text in enumerate(order or sorted(texts))}
+    return np.array([place[text] for text in texts])[np.asarray(whole.indices)]
+
+
+def _batches(run_dir: Path, chosen: pa.Array | None = None) -> Iterator[list[Row]]:
+    """chosen: names of items; None: all."""
+    judge = read_judgements(run_dir)
+    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=_ROWS_AT_ONCE):
+        if chosen is not None:
+            names = pc.binary_join_element_wise(*(batch.column(name) for name in _KEY), "\0")
+            batch = batch.filter(pc.is_in(names, value_set=chosen))
+        rows = batch.to_pylist()
+        if judge is not None:
+            for row in rows:
                 judge.read(row)
-            found.setdefault((row["model"], row["benchmark"], row["context"], row["question_id"]), []).append(row)
-    for rows in found.values():
-        rows.sort(key=lambda r: (order[Arm(r["arm"])], r["variant"], r["replicate"]))
-    return dict(sorted(found.items()))
+        yield rows
 
 
-def _rows_of(run_dir: Path) -> Iterator[dict[str, Any]]:
-    for batch in iter_columns(run_dir, SCHEMA, _COLUMNS, batch_size=1 << 12):
-        yield from batch.to_pylist()
+def _whole(run_dirs: Sequence[Path], keys: Collection[Key]) -> dict[Key, list[Row]]:
+    found: dict[Key, list[Row]] = {}
+    chosen = pa.array(sorted(map("\0".join, keys)), pa.string())
+    for row in (row for run_dir in run_dirs for rows in _batches(run_dir, chosen) for row in rows):
+        found.setdefault((row["model"], row["benchmark"], row["context"], row["question_id"]), []).append(row)
+    return {key: in_order(rows) for key, rows in found.items()}
 
 
-def top_items(
-    rows: dict[tuple[str, str, str, str], list[dict[str, Any]]],
-    results: Sequence[ValidityResult],
-    limit: int = MAX_ITEMS_ON_PAGE,
-) -> list[Item]:
+def top_items(rows: ItemRows, results: Sequence[ValidityResult], limit: int = MAX_ITEMS_ON_PAGE) -> list[Item]:
     """Items whose contracts are broken first, as many of each cell as fit into `limit`."""
     share = max(1, limit // max(1, len(results)))
-    found: list[Item] = []
-    for r in results:
-        own = [_item(key, rs, r) for key, rs in rows.items() if key[:3] == (r.model, r.benchmark, r.context)]
-        own.sort(key=lambda item: (-sum(one.state == "breaks" for one in item.rows), item.question_id))
-        found += own[:share]
-    return found
+    first: dict[tuple[str, ...], list[Key]] = {}
+    for cell, items in groupby(rows.by_item(*_STATE), lambda one: one[0][:3]):
+        counted = ((-sum(_state(row, own[0]) == "breaks" for row in own), key) for key, own in items)
+        first[cell] = [key for _, key in nsmallest(share, counted)]
+    chosen = [(key, r) for r in results for key in first.get((r.model, r.benchmark, r.context), ())]
+    whole = rows.whole([key for key, _ in chosen])
+    return [_item(key, whole[key], r) for key, r in chosen]
 
 
-def response_of(row: dict[str, Any]) -> int | None:
+def response_of(row: Row) -> int | None:
     """The canonical response of a row."""
     return None if row["answer"] is None else int(row["option_order"][row["answer"]])
 
 
-def state_of(row: dict[str, Any], before: int | None) -> str:
-    """What became of a row's contract."""
+def state_of(row: Row, response: int | None, before: int | None) -> str:
+    """What became of a row's contract. response, before: canonical, of this row and of the original."""
     if not row["asked"]:
         return "absent"
-    response = response_of(row)
     if row["arm"] == Arm.ORIGINAL:
         return "original" if response is not None else "none"
     if response is None or before is None:
@@ -108,7 +193,11 @@ def state_of(row: dict[str, Any], before: int | None) -> str:
     return "follows" if response == before else "breaks"
 
 
-def _item(key: tuple[str, str, str, str], rows: list[dict[str, Any]], result: ValidityResult) -> Item:
+def _state(row: Row, first: Row) -> str:
+    return state_of(row, row["canonical"], first["canonical"])
+
+
+def _item(key: Key, rows: list[Row], result: ValidityResult) -> Item:
     first = rows[0]
     before = response_of(first)
     shown = tuple(_shown(row, first, before) for row in rows if row["asked"])
@@ -121,7 +210,7 @@ def _item(key: tuple[str, str, str, str], rows: list[dict[str, Any]], result: Va
     return Item(cell, key[3], first["edited"], tuple(marks), shown, texts)
 
 
-def _shown(row: dict[str, Any], first: dict[str, Any], before: int | None) -> Shown:
+def _shown(row: Row, first: Row, before: int | None) -> Shown:
     texts = _published(first)
     if row["arm"] == Arm.ORIGINAL:
         label = "original" + (f", sent again ({row['replicate'] + 1})" if row["replicate"] else "")
@@ -144,13 +233,13 @@ def _shown(row: dict[str, Any], first: dict[str, Any], before: int | None) -> Sh
         prompt=row["prompt"][:_LONG],
         key=_name(texts, row["key_after"]),
         said=said,
-        state=state_of(row, before),
+        state=state_of(row, response, before),
         right=row["correct"],
         reply=row["response"][:_LONG],
     )
 
 
-def _published(row: dict[str, Any]) -> tuple[str, ...]:
+def _published(row: Row) -> tuple[str, ...]:
     return tuple(text for _, text in sorted(zip(row["option_order"], row["options"], strict=True)))
 
 
@@ -161,19 +250,20 @@ def _name(texts: Sequence[str], key: int) -> str:
     return f"anything but: {texts[-2 - key]}"
 
 
-def items_csv(rows: dict[tuple[str, str, str, str], list[dict[str, Any]]]) -> str:
-    """Every row: canonical keys and responses before and after, and what became of the contract."""
+def items_csv(rows: ItemRows) -> Iterator[str]:
+    """Every row, in pieces: canonical keys and responses before and after, and what became of the contract."""
     header = (
         "model", "benchmark", "context", "question_id", "family", "level", "replicate", "edit", "contract",
         "key_before", "key_after", "response_before", "response_after", "contract_state", "right", "why_unread",
     )  # fmt: skip
-    body = []
-    for key, found in rows.items():
-        before = response_of(found[0]) if found[0]["arm"] == Arm.ORIGINAL else None
-        body += [
-            (*key, row["arm"], row["variant"], row["replicate"], row["edit"], row["contract"], row["key_before"],
-             row["key_after"], before, response_of(row), state_of(row, before),
-             "" if row["correct"] is None else int(row["correct"]), row["error"] or row["unread_why"])
-            for row in found
-        ]  # fmt: skip
-    return csv_text(header, body)
+    return csv_pieces(header, (line for key, found in rows.by_item(*_OF_CSV) for line in _lines(key, found)))
+
+
+def _lines(key: Key, rows: Sequence[Row]) -> Iterator[tuple[Any, ...]]:
+    before = rows[0]["canonical"] if rows[0]["arm"] == Arm.ORIGINAL else None
+    for row in rows:
+        yield (
+            *key, row["arm"], row["variant"], row["replicate"], row["edit"], row["contract"], row["key_before"],
+            row["key_after"], before, row["canonical"], state_of(row, row["canonical"], before),
+            "" if row["correct"] is None else int(row["correct"]), row["why"],
+        )  # fmt: skip

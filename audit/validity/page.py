@@ -22,7 +22,7 @@ from audit.validity.as_paper import PaperTable, paper_tables
 from audit.validity.edits.record import Family
 from audit.validity.edits.show import MASKED
 from audit.validity.figures import differences, family_changes, label
-from audit.validity.items_table import items_csv, read_rows, top_items
+from audit.validity.items_table import ItemRows, items_csv, read_rows, top_items
 from audit.validity.paper_figures import before_and_after, family_deltas, ratios
 from audit.validity.tokens import COLUMNS
 from audit.validity.verdict import RunVerdict
@@ -53,9 +53,11 @@ def write_page(
     drawn["families"] = family_changes(verdict.results)
     drawn["family_deltas"] = family_deltas(verdict.results)
     paper = paper_tables(verdict, rows, verdict.chronology or project_chronology())
-    tables, figures = [], []
+    lines = (piece.encode("utf-8", "backslashreplace") for piece in items_csv(rows))
+    write_file(out / "tables" / "items.csv", lines)
+    tables, figures = [out / "tables" / "items.csv"], []
     for name, text in (
-        ("items.csv", items_csv(rows)), ("cells.csv", cells_csv(verdict)), ("edits.csv", edits_csv(verdict)),
+        ("cells.csv", cells_csv(verdict)), ("edits.csv", edits_csv(verdict)),
         ("transitions.csv", transitions_csv(verdict)), ("reference.csv", reference_csv(verdict)),
         ("group_dif.csv", group_dif_csv(verdict)), ("placebo.csv", placebo_csv(verdict)),
         *((f"paper_table{one.number}.csv", one.to_csv()) for one in paper),
@@ -78,7 +80,7 @@ def render(
     verdict: RunVerdict,
     facts: Sequence[RunFacts],
     figures: dict[str, str],
-    rows: dict[Any, Any],
+    rows: ItemRows,
     paper: Sequence[PaperTable],
 ) -> str:
     """The page as text."""
@@ -101,7 +103,7 @@ def render(
             ("original-none", "original unread"),
         ],
         title=verdict.title("Do answers move when they should?"),
-        subtitle=_subtitle(verdict, sum(len(found) for found in rows.values())),
+        subtitle=_subtitle(verdict, len(rows)),
         words={status.value: word for status, word in VERDICTS.items()},
         cells=cells,
         tally=[(v, tally[v]) for v in VERDICTS if tally[v]],
@@ -115,7 +117,7 @@ def render(
         thresholds=verdict.thresholds,
         facts=facts,
         items=items,
-        total_items=len(rows),
+        total_items=rows.items,
         blurred=bool({c.scorer["benchmark"] for c in verdict.cells} & set(MASKED)),
     )
 

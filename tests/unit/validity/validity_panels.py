@@ -15,6 +15,7 @@ from audit.report.page import RunFacts
 from audit.validity.analyse import analyse
 from audit.validity.as_paper import paper_tables
 from audit.validity.edits.record import Family
+from audit.validity.items_table import ItemRows, small_table
 from audit.validity.page import render
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
@@ -53,7 +54,7 @@ def verdict(found: Sequence[ValidityCell], chronology: Chronology | None = None)
     )  # fmt: skip
 
 
-def rows(found: Sequence[ValidityCell], text: str = "Which pet barks?") -> dict[Any, list[dict[str, Any]]]:
+def rows(found: Sequence[ValidityCell], text: str = "Which pet barks?") -> ItemRows:
     """Rows of the first five items of each cell; the first format edit of each is the original's very request."""
     made: dict[Any, list[dict[str, Any]]] = {}
     for cell in found:
@@ -63,7 +64,7 @@ def rows(found: Sequence[ValidityCell], text: str = "Which pet barks?") -> dict[
             made[cell.model, cell.benchmark, cell.context, cell.question_ids[i]] = [
                 _row(cell, i, arm, level, text) for arm, level in settings
             ]
-    return made
+    return ItemRows(small_table(made.values()), lambda keys: {key: made[key] for key in keys})
 
 
 def _row(cell: ValidityCell, i: int, arm: str, level: int, text: str) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def _row(cell: ValidityCell, i: int, arm: str, level: int, text: str) -> dict[st
     }  # fmt: skip
 
 
-def page(made: RunVerdict, behind: dict[Any, Any]) -> str:
+def page(made: RunVerdict, behind: ItemRows) -> str:
     """The page as text, without figures."""
     return render(made, [RunFacts("run")], {}, behind, paper_tables(made, behind, made.chronology))
 

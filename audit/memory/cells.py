@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from audit.memory.texts import OPTIONS, SECOND_HALF, item_text, shards_of
 from audit.records import Question
 from audit.shards.questions import QuestionFile
 from audit.shards.read import iter_columns
-from audit.shards.requests import RequestCounts, count_requests
+from audit.shards.requests import RequestCounts, count_requests, digest
 from audit.statistics.completion import text_scores
 from audit.statistics.paired import FloatArray
 
@@ -32,8 +34,8 @@ _BATCH_ROWS = 4096
 
 @dataclass
 class _Rows:
-    """Rows of one model and set as they come. order: nats and items by (shard, level). requests: hashes by level, of an
-    item's orders of options by its id, of a shard's orders by its number."""
+    """Rows of one model and set as they come, as numbers. order: nats of its items by (shard, level). requests: the sum
+    of the digests that were sent, by level, of an item's orders of options by its id, of a shard's by its number."""
 
     score: dict[str, float] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)  # for the score
@@ -41,8 +43,8 @@ class _Rows:
     tokens: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TOKEN_SCORES})
     ranks: dict[str, float] = field(default_factory=dict)
     options: dict[tuple[str, int], float] = field(default_factory=dict)
-    order: dict[tuple[int, int], list[float]] = field(default_factory=dict)
-    requests: dict[str | int, dict[int, list[str]]] = field(default_factory=dict)
+    order: dict[tuple[int, int], array[float]] = field(default_factory=dict)
+    requests: dict[str | int, dict[int, int]] = field(default_factory=dict)
     reads: dict[str, list[int]] = field(default_factory=lambda: {arm: [0, 0, 0] for arm in Arm})
 
 
@@ -91,7 +93,7 @@ def _read(run_dir: Path) -> dict[tuple[str, str], _Rows]:
 
 
 def _take(rows: _Rows, row: dict[str, Any]) -> None:
-    id_, arm, level = row["question_id"], row["arm"], row["ordering"]
+    id_, arm, level = intern(row["question_id"]), row["arm"], row["ordering"]  # every row has an id of its own
     reads = rows.reads[arm]
     if not row["asked"]:
         reads[2] += 1
@@ -103,8 +105,8 @@ def _take(rows: _Rows, row: dict[str, Any]) -> None:
         return
     reads[1] += 1
     if row["request_sha256"] and arm != Arm.SCORE:
-        key = row["shard"] if arm == Arm.ORDER else id_
-        rows.requests.setdefault(key, {}).setdefault(level, []).append(row["request_sha256"])
+        sent = rows.requests.setdefault(row["shard"] if arm == Arm.ORDER else id_, {})
+        sent[level] = sent.get(level, 0) + digest(row["request_sha256"])
     totals = row["option_logprobs"]
     if arm == Arm.SCORE:
         rows.score[id_] = float(row["correct"])
@@ -113,11 +115,11 @@ def _take(rows: _Rows, row: dict[str, Any]) -> None:
     elif arm == Arm.OPTIONS:
         rows.options[id_, level] = totals[1]
     else:
-        rows.order.setdefault((row["shard"], level), []).append(totals[1])
+        rows.order.setdefault((row["shard"], level), array("d")).append(totals[1])
 
 
 def _take_published(rows: _Rows, row: dict[str, Any]) -> None:
-    id_, pieces, totals = row["question_id"], row["pieces"], row["option_logprobs"]
+    id_, pieces, totals = intern(row["question_id"]), row["pieces"], row["option_logprobs"]
     gold = f" {row['options'][row['gold']]}" if row["options"] else None
     wrong = [k for k in range(OPTIONS + 1, len(pieces), 2) if pieces[k] != gold]
     for name, chosen in zip(TEXTS, (range(len(pieces)), [SECOND_HALF], wrong), strict=True):
@@ -138,7 +140,7 @@ def _model_set(model: str, rows: _Rows, questions: Sequence[Question], shards: S
     order = np.full((len(shards), own.orders + 1), np.nan)
     for s, number in enumerate(shards):
         for level in range(own.orders + 1):
-            terms = rows.order.get((number, level), [])
+            terms = rows.order.get((number, level), ())
             if len(terms) == len(parts[s]):  # with an item missing it is another text's likelihood
                 order[s, level] = sum(terms)
 
@@ -160,7 +162,7 @@ def _model_set(model: str, rows: _Rows, questions: Sequence[Question], shards: S
     )
 
 
-def _orders_sent(requests: Mapping[str | int, Mapping[int, Sequence[str]]], first: Mapping[int, str]) -> RequestCounts:
+def _orders_sent(requests: Mapping[str | int, Mapping[int, int]], first: Mapping[int, str]) -> RequestCounts:
     """Every other order against the published one and the orders before it. first: an item of each shard, to name it.
 
     An order of a shard is a request an item, after those before it: two orders may share some of them (an item that is
@@ -170,7 +172,7 @@ def _orders_sent(requests: Mapping[str | int, Mapping[int, Sequence[str]]], firs
     for key, levels in requests.items():
         id_ = first.get(key, "") if isinstance(key, int) else key
         name = f"{id_}\0shard" if isinstance(key, int) else id_
-        sent = {level: "".join(sorted(hashes)) for level, hashes in levels.items()}
+        sent = {level: str(total) for level, total in levels.items()}
         if 0 in sent:
             published[name] = {sent[0]}
             others[name] = [(level, one) for level, one in sent.items() if level]

@@ -16,11 +16,12 @@ import re
 import sys
 import tempfile
 import zipfile
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 from audit.errors import AuditError, ConfigError
@@ -60,13 +61,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @dataclass
 class _Log:
-    """One file that is being written. counts: of its samples so far."""
+    """One file that is being written. counts: of its samples so far. notes: a file of all logs' summaries, which a log
+    holds at its end; summaries: where this one's begin in it."""
 
     target: Path
     tmp: Path
     archive: zipfile.ZipFile
     spec: dict[str, Any]
-    summaries: list[dict[str, Any]] = field(default_factory=list)
+    notes: IO[bytes]
+    summaries: array[int] = field(default_factory=lambda: array("Q"))
+    size: int = 0  # bytes of the summaries
     right: int = 0
     read: int = 0
     unread: int = 0
@@ -82,13 +86,26 @@ class _Log:
         summary["metadata"] = {name: one for name, one in sample["metadata"].items() if not isinstance(one, list)}
         if "error" in sample:
             summary["error"] = sample["error"]["message"]
-        self.summaries.append(summary)
+        line = _json(summary) + b"\n"
+        self.summaries.append(self.notes.tell())
+        self.size += self.notes.write(line)
         value = sample["scores"][_SCORER]["value"] if sample["scores"] else None
         self.right, self.read = self.right + (value == "C"), self.read + (value in ("C", "I"))
         self.unread, self.errors = self.unread + (value == "N"), self.errors + ("error" in sample)
         self.epochs = max(self.epochs, int(sample["epoch"]))
         for usage in sample["model_usage"].values():
             self.tokens = [self.tokens[0] + usage["input_tokens"], self.tokens[1] + usage["output_tokens"]]
+
+    def write_summaries(self) -> None:
+        """As one list, from the file."""
+        entry = _named("summaries.json")
+        entry.file_size = self.size + 1  # which tells zipfile whether 4 GB suffice
+        with self.archive.open(entry, "w") as out:
+            out.write(b"[")
+            for k, start in enumerate(self.summaries):
+                self.notes.seek(start)
+                out.write((b"," if k else b"") + self.notes.readline()[:-1])
+            out.write(b"]")
 
 
 def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
@@ -107,12 +124,13 @@ def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
     logs: dict[tuple[str, ...], _Log] = {}
     try:
         with ExitStack() as stack:
+            notes = stack.enter_context(tempfile.TemporaryFile(dir=out))
             for row in _rows(run_dir, schema):
                 key = (row["model"], row["benchmark"], row["arm"], str(row[schema.level]))
                 if key not in logs:
                     if len(logs) == _MAX_FILES:
                         raise ConfigError(f"{run_dir} has more than {_MAX_FILES} settings: too many for one export.")
-                    logs[key] = _open(stack, out, spec_of(manifest, key, schema.level))
+                    logs[key] = _open(stack, out, spec_of(manifest, key, schema.level), notes)
                 logs[key].add(sample_of(row, schema.level))
             for (model, benchmark, *_), log in logs.items():
                 finished = manifest.status == "finished" and rows[model, benchmark].complete
@@ -208,7 +226,7 @@ def _rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
         yield from (row for row in batch.to_pylist() if row.get("asked") is not False)
 
 
-def _open(stack: ExitStack, out: Path, spec: dict[str, Any]) -> _Log:
+def _open(stack: ExitStack, out: Path, spec: dict[str, Any], notes: IO[bytes]) -> _Log:
     stem = re.sub(r"[^A-Za-z0-9]+", "-", f"{spec['model']}-{spec['task']}")[:120].strip("-")
     when = re.sub(r"[:.]", "-", spec["created"] or "")
     handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=out)
@@ -216,7 +234,7 @@ def _open(stack: ExitStack, out: Path, spec: dict[str, Any]) -> _Log:
     stack.callback(Path(name).unlink, missing_ok=True)
     archive = stack.enter_context(zipfile.ZipFile(name, "w", zipfile.ZIP_DEFLATED))
     _entry(archive, "_journal/start.json", {"version": 2, "eval": spec, "plan": _PLAN})
-    return _Log(out / f"{when}_{stem}_{spec['eval_id']}.eval", Path(name), archive, spec)
+    return _Log(out / f"{when}_{stem}_{spec['eval_id']}.eval", Path(name), archive, spec, notes)
 
 
 _PLAN = {"name": "plan", "steps": [], "config": {}}
@@ -233,7 +251,7 @@ def _close(log: _Log, manifest: Any, status: str) -> None:
         del metrics["accuracy"]  # of nothing there is no share
     total = max(n, int(spec["dataset"]["samples"] or 0) * log.epochs) if status != "success" else n
     usage = {"input_tokens": log.tokens[0], "output_tokens": log.tokens[1], "total_tokens": sum(log.tokens)}
-    _entry(log.archive, "summaries.json", log.summaries)
+    log.write_summaries()
     _entry(
         log.archive,
         "header.json",
@@ -255,9 +273,17 @@ def _close(log: _Log, manifest: Any, status: str) -> None:
 
 
 def _entry(archive: zipfile.ZipFile, name: str, content: Any) -> None:
+    archive.writestr(_named(name), _json(content))
+
+
+def _named(name: str) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, _EPOCH)
     info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o100644 << 16
-    archive.writestr(info, json.dumps(content, separators=(",", ":"), allow_nan=False))
+    return info
+
+
+def _json(content: Any) -> bytes:
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _answer(row: Mapping[str, Any]) -> str | None:

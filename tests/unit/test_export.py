@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -147,3 +148,16 @@ def test_inspect_reads_them_back(exported: tuple[Path, Path], tmp_path: Path) ->
         )
         seen += len(own)
     assert seen == len(rows)
+
+
+def test_summaries_wait_on_disk(tmp_path: Path) -> None:
+    """What grows with a sample is its place in the archive's index."""
+    peaks = []
+    for n in (20, 360, 720):  # the first for the imports; the others are more than a batch of rows
+        run = make_run(tmp_path / f"{len(peaks)}", n=n)
+        tracemalloc.start()
+        assert main(["inspect", str(run)]) == 0
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    rows = len(rows_of(tmp_path / "2")) - len(rows_of(tmp_path / "1"))
+    assert (peaks[2] - peaks[1]) / rows < 1500  # 480; 4,880 with every summary kept

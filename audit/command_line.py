@@ -135,7 +135,8 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     overrides = [override for word in ours if (override := _parsed(word))]
     sweeps = [override for override in overrides if override.is_sweep_override()]
     if multirun or sweeps:
-        raise _several_jobs(multirun[0] if multirun else str(sweeps[0].input_line), sweeps, schema, arguments)
+        others = [word for word in arguments if word not in multirun]
+        raise _several_jobs(multirun[0] if multirun else str(sweeps[0].input_line), sweeps, schema, others)
     if not any(word.startswith(("-c", "--config")) for word in ours):  # a configuration of one's own has its own keys
         for override in overrides:
             _check_key(override, schema)
@@ -227,6 +228,8 @@ def _check_chosen(override: Override, overrides: Sequence[Override]) -> None:
 def _spelling(override: Override, command: str, others: Sequence[str]) -> str:
     """What to type for an override that Hydra would make into several jobs. others: the words of its command."""
     key, value = override.key_or_group, override.get_value_string()
+    if override.package in _GROUPS:  # worker=a,b was read as +model@worker=a,b
+        key = override.package
     if key == "r":
         return "r=1..9 or r=1,3,9"
     plain = "(" not in value
@@ -235,15 +238,16 @@ def _spelling(override: Override, command: str, others: Sequence[str]) -> str:
     values = value.replace(",", " ") if plain else "<one> <another>"
     kept = [shlex.quote(word) for word in others if word.lstrip("+").partition("=")[0] != key]
     loop = f"for value in {values}; do python -m {' '.join([command, *kept])} {key}=$value; done"
-    return f"{loop}\n  or, if the comma belongs to one value: '{key}=\"{value}\"'" if plain else loop
+    if not plain or key in _GROUPS:  # no option of a group has a comma in its name
+        return loop
+    return f"{loop}\n  or, if the comma belongs to one value: '{key}=\"{value}\"'"
 
 
 def _several_jobs(
     asked: str, sweeps: Sequence[Override], schema: type | None = None, words: Sequence[str] = ()
 ) -> ConfigError:
     command = schema.__module__.rpartition(".")[0] if schema else ""  # of the audit that the schema is of
-    others = [word for word in words if not word.startswith("-")]
-    instead = "".join(f"\n  {_spelling(override, command, others)}" for override in sweeps)
+    instead = "".join(f"\n  {_spelling(override, command, words)}" for override in sweeps)
     return ConfigError(
         f"{asked} asks for several jobs, and one command is one job. "
         + (f"Expected:{instead}" if instead else "Leave it out: lists such as r=1,3,9 and 'model=[a,b]' are one job.")

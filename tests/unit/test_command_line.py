@@ -54,6 +54,18 @@ def test_r_may_be_a_bare_list_and_nothing_else_is_changed(typed: str, read: str)
             ["model=scripted", "n=20,30", "arms=[direct]"],
             "for value in 20 30; do python -m audit.sweep model=scripted 'arms=[direct]' n=$value; done",
         ),
+        (
+            ["--config-dir", "my conf", "n=20,30", "-m"],
+            "for value in 20 30; do python -m audit.sweep --config-dir 'my conf' n=$value; done",
+        ),
+        (
+            ["model=scripted", "worker=qwen3_8b,llama3_8b"],
+            "for value in qwen3_8b llama3_8b; do python -m audit.sweep model=scripted worker=$value; done",
+        ),
+        (
+            ["benchmark=mmlu", "control_benchmark=arc_easy,elementary"],
+            "for value in arc_easy elementary; do python -m audit.sweep benchmark=mmlu control_benchmark=$value; done",
+        ),
         (["benchmark.path=a,b.jsonl"], """'benchmark.path="a,b.jsonl"'"""),
         (["r=range(1,4)"], "r=1..9 or r=1,3,9"),
     ],

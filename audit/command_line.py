@@ -164,6 +164,7 @@ def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig
         with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
             found = compose(name, overrides=overrides)
             _check_models(name, overrides)
+            _check_rates(name, overrides)
     except HydraException as error:
         raise ConfigError(f"{' '.join(words)}: {_said(error)}") from error
     return found
@@ -174,19 +175,25 @@ def check_composed() -> None:
     composed = HydraConfig.get()
     if composed.mode == RunMode.MULTIRUN:  # asked for in a configuration file, or by hydra.mode
         raise _several_jobs("hydra.mode=MULTIRUN", [])
-    _check_models(composed.job.config_name, [*composed.overrides.hydra, *composed.overrides.task])
+    overrides = [*composed.overrides.hydra, *composed.overrides.task]
+    _check_models(composed.job.config_name, overrides)
+    _check_rates(composed.job.config_name, overrides)
+
+
+def _models_given(config_name: str, overrides: Sequence[str]) -> dict[str, list[str]]:
+    """Package -> the model files that Hydra puts there."""
+    loader = GlobalHydra.instance().config_loader()
+    given: dict[str, list[str]] = {}
+    for part in loader.compute_defaults_list(config_name, list(overrides), RunMode.RUN).defaults:
+        group, _, name = (part.config_path or "").rpartition("/")
+        if group == "model":
+            given.setdefault(part.package or "", []).append(name)
+    return given
 
 
 def _check_models(config_name: str, overrides: Sequence[str]) -> None:
     """Two models under one name become one in the configuration, so Hydra's list of what it put together is read."""
-    loader = GlobalHydra.instance().config_loader()
-    found = loader.compute_defaults_list(config_name, list(overrides), RunMode.RUN).defaults
-    given: dict[str, list[str]] = {}
-    for part in found:
-        group, _, name = (part.config_path or "").rpartition("/")
-        if group == "model":
-            given.setdefault(part.package or "", []).append(name)
-    for package, names in given.items():
+    for package, names in _models_given(config_name, overrides).items():
         if len(names) > 1:
             what = f"{names[0]} is given {len(names)} times"
             if len(set(names)) > 1:
@@ -196,6 +203,36 @@ def _check_models(config_name: str, overrides: Sequence[str]) -> None:
                 "one model use replicates=2; for one in two settings, a file of its own with its own name and "
                 "'# @package model.<name>'."
             )
+
+
+def _check_rates(config_name: str, overrides: Sequence[str]) -> None:
+    """A rate or price that was typed for a model that there is not would be read by nothing. A table in a file may well
+    have more models than one command."""
+    typed = [(table, name) for override in map(_parsed, overrides) if override for table, name in _rates_of(override)]
+    if not typed:
+        return
+    options = GlobalHydra.instance().config_loader().get_group_options("model")
+    given = [package.removeprefix("model.") for package in _models_given(config_name, overrides)]
+    for table, name in typed:
+        if name not in (*options, *given):
+            raise unknown_name(f"model of cost.{table}", name, {*options, *given})
+
+
+def _rates_of(override: Override) -> list[tuple[str, str]]:
+    """(table of cost, model) of each rate that an override sets."""
+    key = override.key_or_group
+    if override.is_delete() or key.partition(".")[0] != "cost":
+        return []
+    value: Any = override.value()
+    for part in reversed(key.split(".")[1:]):
+        value = {part: value}
+    tables = value if isinstance(value, dict) else {}  # cost=NAME chooses a file
+    return [
+        (table, str(name))
+        for table in ("throughput", "prices")
+        if isinstance(tables.get(table), dict)
+        for name in tables[table]
+    ]
 
 
 def _parsed(word: str) -> Override | None:

@@ -115,9 +115,44 @@ def test_the_plan_as_json(tmp_path: Path) -> None:
 
 
 def test_rates_are_added_on_the_command_line_as_the_messages_say() -> None:
-    words = ["+cost.throughput.big={prompt: 1000, generated: 100}", "+cost.prices.gate={prompt: 0.5, generated: 2.0}"]
+    pace, price = "{prompt: 1000, generated: 100}", "{prompt: 0.5, generated: 2.0}"
+    words = [f"+cost.throughput.llama3_8b={pace}", f"+cost.prices.openai_compatible={price}"]
     register()
     cost = from_hydra(compose_command("sweep", ["model=scripted", "cost.gpu_hour=2.0", *words], SweepConfig)).cost
-    assert planned_cost(cost, ASKED, {"big": BIG}).money == 16.0
+    assert planned_cost(cost, {"llama3_8b": ASKED["big"]}, {"llama3_8b": BIG}).money == 16.0
+    assert cost.prices == {"openai_compatible": {"prompt": 0.5, "generated": 2.0}}
     with pytest.raises(ConfigError, match=r"cost\.prices\.m: \{'promt': 1\}"):
         check_cost(CostConfig(prices={"m": {"promt": 1}}))
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "+cost.prices.smollm2_135n={prompt: 1, generated: 2}",
+        "++cost.throughput.smollm2_135n.prompt=1000",
+        "+cost.prices={smollm2_135n: {prompt: 1, generated: 2}}",
+    ],
+)
+def test_a_rate_of_no_known_model_is_refused(word: str) -> None:
+    """Nothing would read it, and the plan would be of other prices than those meant."""
+    register()
+    table = "prices" if "prices" in word else "throughput"
+    refused = rf"Unknown model of cost\.{table}: 'smollm2_135n'\. Did you mean 'smollm2_135m'\?"
+    with pytest.raises(ConfigError, match=refused):
+        compose_command("sweep", ["model=scripted", word], SweepConfig)
+
+
+def test_a_rate_of_a_model_of_ones_own_is_read_and_a_table_of_ones_own_too(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "cost").mkdir()
+    (tmp_path / "model" / "mine.yaml").write_text("# @package model.my_8b\nname: my_8b\nengine: scripted\n")
+    (tmp_path / "cost" / "table.yaml").write_text("prices: {another_of_mine: {prompt: 1, generated: 2}}\n")
+    register()
+    own = f"hydra.searchpath=[file://{tmp_path}]"
+    words = [own, "model=mine", "cost=table"]
+    found = compose_command("sweep", [*words, "+cost.prices.my_8b={prompt: 1, generated: 2}"], SweepConfig)
+    assert set(found.cost.prices) == {"another_of_mine", "my_8b"}
+    with pytest.raises(ConfigError, match="'mine'"):  # its file's name, by which no rate is read
+        compose_command("sweep", [*words, "+cost.prices.mine={prompt: 1, generated: 2}"], SweepConfig)
+    for name in load_group("cost", "default")["throughput"]:
+        compose_command("sweep", ["model=scripted", f"++cost.throughput.{name}.prompt=1"], SweepConfig)

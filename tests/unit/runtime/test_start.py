@@ -15,6 +15,7 @@ from audit.runtime.start import start_ray
     [
         (Exception("The current node timed out during startup. This could happen because"), "did not start in time"),
         (RuntimeError("Timed out after 30 seconds while waiting for node to startup."), "did not start in time"),
+        (RuntimeError("Timed out waiting for node info for node_id=0a1b."), "did not start in time"),
         (ConnectionError("RPC timed out"), "could not be reached or started"),
         (ConnectionError("no cluster at that address"), r"could not be reached or started .*: ConnectionError: no cl"),
     ],

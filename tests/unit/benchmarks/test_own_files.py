@@ -57,6 +57,17 @@ def test_a_passage_that_no_setting_names_is_not_lost_in_silence(tmp_path: Path, 
     )
 
 
+def test_a_passage_that_a_setting_reads_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    sciq = {"question": "What barks?", "choices": ["a dog", "a cat"], "answer": 0, "support": "Dogs bark."}
+    read = questions(jsonl(tmp_path / "sciq.jsonl", sciq), replace(MCQ, context_column="support"))
+    assert read[0].text == "Dogs bark.\n\nWhat barks?"
+    hellaswag = {"ctx": "A dog opens its mouth and", "endings": ["sings", "barks"], "label": 1}
+    columns = replace(MCQ, question_column="ctx", choices_column="endings", answer_column="label")
+    assert questions(jsonl(tmp_path / "hellaswag.jsonl", hellaswag), columns)[0].text == "A dog opens its mouth and"
+    openbookqa = {**ROW, "fact1": "dogs bark"}  # an aid that the question is usually asked without
+    assert questions(jsonl(tmp_path / "openbookqa.jsonl", openbookqa))[0].text == "What does it do?"
+
+
 # --- options with their own letter ---
 
 

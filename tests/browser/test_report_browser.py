@@ -225,6 +225,14 @@ def test_navigation_and_the_gates_of_models_fit_a_telephone(
         assert 0 < browser.execute_script(right, what) <= width, what
     for what in ("#accuracy td", "#contrasts td", "#wrong td", "#run td"):  # each number beside its column's name
         assert 0 < browser.execute_script(right, what) <= width, what
+    browser.execute_script("document.querySelectorAll('#paper details').forEach((d) => (d.open = true))")
+    for what in ("#paper p", "#paper figcaption", "#paper .box", "#paper th", "#paper td"):
+        assert 0 < browser.execute_script(right, what) <= width, what
+    silent = """return [...document.querySelectorAll("#paper figure")].filter((figure) => {
+        const box = figure.querySelector(".box"), cut = box.scrollWidth > box.clientWidth;
+        return cut && !(getComputedStyle(box).overflowX === "auto" && figure.querySelector(".scroll-hint"));
+    }).length"""
+    assert browser.execute_script(silent) == 0, "a figure is cut off and does not say that it scrolls"
     said = "return [...document.querySelector('#contrasts tbody tr').cells].map((c) => c.dataset.label ?? '').join()"
     names = ",r,Questions,Difference,95\xa0% interval,p (one-sided),Adjusted p (one-sided),Improve,Degrade,Note"
     assert browser.execute_script(said) == names

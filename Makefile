@@ -16,7 +16,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
 AUDIT := r=1..3 draws=nested ensemble_control=true clean_replicates=3
 
-.PHONY: audit perturb memory validity suite sensitivity test check bench storm calibrate install lock clean
+.PHONY: audit perturb memory validity suite sensitivity test check bench storm calibrate docs install lock clean
 
 # What to type next, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -78,6 +78,11 @@ storm: $(STAMP)
 
 calibrate: $(STAMP)
 	$(PY) -m audit.calibrate $(ARGS)
+
+# The documentation as a site in outputs/site: static files, which need no network and no server.
+docs: $(STAMP)
+	$(PY) -m uv pip install --quiet --python $(PY) -r requirements/docs.txt
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
 
 install: $(STAMP)
 

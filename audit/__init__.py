@@ -13,8 +13,8 @@ Shared rooms, which know no audit:
     report       the page's shell, charts       governance decisions, signatures, evidence packs
 
 Audits, one folder each, with the same file names in each: sweep (router-worker), perturb (rewordings; their libraries
-are built in variants), memory (likelihoods, fresh items), validity (edits with contracts). A command finds an audit by
-its name: `audits.part_of`. `suite` runs several of them on one pinned model. `plant` teaches a model half of a
+are built in variants), memory (likelihoods, held-out items), validity (edits with contracts). A command finds an audit
+by its name: `audits.part_of`. `suite` runs several of them on one pinned model. `plant` teaches a model half of a
 benchmark and tries them all on it.
 
 Commands: `audit --help`, from the table in `__main__`.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from audit.engines.config import ModelConfig, SamplingConfig
 from audit.errors import ConfigError, unknown_name
+from audit.prompting.prompts import letters_of
 from audit.prompting.seeds import request_seed
 from audit.records import (
     ANSWER_ROLE,
@@ -26,6 +27,7 @@ from audit.records import (
     Protocol,
     Question,
     Reading,
+    Scoring,
     Setting,
 )
 
@@ -38,7 +40,8 @@ if TYPE_CHECKING:  # a command that is refused needs no Arrow
 class Work:
     """One model's run, resolved: what an audit's functions are given beside a question.
 
-    preparing, answering: sampling of the calls before the answer, and of the answer. own: what the audit resolved for
+    reask: how options are read again whose reply held no answer; None: they are left unparsed. preparing, answering:
+    sampling of the calls before the answer, and of the answer. own: what the audit resolved for
     itself, small, as it travels to every stage (such as the path of a library).
     """
 
@@ -50,6 +53,7 @@ class Work:
     answering: SamplingConfig
     seed: int
     own: Any = None
+    reask: Reading | None = None
 
     def seed_of(
         self, question: Question, arm: str, level: int | None, replicate: int, role: str = ANSWER_ROLE, index: int = 0
@@ -66,6 +70,29 @@ class Work:
             index=index,
             kind=self.design.kind,
         )
+
+
+def answer_request(work: Work, question: Question, setting: Setting, presentation: Presentation) -> GenerationRequest:
+    """What an engine is asked for one presentation. All of a question's requests have one affinity."""
+    answers = () if presentation.pieces else presentation.options  # of a given text nothing is answered
+    by_letter = work.reading == Reading.LETTER_LOGPROB and answers
+    scoring = presentation.scoring or Scoring(
+        continuations=answers if work.reading == Reading.OPTION_TEXT else (),
+        letters=letters_of(len(answers)) if by_letter else (),
+        max_tokens=work.answering.max_tokens,
+    )
+    return GenerationRequest(
+        prompt=presentation.prompt,
+        affinity=question.id,
+        label=f"{setting.arm}/{setting.level}",
+        seed=work.seed_of(question, setting.arm, setting.level, setting.replicate),
+        max_tokens=scoring.max_tokens,
+        temperature=work.answering.temperature,
+        top_p=work.answering.top_p,
+        continuations=scoring.continuations,
+        letters=scoring.letters,
+        pieces=presentation.pieces,
+    )
 
 
 @dataclass(frozen=True)
@@ -124,10 +151,19 @@ def find_audit(name: str) -> Audit:
     return found
 
 
+@dataclass(frozen=True)
+class Hooks:
+    """What a command has done by the runtime, which knows no registry: on_start(run directory) may refuse the run;
+    on_failure(run directory, why) raises nothing."""
+
+    on_start: Callable[[Path], None] = lambda run_dir: None
+    on_failure: Callable[[Path, str], None] = lambda run_dir, why: None
+
+
 def part_of(name: str, part: str) -> Any:
     """`audit.<name>.<part>`: every audit has the same file names. ConfigError for an unknown audit, or one without it.
 
-    What commands look for: vocabulary (VERDICTS), report (report_runs), calibrate (main), followed (followed).
+    Commands look for: vocabulary (VERDICTS), report (report_runs), calibrate (procedures), instrument (INSTRUMENT).
     """
     if name not in AUDITS:
         raise unknown_name("audit", name, AUDITS)

@@ -1,8 +1,8 @@
 """The faults that a project or a run met, and what each did to its numbers: CHRONOLOGY.jsonl (li2026, Box 1).
 
-    python -m audit.chronology check  [PATH]              every entry is whole; named tests exist
-    python -m audit.chronology add    ENTRY.json [PATH]   appends one entry ("-" reads it from standard input)
-    python -m audit.chronology render [PATH]              markdown, with totals
+    audit chronology check  [PATH]              every entry is whole; named tests exist
+    audit chronology add    ENTRY.json [PATH]   appends one entry ("-" reads it from standard input)
+    audit chronology render [PATH]              markdown, with totals
 
 PATH is a file or a folder with CHRONOLOGY.jsonl: a project's, or a run's directory (default: here). An entry that does
 not say what a reader saw (field 4), or by how much it moved (field 7), is refused as not auditable. The fields are
@@ -12,10 +12,8 @@ test) is checked here.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -26,8 +24,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from audit.errors import AuditError, DataError, unknown_name
-from audit.exits import FAILED, run_command
-from audit.printable import one_line
 
 NAME = "CHRONOLOGY.jsonl"
 Word = TypeVar("Word", bound=StrEnum)
@@ -108,11 +104,38 @@ class Chronology:
 
 
 FIELDS = tuple(ChronologyEntry.__dataclass_fields__)
-_WORDS = ("id", "failure_class", "found", "found_by", "symptom", "provenance", "status", "reason")
+_SOMETHING = re.compile(r"(?s).*\S.*")
+# What a field has to look like, and what is said of it where it does not.
+_FORMS = {
+    **dict.fromkeys(("found", "found_by", "symptom", "provenance", "status", "reason"), (_SOMETHING, "a text")),
+    "fix": (re.compile("(?s).*"), "a text"),
+    "id": (_ID, "such as B07"),
+    "failure_class": (_CLASS, "such as F3c or P-statistics"),
+    "test": (re.compile(f"(?:{_TEST.pattern})?"), "such as test_pll.py::test_ties_are_neutral, or nothing"),
+}
 
 
 def parse_entry(raw: Any) -> ChronologyEntry:
     """One JSON object -> an entry; DataError that names the field (by Box 1's number where it is 4 or 7)."""
+    _check_fields(raw)
+    entry = ChronologyEntry(
+        **{name: raw[name] for name in ("id", "failure_class", "found_by", "symptom", "fix", "test", "reason")},
+        found=_day(raw["found"]),
+        affected=_cells(raw["affected"]),
+        provenance=_one_of(Provenance, raw["provenance"], "provenance"),
+        deltas=_deltas(raw["deltas"]),
+        status=_one_of(Residual, raw["status"], "status"),
+    )
+    if odd := sorted({delta.cell for delta in entry.deltas} ^ set(entry.affected)):
+        raise DataError(
+            f"not auditable: affected cells and deltas do not agree on {', '.join(odd)}; one each is needed."
+        )
+    if entry.status == Residual.FIXED and not (entry.fix.strip() and entry.test):
+        raise DataError("status FIXED without a fix and a test that fails on the fault (field 6).")
+    return entry
+
+
+def _check_fields(raw: Any) -> None:
     if not isinstance(raw, Mapping):
         raise DataError(f"an entry is {type(raw).__name__}; expected a JSON object with {', '.join(FIELDS)}.")
     for number, name, what in ((4, "symptom", "what a reader saw and believed"), (7, "deltas", "how much it moved")):
@@ -122,31 +145,9 @@ def parse_entry(raw: Any) -> ChronologyEntry:
         raise DataError(f"{', '.join(missing)} missing; expected the fields {', '.join(FIELDS)}.")
     if extra := [name for name in raw if name not in FIELDS]:
         raise unknown_name("field of an entry", extra[0], FIELDS)
-    for name in (*_WORDS, "fix", "test"):
-        if not isinstance(raw[name], str) or (name in _WORDS and not raw[name].strip()):
-            raise DataError(f"{name} is {raw[name]!r}; expected a text.")
-    for name, pattern, example in (("id", _ID, "B07"), ("failure_class", _CLASS, "F3c or P-statistics")):
-        if not pattern.fullmatch(raw[name]):
-            raise DataError(f"{name} is {raw[name]!r}; expected such as {example}.")
-    if raw["test"] and not _TEST.fullmatch(raw["test"]):
-        raise DataError(f"test is {raw['test']!r}; expected such as test_pll.py::test_ties_are_neutral, or nothing.")
-    entry = ChronologyEntry(
-        **{name: raw[name] for name in ("id", "failure_class", "found_by", "symptom", "fix", "test", "reason")},
-        found=_day(raw["found"]),
-        affected=_cells(raw["affected"]),
-        provenance=_one_of(Provenance, raw["provenance"], "provenance"),
-        deltas=_deltas(raw["deltas"]),
-        status=_one_of(Residual, raw["status"], "status"),
-    )
-    told = {delta.cell for delta in entry.deltas}
-    if told != set(entry.affected):
-        odd = sorted(told ^ set(entry.affected))
-        raise DataError(
-            f"not auditable: affected cells and deltas do not agree on {', '.join(odd)}; one each is needed."
-        )
-    if entry.status == Residual.FIXED and not (entry.fix.strip() and entry.test):
-        raise DataError("status FIXED without a fix and a test that fails on the fault (field 6).")
-    return entry
+    for name, (form, example) in _FORMS.items():
+        if not isinstance(raw[name], str) or not form.fullmatch(raw[name]):
+            raise DataError(f"{name} is {raw[name]!r}; expected {example}.")
 
 
 def parse_chronology(text: str, source: str = NAME) -> Chronology:
@@ -158,7 +159,7 @@ def parse_chronology(text: str, source: str = NAME) -> Chronology:
             continue
         try:
             entry = parse_entry(json.loads(line))
-        except (DataError, AuditError, ValueError) as error:
+        except (AuditError, ValueError) as error:
             raise DataError(f"{source}, line {number}: {error}") from error
         if entry.id in places:
             raise DataError(f"{source}, line {number}: id {entry.id} was already used in line {places[entry.id]}.")
@@ -190,11 +191,6 @@ def project_file() -> Path:
     """Where it lies: in the checkout, else as a copy in the package."""
     here = _ROOT / NAME
     return here if here.is_file() else Path(__file__).parent / "_chronology.jsonl"
-
-
-def checkout() -> Path | None:
-    """The root of the source checkout, with the chronology and its tests; None in an installed package."""
-    return _ROOT if (_ROOT / NAME).is_file() and (_ROOT / "tests").is_dir() else None
 
 
 def append(path: Path, raw: Any) -> ChronologyEntry:
@@ -286,42 +282,3 @@ def _one_of(kind: type[Word], value: str, name: str) -> Word:
     if value not in known:
         raise unknown_name(name, value, known)
     return kind(value)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """0 done; 1 a named test is missing, or the file or the entry cannot be used."""
-    parser = argparse.ArgumentParser(
-        prog="python -m audit.chronology", description="The faults met, and what they did."
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    adding = commands.add_parser("add", help="append one entry")
-    adding.add_argument("entry", help="a JSON file, or - for standard input")
-    checking = commands.add_parser("check", help="every entry is whole, and its test exists")
-    checking.add_argument("--tests", type=Path, help="the folder of tests (default: tests beside the chronology)")
-    rendering = commands.add_parser("render", help="markdown")
-    for command in (adding, checking, rendering):
-        command.add_argument("path", nargs="?", type=Path, default=Path(), help=f"a file, or a folder with {NAME}")
-    options = parser.parse_args(argv)
-    try:
-        if options.command == "add":
-            text = sys.stdin.read() if options.entry == "-" else Path(options.entry).read_text(encoding="utf-8")
-            print(f"added {append(options.path, json.loads(text)).id}")
-            return 0
-        chronology = read_chronology(options.path)
-    except (AuditError, OSError, ValueError) as problem:
-        print(f"error: {one_line(problem)}", file=sys.stderr)
-        return FAILED
-    if options.command == "render":
-        print(render(chronology), end="")
-        return 0
-    folder = options.path if options.path.is_dir() else options.path.parent
-    tests = options.tests or folder / "tests"
-    absent = missing_tests(chronology, tests) if tests.is_dir() else []
-    for name in absent:
-        print(f"error: no test {name} below {tests}: the fix is not guarded.", file=sys.stderr)
-    print(chronology.sentence)
-    return 1 if absent else 0
-
-
-if __name__ == "__main__":
-    run_command(main)

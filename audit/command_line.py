@@ -28,12 +28,11 @@ from omegaconf.errors import OmegaConfBaseException
 from audit.config import CONF_DIR
 from audit.config_keys import check_keys
 from audit.errors import AuditError, ConfigError, unknown_name
-from audit.exits import run_command
+from audit.exits import refused, run_command
 from audit.printable import lines
 from audit.shards.object_store import is_url
-from audit.shards.working_copy import named
 
-_LISTS = ("model", "arms", "references")  # keys that take several values within one job
+_LISTS = ("model", "arms", "references", "allow_convicted")  # keys that take several values within one job
 # Keys that take what a group takes: the option is put there, and may be changed by key (control_benchmark.path=...).
 _GROUPS = {"control_benchmark": "benchmark", "worker": "model"}
 _EXAMPLES = {
@@ -60,8 +59,7 @@ def start(run: Callable[[DictConfig, Callable[[], None]], int], schema: type) ->
     try:
         sys.argv[1:] = words = hydra_arguments(sys.argv[1:], schema)
     except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        sys.exit(1)
+        sys.exit(refused(error, lines))
     if {"--help", "-h"} & set(words) and not any(_HYDRAS_OWN.match(word) for word in words):
         with suppress(HydraException):  # of a mistake in what else was typed, which Hydra names
             print(help_text(name, [word for word in words if word not in ("--help", "-h")]))
@@ -73,8 +71,7 @@ def start(run: Callable[[DictConfig, Callable[[], None]], int], schema: type) ->
         try:
             composed = compose(name, overrides=words, return_hydra_config=True)
         except HydraException as error:
-            print(f"error: {_said(error)}", file=sys.stderr, flush=True)
-            sys.exit(1)
+            sys.exit(refused(_said(error), lines))
         HydraConfig.instance().set_config(composed)
         job(_without_hydra(composed))
 
@@ -91,8 +88,7 @@ def run_composed(
         check()
         return act(read(cfg))
     except (AuditError, OmegaConfBaseException) as error:
-        print(lines(f"error: {named(error)}"), file=sys.stderr, flush=True)
-        return 1
+        return refused(error, lines)
 
 
 def _said(error: HydraException) -> str:
@@ -124,11 +120,14 @@ def help_text(name: str, overrides: Sequence[str]) -> str:
 def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     """The arguments as Hydra is to read them: `r=1,3,9` as `r=[1,3,9]`, `worker=NAME` as a choice in the group model.
 
-    ConfigError where they ask for several jobs.
+    ConfigError where they ask for several jobs, or hold an interpolation.
 
     >>> hydra_arguments(["n=20", "r=1,3,9"], SweepConfig)  # doctest: +SKIP
     ['n=20', 'r=[1,3,9]']
     """
+    for word in arguments:
+        if "${" in word:  # `${oc.env:KEY}` would be written into the run's files, by a suite from somebody else too
+            raise ConfigError(f"{word!r} asks for another value by '${{...}}'. Expected the value itself.")
     ours = [_R_LIST.sub(r"\1=[\2]", word) if _R_LIST.fullmatch(word) else word for word in arguments]
     multirun = [word for word in ours if word == "-m" or (len(word) > 2 and "--multirun".startswith(word))]
     ours = [_as_text(_as_group(word)) for word in ours]

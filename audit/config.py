@@ -18,7 +18,7 @@ from audit.audits import itself
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.registry import format_of
 from audit.config_keys import check_keys
-from audit.engines.config import ModelConfig, SamplingConfig, check_model
+from audit.engines.config import LIKELIHOODS, ModelConfig, SamplingConfig, check_model
 from audit.errors import ConfigError, unknown_name
 from audit.plan_cost import CostConfig, check_cost
 from audit.prompting.templates import check_reading, load_protocol
@@ -64,6 +64,7 @@ class RunConfig:
     n: Any = 100
     seed: int = 42
     reading: str | None = None  # overrides every model's own
+    reask: Any = True  # what was generated and holds no answer, once by likelihood: true (of the letters), option_text
     run_dir: str | None = None
     report: bool = True
     gate: bool = False
@@ -128,6 +129,16 @@ def reading_of(config: RunConfig, model: ModelConfig) -> Reading:
     return Reading(value)
 
 
+def reask_of(config: RunConfig, model: ModelConfig) -> Reading | None:
+    """How a model is asked again where its reply holds no answer; None: not. Only replies that name an option are, and
+    only of an engine that tells the likelihood of any option."""
+    known = {True: Reading.LETTER_LOGPROB, "option_text": Reading.OPTION_TEXT, False: None}
+    if not isinstance(config.reask, bool | str) or config.reask not in known:
+        raise ConfigError(f"Invalid reask: {config.reask!r}. Expected true, false or option_text.")
+    possible = reading_of(config, model) == Reading.LETTER and model.engine in LIKELIHOODS
+    return known[config.reask] if possible else None
+
+
 def sampling_of(reading: Reading, model: ModelConfig) -> SamplingConfig:
     """The limits of the replies that are read so: a number is worked out first, a letter is not."""
     return model.solver if reading == Reading.NUMBER else model.worker
@@ -174,6 +185,7 @@ def check_run(
         if other is not model:
             check_model(other.name, other, reading)
         check_reading(load_protocol(protocol_of(config, model), templates or {}), reading)
+        reask_of(config, other)
     _check_different(config.model)
     if config.gate and not config.report:
         raise ConfigError("gate=true needs the verdict, which the report holds: leave report=true.")

@@ -7,13 +7,26 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import wraps
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, ParamSpec
+
+from audit.errors import AuditError
+from audit.printable import one_line
+from audit.shards.working_copy import named
+
+Given = ParamSpec("Given")
 
 OK, FAILED, USAGE, FOUND, NOT_CLEARED = 0, 1, 2, 3, 4
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 TERMINATED = 143  # 128 + SIGTERM
 BROKEN_PIPE = 141  # 128 + SIGPIPE: what reads the output ended first, such as `| head`
+# Packages that the core does without, and the extra that brings each.
+EXTRAS = {
+    **dict.fromkeys(("sqlalchemy", "alembic", "apprise"), "registry"),
+    **dict.fromkeys(("starlette", "uvicorn"), "review"),
+    **dict.fromkeys(("vllm", "torch", "transformers"), "cpu"),  # or gpu
+}
 
 
 class Terminated(KeyboardInterrupt):
@@ -28,6 +41,25 @@ def heed_sigterm() -> None:
 
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:
     raise Terminated
+
+
+def refused(error: object, shown: Callable[[object], str] = one_line) -> int:
+    """Say why a command cannot do what was asked; its exit code. Every error that a person reads is printed here."""
+    print(shown(f"error: {named(error)}"), file=sys.stderr, flush=True)
+    return FAILED
+
+
+def plainly(main: Callable[Given, int], shown: Callable[[object], str] = one_line) -> Callable[Given, int]:
+    """A command whose AuditErrors, which teach, are said without a traceback."""
+
+    @wraps(main)
+    def told(*given: Given.args, **named: Given.kwargs) -> int:
+        try:
+            return main(*given, **named)
+        except AuditError as error:
+            return refused(error, shown)
+
+    return told
 
 
 def run_command(main: Callable[[], int | None]) -> NoReturn:
@@ -46,6 +78,11 @@ def run_command(main: Callable[[], int | None]) -> NoReturn:
         _end(str(stop) or "Interrupted.", code)
     except BrokenPipeError:
         _end("", BROKEN_PIPE)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        code = refused(f"{package} is not installed. Expected: pip install 'benchmark-audit[{EXTRAS[package]}]'.")
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # rich's console ends a command so, with code 1
             _end("", BROKEN_PIPE)

@@ -1,19 +1,17 @@
-"""A run for other people's tools: `python -m audit.export inspect RUN_DIR [--out FOLDER]` writes Inspect logs.
+"""A run for other people's tools: `audit export inspect RUN_DIR [--out FOLDER]` writes Inspect logs.
 
 One `.eval` file a model, benchmark and setting: a question is a sample, a replicate an epoch. `inspect view` opens it.
 It is a zip of JSON (https://inspect.aisi.org.uk/eval-logs.html, log version 2), written here as documented, so that no
-inspect_ai is needed. Exit codes: 0 written; 1 refused; 2 wrong usage.
+inspect_ai is needed.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import math
 import os
 import re
-import sys
 import tempfile
 import zipfile
 from array import array
@@ -24,10 +22,8 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
 
-from audit.errors import AuditError, ConfigError
-from audit.exits import run_command
-from audit.printable import one_line
-from audit.shards.working_copy import local_folder
+from audit.errors import ConfigError
+from audit.json_types import plain
 
 INSPECT = "inspect"  # the folder in a run directory; retention takes it out with the answers
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same run gives the same bytes
@@ -35,28 +31,6 @@ _MAX_FILES = 500  # open at once: settings x models x benchmarks
 _STOPS = {"stop": "stop", "scored": "stop", "length": "max_tokens"}
 _SHOWN = {"model", "benchmark", "question_id", "prompt", "response", "options", "error"}  # elsewhere in a sample
 _SCORER = "audit"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the logs of a run, or of every run of a suite or panel."""
-    parser = argparse.ArgumentParser(prog="python -m audit.export", description="A run for other people's tools.")
-    formats = parser.add_subparsers(dest="format", required=True)
-    inspect = formats.add_parser("inspect", help="eval logs, for `inspect view` and whatever reads them")
-    inspect.add_argument("run_dir", type=local_folder)
-    inspect.add_argument("--out", type=Path, help=f"a folder (default: RUN_DIR/{INSPECT})")
-    asked = parser.parse_args(arguments)
-    try:
-        from audit.panel import panel_runs
-
-        out = asked.out or asked.run_dir / INSPECT
-        for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
-            for path, problem in export_inspect(run_dir, out):
-                print(one_line(f"written  {path}{f'  {problem}' if problem else ''}"))
-        print(f"Look at them: inspect view --log-dir {out}")
-        return 0
-    except AuditError as error:
-        print(f"error: {one_line(error)}", file=sys.stderr)
-        return 1
 
 
 @dataclass
@@ -174,7 +148,7 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
             "usage": usage,
         },
         "scores": score,
-        "metadata": {name: _plain(value) for name, value in row.items() if name not in _SHOWN}
+        "metadata": {name: plain(value) for name, value in row.items() if name not in _SHOWN}
         | {"question_id": row["question_id"], "setting": f"{row['arm']}, {level} {row[level]}"},
         "store": {},
         "events": [],
@@ -298,14 +272,3 @@ def _letter(index: int) -> str:
 
 def _number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(float(value))
-
-
-def _plain(value: Any) -> Any:
-    """With null for what JSON has no word for."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return [_plain(one) for one in value] if isinstance(value, list) else value
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -1,20 +1,18 @@
 """Hours, GPU-hours and money of planned calls, from a table of throughput and prices (conf/cost) or a run's own pace.
 
-Pure but for `measured_pace`, which reads a manifest, and `print_plan`. Upper bounds, as the tokens are: a plan counts
+Pure but for `measured_pace`, which reads a manifest. Upper bounds, as the tokens are: a plan counts
 generated tokens at their limit and prompt tokens before prefix caching.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from audit.engines.config import ModelConfig
-from audit.errors import ConfigError, EngineError
-from audit.shards.working_copy import named
+from audit.errors import ConfigError
 
 CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 
@@ -88,6 +86,14 @@ class PlannedCalls:
     calls: int
     tokens: Tokens
     cost: PlannedCost
+
+    def lines(self) -> list[str]:
+        """Tokens and cost, as a plan prints them."""
+        return [
+            f"  prompt tokens      {self.tokens.prompt:>12,}  estimated, before prefix caching",
+            f"  generated tokens   {self.tokens.generated:>12,}  at most",
+            *self.cost.lines(),
+        ]
 
 
 def check_cost(cost: CostConfig) -> None:
@@ -185,39 +191,3 @@ def measured_pace(run_dir: Path) -> dict[str, float]:
             "finished run that was not interrupted."
         )
     return paces
-
-
-def head_lines(run_dir: Path, failed: Mapping[str, str]) -> list[str]:
-    """Where the run would go, and which models cannot run (failed: {model: why})."""
-    return [
-        f"run directory  {named(run_dir)}{'  (exists: it would be resumed)' if run_dir.exists() else ''}",
-        *(f"{name}: cannot run: {why}" for name, why in failed.items()),
-    ]
-
-
-def token_lines(tokens: Tokens, cost: Sequence[str]) -> list[str]:
-    """cost: `PlannedCost.lines`."""
-    return [
-        f"  prompt tokens      {tokens.prompt:>12,}  estimated, before prefix caching",
-        f"  generated tokens   {tokens.generated:>12,}  at most",
-        *cost,
-    ]
-
-
-def refuse_failed(failed: Mapping[str, str]) -> None:
-    """EngineError where a model cannot run: a cost of the others would look like the whole."""
-    if failed:
-        raise EngineError("; ".join(f"{name}: {why}" for name, why in failed.items()))
-
-
-def print_plan(
-    form: Any, run_dir: Path, failed: Mapping[str, str], lines: Sequence[str], plans: Sequence[Mapping[str, Any]]
-) -> int:
-    """A plan as lines, or (form: json) for programs; the exit code: 1 where a model cannot run."""
-    if form == "json":
-        from audit.shards.manifest import plain  # here, as above
-
-        print(json.dumps(plain({"run_dir": named(run_dir), "failed": failed, "plans": plans}), indent=1))
-    else:
-        print("\n".join(lines))
-    return 1 if failed else 0

@@ -73,12 +73,16 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class CellRows:
-    """Rows of one model on one benchmark: found in the shards, and asked for by the run (None: no manifest says it)."""
+    """Rows of one model on one benchmark: found in the shards, and asked for by the run (None: no manifest says it).
+
+    reasked: of those found, how many were asked again by likelihood, as no answer could be read from the reply.
+    """
 
     model: str
     benchmark: str
     found: int
     expected: int | None
+    reasked: int = 0
 
     @property
     def complete(self) -> bool:
@@ -87,7 +91,9 @@ class CellRows:
 
     @property
     def watermark(self) -> str:
-        """Such as "incomplete, 512 of 1,000 answers"; empty where nothing is known to be missing."""
+        """Such as "incomplete, 512 of 1,000 answers"; empty where all that was asked for is there."""
+        if self.expected is None:
+            return f"no manifest, so nothing says whether {self.found:,} answers are all"
         return "" if self.complete else f"incomplete, {self.found:,} of {self.expected:,} answers"
 
 

@@ -1,12 +1,15 @@
-"""Models that an audit compares with: run in the same job, or taken from earlier runs (`references=[...]`)."""
+"""Models that an audit compares with: run in the same job, or taken from earlier runs (`references=[...]`).
+
+RUN_DIR stands for the references of that run. A model that the run judged serves only by name: MODEL@RUN_DIR.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from audit.config import RunConfig, known_models, load_model_config
 from audit.engines.config import ModelConfig
@@ -14,7 +17,10 @@ from audit.errors import ConfigError, unknown_name
 from audit.shards.working_copy import need_folder
 
 if TYPE_CHECKING:  # it needs Arrow, and a refused override does not
+    from audit.records import Question
     from audit.shards.manifest import Manifest
+
+Facts = Mapping[str, Any]  # of a model, as the manifest has them
 
 
 @dataclass
@@ -22,17 +28,27 @@ class ReferencedConfig(RunConfig):
     """What can be set of an audit that has references: names of models, and directories of runs."""
 
     references: list[str] = field(default_factory=list)
+    allow_convicted: list[str] = field(default_factory=list)  # references in which an audit found something
+
+
+@dataclass(frozen=True)
+class ReferenceRun:
+    """An earlier run and those of its models that serve as references."""
+
+    path: Path
+    models: tuple[str, ...]
 
 
 def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
     """The run's models, and the references that are models. ConfigError where one is unknown, or none is judged."""
     models = dict(config.model)
     for one in config.references:
-        if one in models or _is_run(one):
+        if one in models or _run_of(one) is not None:
             continue
-        need_folder(one, "A reference")
+        need_folder(one.partition("@")[2] or one, "A reference")
         if one not in known_models():
-            raise unknown_name("reference (a model, or the directory of a run)", one, {*config.model, *known_models()})
+            what = "reference (a model, the directory of a run, or MODEL@RUN_DIR)"
+            raise unknown_name(what, one, {*config.model, *known_models()})
         models[one] = load_model_config(one)
     if models and not set(models) - set(config.references):
         raise ConfigError("Every model is a reference: none is judged. Expected model=<name> beside 'references=[..]'.")
@@ -44,43 +60,168 @@ def judged(config: ReferencedConfig) -> list[str]:
     return [name for name in config.model if name not in config.references]
 
 
-def reference_dirs(config: ReferencedConfig) -> list[Path]:
-    """References that are earlier runs, as absolute paths."""
-    return [Path(one).resolve() for one in config.references if _is_run(one)]
+def reference_runs(config: ReferencedConfig) -> list[ReferenceRun]:
+    """The references that are earlier runs, with absolute paths. ConfigError where a run has no such model."""
+    asked: dict[Path, list[str]] = {}
+    for one in config.references:
+        if (found := _run_of(one)) is not None and one not in config.model:
+            asked.setdefault(found[0].resolve(), []).append(found[1])
+    return [_serving(path, names) for path, names in asked.items()]
 
 
-def reference_runs(
-    paths: Sequence[Path], audit: str, benchmark: str, own: Sequence[str] = ()
-) -> Iterator[tuple[Path, Manifest]]:
-    """The manifests of reference runs, for what an audit checks of its own. own: reference models of the run itself.
+def reference_facts(config: ReferencedConfig, runs: Sequence[ReferenceRun]) -> dict[str, Any]:
+    """What the manifest keeps of them, for `recorded_runs`."""
+    return {
+        "references": [str(run.path) for run in runs],
+        "reference_models": [list(run.models) for run in runs],
+        "allow_convicted": list(config.allow_convicted),
+    }
 
-    ConfigError where a run is of another audit or benchmark, or unfinished, or where a model occurs twice: two runs of
-    one model are not two references.
+
+def recorded_runs(analysis: Mapping[str, Any]) -> list[ReferenceRun]:
+    """The reference runs that a manifest names. One that names no models means each run's own references."""
+    paths = analysis["references"]
+    models = analysis.get("reference_models") or [[""]] * len(paths)
+    return [_serving(Path(path), names) for path, names in zip(paths, models, strict=True)]
+
+
+def revisions(manifest: Manifest, benchmark: str) -> dict[str, str | None]:
+    """Of every benchmark of a run, the audited one first."""
+    names = (benchmark, *(name for name in manifest.benchmark if name != benchmark))
+    return {name: manifest.benchmark.get(name, {}).get("revision") for name in names}
+
+
+def check_runs(
+    runs: Sequence[ReferenceRun],
+    audit: str,
+    models: Mapping[str, Facts],
+    judged: Sequence[str],
+    benchmarks: Mapping[str, str | None],
+    config: Mapping[str, Any],
+    same: Sequence[str],
+) -> None:
+    """Whether reference runs can be compared with this run.
+
+    models: facts of every model of this run. benchmarks: {name: revision} of this run, the audited one first. config:
+    of this run; same: its names that decide what was asked.
+    ConfigError where a run is of another audit or of other items, or unfinished, where a model occurs twice (two runs
+    of one model are not two references), where a reference is a judged model, and where something else was asked.
     """
-    from audit.shards.manifest import Manifest
-
-    found = Counter(own)
-    for path in paths:
-        manifest = Manifest.load(path)
-        if manifest.audit != audit:
-            raise ConfigError(f"Reference {path} is a run of audit {manifest.audit or 'unknown'}; expected {audit}.")
-        if benchmark not in manifest.benchmark:
-            raise ConfigError(
-                f"Reference {path} is of {', '.join(manifest.benchmark) or 'no benchmark'}; expected {benchmark}."
-            )
-        if manifest.status != "finished":
-            raise ConfigError(f"Reference {path} is {manifest.status}. Type its command again to finish it.")
-        yield path, manifest
-        found.update(list(manifest.models))
-    for name, times in found.items():
+    found = [(run, _checked(run, audit, benchmarks)) for run in runs]
+    own = {name: facts for name, facts in models.items() if name not in judged}
+    tested = {name: models[name] for name in judged if name in models}
+    served = [(name, facts, "this run") for name, facts in own.items()]
+    served += [(name, manifest.models[name], str(run.path)) for run, manifest in found for name in run.models]
+    for name, facts, where in served:
+        _check_not_tested(name, facts, where, tested)
+    for name, times in Counter(name for name, _, _ in served).items():
         if times > 1:
             raise ConfigError(
                 f"Reference model {name} is given {times} times: runs of one model are one reference. Leave out all "
                 "but one."
             )
+    for run, manifest in found:
+        for name in same:
+            theirs, ours = (_asked(one.get(name)) for one in (manifest.config, config))
+            if theirs != ours:
+                raise ConfigError(
+                    f"Reference {run.path} was run with {name}={theirs}, and this run has {ours}: a model is compared "
+                    f"with references that were asked the same. Run it again with {name}={ours}."
+                )
 
 
-def _is_run(reference: str) -> bool:
+def _asked(value: Any) -> Any:
+    """A value of the configuration without what is only said of the items."""
+    return {k: v for k, v in value.items() if k not in ("date", "written_by")} if isinstance(value, Mapping) else value
+
+
+def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Question]) -> None:
+    """ConfigError where a reference run asked other items under the same ids, or none of these."""
+    from audit.shards.questions import QuestionFile
+
+    ours = {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in questions}
+    for run in runs:
+        theirs = {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in QuestionFile(run.path)}
+        shared = [key for key in ours if key in theirs]
+        other = [key for key in shared if ours[key] != theirs[key]]
+        if other or not shared:
+            what = "none of the items of this run was asked there"
+            if other:
+                what = f"{len(other)} of {len(shared)} items differ in text, options or key, such as {other[0][1]}"
+            raise ConfigError(
+                f"Reference {run.path} was asked another version of the items: {what}. Expected the same items: run "
+                "the reference again with this benchmark, seed and n."
+            )
+
+
+def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]) -> Manifest:
+    from audit.shards.manifest import Manifest
+
+    path, manifest = run.path, Manifest.load(run.path)
+    if manifest.audit != audit:
+        raise ConfigError(f"Reference {path} is a run of audit {manifest.audit or 'unknown'}; expected {audit}.")
+    benchmark = next(iter(benchmarks))
+    if benchmark not in manifest.benchmark:
+        raise ConfigError(
+            f"Reference {path} is of {', '.join(manifest.benchmark) or 'no benchmark'}; expected {benchmark}."
+        )
+    if manifest.status != "finished":
+        raise ConfigError(f"Reference {path} is {manifest.status}. Type its command again to finish it.")
+    for name, revision in benchmarks.items():
+        theirs = manifest.benchmark.get(name, {}).get("revision")
+        if None not in (revision, theirs) and revision != theirs:
+            raise ConfigError(
+                f"Reference {path} was asked another version of {name}: {theirs}, and this run has {revision}. Run the "
+                f"reference again on this version, or this model on that one (benchmark.revision={theirs})."
+            )
+    return manifest
+
+
+def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, Facts]) -> None:
+    """By weights, whatever they are called; the scripted engine has none, so there it is by name."""
+    for other, theirs in tested.items():
+        revision = facts.get("revision")
+        same = revision == theirs.get("revision")
+        if same and (name == other or (revision is not None and facts.get("engine") != "scripted")):
+            raise ConfigError(
+                f"Reference {name} of {where} is the tested model {other}: both have the weights {revision}. A model "
+                "cannot be its own reference. Name another model, such as 'references=[qwen3_8b]'."
+            )
+        if name == other:
+            raise ConfigError(
+                f"Reference {name} of {where} has the name of the tested model and other weights ({revision}, not "
+                f"{theirs.get('revision')}). Run one of the two under a name of its own, such as {name}_before."
+            )
+
+
+def _serving(path: Path, names: Sequence[str]) -> ReferenceRun:
+    """The models that a run gives: those that are named, and for "" its own references."""
+    from audit.shards.manifest import Manifest
+
+    manifest = Manifest.load(path)
+    own = [name for name in manifest.models if name not in manifest.analysis.get("judged", manifest.models)]
+    for name in names:
+        if name and name not in manifest.models:
+            raise unknown_name(f"model of {path}", name, manifest.models)
+    if "" in names and not own:
+        first = next(iter(manifest.models), "MODEL")
+        raise ConfigError(
+            f"Reference {path} has no reference model of its own: it judged {', '.join(manifest.models) or 'none'}. A "
+            f"judged model serves only by name, such as 'references=[{first}@{path}]'."
+        )
+    chosen = [one for name in names for one in ([name] if name else own)]
+    return ReferenceRun(path, tuple(dict.fromkeys(chosen)))
+
+
+def _run_of(reference: str) -> tuple[Path, str] | None:
+    """(run directory, model or "") of RUN_DIR and MODEL@RUN_DIR; None for what is neither."""
+    if _is_run(reference):
+        return Path(reference), ""
+    name, at, folder = reference.partition("@")
+    return (Path(folder), name) if at and name and _is_run(folder) else None
+
+
+def _is_run(folder: str) -> bool:
     from audit.shards.manifest import MANIFEST
 
-    return (Path(reference) / MANIFEST).is_file()
+    return (Path(folder) / MANIFEST).is_file()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from audit.audits import Audit
+from audit.audits import Audit, Work
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.registry import format_of
 from audit.benchmarks.sample import QuestionSource, Sample, draw_sample, sampled_questions
-from audit.config import RunConfig, plain_config, protocol_of, reading_of, sample_size
+from audit.config import RunConfig, plain_config, protocol_of, reading_of, reask_of, sample_size, sampling_of
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.engines.weights import Weights, resolve_weights
 from audit.errors import ConfigError, EngineError
@@ -62,9 +62,10 @@ class ResolvedRun:
     """A configuration with everything it points to pinned.
 
     answering: the model that answers, by the audited model's name. weights: by the name of every model that is loaded;
-    None without any. failed: models that cannot be run, with the reason. own: what the audit resolved for itself,
-    for `Work.own`; what decides rows belongs into the configuration too.
+    None without any. failed: models that cannot be run, with the reason. own: the run directory -> what the audit
+    resolved for itself, for `Work.own`; what decides rows belongs into the configuration too.
     on_open: writes the audit's own files into the run directory once it is open, before anything is run.
+    analysis: what a verdict needs beside the shards and the configuration, for the manifest.
     """
 
     audit: Audit
@@ -78,8 +79,35 @@ class ResolvedRun:
     plain: dict[str, Any]
     identity: str
     path: Path
-    own: Any = None
+    own: Callable[[Path], Any] | None = None
     on_open: Callable[[Path], None] | None = None
+    analysis: Mapping[str, Any] = field(default_factory=dict)
+
+    def work(self, name: str, place: Path | None = None) -> Work:
+        """What the audit's functions are given of one model. place: of its files, if not the run directory."""
+        model, answering = self.config.model[name], self.answering[name]
+        reading = reading_of(self.config, answering)
+        return Work(
+            design=self.design,
+            protocol=self.protocols[name],
+            model=name,
+            reading=reading,
+            preparing=model.preparing,
+            answering=sampling_of(reading, answering),
+            seed=self.config.seed,
+            own=None if self.own is None else self.own(place or self.path),
+            reask=reask_of(self.config, answering),
+        )
+
+    @property
+    def models(self) -> dict[str, dict[str, Any]]:
+        """`facts` of every model."""
+        return {name: self.facts(name) for name in self.config.model}
+
+    @property
+    def revisions(self) -> dict[str, str | None]:
+        """Of every benchmark, the audited one first."""
+        return {s.benchmark.name: s.benchmark.revision for s in self.samples}
 
     def revision(self, model: ModelConfig) -> str | None:
         """The revision of a model's weights; None where they could not be resolved."""
@@ -144,7 +172,7 @@ def resolve_run(
 def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) -> list[BenchmarkSample]:
     """The benchmark, and the control benchmark when one is asked for, each with its fixed sample.
 
-    A control benchmark with fewer than n questions is asked in full: fresh items are few.
+    A control benchmark with fewer than n questions is asked in full: held-out items are few.
     """
     configs = [config.benchmark]
     if config.control_benchmark is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from audit.audits import Audit, Roles
 from audit.config import RunConfig
+from audit.exits import refused
 from audit.printable import lines
 from audit.records import Setting
 from audit.shards.working_copy import named
@@ -127,7 +127,7 @@ def conclude(config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths:
     """
     code = 0
     if paths is not None:
-        from audit.gate import print_content
+        from audit.governance.ruling import print_content
         from audit.registry import finish
 
         code = print_content(paths.content)
@@ -143,4 +143,4 @@ def conclude(config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths:
 def print_failed(failed: Mapping[str, str]) -> None:
     """The models that did not finish, {name: why}."""
     for name, why in failed.items():
-        print(lines(f"error: model {name} failed: {why}"), file=sys.stderr, flush=True)
+        refused(f"model {name} failed: {why}", lines)

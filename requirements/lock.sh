@@ -4,7 +4,7 @@ set -eu
 uv=${UV:-.venv/bin/python -m uv}
 wheels=$(python3 -m pip config get global.find-links 2>/dev/null || true)
 for engine in cpu gpu; do
-    set -- pyproject.toml --extra "$engine" --extra test --extra check --python-version 3.11 \
+    set -- pyproject.toml --extra "$engine" --extra registry --extra review --extra test --extra check --python-version 3.11 \
         --override requirements/overrides.txt --no-emit-index-url --no-emit-find-links --no-annotate --no-header
     if [ "$engine" = cpu ]; then
         if [ -n "$wheels" ]; then

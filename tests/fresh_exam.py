@@ -1,5 +1,5 @@
-"""Fresh items for a benchmark that ships: the same questions in a frame of words that no reader takes for them, with a
-library of their own."""
+"""Held-out items for a benchmark that ships: the same questions in a frame of words that no reader takes for them, with
+a library of their own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from audit.variants.store import find_library
 
 
 def fresh_exam(folder: Path, n: int = 208) -> tuple[str, ...]:
-    """The overrides that name n fresh items and their library, both written to `folder`."""
+    """The overrides that name n held-out items and their library, both written to `folder`."""
     source = find_library("elementary")
     old = BenchmarkConfig(name="elementary", format="elementary")
     items = list(open_benchmark(old, seed=1).iter_questions())[:n]

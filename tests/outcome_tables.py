@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from audit.records import Reading
+from audit.records import Reading, Setting
 from audit.shards.cells import cell_columns, pair_batches, pick
 from audit.shards.convert import rows_to_table
 from audit.shards.keys import Digests, clean_text, digests_of_table
@@ -18,9 +19,9 @@ from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse
 from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm, Draws
+from audit.sweep.result import RunVerdict
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 from audit.sweep.texts import Texts, measure_texts
-from audit.sweep.verdict import RunVerdict
 
 
 class OutcomeKey(NamedTuple):
@@ -79,6 +80,7 @@ class Outcome:
     seed: int
     error: str | None = None
     options_shown: bool = True
+    reasked: bool = False
     request_sha256: str | None = None
     router_calls: int = 0
     answer_number: float | None = None  # these two: never in a sweep, whose items have options
@@ -126,3 +128,15 @@ def analyse_outcomes(outcomes: Sequence[Outcome], **options: Any) -> RunVerdict:
     """`analyse` of rows in memory, texts and answers included."""
     cells = pair(outcomes, answers=True)
     return analyse(cells, texts_of(outcomes, cells), **options)
+
+
+def honest(cell: CellOutcomes) -> CellOutcomes:
+    """Another model that answered from the same messages, and whom the damage neither helps nor hurts."""
+    clean = cell.row(Setting("forward_full", 1))
+    return replace(cell, model="another", state=np.stack([clean for _ in cell.settings]), answer=None, gold=None)
+
+
+def honest_of(cells: Sequence[CellOutcomes]) -> dict[tuple[str, str], CellOutcomes]:
+    """Such a model for every cell that has a clean arm."""
+    base = Setting("forward_full", 1)
+    return {(c.model, c.benchmark): honest(c) for c in cells if base in c.settings}

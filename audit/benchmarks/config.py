@@ -29,6 +29,8 @@ class BenchmarkConfig:
     url: Optional[str] = None  # noqa: UP045  # where the authors' files are, at one commit
     files: dict[str, str] = field(default_factory=dict)  # name there -> sha256; a file that differs is refused
     subjects: list[str] = field(default_factory=list)  # mmlu subjects, mmlu_pro or bbq categories; empty: all
+    date: Optional[str] = None  # noqa: UP045  # when the items were written: 2026, 2026-05 or 2026-05-31; of held-out items
+    written_by: Optional[str] = None  # noqa: UP045  # people, or the family of the model that wrote them, such as qwen
     shuffle_options: bool = False  # per item, by the run's seed; the permutation is in Question.order
 
     id_column: Optional[str] = None  # noqa: UP045  # null: ids are <name>/<row number from 0>

@@ -1,16 +1,116 @@
-"""Are items fresh? What a benchmark holds already is not. Pure."""
+"""Are items held out? Not those that a benchmark holds already, nor those that suit one model alone. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from audit.benchmarks.rows import words_alone
 from audit.errors import ConfigError
 from audit.records import Question
 
+_DATE = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What is known of a model: when it was released, and its family; None where nothing is said."""
+
+    released: str | None = None
+    family: str | None = None
+
+
+def check_origin(
+    items: str,
+    date: str | None,
+    written_by: str | None,
+    tested: Mapping[str, Origin],
+    references: Mapping[str, Origin],
+) -> list[str]:
+    """What cannot be excluded for want of knowing, a sentence each. items: the name of the held-out set.
+
+    ConfigError where a tested model's family wrote them (they suit it, which hides a gap), and where they are newer
+    than a tested model and not than a reference (they are harder for the tested model alone, which makes a gap).
+    """
+    notes = []
+    if date is None:
+        notes.append(
+            f"It is not known when {items} was written (control_benchmark.date): items newer than a tested model and "
+            "not than its references are harder for it alone, and make a gap without memory."
+        )
+    if written_by is None:
+        notes.append(
+            f"It is not known who wrote {items} (control_benchmark.written_by): items that the tested model's own "
+            "family wrote suit it, and hide a gap."
+        )
+    for name, model in tested.items():
+        if written_by is not None and _same(written_by, name, model.family):
+            raise ConfigError(
+                f"{items} was written by {written_by}, the family of the tested model {name}: a model finds such items "
+                "easier, which hides a gap. Expected items by people or by another family, such as "
+                "control_benchmark.written_by=people."
+            )
+        notes += _ages(items, date, name, model, references)
+    for name, model in references.items():
+        if written_by is not None and _same(written_by, name, model.family):
+            notes.append(f"{items} was written by {written_by}, the family of reference {name}: it may suit that one.")
+    unknown = [name for name, model in {**tested, **references}.items() if date is not None and not model.released]
+    if unknown:
+        notes.append(
+            f"It is not known when {', '.join(unknown)} was released (model.{unknown[0]}.released), so not whether "
+            f"{items} is as new to all models."
+        )
+    nameless = [name for name, model in tested.items() if written_by not in (None, "people") and not model.family]
+    if nameless:
+        notes.append(f"It is not known of which family {', '.join(nameless)} is (model.{nameless[0]}.family).")
+    return notes
+
+
+def _ages(items: str, date: str | None, name: str, model: Origin, references: Mapping[str, Origin]) -> list[str]:
+    if date is None or model.released is None:
+        return []
+    newer = is_newer(date, model.released)
+    others = {other: o.released for other, o in references.items() if o.released is not None}
+    older = [other for other, released in others.items() if not is_newer(date, released)]
+    if newer and older:
+        raise ConfigError(
+            f"{items} ({date}) is newer than the tested model {name} ({model.released}) and not than reference "
+            f"{older[0]} ({others[older[0]]}): its items are harder for {name} alone, which makes a gap without "
+            f"memory. Expected references released before {date}, or older items."
+        )
+    if newer:
+        return []
+    return [
+        f"{items} ({date}) is not newer than {name} ({model.released}): its items may have been in the training, which "
+        "hides a gap."
+    ]
+
+
+def is_newer(date: str, other: str) -> bool:
+    """Whether all of a year, month or day is after another. ConfigError for what is no date.
+
+    >>> is_newer("2024-08", "2024-07-23"), is_newer("2024-07-23", "2024-07"), is_newer("2025", "2024-12")
+    (True, False, True)
+    """
+    return _span(date)[0] > _span(other)[1]
+
+
+def _span(date: str) -> tuple[str, str]:
+    """The first and the last day, as text that sorts."""
+    found = _DATE.fullmatch(date)
+    if found is None:
+        raise ConfigError(f"{date!r} is no date. Expected a year, month or day, such as 2026, 2026-05 or 2026-05-31.")
+    year, month, day = found.groups()
+    return f"{year}-{month or '01'}-{day or '01'}", f"{year}-{month or '12'}-{day or '31'}"
+
+
+def _same(writer: str, name: str, family: str | None) -> bool:
+    return writer.casefold() in {name.casefold(), (family or name).casefold()}
+
 
 def check_fresh(benchmark: Iterable[Question], fresh: Iterable[Question], names: tuple[str, str]) -> None:
-    """ConfigError where a fresh set shares an item with the benchmark. names: of the two, in this order.
+    """ConfigError where a held-out set shares an item with the benchmark. names: of the two, in this order.
 
     Give the whole benchmark, not a sample: what a model may have seen is all of it.
     """
@@ -24,7 +124,7 @@ def check_fresh(benchmark: Iterable[Question], fresh: Iterable[Question], names:
 
 
 def shared_items(benchmark: Iterable[Question], fresh: Iterable[Question]) -> list[tuple[str, str]]:
-    """(id of the benchmark, id of the fresh set) of items with one text, whatever their case, marks and blanks.
+    """(id of the benchmark, id of the held-out set) of items with one text, whatever their case, marks and blanks.
 
     The question decides; where the benchmark asks one question of several lists of options (passages apart), these too.
     """

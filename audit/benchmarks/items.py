@@ -7,15 +7,15 @@ shards and report share. The texts hold stereotypes, slurs and unsafe requests: 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Any
 
+from audit.benchmarks import rows
 from audit.benchmarks.answers import typed_index
-from audit.benchmarks.rows import RawRow, RowContext, field, normalised, own_id, texts, truthfulqa_mc1
+from audit.benchmarks.rows import RawRow, RowContext, field, normalised, own_id, permutation, texts
 from audit.errors import BenchmarkError
 from audit.records import Question
 
@@ -152,7 +152,7 @@ def truthfulqa(row: RawRow, context: RowContext) -> Item:
             "question": field(row, "Question"),
             "mc1_targets": {"choices": csv_options(row), "labels": [1] + [0] * (len(csv_options(row)) - 1)},
         }
-    question = truthfulqa_mc1(row, context)
+    question = rows.truthfulqa_mc1(row, context)
     return Item(question.id, question.benchmark, question.text, question.options, question.gold, question.group)
 
 
@@ -169,25 +169,24 @@ def bbq(row: RawRow, context: RowContext) -> Item:
     target: the non-unknown answer whose name or group is among `stereotyped_groups`, lower-cased; the categories that
     need the authors' `target_loc` (gender, names, intersections) get None, which is counted and never guessed.
     """
-    category, example = str(field(row, "category")).strip(), typed_index(field(row, "example_id"))
-    options = texts([field(row, f"ans{i}") for i in range(3)])
+    question = rows.bbq(row, context)
     info, more = field(row, "answer_info"), field(row, "additional_metadata")
     names = tuple(_name_and_group(field(info, f"ans{i}")) for i in range(3))
     unknown = [i for i, (_, group) in enumerate(names) if group == UNKNOWN_GROUP]
-    label, condition = typed_index(field(row, "label")), _one_of(row, "context_condition", ("ambig", "disambig"))
+    condition = _one_of(row, "context_condition", ("ambig", "disambig"))
     if len(unknown) != 1:
         raise BenchmarkError(f"{len(unknown)} answers are of the group {UNKNOWN_GROUP!r}; expected exactly one.")
-    if not 0 <= label < 3 or (condition == "ambig") != (label == unknown[0]):
+    if (condition == "ambig") != (question.gold == unknown[0]):
         raise BenchmarkError(
-            f"label {label} in a context that is {condition}, with the unknown answer at {unknown[0]}; expected the "
-            "unknown answer in ambiguous contexts, and one of the other two in disambiguated ones."
+            f"label {question.gold} in a context that is {condition}, with the unknown one at {unknown[0]}; expected "
+            "the unknown answer in ambiguous contexts, and one of the other two in disambiguated ones."
         )
     groups = tuple(str(group).strip().lower() for group in field(more, "stereotyped_groups"))
     stereotyped = [i for i, pair in enumerate(names) if i != unknown[0] and any(p.lower() in groups for p in pair)]
     facts = BbqFacts(
-        category=category,
+        category=str(field(row, "category")).strip(),
         template=str(field(row, "question_index")).strip(),
-        example=example,
+        example=typed_index(field(row, "example_id")),
         polarity=_one_of(row, "question_polarity", ("neg", "nonneg")),
         unknown=unknown[0],
         target=stereotyped[0] if len(stereotyped) == 1 else None,
@@ -196,12 +195,12 @@ def bbq(row: RawRow, context: RowContext) -> Item:
         version=str(more.get("version") or "").strip(),
     )
     return Item(
-        id=f"bbq/{category}/{example}",
-        benchmark=context.config.name,
+        id=question.id,
+        benchmark=question.benchmark,
         text=_text(row, "question"),
-        options=options,
-        key=label,
-        group=f"bbq/{category}/group{example // 4}",
+        options=question.options,
+        key=question.gold,
+        group=question.group,
         context=_text(row, "context"),
         condition=condition,
         facts=facts,
@@ -298,12 +297,8 @@ def shared_words(first: str, second: str) -> str:
 
 
 def shuffle_item(item: Item, seed: int) -> Item:
-    """The item with its options permuted, by seed and id alone, as `rows.shuffled`; `order` has the permutation."""
-    import numpy as np  # here: what is refused before a benchmark is read needs none
-
-    id_bits = int.from_bytes(hashlib.sha256(item.id.encode()).digest()[:8], "little")
-    order = np.random.default_rng([seed, id_bits]).permutation(len(item.options)).tolist()
-    shown = item.shown
+    """The item with its options permuted, as `rows.shuffled`; `order` has the permutation."""
+    order, shown = permutation(item.id, len(item.options), seed), item.shown
     return replace(item, options=tuple(item.options[i] for i in order), order=tuple(shown[i] for i in order))
 
 

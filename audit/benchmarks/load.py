@@ -137,16 +137,7 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
     cannot be used, and BenchmarkError when the files cannot be had.
     """
     format_ = format_of(config.format)
-    if not _SAFE_NAME.fullmatch(config.name):
-        raise ConfigError(f"benchmark.name={config.name!r}; expected letters, digits, '_', '-', '.', such as my_exam.")
-    if seed < 0:
-        raise ConfigError(f"seed={seed}; expected 0 or more, such as seed=42.")
-    if config.subjects and not format_.subject_field:
-        raise ConfigError(f"benchmark.subjects={config.subjects}: {config.format} has no subjects; leave it empty.")
-    if config.delimiter is not None and len(config.delimiter.replace("\\t", "\t")) != 1:
-        raise ConfigError(
-            f"benchmark.delimiter={config.delimiter!r}; expected one character, such as 'benchmark.delimiter=\";\"'."
-        )
+    _check(config, format_, seed)
     if config.path is not None:
         files = _local_files(config, format_)
         return Benchmark(config, content_hash(files), files, seed)
@@ -171,6 +162,20 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
     )
 
 
+def _check(config: BenchmarkConfig, format_: Format, seed: int) -> None:
+    """ConfigError for what can be refused before a file is looked for."""
+    if not _SAFE_NAME.fullmatch(config.name):
+        raise ConfigError(f"benchmark.name={config.name!r}; expected letters, digits, '_', '-', '.', such as my_exam.")
+    if seed < 0:
+        raise ConfigError(f"seed={seed}; expected 0 or more, such as seed=42.")
+    if config.subjects and not format_.subject_field:
+        raise ConfigError(f"benchmark.subjects={config.subjects}: {config.format} has no subjects; leave it empty.")
+    if config.delimiter is not None and len(config.delimiter.replace("\\t", "\t")) != 1:
+        raise ConfigError(
+            f"benchmark.delimiter={config.delimiter!r}; expected one character, such as 'benchmark.delimiter=\";\"'."
+        )
+
+
 def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ...]:
     root = Path(str(config.path)).expanduser()
     if not root.exists():
@@ -184,40 +189,48 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
         names = [p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()]
     except OSError as error:
         raise BenchmarkError(f"benchmark.path={config.path} cannot be read: {error.strerror or error}.") from error
+    files = tuple(_data_file(root / name, name, config, format_) for name in _chosen(names, config, format_.suffixes))
+    wanted, named = set(config.subjects), {file.subject for file in files}
+    if not wanted & named:  # the rows name their subjects
+        return files
+    if format_.subject_field and wanted - named:
+        raise unknown_name(f"subject of {config.name}", min(wanted - named), named)
+    return tuple(file for file in files if file.subject in wanted)
+
+
+def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]) -> list[str]:
+    """The files of a folder that hold the benchmark, all of one kind and complete. Raises BenchmarkError."""
+    shown: tuple[str, ...] = SUFFIXES
     # Dataset.save_to_disk, one split or several: Arrow files beside JSON that is no data.
-    saved = bool({"state.json", "dataset_dict.json"} & set(names))
-    if saved:
+    if {"state.json", "dataset_dict.json"} & set(names):
         names = [name for name in names if not Path(name).name.startswith("cache-")]  # what `map` and `filter` leave
-    suffixes = (".arrow",) if saved else format_.suffixes
+        suffixes = shown = (".arrow",)
     of_kind = partial(select_files, names, config=config.hub_config, split=config.split, strict=False)
     kinds = [found for suffix in suffixes if (found := of_kind(suffixes=(suffix,)))]
-    chosen = kinds[0] if kinds else []
-    tables = [found for found in kinds if not found[0].lower().endswith(".json")]  # what describes data is .json
-    if config.format == "mcq_file" and len(tables) > 1:  # what is published has its known files
-        raise BenchmarkError(
-            f"benchmark.path={config.path}: {' and '.join(found[0] for found in tables)} are of several kinds, and the "
-            "files of one kind are read together. Name one file, or keep one kind in the folder."
-        )
-    if not chosen:
-        shown = sorted(n for n in names if n.lower().endswith(suffixes if saved else SUFFIXES))
-        listing = ", ".join(shown[:5]) + (f", ... ({len(shown)} files)" if len(shown) > 5 else "") if shown else "none"
+    if not kinds:
+        there = _some(sorted(n for n in names if n.lower().endswith(shown)), 5)
         raise BenchmarkError(
             f"benchmark.path={config.path}: no {' or '.join(suffixes)} file of split {config.split!r}. "
-            f"Data files there: {listing}. Name one file, or another split, such as benchmark.split=validation."
+            f"Data files there: {there}. Name one file, or another split, such as benchmark.split=validation."
         )
-    if missing := missing_shards(chosen):
-        listing = ", ".join(missing[:3]) + (f", ... ({len(missing)} files)" if len(missing) > 3 else "")
+    tables = [found[0] for found in kinds if not found[0].lower().endswith(".json")]  # what describes data is .json
+    if config.format == "mcq_file" and len(tables) > 1:  # what is published has its known files
         raise BenchmarkError(
-            f"benchmark.path={config.path}: a part of the benchmark, without {listing}. Download the rest, or name one "
-            "file."
+            f"benchmark.path={config.path}: {' and '.join(tables)} are of several kinds, and the files of one kind are "
+            "read together. Name one file, or keep one kind in the folder."
         )
-    files = tuple(_data_file(root / name, name, config, format_) for name in chosen)
-    wanted, named = set(config.subjects), {file.subject for file in files}
-    if wanted and format_.subject_field and any(wanted & {s} for s in named) and not wanted <= named:
-        raise unknown_name(f"subject of {config.name}", min(wanted - named), named)
-    if wanted & named:
-        return tuple(file for file in files if file.subject in wanted)
-    return files
+    if missing := missing_shards(kinds[0]):
+        raise BenchmarkError(
+            f"benchmark.path={config.path}: a part of the benchmark, without {_some(missing, 3)}. Download the rest, "
+            "or name one file."
+        )
+    return kinds[0]
+
+
+def _some(names: list[str], most: int) -> str:
+    """The first names, and how many there are."""
+    more = f", ... ({len(names)} files)" if len(names) > most else ""
+    return (", ".join(names[:most]) or "none") + more
 
 
 def _data_file(path: Path, label: str, config: BenchmarkConfig, format_: Format) -> DataFile:

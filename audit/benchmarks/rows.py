@@ -15,9 +15,9 @@ from typing import Any
 
 from audit.benchmarks.answers import LETTERS, label_index, letter_index, own_letters, resolve_answer, typed_index
 from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.number import MARKER, UNREAD, read_number
 from audit.errors import BenchmarkError
 from audit.records import NO_OPTION, Question
-from audit.scoring.number import MARKER, UNREAD, read_number
 
 RawRow = Mapping[str, Any] | Sequence[str]
 _NOT_WORD = re.compile(r"[\W_]+")
@@ -195,7 +195,7 @@ def elementary(row: RawRow, context: RowContext) -> Question:
 def gsm8k(row: RawRow, context: RowContext) -> Question:
     """GSM8K (openai/grade-school-math jsonl; the hub has its fields): question, answer ending in "#### <number>".
 
-    Id gsm8k/<row>. The target is read as a reply is (`scoring.number`); a row without marker is refused.
+    Id gsm8k/<row>. The target is read as a reply is (`benchmarks.number`); a row without marker is refused.
     """
     answer, text = field(row, "answer"), field(row, "question")
     target = read_number(answer) if isinstance(answer, str) else UNREAD
@@ -217,12 +217,20 @@ def words_alone(text: str) -> str:
     return _NOT_WORD.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
-def shuffled(question: Question, seed: int) -> Question:
-    """The question with its options permuted; the permutation depends on seed and id alone, and is in `order`."""
-    id_bits = int.from_bytes(hashlib.sha256(question.id.encode()).digest()[:8], "little")
+def permutation(id_: str, count: int, seed: int) -> list[int]:
+    """The order in which an item's options are shown; it depends on seed and id alone."""
     import numpy as np  # here: a configuration that is refused needs none of it
 
-    order = np.random.default_rng([seed, id_bits]).permutation(len(question.options)).tolist()
+    id_bits = int.from_bytes(hashlib.sha256(id_.encode()).digest()[:8], "little")
+    found: list[int] = np.random.default_rng([seed, id_bits]).permutation(count).tolist()
+    return found
+
+
+def shuffled(question: Question, seed: int) -> Question:
+    """The question with its options permuted (`permutation`), which is in `order`."""
+    if not question.options:
+        raise BenchmarkError(f"{question.id} has no options to shuffle. Leave shuffle_options out.")
+    order = permutation(question.id, len(question.options), seed)
     return replace(
         question,
         options=tuple(question.options[i] for i in order),

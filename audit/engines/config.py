@@ -19,6 +19,7 @@ from audit.scoring.options import NORMALISATIONS
 
 ENGINES = ("vllm", "openai", "scripted", "masked_lm")
 WEIGHED = ("vllm", "masked_lm")  # engines that load weights themselves
+LIKELIHOODS = ("vllm", "scripted")  # engines that tell the likelihood of any option
 EXECUTORS = ("mp", "ray")
 
 # vLLM arguments that this configuration decides, with what to set instead (`{m}` is model.<name>). In `engine_args`
@@ -81,6 +82,8 @@ class ModelConfig:
     revision: str | None = None
     reading: str = "letter"
     option_normalisation: str = "token"
+    released: str | None = None  # 2024, 2024-07 or 2024-07-23: nothing that is newer was in its training
+    family: str | None = None  # such as qwen: models of one maker, trained alike
     tensor_parallel_size: int = 1
     executor: str = "mp"  # mp: the model's GPUs are on one node; ray: they may be spread over nodes
     replicas: int = 1
@@ -138,16 +141,9 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
     ):
         if value < 1:
             raise ConfigError(f"Invalid {label} of model {name}: {value}. Expected at least 1.")
-    for key in model.engine_args:
-        prefixed = (option for prefix, option in _DECIDED_PREFIXES.items() if key.startswith(prefix))
-        instead = DECIDED_ENGINE_ARGS.get(key) or next(prefixed, None)
-        if instead is not None:
-            raise ConfigError(
-                f"engine_args of model {name} may not hold {key}: it is decided by the model's configuration. "
-                f"Set {instead.format(m=f'model.{name}')} instead."
-            )
     if model.max_restarts < 0:
         raise ConfigError(f"Invalid max_restarts of model {name}: {model.max_restarts}. Expected 0 or more.")
+    _check_engine_args(name, model)
     for role, sampling in (("preparing", model.preparing), ("worker", model.worker), ("solver", model.solver)):
         if sampling.temperature < 0:
             raise ConfigError(
@@ -157,6 +153,17 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         if not 0 < sampling.top_p <= 1:
             raise ConfigError(
                 f"Invalid {role}.top_p of model {name}: {sampling.top_p:g}. Expected a number above 0 and up to 1."
+            )
+
+
+def _check_engine_args(name: str, model: ModelConfig) -> None:
+    for key in model.engine_args:
+        prefixed = (option for prefix, option in _DECIDED_PREFIXES.items() if key.startswith(prefix))
+        instead = DECIDED_ENGINE_ARGS.get(key) or next(prefixed, None)
+        if instead is not None:
+            raise ConfigError(
+                f"engine_args of model {name} may not hold {key}: it is decided by the model's configuration. "
+                f"Set {instead.format(m=f'model.{name}')} instead."
             )
 
 

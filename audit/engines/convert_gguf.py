@@ -7,6 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from audit.engines.model_folder import SEAL, WEIGHT_FILES, folder_sha256
+
 
 def convert(source: Path, target: Path) -> None:
     """Write config, weights and tokenizer beside `target`, then rename: a half-written folder is never loaded."""
@@ -22,6 +24,7 @@ def convert(source: Path, target: Path) -> None:
         )
         model.to(torch.bfloat16).save_pretrained(work)
         tokenizer.save_pretrained(work)
+        (work / SEAL).write_text(folder_sha256(work, WEIGHT_FILES))
         if not target.exists():  # another process may have been quicker
             work.rename(target)
     finally:

@@ -142,32 +142,32 @@ class Dispatcher:
     def _pick(self) -> tuple[_Waiter, Slot] | None:
         now = self.clock()
         ready = [s for s in self.slots if s.in_flight < s.concurrency and s.paused_until <= now and s.circuit.allows()]
-        if not ready:
-            return None
-        window = [w for w in islice(self._waiters, AFFINITY_WINDOW) if not w.future.done()]
+        window = [w for w in islice(self._waiters, AFFINITY_WINDOW) if not w.future.done()] if ready else []
         probing = next((s for s in ready if not s.circuit.closed), None)
         if probing is not None:  # an endpoint gets its chance to come back before anything else
-            waiter = next((w for w in window if self._usable(w, probing)), None)
-            if waiter is not None:
-                return waiter, probing
+            for waiter in window:
+                if self._usable(waiter, probing):
+                    return waiter, probing
             ready.remove(probing)
         for waiter in window:
-            options = [s for s in ready if self._usable(waiter, s)]
-            if not options:
-                continue
-            home = self._home(waiter)
-            if home in options and home.credit > -AFFINITY_SLACK_PICKS:
-                chosen = home
-            else:
-                chosen = max(options, key=lambda s: s.credit + s.weight)
-                own = (w for w in window if self._home(w) is chosen and self._usable(w, chosen))
-                waiter = next(own, waiter)
-            total = sum(s.weight for s in ready)
-            for slot in ready:
-                slot.credit += slot.weight / total
-            chosen.credit -= 1.0
-            return waiter, chosen
+            if options := [s for s in ready if self._usable(waiter, s)]:
+                return self._share(waiter, options, ready, window)
         return None
+
+    def _share(
+        self, waiter: _Waiter, options: list[Slot], ready: list[Slot], window: list[_Waiter]
+    ) -> tuple[_Waiter, Slot]:
+        """The waiter's home, unless that is too far ahead of its share; else who is most behind, for one of its own."""
+        chosen = self._home(waiter)
+        if chosen not in options or chosen.credit <= -AFFINITY_SLACK_PICKS:
+            chosen = max(options, key=lambda s: s.credit + s.weight)
+            own = (w for w in window if self._home(w) is chosen and self._usable(w, chosen))
+            waiter = next(own, waiter)
+        total = sum(s.weight for s in ready)
+        for slot in ready:
+            slot.credit += slot.weight / total
+        chosen.credit -= 1.0
+        return waiter, chosen
 
     def _usable(self, waiter: _Waiter, slot: Slot) -> bool:
         return waiter.avoid is not slot or not any(s is not slot and s.circuit.closed for s in self.slots)

@@ -23,7 +23,7 @@ PACKAGED: dict[str, dict[str, str]] = {
         "sentence_bert_config.json": "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
     }
 }
-_WEIGHT_FILES = ("*.safetensors", "*.bin", "*.json", "*.txt", "*.model")
+_ENCODER_FILES = ("*.safetensors", "*.bin", "*.json", "*.txt", "*.model")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -48,7 +48,7 @@ def find_model(name: str, revision: str | None = None) -> ModelFolder:
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise EngineLoadError(f"{name} has no config.json, so it is not a model folder.")
-        return ModelFolder(name, f"sha256:{folder_sha256(folder, _WEIGHT_FILES)}", folder)
+        return ModelFolder(name, f"sha256:{folder_sha256(folder, _ENCODER_FILES)}", folder)
     if name.startswith((".", "/", "~")):
         raise EngineLoadError(f"There is no model folder {name}.")
     if revision is None or not _COMMIT.fullmatch(revision):
@@ -89,12 +89,16 @@ def _downloaded(name: str, revision: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=[*_WEIGHT_FILES, "1_Pooling/*"]))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=[*_ENCODER_FILES, "1_Pooling/*"]))
     except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled, OSError, *HfHubHTTPError.__bases__) as error:
         raise EngineLoadError(
             f"Model {name} at {revision} could not be had ({type(error).__name__}). Check the spelling and the "
             "network, set HF_TOKEN if it is gated, or give a local folder."
         ) from error
+
+
+WEIGHT_FILES = ("*.safetensors", "*.bin", "*.gguf", "*.json", "*.model", "*.jinja", "*.txt")
+SEAL = "converted.sha256"  # in a converted copy: `folder_sha256` of its weights, so that another's are not run as it
 
 
 def folder_sha256(folder: Path, patterns: Sequence[str]) -> str:

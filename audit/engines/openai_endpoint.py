@@ -6,6 +6,7 @@ import asyncio
 
 import openai
 
+from audit.engines.bounded import ReplyRefusedError, bounded_client
 from audit.engines.dispatch import Slot
 from audit.engines.openai_config import EndpointConfig, OpenAISettings, endpoint_id, safe_url
 from audit.engines.openai_wire import chat_body, listed_models, read_chat
@@ -46,6 +47,7 @@ class Endpoint:
             base_url=config.url,
             max_retries=0,  # retries are the engine's: they may go to another endpoint
             timeout=openai.Timeout(config.timeout_s, connect=min(_CONNECT_TIMEOUT_S, config.timeout_s)),
+            http_client=bounded_client(),
         )
 
     def __repr__(self) -> str:
@@ -121,6 +123,8 @@ class Endpoint:
             cause = error.__cause__
             kind = FailureKind.UNAVAILABLE if type(cause).__name__ in _NOT_CONNECTED else FailureKind.SERVER
             return Failure(kind, self._redactor.message(f"connection failed: {type(cause).__name__}: {cause}"))
+        except ReplyRefusedError as error:
+            return Failure(FailureKind.MALFORMED, f"refused: {error}")
         except UnicodeEncodeError:
             return Failure(FailureKind.ROW, "request refused: the prompt holds characters that UTF-8 cannot encode")
         except openai.OpenAIError as error:

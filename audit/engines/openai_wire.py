@@ -66,9 +66,10 @@ def read_chat(
         return _malformed(f"the body is a {type(body).__name__}, not an object", redactor)
     told = body.get("model")
     choice = _first(body.get("choices"))
-    for holder in (body, choice):  # gateways report an upstream's error with status 200
-        if isinstance(holder, dict) and holder.get("error"):
-            return _error_in_body(holder, redactor)
+    # Gateways report an upstream's error with status 200.
+    holder = next((one for one in (body, choice) if isinstance(one, dict) and one.get("error")), None)
+    if holder is not None:
+        return _error_in_body(holder, redactor)
     if choice is None:
         has = ", ".join(map(str, list(body)[:8])) or "nothing"
         return _malformed(f"the body has no choices; it has: {has}", redactor)

@@ -65,6 +65,8 @@ class Failure:
 def classify_status(status: int, code: str, message: str, retry_after_s: float | None = None) -> Failure:
     """The failure that an HTTP status and the `code` and (redacted) `message` of its body stand for."""
     kind, said = _kind_of_status(status, code), f"HTTP {status}: {message}" if message else f"HTTP {status}"
+    if 300 <= status < 400:
+        said += ", a redirect, which is not followed: it would carry the questions elsewhere. Name the final address"
     if kind is FailureKind.ROW:
         too_long = status == 413 or code == "context_length_exceeded" or _TOO_LONG.search(message)
         said = f"prompt too long: {message or said}" if too_long else f"request refused: {said}"
@@ -96,7 +98,7 @@ def _kind_of_status(status: int, code: str) -> FailureKind:
         return FailureKind.RATE_LIMIT
     if status == 408:
         return FailureKind.TIMEOUT
-    if status in _UNAVAILABLE_STATUS:
+    if status in _UNAVAILABLE_STATUS or 300 <= status < 400:
         return FailureKind.UNAVAILABLE
     if 400 <= status < 500 and status not in _RETRY_STATUS:
         return FailureKind.ROW

@@ -9,18 +9,18 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from audit.engines.config import ModelConfig
-from audit.engines.model_folder import PACKAGE_PREFIX, folder_sha256
+from audit.engines.model_folder import PACKAGE_PREFIX, SEAL, WEIGHT_FILES, folder_sha256
 from audit.errors import EngineLoadError
 from audit.shards.files import file_sha256
 
 _COMMIT = re.compile(r"^[0-9a-f]{40}$")
-_WEIGHT_FILES = ("*.safetensors", "*.bin", "*.gguf", "*.json", "*.model", "*.jinja", "*.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,17 @@ class Weights:
 def resolve_weights(model: ModelConfig) -> Weights:
     """Pin the weights. Raises EngineLoadError naming the model when they are missing, gated or unreachable."""
     if model.path.startswith(PACKAGE_PREFIX):
-        return Weights(model.path, f"sha256:{file_sha256(_packaged_gguf(model))}", None)
+        found = f"sha256:{file_sha256(source := _packaged_gguf(model))}"
+        if model.revision not in (None, found):
+            raise EngineLoadError(
+                f"Model {model.name}: {source} is {found}. Expected {model.revision}: install it again."
+            )
+        return Weights(model.path, found, None)
     folder = Path(model.path).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise EngineLoadError(f"Model {model.name}: {folder} has no config.json, so it is not a model folder.")
-        return Weights(str(folder.resolve()), f"sha256:{folder_sha256(folder, _WEIGHT_FILES)}", None)
+        return Weights(str(folder.resolve()), f"sha256:{folder_sha256(folder, WEIGHT_FILES)}", None)
     if model.path.startswith((".", "/", "~")):
         raise EngineLoadError(f"Model {model.name}: there is no folder {model.path}.")
     commit = _hub_commit(model)
@@ -52,8 +57,9 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
     if not weights.path.startswith(PACKAGE_PREFIX):
         return weights.path
     target = _cache_dir() / f"{model.name}-{weights.revision.removeprefix('sha256:')[:16]}"
-    if not (target / "config.json").is_file():
+    if not (target / SEAL).is_file():
         source = _packaged_gguf(model)
+        shutil.rmtree(target, ignore_errors=True)  # a copy from before copies were sealed
         # In a process of its own: transformers and torch would stay in this one's memory.
         done = subprocess.run(
             [sys.executable, "-m", "audit.engines.convert_gguf", str(source), str(target)],
@@ -61,6 +67,8 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
         )  # fmt: skip
         if done.returncode != 0:
             raise EngineLoadError(f"Model {model.name}: {source} was not converted.\n{done.stderr[-2000:]}")
+    if (target / SEAL).read_text() != folder_sha256(target, WEIGHT_FILES):
+        raise EngineLoadError(f"Model {model.name}: {target} is not as it was converted. Delete it: it is made again.")
     return str(target)
 
 

@@ -130,5 +130,5 @@ def check_bytes(path: Path, archive: zipfile.ZipFile) -> None:
             if hashlib.file_digest(one, "sha256").digest() != hashlib.file_digest(other, "sha256").digest():
                 raise SignatureError(
                     f"{path}: the files are as listed, and the zip around them is not as it was written: it was "
-                    "changed, or packed again by another program. Expected the pack as `audit.evidence` wrote it."
+                    "changed, or packed again by another program. Expected the pack as `audit evidence` wrote it."
                 )

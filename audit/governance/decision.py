@@ -13,11 +13,12 @@ from typing import Any
 from audit.audits import AUDITS, part_of
 from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
 from audit.records import CellRows
-from audit.verdict.vocabulary import VerdictWord
+from audit.verdict import forms
+from audit.verdict.vocabulary import Outcome, VerdictWord, word_of
 
 
 class Decision(StrEnum):
-    """Of a gate. The order is that of `_WORST_FIRST` below."""
+    """Of a gate. The order is that of `WORST_FIRST` below."""
 
     PASS = "pass"  # noqa: S105 - a decision, not a password
     REVIEW = "review"
@@ -26,12 +27,19 @@ class Decision(StrEnum):
 
 
 # Of a panel. Something that settles nothing is worse than something a person can weigh: an approval must not carry it.
-_WORST_FIRST = (Decision.BLOCK, Decision.NO_DECISION, Decision.REVIEW, Decision.PASS)
+WORST_FIRST = (Decision.BLOCK, Decision.NO_DECISION, Decision.REVIEW, Decision.PASS)
 _EXIT_CODES = {
     Decision.BLOCK: FOUND,
     Decision.NO_DECISION: NOT_CLEARED,
     Decision.REVIEW: NOT_CLEARED,
     Decision.PASS: OK,
+}
+_DECISIONS = {
+    Outcome.FOUND: Decision.BLOCK,
+    Outcome.CAUSE_UNKNOWN: Decision.REVIEW,
+    Outcome.NO_DECISION: Decision.NO_DECISION,
+    Outcome.EXPLAINED: Decision.PASS,
+    Outcome.NOTHING_SEEN: Decision.PASS,
 }
 
 
@@ -57,6 +65,7 @@ class CellRuling:
 class Ruling:
     """What a gate says of a run.
 
+    scope: of a pass of several audits, which forms of contamination it speaks of.
     verdict_decision: what the verdict alone says, before anybody decided. problem: why there is no verdict to go by;
     empty where there is one. incomplete: the models and benchmarks of which answers are missing. together: what several
     audits say as one. rules: of a suite, what the source's thresholds say beside our verdict, and which of them gates.
@@ -73,6 +82,7 @@ class Ruling:
     cells: tuple[CellRuling, ...] = ()
     together: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    scope: str = ""
     said: tuple[str, ...] = ()
     overridden: bool = False
 
@@ -83,12 +93,8 @@ def words() -> dict[str, VerdictWord]:
 
 
 def decision_of(word: VerdictWord) -> Decision:
-    """What one verdict says: what was not cleared is for a person to weigh only where something was found."""
-    if word.exit_code == FOUND:
-        return Decision.BLOCK
-    if word.exit_code == OK:
-        return Decision.PASS
-    return Decision.REVIEW if word.weigh else Decision.NO_DECISION
+    """What a gate decides on one verdict."""
+    return _DECISIONS[word.outcome]
 
 
 def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
@@ -114,9 +120,13 @@ def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
     if incomplete or not all(each) or not each:
         return replace(failed(run, ""), incomplete=incomplete, cells=cells, together=together, rules=rules)
     found = {cell.decision for cell in cells}
-    worst = next(one for one in _WORST_FIRST if one in found)
+    worst = next(one for one in WORST_FIRST if one in found)
+    scopes = [one["forms"] for one in verdict.get("joint", ()) if one.get("forms")]
+    if worst == Decision.PASS and (open_ := forms.unmet(scopes, (suite or {}).get("forms_required", {}))):
+        worst, rules = Decision.NO_DECISION, (*rules, open_)
+    said = forms.words(scopes) if worst == Decision.PASS and scopes else ""
     # The documented order of the codes is 3, 4, 0, which is that of the decisions.
-    return Ruling(run, worst, _EXIT_CODES[worst], worst, cells=cells, together=together, rules=rules)
+    return Ruling(run, worst, _EXIT_CODES[worst], worst, cells=cells, together=together, rules=rules, scope=said)
 
 
 def gated(cell: CellRuling, suite: Mapping[str, Any]) -> CellRuling:
@@ -136,7 +146,7 @@ def parts_of(verdict: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     """(audit, its verdict): of a page of several audits each, else the one."""
     if "audits" in verdict:
         return list(verdict["audits"].items())
-    return [(str(verdict.get("audit") or AUDITS[0]), verdict)]
+    return [(str(verdict["audit"]), verdict)]
 
 
 def failed(run: str, problem: str) -> Ruling:
@@ -153,7 +163,7 @@ def _cell(audit: str, cell: Mapping[str, Any], known: Mapping[str, VerdictWord])
         model=str(cell.get("model", "")),
         benchmark=str(cell.get("benchmark", "")),
         verdict=str(cell["verdict"]),
-        decision=decision_of(known[cell["verdict"]]),
+        decision=decision_of(word_of(known, cell)),
         headline=str(cell.get("headline", "")),
         reasons=tuple(map(str, cell.get("reasons", ()))),
         what_to_do=tuple(map(str, cell.get("what_to_do", ()))),

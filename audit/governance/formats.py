@@ -57,6 +57,7 @@ def as_json(ruling: Ruling) -> str:
         ],
         "together": list(ruling.together),
         "rules": list(ruling.rules),
+        "scope": ruling.scope or None,
         "decided": list(ruling.said),
         "cells": [
             {
@@ -172,7 +173,7 @@ def _table_row(cell: CellRuling) -> str:
 def _decision(ruling: Ruling) -> str:
     if ruling.decision != ruling.verdict_decision:
         return f"{ruling.decision}, decided by people; the verdict alone says {ruling.verdict_decision}"
-    return str(ruling.decision)
+    return f"{ruling.decision}: {ruling.scope}" if ruling.scope else str(ruling.decision)
 
 
 FORMATS: dict[str, Callable[[Ruling], str]] = {

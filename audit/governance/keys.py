@@ -102,13 +102,19 @@ def _signer(data: bytes, where: str) -> CryptoSigner:
 
 
 def load_trusted(folder: Path) -> dict[str, Trusted]:
-    """The trusted keys of a folder, by key id. ConfigError where there is none, or one key has two owners."""
+    """The trusted keys of a folder, by key id. ConfigError where there is none, one key has two owners, or two names
+    cannot be told apart for certain: Alice and alice, or letters that only look alike."""
     paths = sorted([*folder.glob("*.pub"), *folder.glob(f"*{SUFFIX}")])
     if not paths:
         raise ConfigError(f"{folder} holds no public key. Expected files such as {folder / 'alice.pub'}. {_MAKE_ONE}")
     found: dict[str, Trusted] = {}
+    names: dict[str, str] = {}
     for path in paths:
         signer = path.name.split(".")[0]
+        if not _NAME.fullmatch(signer):
+            raise ConfigError(f"{path}: {signer!a} is no name of a signer. Expected ASCII letters, digits, - and _.")
+        if (other := names.setdefault(person(signer), signer)) != signer:
+            raise ConfigError(f"{path}: {other} and {signer} are one name. Spell a person's name one way in {folder}.")
         key = load_identity(path) if path.name.endswith(SUFFIX) else _public(path)
         if key.keyid in found and found[key.keyid].signer != signer:
             raise ConfigError(
@@ -117,6 +123,11 @@ def load_trusted(folder: Path) -> dict[str, Trusted]:
             )
         found[key.keyid] = Trusted(signer, key)
     return found
+
+
+def person(name: str) -> str:
+    """A name as people are told apart by."""
+    return name.strip().casefold()
 
 
 def _public(path: Path) -> Key:

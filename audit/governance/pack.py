@@ -17,11 +17,11 @@ from securesystemslib.signer import Signer
 from audit.audits import audit_of, part_of
 from audit.chronology import project_file
 from audit.errors import ConfigError
-from audit.gate import rule_run, verdict_path
 from audit.governance.archive import good_name, write_archive
 from audit.governance.decision import parts_of
 from audit.governance.envelope import seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES
+from audit.governance.ruling import rule_run, verdict_path
 from audit.governance.verify import NOTE, PREDICATE, REFERENCES, RUN, STATEMENT, SUMS, VERDICT
 from audit.panel import PANEL, panel_runs
 from audit.report.sensitivity import load_sensitivity

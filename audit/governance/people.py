@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import yaml
 
 from audit.errors import ConfigError
+from audit.governance.keys import person
 from audit.governance.reviews import SUITES
 from audit.panel import panel_runs
 from audit.shards.manifest import MANIFEST, Manifest
 
 
-def runners(run_dir: Path) -> tuple[str, ...]:
-    """Who started the run, an entry a start, "" for one that did not say; empty where nothing is known."""
-    runs = panel_runs(run_dir) or [run_dir]
-    return tuple(who for run in runs if (run / MANIFEST).is_file() for who in Manifest.load(run).run_by)
+def runners(run_dir: Path, signers: Collection[str]) -> tuple[str, ...]:
+    """Who started the run, an entry a start: a trusted signer, or "" for a start that names none of them and so does
+    not tell who it was; empty where nothing is known."""
+    known = {person(name): name for name in signers}
+    started = (Manifest.load(run).run_by for run in panel_runs(run_dir) or [run_dir] if (run / MANIFEST).is_file())
+    return tuple(known.get(person(who), "") for each in started for who in each)
 
 
 def approvals_required(run_dir: Path) -> int:

@@ -1,7 +1,8 @@
 """What people decided about a run: `RUN_DIR/decisions/0001.dsse.json`, ..., each signed, each naming the one before.
 
-A decision binds the bytes of the verdict, the manifest (and with it every shard's hash), the tables that were asked and
-the suite: it counts for that run as it was, until it expires. The last word of each signer counts.
+A decision binds the bytes of the verdict, of the page that people read, of the manifest (and with it every shard's
+hash), of the tables that were asked and of the suite: it counts for that run as it was, until it expires. The last word
+of each signer counts.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class Bound:
 def bound_to(run_dir: Path, verdict: Path, ruling: Ruling) -> Bound:
     """What a decision on a run binds now. verdict: where its verdict.json lies."""
     found = {"verdict.json": verdict}
-    files = [run_dir / MANIFEST, *(run_dir / name for name in SUITES), *sorted(run_dir.glob("*.arrow"))]
+    page = verdict.with_name("report.html")  # what the people who decide have read
+    files = [page, run_dir / MANIFEST, *(run_dir / name for name in SUITES), *sorted(run_dir.glob("*.arrow"))]
     found |= {path.name: path for path in files if path.is_file()}
     # Of a panel or suite: every run's manifest, and with it its shards. By path: two runs may have one name.
     runs = {Path(os.path.relpath(run, run_dir)).as_posix(): run for run in panel_runs(run_dir) or []}

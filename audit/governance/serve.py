@@ -28,14 +28,14 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from audit.errors import AuditError, ConfigError
-from audit.gate import home_of, rule_run, ruling_with_decisions, verdict_path
 from audit.governance.decision import Decision, Ruling
 from audit.governance.formats import as_text
 from audit.governance.keys import Trusted
-from audit.governance.reviews import MAX_REASON, Kind, bound_to
+from audit.governance.queue import Register, decide_on, queue
+from audit.governance.reviews import MAX_REASON, Bound, Kind, bound_to
+from audit.governance.ruling import home_of, rule_run, ruling_with_decisions, verdict_path
 from audit.panel import panel_runs
 from audit.printable import one_line
-from audit.review import decide_on, queue
 
 SESSION = "audit_review"
 _MAX_BODY = 64 * 1024
@@ -62,14 +62,18 @@ _PAGES = Environment(loader=PackageLoader("audit", "governance"), autoescape=Tru
 
 @dataclass(frozen=True)
 class Reviewing:
-    """What a reviewer serves. folder: below it lie the runs. hosts: names under which a browser may ask."""
+    """What a reviewer serves. folder: below it lie the runs. hosts: names under which a browser may ask.
+
+    check: as `ruling_with_decisions` takes it. registry: notes each decision.
+    """
 
     folder: Path
     signer: Signer
     trusted: Mapping[str, Trusted]
     keys: Path
     approvals: int
-    registry: str | None
+    check: Callable[[Path, Bound], None] | None
+    registry: Register | None
     token: str
     hosts: frozenset[str]
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -84,11 +88,29 @@ def create_app(review: Reviewing) -> Starlette:
     known = review.trusted.get(review.signer.public_key.keyid)
     if known is None:
         raise ConfigError("This private key has no public key among the trusted ones: the gate would not believe it.")
-    session, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+    site = _Site(review, known.signer)
+    return Starlette(
+        routes=[
+            Route("/login", site.login, methods=["GET"]),
+            Route("/", site.guarded(site.listed), methods=["GET"]),
+            Route("/run/{name}", site.guarded(site.one), methods=["GET"]),
+            Route("/run/{name}", site.guarded(site.decided), methods=["POST"]),
+            Route("/run/{name}/report/{number:int}", site.guarded(site.report), methods=["GET"]),
+        ]
+    )
 
-    def page(status: int = 200, **shown: Any) -> HTMLResponse:
+
+class _Site:
+    """The pages of one reviewer. session, csrf: what a browser has to show, new at every start."""
+
+    def __init__(self, review: Reviewing, signer: str) -> None:
+        self.review = review
+        self.signer = signer
+        self.session, self.csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+
+    def page(self, status: int = 200, **shown: Any) -> HTMLResponse:
         nonce = secrets.token_urlsafe(16)
-        text = _PAGES.get_template("review.html.j2").render(nonce=nonce, signer=known.signer, **{"error": "", **shown})
+        text = _PAGES.get_template("review.html.j2").render(nonce=nonce, signer=self.signer, **{"error": "", **shown})
         policy = (
             f"default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; frame-src 'self'; form-action 'self'; "
             "base-uri 'none'; frame-ancestors 'none'"
@@ -96,14 +118,12 @@ def create_app(review: Reviewing) -> Starlette:
         data = text.encode("utf-8", "backslashreplace")
         return HTMLResponse(data, status, headers={**_HEADERS, "Content-Security-Policy": policy})
 
-    def guarded(
-        answer: Callable[[Request], Awaitable[Response]],
-    ) -> Callable[[Request], Awaitable[Response]]:
+    def guarded(self, answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         @wraps(answer)
         async def check(request: Request) -> Response:
-            if request.headers.get("host", "") not in review.hosts:
+            if request.headers.get("host", "") not in self.review.hosts:
                 return _refused(421, "Not this host.")
-            if not _same(request.cookies.get(SESSION, ""), session):
+            if not _same(request.cookies.get(SESSION, ""), self.session):
                 return _refused(401, "Open the address that audit review serve printed.")
             try:
                 return await answer(request)
@@ -114,52 +134,48 @@ def create_app(review: Reviewing) -> Starlette:
 
         return check
 
-    async def login(request: Request) -> Response:
-        if request.headers.get("host", "") not in review.hosts:
+    async def login(self, request: Request) -> Response:
+        if request.headers.get("host", "") not in self.review.hosts:
             return _refused(421, "Not this host.")
-        if not _same(request.query_params.get("token", ""), review.token):
+        if not _same(request.query_params.get("token", ""), self.review.token):
             return _refused(403, "Wrong token.")
         answer = RedirectResponse("/", 303, headers=_HEADERS)
-        answer.set_cookie(SESSION, session, httponly=True, samesite="strict", path="/")
+        answer.set_cookie(SESSION, self.session, httponly=True, samesite="strict", path="/")
         return answer
 
-    @guarded
-    async def listed(request: Request) -> Response:
-        def rows() -> list[dict[str, Any]]:
-            found = []
-            for name, run_dir in _runs(review.folder).items():
-                ruling = _ruling(review, run_dir)
-                row = {"id": name, "name": _shown(run_dir, review.folder), "decision": str(ruling.decision)}
-                found.append({**row, "problem": one_line(ruling.problem), "said": [one_line(s) for s in ruling.said]})
-            return sorted(found, key=lambda row: (row["decision"] == Decision.PASS, row["name"]))
+    async def listed(self, request: Request) -> Response:
+        return self.page(title="Audits", runs=await run_in_threadpool(self.rows))
 
-        return page(title="Audits", runs=await run_in_threadpool(rows))
+    def rows(self) -> list[dict[str, Any]]:
+        found = []
+        for name, run_dir in _runs(self.review.folder).items():
+            ruling = _ruling(self.review, run_dir)
+            row = {"id": name, "name": _shown(run_dir, self.review.folder), "decision": str(ruling.decision)}
+            found.append({**row, "problem": one_line(ruling.problem), "said": [one_line(s) for s in ruling.said]})
+        return sorted(found, key=lambda row: (row["decision"] == Decision.PASS, row["name"]))
 
-    def shown(name: str, error: str = "", status: int = 200) -> HTMLResponse:
-        run_dir = _run(review.folder, name)
-        ruling = _ruling(review, run_dir)
+    def shown(self, name: str, error: str = "", status: int = 200) -> HTMLResponse:
+        run_dir = _run(self.review.folder, name)
+        ruling = _ruling(self.review, run_dir)
         kinds = [] if ruling.problem else [(kind, _DOES[kind]) for kind in _offered(ruling)]
-        return page(
-            status, title=_shown(run_dir, review.folder), run=name, csrf=csrf, seen=_seen(run_dir, ruling), kinds=kinds,
-            max_reason=MAX_REASON, error=error or one_line(ruling.problem), ruling=as_text(ruling),
-            pages=[{"name": _shown(path.parent, review.folder)} for path in _reports(run_dir)],
+        return self.page(
+            status, title=_shown(run_dir, self.review.folder), run=name, csrf=self.csrf, seen=_seen(run_dir, ruling),
+            kinds=kinds, max_reason=MAX_REASON, error=error or one_line(ruling.problem), ruling=as_text(ruling),
+            pages=[{"name": _shown(path.parent, self.review.folder)} for path in _reports(run_dir)],
         )  # fmt: skip
 
-    @guarded
-    async def one(request: Request) -> Response:
-        return await run_in_threadpool(shown, request.path_params["name"])
+    async def one(self, request: Request) -> Response:
+        return await run_in_threadpool(self.shown, request.path_params["name"])
 
-    @guarded
-    async def report(request: Request) -> Response:
-        paths = _reports(_run(review.folder, request.path_params["name"]))
+    async def report(self, request: Request) -> Response:
+        paths = _reports(_run(self.review.folder, request.path_params["name"]))
         number = request.path_params["number"]
         if number >= len(paths):
             return _refused(404, "There is no such report.")
         data = await run_in_threadpool(paths[number].read_bytes)
         return HTMLResponse(data, headers={**_HEADERS, "Content-Security-Policy": _SANDBOX})
 
-    @guarded
-    async def decided(request: Request) -> Response:
+    async def decided(self, request: Request) -> Response:
         name = request.path_params["name"]
         origin = request.headers.get("origin", "")
         if origin != f"http://{request.headers['host']}" and origin != f"https://{request.headers['host']}":
@@ -170,39 +186,29 @@ def create_app(review: Reviewing) -> Starlette:
         if body is None:
             return _refused(413, "That is too long for a decision.")
         given = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-        if not _same(given.get("csrf", ""), csrf):
+        if not _same(given.get("csrf", ""), self.csrf):
             return _refused(403, "The page is of another session. Open it again.")
 
-        def sign() -> Response:
-            run_dir = _run(review.folder, name)
-            ruling = rule_run(run_dir)
-            if not _same(given.get("seen", ""), _seen(run_dir, ruling)):
-                return shown(name, "The run changed since you looked: look at it again, then decide.", 409)
-            try:
-                kind = Kind(given.get("kind", ""))
-            except ValueError:
-                return shown(name, "Expected approve, reject or override.", 400)
-            expires = given.get("expires", "").strip() if kind != Kind.REJECT else ""
-            try:
-                decide_on(
-                    run_dir, ruling, kind, reason=given.get("reason", ""), expires=expires or None,
-                    signer=review.signer, trusted=review.trusted, now=review.now(), registry=review.registry,
-                )  # fmt: skip
-            except AuditError as error:
-                return shown(name, one_line(error), 400)
-            return RedirectResponse(f"/run/{name}", 303, headers=_HEADERS)
+        return await run_in_threadpool(self.sign, name, given)
 
-        return await run_in_threadpool(sign)
-
-    return Starlette(
-        routes=[
-            Route("/login", login, methods=["GET"]),
-            Route("/", listed, methods=["GET"]),
-            Route("/run/{name}", one, methods=["GET"]),
-            Route("/run/{name}", decided, methods=["POST"]),
-            Route("/run/{name}/report/{number:int}", report, methods=["GET"]),
-        ]
-    )
+    def sign(self, name: str, given: Mapping[str, str]) -> Response:
+        review, run_dir = self.review, _run(self.review.folder, name)
+        ruling = rule_run(run_dir)
+        if not _same(given.get("seen", ""), _seen(run_dir, ruling)):
+            return self.shown(name, "The run changed since you looked: look at it again, then decide.", 409)
+        try:
+            kind = Kind(given.get("kind", ""))
+        except ValueError:
+            return self.shown(name, "Expected approve, reject or override.", 400)
+        expires = given.get("expires", "").strip() if kind != Kind.REJECT else ""
+        try:
+            decide_on(
+                run_dir, ruling, kind, reason=given.get("reason", ""), expires=expires or None,
+                signer=review.signer, trusted=review.trusted, now=review.now(), registry=review.registry,
+            )  # fmt: skip
+        except AuditError as error:
+            return self.shown(name, one_line(error), 400)
+        return RedirectResponse(f"/run/{name}", 303, headers=_HEADERS)
 
 
 def _runs(folder: Path) -> dict[str, Path]:
@@ -218,7 +224,7 @@ def _run(folder: Path, name: str) -> Path:
 
 
 def _ruling(review: Reviewing, run_dir: Path) -> Ruling:
-    return ruling_with_decisions(run_dir, review.keys, review.approvals, review.now(), review.registry)
+    return ruling_with_decisions(run_dir, review.keys, review.approvals, review.now(), review.check)
 
 
 def _seen(run_dir: Path, ruling: Ruling) -> str:

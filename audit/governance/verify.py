@@ -8,16 +8,19 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 from audit.errors import AuditError, ConfigError, SignatureError
 from audit.governance.archive import check_bytes, extract, hash_entry, open_archive, read_entry
 from audit.governance.envelope import MAX_BYTES, subjects_of, unseal
 from audit.governance.keys import Trusted
+
+if TYPE_CHECKING:  # hashes and signatures need no statistics
+    from audit.governance.recompute import SectionOf
 
 SUMS = "SHA256SUMS"
 STATEMENT = "statement.dsse.json"
@@ -39,8 +42,8 @@ class Verified:
     recomputed: bool
 
 
-def verify_pack(path: Path, trusted: Mapping[str, Trusted] | None) -> Verified:
-    """Check a pack. trusted: whose signature counts; None to check hashes alone.
+def verify_pack(path: Path, trusted: Mapping[str, Trusted] | None, section_of: SectionOf) -> Verified:
+    """Check a pack. trusted: whose signature counts; None to check hashes alone. section_of: as `recomputed` takes it.
 
     Raises SignatureError for the first thing that does not hold.
     """
@@ -64,7 +67,7 @@ def verify_pack(path: Path, trusted: Mapping[str, Trusted] | None) -> Verified:
         check_bytes(path, archive)
         recomputed = any(re.match(f"{RUN}/([^/]+/)?shards/", name) for name in names)
         if recomputed:
-            _recompute(archive, path)
+            _recompute(archive, path, section_of)
     return Verified(len(names), signer, recomputed)
 
 
@@ -90,19 +93,29 @@ def _signed(
     return signer
 
 
-def _recompute(archive: ZipFile, path: Path) -> None:
+def _recompute(archive: ZipFile, path: Path, section_of: SectionOf) -> None:
     """Every verdict once more, from the pack's own shards; SignatureError unless each has the same bytes."""
+    from audit.governance.recompute import recomputed  # here: hashes and signatures need no statistics
+    from audit.panel import panel_runs, write_panel
+    from audit.verdict.result import json_text
+
     with tempfile.TemporaryDirectory() as folder:
-        run_dir, out = Path(folder) / RUN, Path(folder) / "out"
+        run_dir = Path(folder) / RUN
         extract(archive, RUN, run_dir)
         try:
-            pairs = _judged_again(run_dir, out)
+            named = panel_runs(run_dir)
+            runs = [run_dir / run.name for run in named or ()]  # wherever they lay, in the pack they lie below it
+            for run in runs or [run_dir]:
+                _point_inside(run)
+            if runs:
+                write_panel(run_dir, runs)
+            found = recomputed(run_dir, section_of, alone=True)
         except (AuditError, OSError, ValueError) as error:
             raise SignatureError(f"{path}: the verdict could not be computed again: {error}") from error
         odd = [
             packed.relative_to(folder).as_posix()
-            for packed, again in pairs
-            if not packed.is_file() or packed.read_bytes() != again.read_bytes()
+            for packed, again in found
+            if not packed.is_file() or packed.read_bytes() != json_text(again).encode()
         ]
         if odd:
             raise SignatureError(
@@ -110,49 +123,6 @@ def _recompute(archive: ZipFile, path: Path) -> None:
                 "not of these shards; or was judged with options that the manifest does not have (audit report --seed, "
                 "--variants); or another version of the program made it: environment.json has its hash."
             )
-
-
-def _judged_again(run_dir: Path, out: Path) -> list[tuple[Path, Path]]:
-    """(a verdict of the pack, the same again), for every one that is in it."""
-    from audit.audits import audit_of, part_of  # here: hashes and signatures need no statistics
-    from audit.panel import SUITE, panel_runs, write_panel
-    from audit.report.joint import joint_report
-
-    def report(audit: str, dirs: Sequence[Path], to: Path) -> None:
-        part_of(audit, "report").report_runs(dirs, to, {"seed": None})
-
-    named = panel_runs(run_dir)
-    if named is None:
-        _point_inside(run_dir)
-        report(audit_of(run_dir).name, [run_dir], out)
-        return [(run_dir / "report" / "verdict.json", out / "verdict.json")]
-    runs = [run_dir / run.name for run in named]  # wherever they lay, in the pack they lie below it
-    for run in runs:
-        _point_inside(run)
-    write_panel(run_dir, runs)
-    audits: dict[str, list[Path]] = {}
-    for run in runs:
-        audits.setdefault(audit_of(run).name, []).append(run)
-    if (run_dir / SUITE).is_file():
-        import_module("audit.suite.judge").judge_suite(run_dir, out)
-    elif len(audits) > 1:
-        joint_report(runs, out, {})
-    else:
-        report(next(iter(audits)), runs, out)
-    found = [(run_dir / "report" / "verdict.json", out / "verdict.json")]
-    for audit, dirs in audits.items():
-        again = out / audit if len(audits) > 1 or (run_dir / SUITE).is_file() else out
-        page = run_dir / "report" / audit / "verdict.json"
-        found += [(page, again / "verdict.json")] if page.is_file() else []
-        for run in dirs:
-            own = run / "report" / "verdict.json"
-            if not own.is_file() and not (run_dir / SUITE).is_file():
-                continue  # of a panel: nobody needs to have judged its runs one by one
-            if len(dirs) > 1:
-                again = out / "runs" / run.name
-                report(audit, [run], again)
-            found.append((own, again / "verdict.json"))
-    return found
 
 
 def _point_inside(run_dir: Path) -> None:

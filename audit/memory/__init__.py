@@ -1,4 +1,4 @@
-"""The memory audit: has the model read these items? By their order, their text, and its score on fresh ones.
+"""The memory audit: has the model read these items? By their order, their text, and its score on held-out ones.
 
 texts      what is given to the model to read        present   the same, as requests
 record     what one model gave, beside its reference models      cells    shards -> records

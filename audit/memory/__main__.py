@@ -1,7 +1,7 @@
 """`python -m audit.memory model=... benchmark=...`: run (or resume) a memory audit.
 
 Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed; with gate=true also 3 (memory of
-the text seen, gap to fresh items) and 4 (withheld, underpowered), see `audit.gate`.
+the text seen, gap to held-out items) and 4 (withheld, underpowered), see `audit gate`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 from audit.command_line import run_composed, start
 from audit.exits import run_command
 from audit.memory.config import MemoryConfig, from_hydra, register
-from audit.references import judged, reference_dirs
+from audit.references import judged
 
 register()
 
@@ -42,18 +42,21 @@ def memory(config: MemoryConfig) -> int:
         display.stage("reading the benchmark, resolving models")
         resolved = resolve_memory(config)
         benchmark, *fresh = resolved.samples
+        for note in resolved.analysis["held_out"]:
+            display.note(note)
         analysis = {
             "seed": config.seed,
             "thresholds": MemoryThresholds.from_mapping(config.verdict).to_dict(),
             "judged": judged(config),
-            "references": [str(path) for path in reference_dirs(config)],
+            **resolved.analysis,
             "benchmark": benchmark.benchmark.name,
             "fresh": fresh[0].benchmark.name if fresh else None,
         }
+        from audit.registry.finish import hooks
         from audit.runtime.run import run_audit
         from audit.summary import conclude, print_failed
 
-        result = run_audit(resolved, analysis, display)
+        result = run_audit(resolved, analysis, display, hooks=hooks(config.registry))
     if result.rows == 0:
         print_failed(result.failed)  # every model did
         return 1

@@ -1,67 +1,138 @@
-"""Cells -> results: statistics, gates and verdicts, corrected over the panel."""
+"""How the memory audit judges a cell. Holm's correction is over every indicator of every cell that could be judged."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from audit.judge.record import Case, Judge, Settings, judge_cells
 from audit.memory.calibrated import nearest
-from audit.memory.decide import decide
-from audit.memory.evidence import Evidence, correct, measure
-from audit.memory.gates import all_gates
+from audit.memory.decide import TAKEN_AWAY, decide, tipping
+from audit.memory.evidence import Evidence, correct
+from audit.memory.gates import all_gates, readable
+from audit.memory.measure import measure
 from audit.memory.record import MemoryCell
 from audit.memory.result import MemoryResult
 from audit.memory.thresholds import MemoryThresholds
+from audit.memory.vocabulary import INDICATORS
+from audit.memory.without import CONDITIONS, score_without
 from audit.memory.words import cannot_exclude, headline
-from audit.statistics.order_test import N_RESAMPLES
 from audit.verdict.gates import failed
+from audit.verdict.result import json_ready
+from audit.verdict.run import JudgedRun
 
 
-def analyse(
-    cells: Sequence[MemoryCell],
-    thresholds: MemoryThresholds,
-    *,
-    seed: int,
-    n_resamples: int = N_RESAMPLES,
-    table: Mapping[str, Any] | None = None,
-) -> tuple[MemoryResult, ...]:
-    """One result a cell, in order. Holm's correction is over every indicator of every cell that could be judged.
-
-    A cell's random numbers depend on seed, model and benchmark alone, not on what else is in the panel. table: of
-    `shipped_table(SHIPPED)`.
-    """
-    evidence = []
-    for cell in cells:
-        name = zlib.crc32(f"{cell.model}\0{cell.benchmark}".encode())
-        rng = np.random.default_rng([seed, name])
-        evidence.append(measure(cell, thresholds, rng=rng, n_resamples=n_resamples))
-    return tuple(_result(c, e, thresholds, table) for c, e in zip(cells, correct(evidence), strict=True))
+def analyse(cells: Sequence[MemoryCell], settings: Settings[MemoryThresholds]) -> tuple[MemoryResult, ...]:
+    """One result a cell, in order."""
+    return judge_cells(JUDGE, [readable(cell, settings.thresholds) for cell in cells], settings)
 
 
-def _result(
-    cell: MemoryCell, evidence: Evidence, thresholds: MemoryThresholds, table: Mapping[str, Any] | None
-) -> MemoryResult:
-    gates = all_gates(cell, evidence, thresholds)
+def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:
+    cell, evidence, gates, thresholds = case.cell, case.panel, case.gates, case.settings.thresholds
     decision = decide(evidence, gates, thresholds)
     names = tuple(g.name for g in failed(gates)) or tuple(
-        g.name for g in gates if g.name == "fresh_matched" and g.status == "fail"
+        g.name for g in gates if g.name in TAKEN_AWAY and g.status == "fail"
     )
+    without = score_without(cell, evidence, gates)
     return MemoryResult(
         model=cell.model,
         benchmark=cell.benchmark,
         decision=decision,
-        headline=headline(cell, decision, evidence, names, thresholds),
-        cannot_exclude=cannot_exclude(cell, evidence),
+        headline=f"{without.sentence} {headline(cell, decision, evidence, names, thresholds)}",
+        cannot_exclude=cannot_exclude(cell, evidence, thresholds.alpha),
         gates=gates,
         evidence=evidence,
+        without=without,
+        holds_up_to=tipping(evidence, decision.verdict, thresholds),
         calibration=nearest(
-            table,
+            case.settings.table,
             n=cell.published.n,
             fresh=cell.fresh.n if cell.fresh else 0,
             references=len(cell.references),
             thresholds=thresholds.to_dict(),
         ),
     )
+
+
+JUDGE = Judge(
+    name=lambda cell: (cell.model, cell.benchmark),
+    measure=lambda cell, s, rng: measure(cell, s.thresholds, rng=rng, n_resamples=s.n_resamples),
+    over_panel=correct,
+    gates=lambda case: all_gates(case.cell, case.panel, case.settings.thresholds),
+    result=_result,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
+    """All judged cells of a run. orders: how the orders were made."""
+
+    audit = "memory"
+    schema_version = "1.0"
+
+    orders: dict[str, int]
+
+    def mark(self, cell: MemoryCell, result: MemoryResult) -> str:
+        """Rows of the benchmark, or of the held-out items, may be missing."""
+        names = [cell.benchmark] + ([cell.fresh.name] if cell.fresh else [])
+        return next((self.marks[cell.model, name] for name in names if self.marks.get((cell.model, name))), "")
+
+    def own(self) -> dict[str, Any]:
+        return {"orders": self.orders}
+
+    def own_of_cell(self, cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
+        return cell_dict(cell, result)
+
+
+def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
+    """Every statistic of one cell."""
+    evidence, own = result.evidence, cell.tested[0]
+    scores = own.score[~np.isnan(own.score)]
+    return {
+        "fresh": cell.fresh.name if cell.fresh else None,
+        "indicators": [{**json_ready(one), "test": INDICATORS[one.name].level} for one in evidence.indicators],
+        "sensitivity": result.sensitivity,
+        "without_memory": _without(cell, result),
+        "score": float(scores.mean()) if scores.size else None,
+        "chance": cell.published.chance,
+        "n_questions": cell.published.n,
+        "n_fresh": cell.fresh.n if cell.fresh else 0,
+        "references": [one[0].model for one in cell.references],
+        "reads": own.reads,
+        "evidence": {
+            "order": evidence.order,
+            "options": evidence.options,
+            "fresh_order": evidence.fresh_order,
+            "exchangeable": evidence.exchangeable,
+            "completion": evidence.completion,
+            "aucs": {name: {"own": a, "beyond_references": b} for name, (a, b) in evidence.aucs.items()},
+            "gap": evidence.gap,
+            "rasch": evidence.rasch,
+            "held": [{**json_ready(one), "gamma": str(one.gamma)} for one in evidence.held],
+            "holds_up_to": None if result.holds_up_to is None else str(result.holds_up_to),
+            "kind": evidence.kind,
+            "apart": evidence.apart,
+            "left_out": evidence.left_out,
+            "dropped": cell.dropped,
+        },
+    }
+
+
+def _without(cell: MemoryCell, result: MemoryResult) -> dict[str, Any] | None:
+    """The score without memory, when it holds, and the items that are named."""
+    without = result.without
+    if without is None:
+        return None
+    items = without.items
+    named = [] if items is None else [cell.published.question_ids[i] for i in items.order if items.named[i]]
+    return {
+        "sentence": without.sentence,
+        "score": without.score,
+        "estimate": without.found,
+        "needs": without.needs,
+        "holds_if": CONDITIONS,
+        "items_named": named,
+    }

@@ -1,4 +1,4 @@
-"""Shards -> MemoryCell: the judged models on the benchmark and the fresh items, beside the reference models."""
+"""Shards -> MemoryCell: the judged models on the benchmark and the held-out items, beside the reference models."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from audit.memory.columns import SCHEMA
 from audit.memory.design import Arm
 from audit.memory.present import Orders, shard_orders
 from audit.memory.record import TEXTS, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
-from audit.memory.texts import OPTIONS, SECOND_HALF, item_text, shards_of
+from audit.memory.texts import OPTIONS, item_text, likelihoods_a_byte, shards_of
 from audit.records import Question
+from audit.references import ReferenceRun
 from audit.shards.questions import QuestionFile
 from audit.shards.read import iter_columns
 from audit.shards.requests import RequestCounts, count_requests, digest
-from audit.statistics.completion import text_scores
+from audit.statistics.completion import Auc, text_scores
 from audit.statistics.paired import FloatArray
+from audit.statistics.word_kind import kind_auc
 
 _COLUMNS = (
     "model", "benchmark", "question_id", "arm", "ordering", "options", "gold", "correct", "parsed", "error", "asked",
@@ -37,7 +39,7 @@ class _Rows:
     """Rows of one model and set as they come, as numbers. order: nats of its items by (shard, level). requests: the sum
     of the digests that were sent, by level, of an item's orders of options by its id, of a shard's by its number."""
 
-    score: dict[str, float] = field(default_factory=dict)
+    score: dict[str, list[float]] = field(default_factory=dict)  # by item, one a replicate
     asked: set[str] = field(default_factory=set)  # for the score
     texts: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TEXTS})
     tokens: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TOKEN_SCORES})
@@ -49,21 +51,26 @@ class _Rows:
 
 
 def load_memory(
-    run_dir: Path, judged: Sequence[str], reference_dirs: Sequence[Path], benchmark: str, fresh: str | None, own: Orders
+    run_dir: Path,
+    judged: Sequence[str],
+    references: Sequence[ReferenceRun],
+    benchmark: str,
+    fresh: str | None,
+    own: Orders,
 ) -> tuple[MemoryCell, ...]:
     """One cell for each judged model with rows of the benchmark, sorted by name.
 
     own: the orders as the run had them (`run_dir` of it is not read). References are the other models of the run and
-    every model of the reference runs; a model that is judged here is not its own reference.
+    those of the reference runs.
     """
     questions = list(QuestionFile(run_dir))
     rows = _read(run_dir)
     names = sorted({model for model, _ in rows})
     others = [(rows, name) for name in names if name not in judged]
-    for path in reference_dirs:
-        theirs = _read(path)
-        others += [(theirs, name) for name in sorted({m for m, _ in theirs}) if name not in judged]
-    places = shards_of(questions, own.shard_items)
+    for one in references:
+        theirs = _read(one.path)
+        others += [(theirs, name) for name in sorted(one.models)]
+    places = shards_of(questions, own.shard_items) if own.orders else []  # of imported answers no order was asked
     sets = {}
     for name in filter(None, (benchmark, fresh)):
         of_set = [q for q in questions if q.benchmark == name]
@@ -76,12 +83,22 @@ def load_memory(
         made = [_model_set(model, found.get((model, name), _Rows()), *sets[name][1:], own) for name in sets]
         return made[0], made[1] if fresh is not None else None
 
-    references = tuple(both(found, model) for found, model in others if (model, benchmark) in found)
+    compared = tuple(both(found, model) for found, model in others if (model, benchmark) in found)
+    kind = _kind(sets[benchmark], sets[fresh], own.seed) if fresh else None
     return tuple(
-        MemoryCell(sets[benchmark][0], sets[fresh][0] if fresh else None, both(rows, model), references)
+        MemoryCell(sets[benchmark][0], sets[fresh][0] if fresh else None, both(rows, model), compared, kind)
         for model in names
         if model in judged and (model, benchmark) in rows
     )
+
+
+def _kind(
+    published: tuple[ItemSet, list[Question], Any], fresh: tuple[ItemSet, list[Question], Any], seed: int
+) -> Auc | None:
+    texts = [[item_text(q) for q in of_set] for _, of_set, _ in (published, fresh)]
+    if not all(any(side) for side in texts):
+        return None  # imported outcomes may come without a text
+    return kind_auc(texts[0], texts[1], (published[0].cluster, fresh[0].cluster), rng=np.random.default_rng(seed))
 
 
 def _read(run_dir: Path) -> dict[tuple[str, str], _Rows]:
@@ -109,7 +126,7 @@ def _take(rows: _Rows, row: dict[str, Any]) -> None:
         sent[level] = sent.get(level, 0) + digest(row["request_sha256"])
     totals = row["option_logprobs"]
     if arm == Arm.SCORE:
-        rows.score[id_] = float(row["correct"])
+        rows.score.setdefault(id_, []).append(float(row["correct"]))
     elif arm == Arm.PUBLISHED:
         _take_published(rows, row)
     elif arm == Arm.OPTIONS:
@@ -120,12 +137,8 @@ def _take(rows: _Rows, row: dict[str, Any]) -> None:
 
 def _take_published(rows: _Rows, row: dict[str, Any]) -> None:
     id_, pieces, totals = intern(row["question_id"]), row["pieces"], row["option_logprobs"]
-    gold = f" {row['options'][row['gold']]}" if row["options"] else None
-    wrong = [k for k in range(OPTIONS + 1, len(pieces), 2) if pieces[k] != gold]
-    for name, chosen in zip(TEXTS, (range(len(pieces)), [SECOND_HALF], wrong), strict=True):
-        there = [k for k in chosen if totals[k] is not None]
-        if there:
-            rows.texts[name][id_] = sum(totals[k] for k in there) / sum(len(pieces[k].encode()) for k in there)
+    for name, value in likelihoods_a_byte(pieces, totals, row["options"], row["gold"]).items():
+        rows.texts[name][id_] = value
     scores = text_scores(row["token_logprobs"], row["token_z"])
     for name in TOKEN_SCORES:
         rows.tokens[name][id_] = getattr(scores, name)
@@ -136,7 +149,7 @@ def _take_published(rows: _Rows, row: dict[str, Any]) -> None:
 
 def _model_set(model: str, rows: _Rows, questions: Sequence[Question], shards: Sequence[int], own: Orders) -> ModelSet:
     ids = [q.id for q in questions]
-    parts = shards_of(questions, own.shard_items)
+    parts = shards_of(questions, own.shard_items) if own.orders else []
     order = np.full((len(shards), own.orders + 1), np.nan)
     for s, number in enumerate(shards):
         for level in range(own.orders + 1):
@@ -150,7 +163,7 @@ def _model_set(model: str, rows: _Rows, questions: Sequence[Question], shards: S
     options = [[rows.options.get((id_, level), np.nan) for level in range(own.option_orders + 1)] for id_ in ids]
     return ModelSet(
         model=model,
-        score=column(rows.score),
+        score=column({id_: float(np.mean(every)) for id_, every in rows.score.items()}),
         texts={name: column(rows.texts[name]) for name in TEXTS},
         tokens={name: column(rows.tokens[name]) for name in TOKEN_SCORES},
         ranks=column(rows.ranks),

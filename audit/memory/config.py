@@ -15,6 +15,9 @@ from audit.memory.thresholds import MemoryThresholds
 from audit.records import Design
 from audit.references import ReferencedConfig, with_references
 
+# of what is asked: a reference run must have been run with the same
+SAME = ("seed", "n", "shard_items", "orders", "option_orders", "control_benchmark")
+
 
 @dataclass
 class MemoryConfig(ReferencedConfig):
@@ -45,7 +48,7 @@ def validate(config: MemoryConfig) -> None:
             raise ConfigError(
                 f"Model {name} is an endpoint of chat completions, which does not tell the log-likelihood of a given "
                 "text, and this audit reads it. Expected a model with engine vllm: the weights themselves. Of an "
-                "endpoint, audit sweep can compare the score with fresh items (control_benchmark)."
+                "endpoint, audit sweep can compare the score with held-out items (control_benchmark)."
             )
     MemoryThresholds.from_mapping(config.verdict)
     check_run(config)

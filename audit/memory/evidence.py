@@ -1,4 +1,4 @@
-"""The statistics that a verdict rests on, for one cell. The analysis and the calibration both call `measure`."""
+"""The statistics that a verdict rests on, for one cell, as plain results. `audit.memory.measure` makes them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from enum import StrEnum
 
 import numpy as np
 
-from audit.errors import DataError
-from audit.memory.record import TEXTS, ItemSet, MemoryCell, ModelSet
+from audit.judge.record import holm_rows
+from audit.memory.record import TEXTS
 from audit.memory.thresholds import MemoryThresholds
-from audit.statistics.completion import Auc, membership_auc
-from audit.statistics.fresh_gap import FreshGap, fresh_gap, held_gaps
+from audit.statistics.completion import Auc
+from audit.statistics.fresh_gap import FreshGap
 from audit.statistics.multiplicity import holm
-from audit.statistics.order_test import N_RESAMPLES, OrderTest, order_test
-from audit.statistics.paired import FloatArray
-from audit.statistics.set_difference import SetDifference, Sets, set_difference
-
-_NOTHING = np.zeros(2)
-_STANDARD_ERRORS = 2.0  # above chance, to serve as a reference of the score: a model that guesses sees no difficulty
+from audit.statistics.order_test import OrderTest
+from audit.statistics.rasch import RaschGap
+from audit.statistics.set_difference import SetDifference
+from audit.statistics.unparsed import DECIDE_AT
 
 
 class Name(StrEnum):
@@ -40,9 +38,11 @@ COMPLETION = dict(zip((Name.ITEM, Name.HALF, Name.WRONG), TEXTS, strict=True))
 class Indicator:
     """One indicator of one cell.
 
-    pvalue: one-sided, at its own level; adjusted: after Holm over the indicators of the panel. Both None where it was
-    not judged; why says then what is missing. estimate, low, high: what the published items have more, in `unit`, with
-    a 95 % interval.
+    pvalue: one-sided, at its own level, on every scale and against every control that it has; adjusted: after Holm over
+    the indicators of the panel. Both None where it was not judged; why says then what is missing. unguarded,
+    unguarded_adjusted: p without what guards it against another cause than memory (references, a second scale,
+    unparsed answers); doubt names that cause: where only this p is small, the cause is unknown. estimate, low, high:
+    what the published items have more, in `unit`, with a 95 % interval.
     """
 
     name: Name
@@ -53,10 +53,22 @@ class Indicator:
     high: float | None = None
     unit: str = ""
     why: str = ""
+    unguarded: float | None = None
+    unguarded_adjusted: float | None = None
+    doubt: str = ""
 
     @property
     def judged(self) -> bool:
         return self.pvalue is not None
+
+    def seen(self, alpha: float) -> bool:
+        """Whether it speaks for memory after the panel's correction, with an interval above zero."""
+        return self.adjusted is not None and self.adjusted <= alpha and self.low is not None and self.low > 0
+
+    def open(self, alpha: float) -> bool:
+        """Whether it would speak, were it not for another cause that is not excluded (`doubt`)."""
+        alone = self.unguarded_adjusted
+        return alone is not None and alone <= alpha and not self.seen(alpha)
 
 
 @dataclass(frozen=True)
@@ -64,16 +76,21 @@ class Ordered:
     """An order test of the tested model, of what it has beyond its references' mean, and of each reference.
 
     spread: from two references on, the mean gain beyond theirs with their spread in its error, as they may differ in
-    what the sense of an order is worth to them.
+    what the sense of an order is worth to them. own_spread: the same with each model's gains in units of its own spread
+    over the other orders. twice: the gain beyond twice the references' mean, in that unit: a larger model may feel an
+    order's sense that much more. outside: how the references do not bracket the tested model, "" where they do.
     """
 
     own: OrderTest
     beyond: OrderTest | None
     spread: SetDifference | None
+    own_spread: SetDifference | None
+    twice: SetDifference | None
     references: tuple[OrderTest, ...]
+    outside: str = ""
 
     @property
-    def pvalue(self) -> float:
+    def unguarded(self) -> float:
         """Both must speak where there are references (intersection-union): a published order that any model finds
         likelier is told by its content. A model that does not differ from its references at all has nothing beyond."""
         if self.beyond is None:
@@ -83,9 +100,54 @@ class Ordered:
         return max(self.own.pvalue, self.beyond.pvalue, self.spread.pvalue if self.spread else 0.0)
 
     @property
+    def pvalue(self) -> float | None:
+        """On both scales, and beyond twice the references' gain; 1 where they do not bracket the tested model. None
+        without references: an order with a sense of its own is likelier to any model."""
+        if self.beyond is None:
+            return None
+        guards = [one.pvalue for one in (self.own_spread, self.twice) if one is not None]
+        return 1.0 if self.outside else max([self.unguarded, *guards])
+
+    @property
     def shown(self) -> OrderTest:
         """The test whose gain is quoted: what is beyond the references, where there are some and anything is."""
         return self.own if self.beyond is None or np.isnan(self.beyond.pvalue) else self.beyond
+
+
+@dataclass(frozen=True)
+class Text:
+    """A likelihood's difference in differences on two scales: nats a byte, and units of each model's own spread over
+    the held-out items. A model that uses what makes any text likely more than its references has more nats, and not
+    more of its spread; both must speak."""
+
+    nats: SetDifference
+    own_spread: SetDifference
+
+    @property
+    def pvalue(self) -> float:
+        return max(self.nats.pvalue, self.own_spread.pvalue)
+
+
+@dataclass(frozen=True)
+class Held:
+    """The gap with unparsed answers held at gamma (`fresh_gap.unparsed_held`): p and lower limit against a gap, upper
+    limit for one."""
+
+    gamma: float
+    pvalue: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A reference's own gap beyond that of the other references; pvalue is two-sided."""
+
+    model: str
+    difference: float
+    low: float
+    high: float
+    pvalue: float
 
 
 @dataclass(frozen=True)
@@ -93,103 +155,59 @@ class Evidence:
     """Everything that gates, `decide` and the report look at.
 
     exchangeable: p of each measure by which neighbours' words tell the published order. completion: by text; None
-    without references or fresh items. aucs: of each token score, published against fresh items, of the tested model
-    and, where there are references, of what it has beyond their mean; descriptive. left_out: references of the score
-    that are not above chance. fresh_order: the order test of the fresh items, whose order cannot have been learnt.
+    without references or held-out items. aucs: of each token score, published against held-out items, of the tested
+    model and, where there are references, of what it has beyond their mean; descriptive. left_out: references of the
+    score that are not above chance. fresh_order: the order test of the held-out items, whose order cannot have been
+    learnt. gap: as parsed; rasch: the same on the scale of ability; held: with unparsed answers, by gamma, none where
+    all were parsed. kind: how well words alone part
+    the two sets. apart: each reference's own gap against the rest.
     """
 
     order: Ordered | None
     options: Ordered | None
     fresh_order: Ordered | None
     exchangeable: dict[str, float]
-    completion: dict[Name, SetDifference]
+    completion: dict[Name, Text]
     aucs: dict[str, tuple[Auc, Auc | None]]
     gap: FreshGap | None
+    rasch: RaschGap | None
     left_out: tuple[str, ...]
     indicators: tuple[Indicator, ...]
-    gap_adverse: FreshGap | None = None
-    gap_favourable: FreshGap | None = None
-    gap_as_read: float | None = None
+    held: tuple[Held, ...] = ()
+    kind: Auc | None = None
+    apart: tuple[Apart, ...] = ()
 
     def indicator(self, name: Name) -> Indicator:
         return next(one for one in self.indicators if one.name == name)
 
-    @property
-    def largest_compatible(self) -> float:
-        """The upper limit of the gap (97.5 %), unread answers held for a gap where there are any. NaN without one."""
-        limits = [g.did.high for g in (self.gap, self.gap_favourable) if g is not None]
-        return float(np.max(limits)) if limits else float("nan")  # NaN where any is: it clears nobody
-
-
-def measure(
-    cell: MemoryCell, thresholds: MemoryThresholds, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
-) -> Evidence:
-    """All statistics of one cell; indicators as yet without the panel's correction."""
-    own, references = cell.tested[0], [one[0] for one in cell.references]
-    order = _ordered(own.order, [r.order for r in references], rng, n_resamples)
-    options = _ordered(own.options, [r.options for r in references], rng, n_resamples)
-    fresh_order = None
-    if cell.tested[1] is not None:
-        theirs = [r[1].order for r in cell.references if r[1] is not None]
-        fresh_order = _ordered(cell.tested[1].order, theirs, rng, n_resamples)
-    exchangeable = {
-        name: order_test(values, rng=rng, n_resamples=n_resamples).pvalue
-        for name, values in cell.published.neighbours.items()
-    }
-    completion: dict[Name, SetDifference] = {}
-    gap: FreshGap | None = None
-    held: tuple[FreshGap, FreshGap] | None = None
-    left_out: tuple[str, ...] = ()
-    if cell.fresh is not None:
-        gap, held, left_out = _gap(cell, thresholds, rng, n_resamples)
-        if references:
-            completion = {
-                name: found for name, text in COMPLETION.items() if (found := _difference(cell, text)) is not None
-            }
-    evidence = Evidence(
-        order=order,
-        options=options,
-        fresh_order=fresh_order,
-        exchangeable=exchangeable,
-        completion=completion,
-        aucs=_aucs(cell),
-        gap=gap,
-        left_out=left_out,
-        indicators=(),
-        gap_adverse=held[0] if held else None,
-        gap_favourable=held[1] if held else None,
-    )
-    return replace(evidence, indicators=_indicators(cell, evidence, thresholds))
+    def limits(self, gamma: float = DECIDE_AT) -> tuple[float, float, float]:
+        """p, lower and upper limit (95 %) of the gap on both scales: with unparsed answers held at gamma, which has
+        those that are missing at random between its bounds, or as parsed where it was not held there. NaN without a
+        gap."""
+        if self.gap is None:
+            return float("nan"), float("nan"), float("nan")
+        held = next((one for one in self.held if one.gamma == gamma), None)
+        return on_both_scales(self.gap, self.rasch) if held is None else (held.pvalue, held.low, held.high)
 
 
 def correct(panel: Sequence[Evidence]) -> tuple[Evidence, ...]:
     """The same with p-values after Holm over every indicator of every cell that was judged."""
-    adjusted = _over_panel([[one.pvalue for one in e.indicators] for e in panel])
-    as_read = _over_panel([[_as_read(e, one) for one in e.indicators] for e in panel])
+    adjusted = holm_rows([[one.pvalue for one in e.indicators] for e in panel])
+    unguarded = holm_rows([[one.unguarded for one in e.indicators] for e in panel])
     return tuple(
         replace(
             e,
-            indicators=tuple(replace(one, adjusted=p) for one, p in zip(e.indicators, own, strict=True)),
-            gap_as_read=None if e.gap_adverse is None else read[[one.name for one in e.indicators].index(Name.GAP)],
+            indicators=tuple(
+                replace(one, adjusted=p, unguarded_adjusted=q)
+                for one, p, q in zip(e.indicators, own, loose, strict=True)
+            ),
         )
-        for e, own, read in zip(panel, adjusted, as_read, strict=True)
+        for e, own, loose in zip(panel, adjusted, unguarded, strict=True)
     )
 
 
-def _over_panel(raw: Sequence[Sequence[float | None]]) -> list[list[float | None]]:
-    """p-values by cell and indicator after Holm over all; None where not judged."""
-    flat = [float("nan") if p is None else p for row in raw for p in row]
-    adjusted = iter(holm(flat).tolist() if flat else [])
-    return [[None if p is None else q for p, q in zip(row, adjusted, strict=False)] for row in raw]
-
-
-def _as_read(e: Evidence, one: Indicator) -> float | None:
-    """An indicator's p without the reading that holds unread answers against it."""
-    return e.gap.pvalue if one.name == Name.GAP and one.judged and e.gap is not None else one.pvalue
-
-
 def unmatched(gap: FreshGap | None, thresholds: MemoryThresholds) -> bool:
-    """Whether the fresh set is not as hard as the benchmark, as the references see it."""
+    """Whether the held-out set is not as hard as the benchmark, as the references see it."""
     return (
         gap is not None
         and gap.matched is not None
@@ -198,194 +216,27 @@ def unmatched(gap: FreshGap | None, thresholds: MemoryThresholds) -> bool:
     )
 
 
+def of_another_kind(kind: Auc | None, thresholds: MemoryThresholds) -> bool:
+    """Whether words alone part the two sets so well that more than memory differs between them."""
+    return kind is not None and kind.low > thresholds.kind_auc_max
+
+
+def on_both_scales(points: FreshGap, ability: RaschGap | None) -> tuple[float, float, float]:
+    """p, lower and upper limit of a gap: the larger p, and the hull of both intervals, in points."""
+    parts = [(points.pvalue, points.low, points.high)]
+    if ability is not None:
+        parts.append((ability.pvalue, ability.gap_low, ability.gap_high))
+    p, low, high = np.array(parts).T  # NaN where any is: it clears nobody
+    return float(p.max()), float(low.min()), float(high.max())
+
+
+def contaminated(evidence: Evidence, alpha: float) -> tuple[Apart, ...]:
+    """References whose own gap is beyond the rest's: they may have learnt the benchmark (Holm over the references)."""
+    adjusted = holm([one.pvalue for one in evidence.apart]).tolist() if evidence.apart else []
+    return tuple(one for one, p in zip(evidence.apart, adjusted, strict=True) if p <= alpha and one.difference > 0)
+
+
 def told_by_words(evidence: Evidence, thresholds: MemoryThresholds) -> bool:
     """Whether neighbours' words or lengths tell the published order (Bonferroni over the measures)."""
     found = [p for p in evidence.exchangeable.values() if not np.isnan(p)]
     return bool(found) and min(found) * len(found) <= thresholds.exchangeable_alpha
-
-
-def _ordered(
-    own: FloatArray, references: Sequence[FloatArray], rng: np.random.Generator, n_resamples: int
-) -> Ordered | None:
-    if own.shape[1] < 2 or np.isnan(own[:, 0]).all():
-        return None
-    alone = order_test(own, rng=rng, n_resamples=n_resamples)
-    beyond = spread = None
-    if references:
-        beyond = order_test(own - np.mean(references, axis=0), rng=rng, n_resamples=n_resamples)
-    if len(references) > 1 and beyond is not None and beyond.units > 1:
-        # Against nothing: of one set of units, the test is whether the mean beyond the references is above 0.
-        spread = set_difference((_gains(own), _NOTHING), [(_gains(r), _NOTHING) for r in references])
-    return Ordered(alone, beyond, spread, tuple(order_test(r, rng=rng, n_resamples=n_resamples) for r in references))
-
-
-def _gains(x: FloatArray) -> FloatArray:
-    """(units,) of the published order less the mean of the others; NaN where one is not there."""
-    there = ~np.isnan(x[:, 1:])
-    others = np.where(there, x[:, 1:], 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-    found: FloatArray = np.where(there.any(axis=1), x[:, 0] - others, np.nan)
-    return found
-
-
-def _sets(one: tuple[ModelSet, ModelSet | None], text: str) -> Sets:
-    published, fresh = one
-    assert fresh is not None  # noqa: S101 - only asked for where there is a fresh set
-    return published.texts[text], fresh.texts[text]
-
-
-def _clusters(cell: MemoryCell) -> tuple[np.ndarray, np.ndarray]:
-    assert cell.fresh is not None  # noqa: S101
-    return cell.published.cluster, cell.fresh.cluster
-
-
-def _difference(cell: MemoryCell, text: str) -> SetDifference | None:
-    try:
-        return set_difference(_sets(cell.tested, text), [_sets(r, text) for r in cell.references], _clusters(cell))
-    except DataError:
-        return None  # not two items of each set have this text: the indicator says so
-
-
-def _gap(
-    cell: MemoryCell, thresholds: MemoryThresholds, rng: np.random.Generator, n_resamples: int
-) -> tuple[FreshGap | None, tuple[FreshGap, FreshGap] | None, tuple[str, ...]]:
-    """The gap as read, with unread answers held against it and for it, and the references that are left out."""
-    assert cell.fresh is not None  # noqa: S101
-    models = [(a, b) for a, b in (cell.tested, *cell.references) if b is not None]
-    kept, left_out = models[:1], []
-    for a, b in models[1:]:
-        if _above_chance((a.score, b.score), cell.published, cell.fresh):
-            kept.append((a, b))
-        else:
-            left_out.append(a.model)
-    scores: list[Sets] = [(a.score, b.score) for a, b in kept]
-    unread = [(a.unread, b.unread) for a, b in kept]
-    level, power = thresholds.alpha / len(Name), thresholds.power
-    try:
-        found = fresh_gap(
-            scores[0], scores[1:], _clusters(cell), rng=rng, alpha=level, power=power, n_resamples=n_resamples
-        )
-    except DataError:
-        return None, None, tuple(left_out)  # not two items of each set were read: the gates say so
-    held = held_gaps(
-        scores[0], scores[1:], unread, _clusters(cell), rng=rng, alpha=level, power=power, n_resamples=n_resamples
-    )
-    return found, held, tuple(left_out)
-
-
-def _above_chance(scores: tuple[FloatArray, FloatArray], published: ItemSet, fresh: ItemSet) -> bool:
-    values = np.concatenate(scores)
-    values = values[~np.isnan(values)]
-    chance = (published.chance * published.n + fresh.chance * fresh.n) / (published.n + fresh.n)
-    se = np.sqrt(max(chance * (1 - chance), 1e-12) / max(values.size, 1))
-    return bool(values.size and values.mean() > chance + _STANDARD_ERRORS * se)
-
-
-def _aucs(cell: MemoryCell) -> dict[str, tuple[Auc, Auc | None]]:
-    if cell.tested[1] is None:
-        return {}
-    found: dict[str, tuple[Auc, Auc | None]] = {}
-    for name in cell.tested[0].tokens:
-        own = [one.tokens[name] for one in cell.tested if one is not None]
-        if min(int((~np.isnan(x)).sum()) for x in own) < 2:
-            continue
-        beyond = None
-        if cell.references:
-            means = [np.mean([r[side].tokens[name] for r in cell.references if r[side]], axis=0) for side in (0, 1)]  # type: ignore[union-attr]
-            beyond = membership_auc(own[0] - means[0], own[1] - means[1])
-        found[name] = (membership_auc(own[0], own[1]), beyond)
-    return found
-
-
-def _indicators(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> tuple[Indicator, ...]:
-    return (
-        _order_indicator(cell, e, thresholds),
-        _options_indicator(cell, e, thresholds),
-        *(_completion_indicator(cell, e, name, thresholds) for name in COMPLETION),
-        _gap_indicator(cell, e, thresholds),
-    )
-
-
-def _order_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicator:
-    if e.order is None:
-        return Indicator(Name.ORDER, why="the order test needs every item: n=all")
-    own = e.order.own
-    if own.units < thresholds.shards_min:
-        return Indicator(Name.ORDER, why=f"{own.units} shards are too few (shards_min={thresholds.shards_min:g})")
-    read = _read_by_all([one[0].order for one in (cell.tested, *cell.references)])
-    if read < thresholds.shards_min:
-        why = f"{read} shards that every reference could read are too few (shards_min={thresholds.shards_min:g})"
-        return Indicator(Name.ORDER, why=why)
-    if e.order.beyond is None and told_by_words(e, thresholds):
-        return Indicator(
-            Name.ORDER,
-            why="the words of neighbours alone tell the published order, and no reference shows what that is worth",
-        )
-    if e.fresh_order is not None and e.fresh_order.pvalue <= thresholds.matched_alpha:
-        return Indicator(Name.ORDER, why="the order of the fresh items, which cannot have been learnt, is likelier too")
-    shown = e.order.shown
-    return Indicator(Name.ORDER, e.order.pvalue, None, shown.gain, shown.low, shown.high, "nats a shard")
-
-
-def _read_by_all(orders: Sequence[FloatArray]) -> int:
-    """Units (units, 1 + orders) of which every model has a likelihood of the published order and of another: without
-    these nothing is beyond the references, and that is no sign of none."""
-    there = ~np.isnan(np.sum(orders, axis=0))
-    return int(np.sum(there[:, 0] & there[:, 1:].any(axis=1)))
-
-
-def _options_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicator:
-    own = e.options.own if e.options else None
-    units = own.units if own else 0
-    if e.options is None or own is None or units < thresholds.items_min:
-        why = f"{units} items have options without a natural order (items_min={thresholds.items_min:g})"
-        return Indicator(Name.OPTIONS, why=why)
-    read = _read_by_all([one[0].options for one in (cell.tested, *cell.references)])
-    if read < thresholds.items_min:
-        why = f"{read} such items that every reference could read are too few (items_min={thresholds.items_min:g})"
-        return Indicator(Name.OPTIONS, why=why)
-    shown = e.options.shown
-    return Indicator(Name.OPTIONS, e.options.pvalue, None, shown.gain, shown.low, shown.high, "nats an item")
-
-
-def _completion_indicator(cell: MemoryCell, e: Evidence, name: Name, thresholds: MemoryThresholds) -> Indicator:
-    why = _no_comparison(cell, e, thresholds)
-    found = e.completion.get(name)
-    if why or found is None:
-        return Indicator(name, why=why or "fewer than two items of each set have this text")
-    scale = 1 / np.log(2)
-    return Indicator(
-        name, found.pvalue, None, scale * found.difference, scale * found.low, scale * found.high, "bits a byte"
-    )  # fmt: skip
-
-
-def _gap_indicator(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicator:
-    why = _no_comparison(cell, e, thresholds)
-    if why or e.gap is None:
-        return Indicator(Name.GAP, why=why or "fewer than two items of each set were answered")
-    if e.gap.matched is None:
-        return Indicator(Name.GAP, why="no reference model is above chance, so none shows how hard the items are")
-    if len(e.gap.did.gaps) < thresholds.references_min:
-        there = len(e.gap.did.gaps)
-        why = f"needs {thresholds.references_min:g} reference models that are above chance; {there} of them are"
-        return Indicator(Name.GAP, why=why)
-    did = e.gap.did
-    # A finding must hold with unread answers held against it, too.
-    pvalue = e.gap.pvalue if e.gap_adverse is None else max(e.gap.pvalue, e.gap_adverse.pvalue)
-    return Indicator(Name.GAP, pvalue, None, 100 * did.difference, 100 * did.low, 100 * did.high, "points of accuracy")
-
-
-def _no_comparison(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> str:
-    if cell.fresh is None and not cell.references:
-        return "needs fresh items (control_benchmark=) and reference models ('references=[..]')"
-    if cell.fresh is None:
-        return "needs fresh items (control_benchmark=): references alone do not part memory from a better model"
-    if not cell.references:
-        return "needs reference models ('references=[..]'): the fresh items may be harder, or written otherwise"
-    if len(cell.references) < thresholds.references_min:
-        return (
-            f"needs {thresholds.references_min:g} reference models, as fewer do not show how much models differ; one "
-            "is enough where it is this model before its training (verdict.references_min=1)"
-        )
-    if unmatched(e.gap, thresholds):
-        return "the fresh items are not as hard as the benchmark's, as the references see it"
-    return ""

@@ -40,7 +40,7 @@ def text_scores(published: FloatArray, fresh: FloatArray, label: str) -> Figure:
     def draw() -> Figure:
         figure = Figure(figsize=(PHONE, 3.0), layout="constrained")
         axes = figure.subplots()
-        for values, name, colour in ((published, "benchmark", VERMILLION), (fresh, "fresh items", BLUE)):
+        for values, name, colour in ((published, "benchmark", VERMILLION), (fresh, "held-out items", BLUE)):
             x = np.sort(values[~np.isnan(values)])
             if x.size:
                 axes.step(x, np.arange(1, x.size + 1) / x.size, where="post", color=colour, label=f"{name} ({x.size})")

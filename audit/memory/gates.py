@@ -1,22 +1,27 @@
 """Can this measurement carry a verdict at all? Each is a function of one cell and its evidence.
 
-`withholds` tells whether a failure alone withholds the verdict. `fresh_matched` and `order_exchangeable` take away the
-indicators that rest on them; `enough_data` decides between `underpowered` and `nothing seen`: see `decide`.
+`withholds` tells whether a failure alone withholds the verdict. `fresh_matched`, `same_kind` and `order_exchangeable`
+take away the indicators that rest on them: see `decide`. A reference that is not readable enough is left out
+(`readable`); a share fails where the data show that it is below its limit, and not by its estimate alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
 import scipy
 
+from audit.judge.gates import reached_model
 from audit.memory.design import Arm
-from audit.memory.evidence import Evidence, told_by_words, unmatched
-from audit.memory.record import MemoryCell
+from audit.memory.evidence import Evidence, of_another_kind, told_by_words, unmatched
+from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.thresholds import MemoryThresholds
 from audit.verdict.gates import absent, checked
-from audit.verdict.result import Gate, points
+from audit.verdict.result import Gate
 
+FREE_ANSWER = 0.05  # taken for the rate of right guesses where there are no options
 _LIKELIHOODS = (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER)
 
 
@@ -27,13 +32,60 @@ def all_gates(cell: MemoryCell, evidence: Evidence, thresholds: MemoryThresholds
         orders_reach_model(cell, thresholds),
         parseability(cell, thresholds),
         fresh_matched(evidence, thresholds),
+        same_kind(evidence, thresholds),
         order_exchangeable(evidence, thresholds),
-        enough_data(evidence, thresholds),
+        *([above_guessing(cell)] if cell.tested[0].reads[Arm.SCORE].asked == _asked(cell.tested[0]) > 0 else []),
     )
 
 
+def _asked(one: ModelSet) -> int:
+    return sum(reads.asked for reads in one.reads.values())
+
+
+def above_guessing(cell: MemoryCell) -> Gate:
+    """Where the score is all that was measured (imported outcomes): a model that guesses on both sets shows nothing.
+
+    number: its accuracy on the set where it is further above guessing. threshold: chance and two standard errors there.
+    """
+    source = "ours; chance and two standard errors; a free answer is guessed once in 20"
+    sides = [(one.score[~np.isnan(one.score)], items) for one, items in zip(cell.tested, (cell.published, cell.fresh),
+             strict=True) if one is not None and items is not None]  # fmt: skip
+    found = []
+    for values, items in sides:
+        chance = items.chance or FREE_ANSWER
+        limit = chance + 2.0 * float(np.sqrt(chance * (1 - chance) / max(values.size, 1)))
+        found.append((float(values.mean()) if values.size else 0.0, limit, items.name, values.size))
+    mean, limit, name, n = max(found, key=lambda one: one[0] - one[1])
+    return checked(
+        "above_guessing",
+        mean > limit,
+        mean,
+        limit,
+        source,
+        f"The model is right on {mean:.1%} of {n:,} items of {name}; more than guessing is above {limit:.1%}.",
+        "Take a benchmark on which this model is better than guessing.",
+        withholds=True,
+    )
+
+
+def readable(cell: MemoryCell, thresholds: MemoryThresholds) -> MemoryCell:
+    """The cell without the references of which too little could be read, in any arm; `dropped` names them."""
+    kept, dropped = [], []
+    for pair in cell.references:
+        bad = [
+            f"{pair[0].model} ({reads.read:,} of {reads.asked:,} rows of arm {arm} of {name})"
+            for name, arm, reads in _rows(cell, pair, tuple(Arm))
+            if _surely_below(reads, thresholds.answered_share_min)
+        ]
+        if bad:
+            dropped.append(bad[0])
+        else:
+            kept.append(pair)
+    return replace(cell, references=tuple(kept), dropped=(*cell.dropped, *dropped))
+
+
 def likelihoods_read(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
-    """Share of given texts whose likelihood the engine told, by model, set and arm; number: the lowest."""
+    """Share of given texts whose likelihood the engine told the tested model's, by set and arm; number: the lowest."""
     return _reads(
         "likelihoods_read",
         cell,
@@ -48,29 +100,20 @@ def likelihoods_read(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
 def orders_reach_model(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
     """An order of options, or of a shard, whose requests have the hashes of the published order's, or of another's,
     tests nothing. number: the share of such orders."""
-    name, limit = "orders_reach_model", thresholds.noop_share_max
-    source = "request_sha256 over the tokens that the model was sent; conf/verdict: noop_share_max"
-    counts = [one.requests for one in cell.tested if one is not None]
-    compared, same = sum(c.compared for c in counts), sum(c.same_as_original for c in counts)
-    repeated = sum(c.repeated for c in counts)
-    if not compared:
-        return absent(name, limit, source, "No other order was compared with a published one.", withholds=False)
-    share = (same + repeated) / compared
-    return checked(
-        name,
-        share <= limit,
-        share,
-        limit,
-        source,
-        f"Of {compared} other orders of options and items, {same} were sent as the published order and {repeated} as "
+    return reached_model(
+        "orders_reach_model",
+        [one.requests for one in cell.tested if one is not None],
+        thresholds.noop_share_max,
+        "Of {compared} other orders of options and items, {same} were sent as the published order and {repeated} as "
         "another.",
         "Look at the texts that were sent: options with the same text, or texts that are cut off before they differ.",
-        items=[id_ for c in counts for id_ in c.items],
+        nothing="No other order was compared with a published one.",
+        must=False,
     )
 
 
 def parseability(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
-    """Share of items with a readable answer, by model and set; it withholds where the score is compared."""
+    """Share of the tested model's answers that could be parsed, by set; it withholds where the score is compared."""
     return _reads(
         "parseability",
         cell,
@@ -84,7 +127,7 @@ def parseability(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
 
 
 def fresh_matched(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
-    """The references find published and fresh items equally hard, and fresh ones are there at every difficulty.
+    """The references find published and held-out items equally hard, and held-out ones are there at every difficulty.
 
     number: p of the references' own gap.
     """
@@ -92,7 +135,7 @@ def fresh_matched(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
     source = "ours; the references' own gap; conf/verdict: matched_alpha, matched_share_min"
     gap = evidence.gap
     if gap is None or gap.matched is None or gap.reference_gap is None or gap.reference_pvalue is None:
-        detail = "Without fresh items, or references above chance, nothing says how hard the fresh items are."
+        detail = "Without held-out items, or references above chance, nothing says how hard the held-out items are."
         return absent(name, limit, source, detail, withholds=False)
     return checked(
         name=name,
@@ -100,9 +143,10 @@ def fresh_matched(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
         number=gap.reference_pvalue,
         threshold=limit,
         source=source,
-        detail=f"The references score {_signed(gap.reference_gap)} on the benchmark against the fresh items "
-        f"(p={gap.reference_pvalue:.2g}); {gap.matched.share:.0%} of its items have fresh ones of their difficulty.",
-        advice="Draw fresh items that are as hard as the benchmark's: match them on the references' scores.",
+        detail=f"The references score {_signed(gap.reference_gap)} on the benchmark against the held-out items "
+        f"(p={gap.reference_pvalue:.2g}); {gap.matched.share:.0%} of its items have held-out ones of their difficulty.",
+        # Items chosen by the answers that judge them later are harder for the tested model alone: scores regress.
+        advice="Draw held-out items as hard as the benchmark's: match them on other models than the references.",
         withholds=False,
         numbers={"reference_gap": gap.reference_gap, "matched_share": gap.matched.share},
     )
@@ -134,53 +178,67 @@ def order_exchangeable(evidence: Evidence, thresholds: MemoryThresholds) -> Gate
     )
 
 
-def enough_data(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
-    """The gap to fresh items that this design finds, against the effect of interest. A failure means `underpowered`."""
-    name, limit = "enough_data", thresholds.effect_of_interest
-    source = "the standard error of the difference in differences; conf/verdict: effect_of_interest"
-    if evidence.gap is None:
-        return absent(name, limit, source, "No score on fresh items was compared.", withholds=False)
-    seen = evidence.gap.detectable
-    passed = bool(seen <= limit)  # false for NaN: nothing varies, nothing can be told
+def same_kind(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
+    """Words alone do not tell the held-out items from the benchmark's. number: the AUC of a classifier of words."""
+    name, limit = "same_kind", thresholds.kind_auc_max
+    source = "ours; cross-validated naive Bayes over words; conf/verdict: kind_auc_max"
+    kind = evidence.kind
+    if kind is None:
+        return absent(name, limit, source, "There are no held-out items, or too few to learn from.", withholds=False)
     return checked(
         name=name,
-        passed=passed,
-        number=seen,
+        passed=not of_another_kind(kind, thresholds),
+        number=kind.auc,
         threshold=limit,
         source=source,
-        detail=f"The smallest gap that this design finds with {thresholds.power:.0%} power is {points(seen)}; the gap "
-        f"of interest is {points(limit)}.",
-        advice="Take more items, fresh ones above all, and more reference models.",
+        detail=f"A classifier that sees only words ranks a benchmark item above a fresh one in {kind.auc:.0%} of pairs "
+        f"(95 % interval {kind.low:.0%} to {kind.high:.0%}; 50 %: it cannot tell them).",
+        advice="Take held-out items of the benchmark's own kind: the same subjects, authors, length and layout.",
         withholds=False,
+        numbers={"auc": kind.auc, "low": kind.low, "high": kind.high},
     )
+
+
+def _surely_below(reads: Reads, limit: float) -> bool:
+    """Whether the data show a share below the limit: the upper end of the exact 95 % interval (Clopper-Pearson)."""
+    return bool(reads.asked) and scipy.stats.binomtest(reads.read, reads.asked).proportion_ci(0.95).high < limit
+
+
+def _rows(
+    cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None], arms: Sequence[Arm]
+) -> list[tuple[str, Arm, Reads]]:
+    """(set, arm, rows) of one model."""
+    sides: list[tuple[ModelSet | None, ItemSet | None]] = list(zip(pair, (cell.published, cell.fresh), strict=True))
+    return [
+        (items.name, arm, reads)
+        for one, items in sides
+        if one is not None and items is not None
+        for arm in arms
+        if (reads := one.reads.get(arm)) and reads.asked
+    ]
 
 
 def _reads(
     name: str, cell: MemoryCell, arms: Sequence[Arm], limit: float, what: str, advice: str, *, withholds: bool
 ) -> Gate:
     source = "li2026, gate G1 (at least 0.95); conf/verdict: answered_share_min"
-    shares: dict[str, tuple[float, int, int]] = {}
-    for pair in (cell.tested, *cell.references):
-        for one, items in zip(pair, (cell.published, cell.fresh), strict=True):
-            for arm in arms:
-                if one is not None and items is not None and (reads := one.reads.get(arm)) and reads.asked:
-                    shares[f"{one.model}, {items.name}, {arm}"] = (reads.share, reads.read, reads.asked)
-    if not shares:
+    rows = _rows(cell, cell.tested, arms)
+    if not rows:
         return absent(name, limit, source, "Nothing of the kind was asked.", withholds=False)
-    worst = min(shares, key=lambda k: shares[k][0])
-    share, read, asked = shares[worst]
-    interval = scipy.stats.binomtest(read, asked).proportion_ci(0.95, method="wilson")
+    worst_set, worst_arm, worst = min(rows, key=lambda row: row[2].share)
+    interval = scipy.stats.binomtest(worst.read, worst.asked).proportion_ci(0.95)
+    out = f" References left out: {', '.join(cell.dropped)}." if cell.dropped else ""
     return checked(
         name=name,
-        passed=share >= limit,
-        number=share,
+        passed=not any(_surely_below(reads, limit) for *_, reads in rows),
+        number=worst.share,
         threshold=limit,
         source=source,
-        detail=f"{share:.1%} (95 % interval {interval.low:.1%} to {interval.high:.1%}) {what}: {worst}, the lowest of "
-        f"{len(shares)}.",
+        detail=f"{worst.share:.1%} (95 % interval {interval.low:.1%} to {interval.high:.1%}) {what}: {worst_set}, "
+        f"{worst_arm}, the lowest of {len(rows)}.{out}",
         advice=advice,
         withholds=withholds,
-        numbers={key: value[0] for key, value in shares.items()},
+        numbers={f"{items}, {arm}": reads.share for items, arm, reads in rows},
     )
 
 

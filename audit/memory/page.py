@@ -5,25 +5,26 @@ Every text of a benchmark or a model goes through jinja2's escaping; the one scr
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from audit.memory.analyse import RunVerdict
 from audit.memory.evidence import Ordered
 from audit.memory.figures import order_gains, text_scores
+from audit.memory.ranked import ON_PAGE, Ranked, ranked, ranked_csv
 from audit.memory.record import TEXTS, TOKEN_SCORES, MemoryCell
 from audit.memory.result import MemoryResult
 from audit.memory.texts import item_text
-from audit.memory.verdict import RunVerdict, mark_of
 from audit.memory.vocabulary import GATES, INDICATORS, LABELS, VERDICTS
+from audit.memory.without import CONDITIONS
 from audit.records import Question
-from audit.report.build import write_parts
+from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, render_page
-from audit.shards.files import write_file
 from audit.shards.questions import QuestionFile
+from audit.statistics.from_memory import FDR
 from audit.verdict.result import finite
 from audit.verdict.tables import csv_text, digits
 
@@ -53,28 +54,28 @@ class Item:
     marks: tuple[str, ...]
 
 
-def write_page(
-    run_dir: Path, out: Path, verdict: RunVerdict, facts: RunFacts
-) -> tuple[Path, tuple[Path, ...], tuple[Path, ...]]:
-    """Write figures, tables and the page into `out`; their paths (page, tables, figures)."""
+def page(verdict: RunVerdict, run_dir: Path) -> Page:
+    """Figures, tables and the page of a run."""
     questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}
     items = [item for cell in verdict.cells for item in _items(cell, questions)]
     drawn: dict[str, Figure] = {}
     for cell, result in zip(verdict.cells, verdict.results, strict=True):
         drawn |= _figures(cell, result)
-    parts = write_parts(out, {"items.csv": _items_csv(items), "indicators.csv": _indicators_csv(verdict)}, drawn)
-    html = render(verdict, facts, parts.inline, items)
-    write_file(out / "report.html", html.encode("utf-8", "backslashreplace"))
-    return out / "report.html", parts.tables, parts.figures
+    memory = [ranked(cell, r, questions) for cell, r in zip(verdict.cells, verdict.results, strict=True)]
+    tables = {"items.csv": _items_csv(items), "indicators.csv": _indicators_csv(verdict)}
+    if any(memory):
+        tables["items_from_memory.csv"] = ranked_csv([row for rows in memory for row in rows])
+    return Page(tables, drawn, lambda figures: render(verdict, run_facts(run_dir), figures, items, memory))
 
 
-def render(verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items: list[Item]) -> str:
-    """The page as text."""
+def render(
+    verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items: list[Item], memory: list[list[Ranked]]
+) -> str:
+    """The page as text. memory: of each cell its items, the likeliest from memory first."""
     cells = [
-        {"cell": c, "result": r, "mark": mark_of(c, verdict.marks), "number": k}
+        {"cell": c, "result": r, "mark": verdict.mark(c, r), "number": k, "ranked": memory[k][:ON_PAGE]}
         for k, (c, r) in enumerate(zip(verdict.cells, verdict.results, strict=True))
     ]
-    tally = Counter(str(r.decision.verdict) for r in verdict.results)
     per_model = max(1, MAX_ITEMS_ON_PAGE // max(1, len(verdict.cells)))
     shown = [item for c in verdict.cells for item in [i for i in items if i.model == c.model][:per_model]]
     return render_page(
@@ -86,10 +87,12 @@ def render(verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items:
         gated=[Gated(r.model, r.gates, {"cell": r.model}) for r in verdict.results],
         title=verdict.title("Has the model read the exam?", "and"),
         subtitle=_subtitle(verdict),
-        words={verdict.value: word for verdict, word in VERDICTS.items()},
+        words=VERDICTS,
         indicators={name.value: word for name, word in INDICATORS.items()},
         cells=cells,
-        tally=[(v, tally[v]) for v in VERDICTS if tally[v]],
+        conditions=CONDITIONS,
+        fdr=FDR,
+        tally=verdict.tally(VERDICTS),
         figures=figures,
         thresholds=verdict.thresholds,
         orders=verdict.orders,
@@ -105,7 +108,7 @@ def _subtitle(verdict: RunVerdict) -> str:
     rows = sum(r.found for r in verdict.rows)
     return (
         f"Memory audit: {n[-1] if n else 0:,} items"
-        f"{f' and {fresh[-1]:,} fresh ones' if fresh else ', no fresh ones'}, {rows:,} rows."
+        f"{f' and {fresh[-1]:,} held-out ones' if fresh else ', no held-out ones'}, {rows:,} rows."
     )
 
 
@@ -122,7 +125,7 @@ def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
         if rows:
             found[f"{what}_{name}"] = order_gains(rows)
     fresh = cell.tested[1]
-    if fresh is not None:
+    if fresh is not None and np.isfinite(fresh.texts["item"]).any():
         own = [one.texts["item"] * _BITS for one in (cell.tested[0], fresh)]
         label = "log-likelihood of the item, bits a byte"
         if cell.references:
@@ -149,7 +152,7 @@ def _gain_rows(cell: MemoryCell, ordered: Ordered | None) -> list[tuple[str, flo
 
 
 def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list[Item]:
-    """The benchmark's items, then the fresh ones; of each set the likeliest text, against the references', first."""
+    """The benchmark's items, then the held-out ones; of each set the likeliest text, against the references', first."""
     found = []
     for side, items in enumerate((cell.published, cell.fresh)):
         own = cell.tested[side]
@@ -169,8 +172,8 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list
                     model=cell.model,
                     set_name=items.name,
                     question_id=q.id,
-                    text=item_text(q),
-                    gold=q.options[q.gold] if q.options else f"{q.target:g}",
+                    text=item_text(q) or "(the log has no text)",
+                    gold=q.options[q.gold] if q.options else "" if q.target is None else f"{q.target:g}",
                     score=score,
                     texts={name: finite(values[i]) for name, values in texts.items()},
                     tokens={name: finite(own.tokens[name][i]) for name in TOKEN_SCORES},

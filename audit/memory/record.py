@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from audit.shards.requests import RequestCounts
+from audit.statistics.completion import Auc
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 
 
@@ -27,7 +28,7 @@ class Reads:
 
 @dataclass(frozen=True)
 class ModelSet:
-    """One model on the n items of one set (the benchmark, or the fresh items). NaN: not asked, or not read.
+    """One model on the n items of one set (the benchmark, or the held-out items). NaN: not asked, or not read.
 
     score: (n,) 1 right, 0 wrong. asked: (n,) items whose score was asked for, None: all; of these NaN is an answer that
     could not be read, or never came. texts: by name (`TEXTS`) (n,) nats a byte of UTF-8, which does not hang on the
@@ -86,15 +87,18 @@ class ItemSet:
 
 @dataclass(frozen=True)
 class MemoryCell:
-    """One judged model on one benchmark: itself and its references, each on the benchmark and on the fresh items.
+    """One judged model on one benchmark: itself and its references, each on the benchmark and on the held-out items.
 
-    fresh: None where no fresh set was run; then every second entry of tested and references is None.
+    fresh: None where no held-out set was run; then every second entry of tested and references is None. kind: how well
+    words alone part the two sets. dropped: references that too much could not be read of, in words.
     """
 
     published: ItemSet
     fresh: ItemSet | None
     tested: tuple[ModelSet, ModelSet | None]
     references: tuple[tuple[ModelSet, ModelSet | None], ...] = ()
+    kind: Auc | None = None
+    dropped: tuple[str, ...] = ()
 
     @property
     def model(self) -> str:

@@ -1,96 +1,73 @@
-"""A run's shards -> RUN_DIR/report: report.html, verdict.json, tables/*.csv, figures/*.{png,svg}.
-
-Everything is rebuilt from the run directory alone. Files are written whole, verdict.json last.
-"""
+"""A run's shards -> its report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from audit.errors import ConfigError, DataError
-from audit.memory.analyse import analyse
+from audit.judge.record import Settings
+from audit.judge.report import Report, head_of, only, with_reservations
+from audit.memory.analyse import RunVerdict, analyse
 from audit.memory.calibrated import SHIPPED
 from audit.memory.cells import load_memory
 from audit.memory.columns import SCHEMA
+from audit.memory.config import SAME
+from audit.memory.gates import readable
 from audit.memory.present import Orders
-from audit.memory.reference import check_references
+from audit.memory.record import MemoryCell
 from audit.memory.result import MemoryResult
 from audit.memory.thresholds import MemoryThresholds
-from audit.memory.verdict import RunVerdict
-from audit.report.build import ReportPaths, run_facts
-from audit.report.sensitivity import load_sensitivity, quote
-from audit.shards.complete import cell_rows, contents, count_rows
-from audit.shards.files import write_file
+from audit.references import check_runs, recorded_runs, revisions
+from audit.report.build import Page
+from audit.report.sensitivity import load_sensitivity
+from audit.shards.complete import cell_rows, count_rows
 from audit.shards.manifest import Manifest
+from audit.statistics.notice import Field
 from audit.statistics.order_test import N_RESAMPLES
-from audit.verdict.result import json_text
 from audit.verdict.shipped import shipped_table
 
 
-def report_runs(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
-    """`audit.report` of runs of this audit: judged as the manifest says, but for what is asked."""
-    for name, value in asked.items():
-        if name != "seed" and value is not None:
-            raise ConfigError(
-                f"--{name.replace('_', '-')} does not belong to the memory audit: its fresh items are those of the run."
-            )
-    return build_report(run_dirs, out, seed=asked.get("seed"))
-
-
-def build_report(
-    run_dirs: Sequence[Path], out: Path, *, seed: int | None = None, n_resamples: int = N_RESAMPLES
-) -> ReportPaths:
-    """Write the report of one run into `out`. seed: of the permutations; by default the run's own.
-
-    Thresholds, the judged models and reference runs come from the manifest. Raises DataError for several runs.
-    """
-    if len(run_dirs) != 1:
-        raise DataError(
-            f"{len(run_dirs)} runs of the memory audit were given. Expected one: to judge several models together, run "
-            "them in one job, such as 'model=[llama3_8b,qwen3_8b]'."
-        )
-    run_dir = Path(run_dirs[0])
-    verdict = judge(run_dir, seed=seed, n_resamples=n_resamples)
-    from audit.memory.page import write_page  # here: figures need matplotlib
-
-    html, tables, figures = write_page(run_dir, out, verdict, run_facts(run_dir))
-    path, plain = out / "verdict.json", verdict.to_dict()
-    write_file(path, json_text(plain).encode())
-    incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
-    return ReportPaths(html, path, tables, figures, incomplete, plain)
-
-
-def judge(run_dir: Path, *, seed: int | None = None, n_resamples: int = N_RESAMPLES) -> RunVerdict:
-    """The verdict of a run directory, as its manifest asks for it."""
+def judge(
+    run_dirs: Sequence[Path], *, seed: int | None = None, n_resamples: int = N_RESAMPLES
+) -> tuple[RunVerdict, Path]:
+    """The verdict of one run, as its manifest asks for it. seed: of the permutations; by default the run's own."""
+    run_dir = only(run_dirs, "memory")
     manifest = Manifest.load(run_dir)
-    analysis, config = manifest.analysis, manifest.config
+    analysis = manifest.analysis
     thresholds = MemoryThresholds.from_mapping(analysis["thresholds"])
-    seed = int(analysis["seed"]) if seed is None else seed
+    settings = Settings(
+        thresholds, int(analysis["seed"]) if seed is None else seed, n_resamples, shipped_table(SHIPPED)
+    )
     seen = count_rows(run_dir, SCHEMA)
     rows = cell_rows(run_dir, seen)
-    references = [Path(one) for one in analysis["references"]]
-    models = [name for name in manifest.models if name not in analysis["judged"]]
-    check_references(references, analysis["benchmark"], config, models)
+    references = recorded_runs(analysis)
+    benchmarks = revisions(manifest, analysis["benchmark"])
+    check_runs(references, "memory", manifest.models, analysis["judged"], benchmarks, manifest.config, SAME)
     own = orders_of_run(run_dir, manifest)
-    cells = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
+    loaded = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
+    cells = [readable(cell, thresholds) for cell in loaded]  # what verdict.json lists is what was judged
     sensitivity = load_sensitivity(run_dir)
     results = tuple(
-        replace(result, sensitivity=quote(sensitivity, "memory", result.model, result.benchmark, _judged(result)))
-        for result in analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=shipped_table(SHIPPED))
+        with_reservations(result, "memory", analysis, sensitivity, _field(cell), _judged(result))
+        for cell, result in zip(cells, analyse(cells, settings), strict=True)
     )
-    return RunVerdict(
-        seed=seed,
-        n_resamples=n_resamples,
-        thresholds=thresholds.to_dict(),
-        orders={name: getattr(own, name) for name in ("seed", "shard_items", "orders", "option_orders")},
-        runs=({"models": contents(seen)},),
-        rows=rows,
-        cells=cells,
-        results=results,
-    )
+    orders = {name: getattr(own, name) for name in ("seed", "shard_items", "orders", "option_orders")}
+    return RunVerdict(**head_of(settings, [seen], rows), orders=orders, cells=tuple(cells), results=results), run_dir
+
+
+def _page(verdict: RunVerdict, run_dir: Path) -> Page:
+    from audit.memory.page import page  # here: figures need matplotlib
+
+    return page(verdict, run_dir)
+
+
+_NOT_HERE = "does not belong to the memory audit: its held-out items are those of the run."
+REPORT = Report(judge, _page, foreign={"control_benchmark": _NOT_HERE, "variants": _NOT_HERE})
+report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of
+
+
+def _field(cell: MemoryCell) -> Field:
+    return Field(cell.published.n, cell.fresh.n if cell.fresh else 0, len(cell.references))
 
 
 def _judged(result: MemoryResult) -> set[str]:

@@ -1,17 +1,18 @@
-"""A configuration -> a resolved run, its fresh items checked against the benchmark's. Starts nothing."""
+"""A configuration -> a resolved run, its held-out items checked against the benchmark's. Starts nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from audit.benchmarks.fresh import check_fresh
+from audit.convictions import settle_references
 from audit.memory.audit import MEMORY
-from audit.memory.config import MemoryConfig
+from audit.memory.config import SAME, MemoryConfig
 from audit.memory.present import Orders
-from audit.memory.reference import check_references
 from audit.records import Question
-from audit.references import reference_dirs
+from audit.references import check_runs, judged, reference_runs
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.shards.questions import QUESTIONS
 from audit.shards.working_copy import where
@@ -20,18 +21,21 @@ from audit.shards.working_copy import where
 def resolve_memory(config: MemoryConfig) -> ResolvedRun:
     """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
 
-    ConfigError where the fresh set shares an item with the benchmark: what is in both is not fresh.
+    ConfigError where the held-out set shares an item with the benchmark: what is in both is not fresh.
     """
     resolved = resolve_run(MEMORY, config)
     benchmark, *fresh = resolved.samples
     for one in fresh:
         check_fresh(_all(benchmark), _all(one), (benchmark.benchmark.name, one.benchmark.name))
-    models = [name for name in config.model if name in config.references]
-    check_references(reference_dirs(config), benchmark.benchmark.name, resolved.plain, models)
-    own = Orders(
-        where(resolved.path / QUESTIONS), config.seed, config.shard_items, config.orders, config.option_orders
-    )  # fmt: skip
-    return replace(resolved, own=own)
+    runs = reference_runs(config)
+    check_runs(runs, "memory", resolved.models, judged(config), resolved.revisions, resolved.plain, SAME)
+    resolved = settle_references(config, resolved, runs)
+    return replace(resolved, own=lambda place: orders_of(config, place))
+
+
+def orders_of(config: MemoryConfig, place: Path) -> Orders:
+    """place: the folder with the questions that are asked."""
+    return Orders(where(place / QUESTIONS), config.seed, config.shard_items, config.orders, config.option_orders)
 
 
 def _all(sample: BenchmarkSample) -> Iterator[Question]:

@@ -1,4 +1,4 @@
-"""The five verdicts, and all that is said of one cell."""
+"""The six verdicts, and all that is said of one cell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.memory.evidence import Evidence
-from audit.verdict.run import CellResult
+from audit.memory.without import ScoreWithout
+from audit.verdict.run import CellResult, Decided
 
 
 class MemoryVerdict(StrEnum):
@@ -15,26 +16,25 @@ class MemoryVerdict(StrEnum):
     WITHHELD = "withheld"
     MEMORY_OF_TEXT = "memory_of_text_seen"
     GAP_TO_FRESH = "gap_to_fresh_items"
+    CAUSE_UNKNOWN = "memory_cause_unknown"
     UNDERPOWERED = "underpowered"
     NOTHING_SEEN = "nothing_seen_by_this_instrument"
 
 
-@dataclass(frozen=True)
-class Decision:
-    """A verdict, why, and what to do about it."""
-
-    verdict: MemoryVerdict
-    reasons: tuple[str, ...]
-    what_to_do: tuple[str, ...] = ()
+class Decision(Decided[MemoryVerdict]):
+    """With one of these verdicts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryResult(CellResult):
     """The verdict on one model and benchmark, with its evidence.
 
-    sensitivity: what this audit was measured to notice, in a sentence.
+    holds_up_to: the odds ratio of unparsed answers
+    up to which what is said of the gap holds (`audit.memory.decide.tipping`). without: the score without memory;
+    its sentence begins the headline.
     """
 
     decision: Decision
     evidence: Evidence
-    sensitivity: str | None = None
+    holds_up_to: float | None = None
+    without: ScoreWithout | None = None

@@ -13,6 +13,7 @@ from itertools import pairwise, permutations
 
 import numpy as np
 
+from audit.memory.record import TEXTS
 from audit.prompting.prompts import letters_of
 from audit.records import Question
 
@@ -57,10 +58,21 @@ def published_order(question: Question) -> tuple[int, ...]:
     return tuple(sorted(range(len(question.options)), key=question.order.__getitem__))
 
 
-def wrong_option_pieces(question: Question) -> tuple[int, ...]:
-    """Indices among `item_pieces` of the texts of the wrong options."""
-    order = published_order(question)
-    return tuple(OPTIONS + 2 * place + 1 for place, k in enumerate(order) if k != question.gold)
+def likelihoods_a_byte(
+    pieces: Sequence[str], told: Sequence[float | None], options: Sequence[str], gold: int
+) -> dict[str, float]:
+    """By name of `TEXTS`, the log-likelihood (nats a byte) of an item, of its stem's second half, of its wrong options.
+
+    told: of each of `item_pieces`; a text of which nothing is told is left out.
+    """
+    right = f" {options[gold]}" if options else None
+    wrong = [k for k in range(OPTIONS + 1, len(pieces), 2) if pieces[k] != right]
+    found = {}
+    for name, chosen in zip(TEXTS, (range(len(pieces)), [SECOND_HALF], wrong), strict=True):
+        there = [(value, len(pieces[k].encode())) for k in chosen if (value := told[k]) is not None]
+        if there:
+            found[name] = sum(value for value, _ in there) / sum(size for _, size in there)
+    return found
 
 
 def natural_order(options: Sequence[str]) -> bool:

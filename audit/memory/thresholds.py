@@ -9,13 +9,13 @@ from audit.verdict.thresholds import Thresholds
 
 @dataclass(frozen=True)
 class MemoryThresholds(Thresholds):
-    """matched_*: see `gates.fresh_matched`. *_min: fewer carry no test."""
+    """matched_*: see `gates.fresh_matched`. kind_auc_max: see `gates.same_kind`. *_min: fewer carry no test."""
 
-    effect_of_interest: float = 0.10
     answered_share_min: float = 0.95
     noop_share_max: float = 0.2
     matched_alpha: float = 0.01
     matched_share_min: float = 0.80
+    kind_auc_max: float = 0.80
     exchangeable_alpha: float = 0.05
     references_min: int = 3
     shards_min: int = 10

@@ -4,42 +4,47 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from audit.exits import FOUND, NOT_CLEARED, OK
 from audit.memory.evidence import Name
 from audit.memory.result import MemoryVerdict
-from audit.verdict.vocabulary import GateWord, VerdictWord
+from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 
 # Worst first, as on the page.
 VERDICTS: dict[MemoryVerdict, VerdictWord] = {
     MemoryVerdict.MEMORY_OF_TEXT: VerdictWord(
-        "Memory of the text seen", "bad", "▲", "^", "#d55e00",
+        "Memory of the text seen", "▲", "^",
         "The benchmark's own text, or its own order, is likelier to the model than what it is compared with: more than "
         "chance, and more than to the reference models where there are some. Having read it makes it so.",
-        FOUND,
+        Outcome.FOUND,
     ),
     MemoryVerdict.GAP_TO_FRESH: VerdictWord(
-        "Gap to fresh items", "bad", "◆", "D", "#cc79a7",
-        "The model scores higher on the benchmark than on fresh items that are as hard for the reference models. "
+        "Gap to held-out items", "◆", "D",
+        "The model scores higher on the benchmark than on held-out items that are as hard for the reference models. "
         "Memory of questions and answers makes such a gap; so does training on items of the benchmark's kind.",
-        FOUND,
+        Outcome.FOUND,
+    ),
+    MemoryVerdict.CAUSE_UNKNOWN: VerdictWord(
+        "Something stands out, cause unknown", "▼", "v",
+        "The published text, its order or the score stands out. Memory makes it so, and so does another cause that "
+        "this run cannot exclude. The report names the cause and says which references would tell them apart.",
+        Outcome.CAUSE_UNKNOWN,
     ),
     MemoryVerdict.WITHHELD: VerdictWord(
-        "Withheld", "warn", "✖", "X", "#e69f00",
+        "Withheld", "✖", "X",
         "The measurement itself failed a check, or nothing could be judged, so no conclusion is drawn. What to mend is "
         "stated.",
-        NOT_CLEARED,
+        Outcome.NO_DECISION,
     ),
     MemoryVerdict.UNDERPOWERED: VerdictWord(
-        "Underpowered", "mute", "✚", "P", "#626a73",
-        "What was measured shows no memory, and it was too little to have seen it, or one kind of indicator did not "
-        "look at all. This is neither a clean bill nor a suspicion: measure more.",
-        NOT_CLEARED,
+        "Underpowered", "✚", "P",
+        "What was measured shows no memory, and it does not refute a gap of the size that matters, or one kind of "
+        "indicator did not look at all. This is neither a clean bill nor a suspicion: measure more.",
+        Outcome.NO_DECISION,
     ),
     MemoryVerdict.NOTHING_SEEN: VerdictWord(
-        "Nothing seen by this instrument", "good", "●", "o", "#009e73",
+        "Nothing seen by this instrument", "●", "o",
         "Neither the benchmark's text nor its score stands out. Memory that shows in neither, of a text in another "
         "layout or of rewordings that all models know, is not excluded: this does not clear the model.",
-        OK,
+        Outcome.NOTHING_SEEN,
     ),
 }  # fmt: skip
 
@@ -57,32 +62,33 @@ INDICATORS: dict[Name, IndicatorWord] = {
     Name.ORDER: IndicatorWord(
         "Order of the items",
         "that the benchmark was read in its published order, several items in one text",
-        "exact permutation test of shards (Oren et al. 2023)",
+        "exact permutation test of shards (Oren et al. 2023), and beyond twice what the references have",
     ),
     Name.OPTIONS: IndicatorWord(
         "Order of the options",
         "that items were read with their options in the published order",
-        "exact permutation test of the wrong options of each item, the right one in its place",
+        "exact permutation test of the wrong options of each item, and beyond twice what the references have",
     ),
     Name.ITEM: IndicatorWord(
         "Text of the item",
         "that items were read as they are published",
-        "difference in differences over items and models (t)",
+        "the larger p of a difference in differences (t), in nats and in each model's own spread",
     ),
     Name.HALF: IndicatorWord(
         "Second half of the question",
         "that questions were read, with or without options",
-        "difference in differences over items and models (t)",
+        "the larger p of a difference in differences (t), in nats and in each model's own spread",
     ),
     Name.WRONG: IndicatorWord(
         "Wrong options",
         "that the distractors were read: nobody needs them to know the answer",
-        "difference in differences over items and models (t)",
+        "the larger p of a difference in differences (t), in nats and in each model's own spread",
     ),
     Name.GAP: IndicatorWord(
-        "Score on fresh items",
+        "Score on held-out items",
         "that answers were learnt with their questions, in whatever words",
-        "the larger p of a difference in differences (t) and of an exact test among items of one difficulty",
+        "the largest p of a difference in differences over items and models, with what is known of how much models "
+        "differ, and of an exact test among items of one difficulty",
     ),
 }
 
@@ -90,11 +96,14 @@ GATES: dict[str, GateWord] = {
     "likelihoods_read": GateWord("Likelihoods told", "too many texts have no likelihood"),
     "orders_reach_model": GateWord("Orders reach the model", "the model was sent other orders as the published one"),
     "parseability": GateWord("Readable answers", "too many answers could not be read"),
-    "fresh_matched": GateWord("Fresh items as hard", "the fresh items are not as hard as the benchmark's"),
+    "fresh_matched": GateWord("Held-out items as hard", "the held-out items are not as hard as the benchmark's"),
+    "same_kind": GateWord(
+        "Held-out items of the same kind", "words alone tell the held-out items from the benchmark's"
+    ),
+    "above_guessing": GateWord("Better than guessing", "the model does no better than guessing"),
     "order_exchangeable": GateWord(
         "Order not told by its words", "the words of neighbours alone tell the published order"
     ),
-    "enough_data": GateWord("Enough data", "there are too few data"),
 }
 
 # Thresholds, as the page prints them.
@@ -104,8 +113,9 @@ LABELS = {
     "effect_of_interest": "Effect of interest: the gap that matters",
     "answered_share_min": "Readable answers and likelihoods: least share",
     "noop_share_max": "Orders reach the model: largest share of repeated requests",
-    "matched_alpha": "Fresh items as hard: level of the test",
-    "matched_share_min": "Fresh items as hard: least share of items that have a match",
+    "matched_alpha": "Held-out items as hard: level of the test",
+    "matched_share_min": "Held-out items as hard: least share of items that have a match",
+    "kind_auc_max": "Held-out items of the same kind: largest AUC of a classifier of words",
     "exchangeable_alpha": "Order not told by its words: level of the test",
     "references_min": "References from which their spread is in the error",
     "shards_min": "Fewest shards for a test of the order of items",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from audit.memory.decide import found
-from audit.memory.evidence import Evidence, Name
+from audit.memory.decide import found, unexplained
+from audit.memory.evidence import Evidence, Name, contaminated
 from audit.memory.record import MemoryCell
 from audit.memory.result import Decision, MemoryVerdict
 from audit.memory.thresholds import MemoryThresholds
@@ -18,28 +18,27 @@ def headline(
     model, benchmark, verdict = cell.model, cell.benchmark, decision.verdict
     if verdict == MemoryVerdict.WITHHELD:
         because = ", and ".join(GATES[name].because if name in GATES else name for name in failing)
-        if not because and any(one.judged for one in evidence.indicators):
-            because = "the gap to fresh items is gone if the answers that could not be read are held against it"
         return f"No verdict on memory of {benchmark} in {model}: {because or 'no indicator could be judged'}."
     seen = found(evidence.indicators, thresholds.alpha)
     if verdict == MemoryVerdict.MEMORY_OF_TEXT:
         what = " and ".join(INDICATORS[one.name].title.lower() for one in seen if one.name != Name.GAP)
-        gap = " Its score is higher than on fresh items, too." if Name.GAP in {o.name for o in seen} else ""
-        why = (
-            "as it would if it had read it, or a copy of it."
-            if cell.references
-            else "as it would if it had read it, or a copy of it; an order with a sense of its own looks the same, as "
-            "reference models would show (none was run)."
+        gap = " Its score is higher than on held-out items, too." if Name.GAP in {o.name for o in seen} else ""
+        return (
+            f"{model} shows memory of the text of {benchmark} ({what}), as it would if it had read it, or a copy of it."
+            f"{gap}"
         )
-        return f"{model} shows memory of the text of {benchmark} ({what}), {why}{gap}"
     if verdict == MemoryVerdict.GAP_TO_FRESH:
         g = evidence.gap
         assert g is not None  # noqa: S101 - nothing else makes this verdict
         return (
-            f"{model} scores {g.published:.0%} on {benchmark} and {g.fresh:.0%} on fresh items, "
+            f"{model} scores {g.published:.0%} on {benchmark} and {g.fresh:.0%} on held-out items, "
             f"{points(g.did.difference)} more of a gap than the reference models have: part of its score does not "
             "carry over."
         )
+    if verdict == MemoryVerdict.CAUSE_UNKNOWN:
+        open_ = unexplained(evidence.indicators, thresholds.alpha)
+        what = " and ".join(INDICATORS[one.name].title.lower() for one in open_)
+        return f"{benchmark} stands out for {model} ({what}), cause unknown: {open_[0].doubt}."
     if verdict == MemoryVerdict.UNDERPOWERED:
         return (
             f"No memory of {benchmark} was seen in {model}, by {_looked(evidence)}: too little to have seen it "
@@ -51,16 +50,18 @@ def headline(
     )
 
 
-def cannot_exclude(cell: MemoryCell, evidence: Evidence) -> tuple[str, ...]:
+def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float = 0.05) -> tuple[str, ...]:
     """What stays open whatever the verdict, and what stays open because a control was not run."""
     out = []
     judged = {one.name for one in evidence.indicators if one.judged}
     if Name.GAP not in judged:
-        out.append("that questions and answers were learnt (as in fine-tuning): only the score on fresh items shows it")
+        out.append(
+            "that questions and answers were learnt (as in fine-tuning): only the score on held-out items shows it"
+        )
     if Name.ORDER not in judged:
         out.append("that the benchmark was read in its published order: the order test was not judged")
     if not judged & {Name.ITEM, Name.HALF, Name.WRONG}:
-        out.append("that single items were read: their text was not compared with fresh items and references")
+        out.append("that single items were read: their text was not compared with held-out items and references")
     out += [
         "that the text was read in another layout than this one (question, lettered options)",
         "that the benchmark was read once among much else, which leaves little trace in a likelihood",
@@ -71,14 +72,17 @@ def cannot_exclude(cell: MemoryCell, evidence: Evidence) -> tuple[str, ...]:
         if len(cell.references) == 1:
             out.append("that models differ in how well they suit two sets of items: one reference cannot show it")
     if cell.fresh is not None:
-        out.append("that the fresh items differ from the benchmark's in more than the references see")
-    if Name.OPTIONS in judged and not cell.references:
-        out.append("that the authors put likelier options first, as any model would find (no reference was run)")
-    if Name.ORDER in judged and not cell.references:
-        out.append("that the published order has a sense that its words do not show (no reference was run)")
+        out.append("that the held-out items differ from the benchmark's in more than the references see")
+    out += [
+        f"that {one.model}, a reference, has learnt the benchmark: its own gap is {points(one.difference)} beyond the "
+        "others'"
+        for one in contaminated(evidence, alpha)
+    ]
     return tuple(out)
 
 
 def _looked(evidence: Evidence) -> str:
     names = [INDICATORS[one.name].title.lower() for one in evidence.indicators if one.judged]
+    if not names:
+        return "what could be looked at"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

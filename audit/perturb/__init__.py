@@ -3,7 +3,7 @@
 rows       two passes over the shards
 record     what one model answered on one benchmark, originals and rewordings, beside its reference models
 evidence   every statistic of one cell        items    the same, item by item
-control    the same model on fresh items: what rewording costs it without memory
+control    the same model on held-out items: what rewording costs it without memory
 gates      can this measurement carry a verdict?
 decide     evidence and gates -> one of five verdicts      words    the plain sentences
 unread     answers that were asked and not read: what a finding is worth where they speak against it

@@ -1,7 +1,7 @@
 """`python -m audit.perturb model=... benchmark=... variants=...`: run (or resume) a semantic-perturbation audit.
 
 Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed; with gate=true also 3 (drop
-beyond reference) and 4 (withheld, cause unknown or underpowered), see `audit.gate`.
+beyond reference) and 4 (withheld, cause unknown or underpowered), see `audit gate`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 from audit.command_line import run_composed, start
 from audit.exits import run_command
 from audit.perturb.config import PerturbConfig, from_hydra, register
-from audit.references import judged, reference_dirs
+from audit.references import judged
 
 register()
 
@@ -39,12 +39,6 @@ def perturb(config: PerturbConfig) -> int:
     from audit.perturb.thresholds import PerturbThresholds
     from audit.runtime.progress import Display
 
-    analysis = {
-        "seed": config.seed,
-        "thresholds": PerturbThresholds.from_mapping(config.verdict).to_dict(),
-        "judged": judged(config),
-        "references": [str(path) for path in reference_dirs(config)],
-    }
     with Display(quiet=not config.progress) as display:
         display.stage("reading the benchmark and its variants, resolving models")
         run = resolve_perturb(config)
@@ -52,10 +46,19 @@ def perturb(config: PerturbConfig) -> int:
             display.note(f"library {one.library.header.name} {one.library.sha256[:12]}: {one.selection.sentence}")
         if run.unlike:
             display.note(run.unlike)
+        for note in run.resolved.analysis["held_out"]:
+            display.note(note)
+        analysis = {
+            "seed": config.seed,
+            "thresholds": PerturbThresholds.from_mapping(config.verdict).to_dict(),
+            "judged": judged(config),
+            **run.resolved.analysis,
+        }
+        from audit.registry.finish import hooks
         from audit.runtime.run import run_audit
         from audit.summary import conclude, print_cells, print_failed
 
-        result = run_audit(run.resolved, analysis, display)
+        result = run_audit(run.resolved, analysis, display, hooks=hooks(config.registry))
     if result.rows == 0:
         print_failed(result.failed)  # every model did
         return 1

@@ -1,74 +1,77 @@
-"""Cells -> results: statistics, gates and verdicts, corrected over the panel."""
+"""How the perturbation audit judges a cell. Holm's correction is over the cells that can be compared."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from audit.errors import DataError
+from audit.judge.record import Case, Judge, Settings, judge_cells
 from audit.perturb.calibrated import nearest
-from audit.perturb.decide import decide
-from audit.perturb.evidence import Evidence, measure, panel_pvalues
+from audit.perturb.decide import decide, finding
+from audit.perturb.evidence import measure, panel_pvalues
 from audit.perturb.gates import all_gates
+from audit.perturb.grounds import Evidence
 from audit.perturb.record import PerturbCell
 from audit.perturb.result import Decision, PerturbResult, PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.tipping import Unparsed, unparsed
 from audit.perturb.words import cannot_exclude, headline
 from audit.statistics.performance_curve import N_CURVES
-from audit.statistics.resampling import N_RESAMPLES
+from audit.variants.record import Library
 from audit.verdict.gates import failed
+from audit.verdict.result import MAX_ITEMS, Calibration, json_ready
+from audit.verdict.run import JudgedRun
 
 
-def analyse(
-    cells: Sequence[PerturbCell],
-    thresholds: PerturbThresholds,
-    *,
-    seed: int,
-    n_resamples: int = N_RESAMPLES,
-    n_draws: int = N_CURVES,
-    table: Mapping[str, Any] | None = None,
-) -> tuple[PerturbResult, ...]:
-    """One result a cell, in order. Holm's correction is over the cells that can be compared.
+@dataclass(frozen=True)
+class PerturbSettings(Settings[PerturbThresholds]):
+    """n_draws: of ConStat's curve."""
 
-    A cell's random numbers depend on seed, model and benchmark alone, not on what else is in the panel. table: of
-    `shipped_table(SHIPPED)`.
-    """
-    evidence: list[Evidence | None] = []
-    for cell in cells:
-        name = zlib.crc32(f"{cell.tested.model}\0{cell.benchmark}".encode())
-        try:
-            rng = np.random.default_rng([seed, name])
-            evidence.append(measure(cell, thresholds, rng=rng, n_resamples=n_resamples, n_draws=n_draws))
-        except DataError:
-            if _comparable(cell):
-                raise
-            evidence.append(None)  # not one item with both answers: withheld, and said so
-    tests = [e.tests for e in evidence if e is not None]
-    adjusted = iter(zip(*(p.tolist() for p in panel_pvalues(tests)), strict=True)) if tests else iter(())
-    return tuple(
-        _result(cell, e, thresholds, table, *(next(adjusted) if e is not None else (float("nan"),) * 2))
-        for cell, e in zip(cells, evidence, strict=True)
-    )
+    n_draws: int = N_CURVES
 
 
-def _result(
-    cell: PerturbCell,
-    evidence: Evidence | None,
-    thresholds: PerturbThresholds,
-    table: Mapping[str, Any] | None,
-    found_p: float,
-    beyond_p: float,
-) -> PerturbResult:
-    gates = all_gates(cell, thresholds, evidence.detectable if evidence else None)
-    beyond = None if np.isnan(beyond_p) else beyond_p
+_Case = Case[PerturbCell, Evidence | None, tuple[float | None, ...]]
+
+
+def _measure(cell: PerturbCell, s: PerturbSettings, rng: np.random.Generator) -> Evidence | None:
+    try:
+        return measure(cell, s.thresholds, rng=rng, n_resamples=s.n_resamples, n_draws=s.n_draws)
+    except DataError:
+        if _comparable(cell):
+            raise
+        return None  # not one item with both answers: withheld, and said so
+
+
+def _over_panel(panel: Sequence[Evidence | None]) -> list[tuple[float | None, ...]]:
+    """(found, beyond, plain) of each cell; None where it has none."""
+    adjusted = panel_pvalues([e.tests if e is not None else None for e in panel])
+    return [tuple(None if np.isnan(p) else float(p) for p in own) for own in zip(*adjusted, strict=True)]
+
+
+def _result(case: _Case) -> PerturbResult:
+    cell, evidence, gates, thresholds = case.cell, case.evidence, case.gates, case.settings.thresholds
+    found_p, beyond_p, plain_p = case.panel
+    hangs: Unparsed | None = None
+    plain: PerturbVerdict | None = None
     if evidence is None:
         reason = "Not one item has an answer to its original and to a variant: nothing can be compared."
         decision = Decision(PerturbVerdict.WITHHELD, (reason,))
     else:
-        decision = decide(evidence, gates, thresholds, found_p, beyond)
+        decision = decide(evidence, gates, thresholds, found_p, beyond_p)
+        n_draws = case.settings.n_draws
+        hangs = unparsed(cell, evidence, decision, thresholds, (found_p, beyond_p), rng=case.rng, n_draws=n_draws)
+        if hangs is not None:
+            decision = replace(decision, reasons=(*decision.reasons, hangs.sentence))
+        if plain_p is not None and decision.verdict in (
+            PerturbVerdict.DROP_BEYOND_REFERENCE,
+            PerturbVerdict.BRITTLE_CAUSE_UNKNOWN,
+        ):
+            plain = finding(evidence.tests, thresholds.alpha, found_p, plain_p)
     model = cell.tested.model
     return PerturbResult(
         model=model,
@@ -78,18 +81,31 @@ def _result(
         cannot_exclude=cannot_exclude(cell, evidence),
         gates=gates,
         evidence=evidence,
-        found_p=None if evidence is None else found_p,
-        beyond_p=beyond,
-        calibration=nearest(
-            table,
-            n=cell.n,
-            variants=len(cell.tested.variants),
-            references=len(evidence.tests.references) if evidence else len(cell.references),
-            checked=cell.broken.checked if cell.broken else 0,
-            replicates=cell.tested.runs_that_differ,
-            control=bool(evidence and evidence.tests.control and evidence.tests.control.asked),
-            thresholds=thresholds.to_dict(),
-        ),
+        found_p=found_p,
+        beyond_p=beyond_p,
+        plain_p=plain_p,
+        plain=plain,
+        unparsed=hangs,
+        calibration=_calibration(case, hangs),
+    )
+
+
+def _calibration(case: _Case, hangs: Unparsed | None) -> Calibration | None:
+    cell, evidence = case.cell, case.evidence
+    if evidence is None:
+        return None
+    control = evidence.tests.control
+    return nearest(
+        case.settings.table,
+        n=evidence.drop.units,
+        variants=len(cell.tested.variants),
+        references=len(evidence.tests.references),
+        checked=cell.broken.checked if cell.broken else 0,
+        accuracy=evidence.drop.original,
+        unparsed=hangs.share if hangs else 0.0,
+        replicates=cell.tested.runs_that_differ,
+        control=control is not None and control.asked,
+        thresholds=case.settings.thresholds.to_dict(),
     )
 
 
@@ -97,3 +113,81 @@ def _comparable(cell: PerturbCell) -> bool:
     """Whether some item has an answer to its original and to a variant."""
     original, variants = cell.tested.pair
     return bool(np.any(~np.isnan(original).all(axis=0) & ~np.isnan(variants).all(axis=0)))
+
+
+JUDGE = Judge(
+    name=lambda cell: (cell.tested.model, cell.benchmark),
+    measure=_measure,
+    over_panel=_over_panel,
+    gates=lambda case: all_gates(case.cell, case.settings.thresholds),
+    result=_result,
+)
+analyse = partial(judge_cells, JUDGE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunVerdict(JudgedRun[PerturbCell, PerturbResult]):
+    """All judged cells of a run. library: what `library_facts` gives; control_library: the same of the held-out items,
+    None without."""
+
+    audit = "perturb"
+    schema_version = "1.3"
+
+    library: dict[str, Any]
+    control_library: dict[str, Any] | None = None
+
+    def own(self) -> dict[str, Any]:
+        return {"library": self.library, "control_library": self.control_library}
+
+    def own_of_cell(self, cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
+        return cell_dict(cell, result)
+
+
+def cell_dict(cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
+    """Every statistic of one cell; of the items the flagged and the most conspicuous."""
+    evidence = result.evidence
+    tested = cell.tested
+    out: dict[str, Any] = {
+        "doubt": result.decision.doubt,
+        "found_p": result.found_p,
+        "beyond_p": result.beyond_p,
+        "without_prior": {"beyond_p": result.plain_p, "finding": result.plain},
+        "unparsed": result.unparsed,
+        "sensitivity": result.sensitivity,
+        "chance": cell.chance,
+        "n_questions": cell.n,
+        "variants": len(tested.variants),
+        "original_replicates": len(tested.original),
+        "not_asked": int((~tested.was_asked).sum()),
+        "references": [w.model for w in cell.references],
+        "broken": cell.broken,
+        "requests": cell.requests,
+        "evidence": None,
+    }
+    if evidence is not None:
+        plain: dict[str, Any] = json_ready(evidence)
+        items = evidence.items
+        plain["items"] = {
+            "method": items.method,
+            "smallest_p": items.smallest_p,
+            "can_flag": items.can_flag,
+            "affected": items.affected,
+            "flagged": [cell.question_ids[i] for i in items.order if items.flagged[i]],
+            "most_conspicuous": [cell.question_ids[i] for i in items.order[:MAX_ITEMS]],
+        }
+        out["evidence"] = plain
+    return out
+
+
+def library_facts(library: Library) -> dict[str, Any]:
+    """What a reader of the verdict must know of the library."""
+    header = library.header
+    return {
+        "name": header.name,
+        "sha256": library.sha256,
+        "benchmark": header.benchmark,
+        "strategy": header.strategy,
+        "window": header.window,
+        "review": header.review,
+        "candidates": library.counts,
+    }

@@ -1,15 +1,17 @@
-"""The calibrated design nearest to a run, and what was measured there (the table: `audit.calibrate audit=perturb`)."""
+"""The calibrated design nearest to a run, and what was measured there (the table: `audit calibrate audit=perturb`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import log
+from dataclasses import replace
 from typing import Any
 
 from audit.verdict.result import Calibration
-from audit.verdict.simulated import other_thresholds, told
+from audit.verdict.shipped import apart, nearest_design
+from audit.verdict.simulated import told
 
 SHIPPED = "calibration_perturb.json"
+NEAR = 1.0  # the largest distance that is called near: half the items and another number of references, say
 
 
 def nearest(
@@ -19,30 +21,36 @@ def nearest(
     variants: int,
     references: int,
     checked: int,
+    accuracy: float = 0.7,
+    unparsed: float = 0.0,
     replicates: int = 1,
     control: bool = False,
     thresholds: Mapping[str, float] | None = None,
 ) -> Calibration | None:
-    """The design with the smallest |log n| + |log N| + |log(1 + R)| + |log checked| / 4 + |log replicates| / 4. None
-    where there is no table.
+    """The design with the smallest distance; none near is said, with no rates, where it is above NEAR.
 
-    checked: variants that a person read; without any nothing can be beyond reference, and the sentence says so.
-    replicates: runs of the original that could differ. control: fresh items were asked, which no design of this table
-    has. thresholds: the run's; the sentence says where its level or effect of interest is not the table's.
+    The distance is |log n| + |log N| / 2 + |log(1 + R)| + |log checked| / 4 + |log replicates| / 4 + 2 |accuracy|
+    (differences), and 10 for each unparsed answer of a hundred above the 4 that are simulated. None where there is no
+    table. n: independent items. accuracy: of the tested model, as published. unparsed: share of its answers. checked:
+    variants that a person read; without any nothing can be beyond reference, and the sentence says so. replicates: runs
+    of the original that could differ. control: held-out items were asked, which no design of this table has.
+    thresholds: the run's; the sentence says where its level or smallest effect that matters is not the table's.
     """
-    designs = table.get("designs", ()) if table else ()
-    if not designs:
-        return None
 
-    def distance(entry: Mapping[str, Any]) -> float:
-        d = entry["design"]
-        far = abs(log(max(n, 1) / d["n"])) + abs(log(max(variants, 1) / d["variants"]))
-        far += abs(log((1 + references) / (1 + d["references"])))
-        far += abs(log(max(replicates, 1) / d["replicates"])) / 4
-        return float(far + (abs(log(checked / d["checked"])) / 4 if checked else 0.0))
+    def distance(design: Mapping[str, Any]) -> float:
+        far = apart(n, design["n"]) + apart(variants, design["variants"]) / 2
+        far += apart(1 + references, 1 + design["references"]) + apart(replicates, design["replicates"]) / 4
+        far += 2 * abs(accuracy - design["accuracy"]) + 10 * max(unparsed - 0.04, 0.0)
+        return far + (apart(checked, design["checked"]) / 4 if checked else 0.0)
 
-    found = min(designs, key=distance)
-    said = sentence(found) + other_thresholds(table or {}, thresholds)
+    none_near = (
+        f"No calibrated design is near: {n} questions, {variants} variants, {references} references, accuracy "
+        f"{accuracy:.0%}, {unparsed:.0%} unparsed. Measure your own: audit.perturb.calibrate.procedures."
+    )
+    found = nearest_design(table, distance, NEAR, sentence=sentence, none_near=none_near, thresholds=thresholds)
+    if found is None or not found.rates:
+        return found
+    said = found.sentence
     if references and not checked:
         said += (
             " No person has read variants of this run's library, so here no drop can be called beyond reference: the "
@@ -50,10 +58,10 @@ def nearest(
         )
     if control and references:
         said += (
-            " Fresh items, which only take findings away, are not in these rates: fewer false alarms and less found "
+            " Held-out items, which only take findings away, are not in these rates: fewer false positives, less found "
             "(docs/perturb_calibration.md)."
         )
-    return Calibration(design=dict(found["design"]), rates=dict(found["rates"]), sentence=said)
+    return replace(found, sentence=said)
 
 
 def sentence(entry: Mapping[str, Any]) -> str:
@@ -64,24 +72,26 @@ def sentence(entry: Mapping[str, Any]) -> str:
     said = "a drop beyond reference" if many else "brittle"
     text = (
         f"Nearest calibrated design: {d['n']} items, {d['variants']} variants an item, {many} reference "
-        f"{'model' if many == 1 else 'models'}, {d['checked']} variants read by a person, {d['replicates']} "
-        f"{'run' if d['replicates'] == 1 else 'runs'} of the original. Of clean models, this "
+        f"{'model' if many == 1 else 'models'}, accuracy {d['accuracy']:.0%}, {d['checked']} variants read by a "
+        f"person, {d['replicates']} {'run' if d['replicates'] == 1 else 'runs'} of the original. Of clean models, this "
         f"procedure calls {told(r, f'clean_{name}')} {said}; with variants that are 5 points harder "
-        f"{told(r, f'harder_{name}')}; with 2 % broken variants {told(r, f'broken_2_{name}')}, with 5 % "
-        f"{told(r, f'broken_5_{name}')}. Of models that remember 15 % of the items it finds "
-        f"{told(r, f'memorised_{name}')}."
+        f"{told(r, f'harder_{name}')}. Of models that remember 15 % of the items it finds "
+        f"{told(r, f'memorised_{name}')}, of those that remember half {told(r, f'memorised_half_{name}')}."
     )
     if many:
         text += (
             " Where models differ by 2 points in what rewording costs them, "
-            f"{told(r, 'uneven_beyond')} of clean models are called so. With 5 points harder variants, and 4 % of the "
-            f"answers to them unread, {told(r, 'harder_unread_beyond')} are where these are right ones of its own, "
-            f"{told(r, 'harder_references_unread_beyond')} where they are wrong ones of the references."
+            f"{told(r, 'uneven_beyond')} of clean models are called so"
         )
-    if r.get("clean_cleared") is None:
-        return f"{text} How many models it clears was not measured in this design."
+        others = ("family_unnamed", "references of one family whose names do not tell"), (
+            "touchy", "one model in eight losing 8 points more for no memory"
+        )  # fmt: skip
+        if r.get("touchy_beyond") is not None:
+            text += "; with " + ", and with ".join(f"{what} {told(r, f'{w}_beyond')}" for w, what in others)
+        text += "."
     return (
-        f"{text} No drop is detected in {told(r, 'clean_cleared')} of clean models, and (false clearance) in "
+        f"{text} No drop is detected in {told(r, 'clean_cleared')} of clean models "
+        f"({told(r, 'clean_unparsed_cleared')} with 4 % of all answers unparsed at random), and (false negative) in "
         f"{told(r, 'memorised_5_cleared')} of models that lose 5 points because they remember the wording, "
         f"{told(r, 'harder_cleared')} of those that lose them to harder variants; as one of a panel of twelve in at "
         f"most {told(r, 'memorised_5_cleared_panel')} and {told(r, 'harder_cleared_panel')}."

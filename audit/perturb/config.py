@@ -15,11 +15,13 @@ from audit.records import Design
 from audit.references import ReferencedConfig, with_references
 from audit.variants.select import SHORT
 
+SAME = ("variants",)  # of what is asked: a reference run must have been run with the same
+
 
 @dataclass
 class PerturbConfig(ReferencedConfig):
     variants: str | None = None  # a library's hash, path or name; null: the one named as the benchmark
-    control_variants: str | None = None  # the same of the fresh items, control_benchmark
+    control_variants: str | None = None  # the same of the held-out items, control_benchmark
     num_variants: int = 3
     short: str = "keep"
     original_replicates: int = 2
@@ -45,7 +47,7 @@ def validate(config: PerturbConfig) -> None:
         raise unknown_name("value of short", config.short, SHORT)
     if config.control_variants is not None and config.control_benchmark is None:
         raise ConfigError(
-            f"control_variants={config.control_variants} rewords fresh items, and none are named. Expected such as "
+            f"control_variants={config.control_variants} rewords held-out items, and none are named. Expected such as "
             "control_benchmark=mcq_file control_benchmark.path=fresh.jsonl control_benchmark.name=fresh beside it."
         )
     PerturbThresholds.from_mapping(config.verdict)

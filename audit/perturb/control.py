@@ -1,8 +1,8 @@
-"""Fresh items as a control: what the same rewording costs this model where there is no memory.
+"""Held-out items as a control: what the same rewording costs this model where there is no memory.
 
-The control can take a `drop beyond reference` away, and never makes one: that the fresh items' rewordings are less hard
-than the benchmark's makes the same difference as memory, and this model alone cannot show which. A control that cannot
-carry the comparison is not asked, and says why.
+The control can take a `drop beyond reference` away, and never makes one: that the held-out items' rewordings are less
+hard than the benchmark's makes the same difference as memory, and this model alone cannot show which. A control that
+cannot carry the comparison is not asked, and says why.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from audit.statistics.set_difference import SetDifference, set_difference
 from audit.statistics.wording_drop import item_means
 from audit.verdict.gates import failed
 
-UNITS_MIN = 30  # independent fresh items: with fewer, a t-test of items that mostly do not change has no level
+UNITS_MIN = 30  # independent held-out items: with fewer, a t-test of items that mostly do not change has no level
 
 
 @dataclass(frozen=True)
 class FreshControl:
-    """The tested model on fresh items. Accuracies and drops are 0-1; None where nothing can be compared.
+    """The tested model on held-out items. Accuracies and drops are 0-1; None where nothing can be compared.
 
     benchmark: their name. n: items that count. original, variants, drop: accuracy under the original and the variants,
     and what is lost. beyond: the drop on the benchmark less what these say it should be, on both scales; empty where it
-    was not computed. references: the drop on the benchmark less that on the fresh items, of the mean of the reference
-    models that answered both (`reference_models`): are the two sets of rewordings equally hard? None without such.
-    why: for what reason the control is not asked; empty where it is.
+    was not computed. references: the drop on the benchmark less that on the held-out items, of the mean of the
+    reference models that answered both (`reference_models`): are the two sets of rewordings equally hard? None without
+    such. why: for what reason the control is not asked; empty where it is.
     """
 
     benchmark: str
@@ -51,14 +51,15 @@ class FreshControl:
 
     @property
     def pvalue(self) -> float:
-        """For a drop beyond the fresh items': it must be so on both scales (intersection-union). 1 where not asked."""
+        """For a drop beyond the held-out items': it must be so on both scales (intersection-union). 1 where not
+        asked."""
         return max(b.pvalue for b in self.beyond) if self.asked else 1.0
 
 
 def fresh_control(
     cell: PerturbCell, thresholds: PerturbThresholds, as_read: FreshControl | None = None
 ) -> FreshControl | None:
-    """The control of one cell; None where no fresh items were run.
+    """The control of one cell; None where no held-out items were run.
 
     as_read: the control of the same cell as its answers were read, where they are held here (`unread.against_drop`):
     whether it is asked was decided then.
@@ -70,7 +71,9 @@ def fresh_control(
     there = ~np.isnan(o)
     n, units = int(there.sum()), _units(o, fresh.cluster)
     if not n:
-        return FreshControl(fresh.benchmark, 0, why="not one fresh item has an answer to its original and to a variant")
+        return FreshControl(
+            fresh.benchmark, 0, why="not one held-out item has an answer to its original and to a variant"
+        )
     original, variants = float(o[there].mean()), float(v[there].mean())
     why = _unfit(cell, fresh, n, units, thresholds) if as_read is None else as_read.why
     beyond: tuple[BeyondFresh, ...] = ()
@@ -84,16 +87,17 @@ def fresh_control(
 
 
 def _unfit(cell: PerturbCell, fresh: PerturbCell, n: int, units: int, thresholds: PerturbThresholds) -> str:
-    """Why fresh items cannot carry the comparison; empty where they can. Their measurement must pass every gate."""
+    """Why held-out items cannot carry the comparison; empty where they can. Their measurement must pass every gate."""
     if _units(_drop(cell.tested), cell.cluster) < 2:
         return "the benchmark's items that can be compared are one group, so their own error is not known"
     if units < UNITS_MIN:
         groups = f" in {units} groups" if units < n else ""
-        return f"{n} fresh items{groups} can be compared, and {UNITS_MIN} are the fewest that tell anything"
-    if broken := failed(all_gates(fresh, thresholds, None)):
-        return "on the fresh items a check failed: " + "; ".join(f"{g.name}: {g.detail.rstrip('.')}" for g in broken)
-    if not (fresh.can_lose(fresh.tested) and fresh.can_lose(fresh.tested.held(original=1.0, variants=0.0))):
-        return "the model is not above guessing on the reworded fresh items, so it has nothing to lose there"
+        return f"{n} held-out items{groups} can be compared, and {UNITS_MIN} are the fewest that tell anything"
+    if broken := failed(all_gates(fresh, thresholds)):
+        return "on the held-out items a check failed: " + "; ".join(f"{g.name}: {g.detail.rstrip('.')}" for g in broken)
+    held = fresh.tested.held(thresholds.unparsed_gamma, original=True, variants=False)
+    if not (fresh.can_lose(fresh.tested) and fresh.can_lose(held)):
+        return "the model is not above guessing on the reworded held-out items, so it has nothing to lose there"
     return ""
 
 

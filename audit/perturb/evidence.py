@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import scipy
 
 from audit.perturb.control import FreshControl, fresh_control
-from audit.perturb.items import ItemLevel, item_level
+from audit.perturb.grounds import SE_MAX, Adverse, Bracket, Evidence, Grounds, Tests
+from audit.perturb.items import item_level
 from audit.perturb.record import PerturbCell
 from audit.perturb.thresholds import PerturbThresholds
-from audit.perturb.unread import LeftOut, against_drop, unread_for_drop, usable_references
-from audit.statistics.contamination_score import (
-    ARTICLE,
-    ArticleResult,
-    FalseAlarms,
-    Rule,
-    article_result,
-    false_alarms,
-)
-from audit.statistics.exchange import ExchangeResult, exchange_test
+from audit.perturb.unread import against_drop, for_drop, usable_references
+from audit.statistics.between_models import one_family
+from audit.statistics.contamination_score import ARTICLE, FalseAlarms, Rule, article_result, false_alarms
+from audit.statistics.exchange import exchange_test
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import FloatArray
-from audit.statistics.performance_curve import N_CURVES, CurveResult
-from audit.statistics.references import BeyondReference, difference_in_differences, reference_curve
+from audit.statistics.performance_curve import N_CURVES
+from audit.statistics.references import BeyondReference, on_scales, reference_curve
 from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.wording_drop import (
     Equivalence,
-    RunNoise,
-    WordingDrop,
     above_broken,
     equivalence,
     item_means,
@@ -42,102 +35,7 @@ from audit.statistics.wording_drop import (
 )
 from audit.verdict.result import points
 
-# Errors of the difference in differences, above which a further test is not asked: a curve through bunched references
-# tells nothing, and neither do a few fresh items.
-_SE_MAX = 2.0
-
-
-@dataclass(frozen=True)
-class Adverse:
-    """`found_p` and `beyond_p` of the tests with every unread answer held against the finding (`unread.against_drop`).
-
-    beyond_p: None where nothing is beyond reference as read.
-    """
-
-    found_p: float
-    beyond_p: float | None
-
-
-@dataclass(frozen=True)
-class Tests:
-    """The p-values that decide, all one-sided.
-
-    exchange: is the original right more often than its other wordings? broken_p: is the drop larger than the upper
-    share of broken variants makes (`margin`, 0-1)? None where no person read a sample. broken_se: its standard error.
-    beyond: difference in differences on both scales, empty without references; curve: from ten references on.
-    adverse: the same tests with unread answers held against what was found; None where all were read, or nothing is
-    found. left_out: reference models that are not compared with. control: the same model on fresh items; None where
-    none were run.
-    """
-
-    exchange: ExchangeResult
-    margin: float | None
-    broken_p: float | None
-    drop_se: float
-    beyond: tuple[BeyondReference, ...]
-    curve: CurveResult | None
-    references: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
-    control: FreshControl | None = None
-    adverse: Adverse | None = None
-
-    @property
-    def found_p(self) -> float:
-        """For a drop that counts: the exchange test, and above what broken variants could make where that is known."""
-        return max(self.exchange.pvalue, self.broken_p or 0.0)
-
-    @property
-    def curve_counts(self) -> bool:
-        """Whether the curve is known well enough to be asked: its error is at most twice that of the difference in
-        differences. It is not where the reference models are all about equally good."""
-        return self.curve is not None and bool(self.curve.delta_se <= _SE_MAX * self.beyond[0].se)
-
-    @property
-    def beyond_p(self) -> float | None:
-        """For a drop beyond reference: every test must speak for it (intersection-union, so no correction is needed),
-        that against fresh items too where they were run and asked.
-
-        None without references, or where the share of broken variants is not known.
-        """
-        if not self.beyond or self.broken_p is None:
-            return None
-        control = self.control.pvalue if self.control is not None and self.control.asked else 0.0
-        return max(self.reference_p, control)
-
-    @property
-    def reference_p(self) -> float:
-        """The same without the fresh items: what the references alone would say."""
-        curve = self.curve.pvalue if self.curve is not None and self.curve_counts else 0.0
-        return max(self.found_p, *(b.pvalue for b in self.beyond), curve)
-
-
-@dataclass(frozen=True)
-class Grounds:
-    """What `decide` looks at, apart from the gates. Accuracies and drops are 0-1.
-
-    equivalence and the largest drop hold with every unread answer held for a drop too (variants wrong, originals
-    right). detectable: the smallest drop that this design finds (above broken variants, and beyond the references and
-    the fresh items where they decide); NaN where nothing varies.
-    """
-
-    tests: Tests
-    drop: WordingDrop
-    equivalence: Equivalence
-    detectable: float
-
-
-@dataclass(frozen=True)
-class Evidence(Grounds):
-    """The same, and what the report shows besides. flips: chance that two wordings of an item disagree. alarms: the
-    article's rules on clean models like this one; None where no such model can be simulated.
-    """
-
-    noise: RunNoise
-    flips: float
-    article: ArticleResult
-    alarms: FalseAlarms | None
-    items: ItemLevel
-    chance: float
+_WORST = float("inf")
 
 
 def run_tests(
@@ -147,12 +45,29 @@ def run_tests(
     used, left_out = usable_references(cell, thresholds)
     cell = replace(cell, references=used)
     tests = replace(_tests(cell, thresholds, rng, n_draws), left_out=left_out)
-    if tests.found_p > thresholds.alpha or (worst := against_drop(cell)) is None:
-        return tests
+    held = adverse(cell, tests, thresholds, thresholds.unparsed_gamma, rng=rng, n_draws=n_draws)
+    return replace(tests, adverse=held)
+
+
+def adverse(
+    cell: PerturbCell,
+    tests: Tests,
+    thresholds: PerturbThresholds,
+    gamma: float,
+    *,
+    rng: np.random.Generator,
+    n_draws: int = N_CURVES,
+) -> Adverse | None:
+    """What is found with unparsed answers held against it at these odds; None where all were parsed, or nothing is
+    found. tests: of the cell as parsed."""
+    named = set(tests.references)
+    cell = replace(cell, references=tuple(w for w in cell.references if w.model in named))
+    if tests.found_p > thresholds.alpha or (worst := against_drop(cell, gamma)) is None:
+        return None
     if tests.beyond_p is None or tests.beyond_p > thresholds.alpha:
         worst = replace(worst, references=())  # what is not found is not to be held: a curve takes long
-    held = _tests(worst, thresholds, rng, n_draws, tests.control)
-    return replace(tests, adverse=Adverse(held.found_p, held.beyond_p))
+    held = replace(_tests(worst, thresholds, rng, n_draws, tests.control), bracket=tests.bracket, family=tests.family)
+    return Adverse(held.found_p, held.beyond_p if held.beyond else None)
 
 
 def _tests(
@@ -173,13 +88,13 @@ def _tests(
         se = excess.se
         margin = cell.broken.upper * max(float(np.nanmean(o - chance)), 0.0)
     pairs = [w.pair for w in cell.references]
+    prior = thresholds.prior
     beyond: tuple[BeyondReference, ...] = ()
-    curve = None
+    bracket = curve = None
     if pairs:
-        beyond = (
-            difference_in_differences(pair, pairs, chance, cell.cluster, scale="points"),
-            difference_in_differences(pair, pairs, chance, cell.cluster, scale="share"),
-        )
+        beyond = on_scales(pair, pairs, chance, cell.cluster, prior=prior)
+        reworded = [float(np.nanmean(item_means(*each)[1])) for each in pairs]
+        bracket = Bracket(float(np.nanmean(v)), min(reworded), max(reworded), thresholds.bracket_margin)
     if len(pairs) >= thresholds.curve_references_min:
         curve = reference_curve(pair, pairs, chance, cell.cluster, n_draws=n_draws, rng=rng)
     control = fresh_control(cell, thresholds, as_read)
@@ -191,6 +106,9 @@ def _tests(
         broken_p=broken_p,
         drop_se=se,
         beyond=beyond,
+        bracket=bracket,
+        family=one_family(cell.tested.model, [w.model for w in cell.references]),
+        prior=prior,
         curve=curve,
         references=tuple(w.model for w in cell.references),
         left_out=(),
@@ -200,11 +118,11 @@ def _tests(
 
 def _if_sharp(control: FreshControl, se: float) -> FreshControl:
     """Not asked where its comparison is much vaguer than that with the references, of error se."""
-    if not control.asked or control.beyond[0].se <= _SE_MAX * se:
+    if not control.asked or control.beyond[0].se <= SE_MAX * se:
         return control
     vague = (
         f"its comparison has an error of {points(control.beyond[0].se)}, more than twice that of the comparison "
-        f"with the references ({points(se)}): take more fresh items"
+        f"with the references ({points(se)}): take more held-out items"
     )
     return replace(control, why=vague)
 
@@ -226,6 +144,7 @@ def measure(
         tests=tests,
         drop=found.drop,
         equivalence=found.equivalence,
+        largest_worst=found.largest_worst,
         detectable=found.detectable,
         noise=run_noise(original),
         flips=flips,
@@ -244,43 +163,45 @@ def grounds(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> Grounds:
-    """What decides in one cell, given its tests. n_resamples: of the drop's interval, on which no verdict rests."""
-    o, v = item_means(*cell.tested.pair)
+    """What decides in one cell, given its tests. n_resamples: of the drop's interval."""
     drop = wording_drop(*cell.tested.pair, cell.cluster, n_resamples=n_resamples, rng=rng)
-    cleared = equivalence(mean_of(o - v, cell.cluster), thresholds.effect_of_interest)
-    if (unread := unread_for_drop(cell)) is not None:
+    cleared, largest = no_larger(cell, thresholds, thresholds.unparsed_gamma)
+    worst = no_larger(cell, thresholds, _WORST)[1] if for_drop(cell, _WORST) is not None else None
+    return Grounds(tests, replace(drop, largest=largest), cleared, worst, _detectable(tests, cell, thresholds))
+
+
+def no_larger(cell: PerturbCell, thresholds: PerturbThresholds, gamma: float) -> tuple[Equivalence, float]:
+    """Whether a drop of the smallest effect that matters is refuted, and the largest that is not: as parsed, and with
+    unparsed answers held for a drop at odds of gamma. The one that clears less of the two."""
+    o, v = item_means(*cell.tested.pair)
+    d = mean_of(o - v, cell.cluster)
+    cleared, largest = equivalence(d, thresholds.effect_of_interest), largest_drop(d)
+    if (unread := for_drop(cell, gamma)) is not None:
         o, v = item_means(*unread.pair)
         held = mean_of(o - v, cell.cluster)
         worst = max(cleared.p_no_larger, equivalence(held, thresholds.effect_of_interest).p_no_larger)
         cleared = replace(cleared, p_no_larger=worst, pvalue=max(worst, cleared.pvalue))
-        drop = replace(drop, largest=max(drop.largest, largest_drop(held)))
-    return Grounds(tests, drop, cleared, _detectable(tests, len(cell.tested.variants), thresholds))
+        largest = max(largest, largest_drop(held))
+    return cleared, largest
 
 
-def panel_pvalues(tests: Sequence[Tests]) -> tuple[FloatArray, FloatArray]:
-    """(found, beyond) p-values after Holm over the cells of the panel, NaN where a cell has none.
+def panel_pvalues(tests: Sequence[Tests | None]) -> tuple[FloatArray, ...]:
+    """(found, beyond, plain) p-values after Holm over the cells of the panel, NaN where a cell has none.
 
-    Two families: that no cell is called brittle by chance, and that none is called a drop beyond reference by chance.
+    Two families: that no cell is called brittle by chance, and that none is called a drop beyond reference by chance;
+    the latter with the prior of how models differ, and without.
     """
-    found = holm([t.found_p for t in tests])
-    beyond = holm([np.nan if t.beyond_p is None else t.beyond_p for t in tests])
-    return found, beyond
+    families = ([getattr(t, name, None) for t in tests] for name in ("found_p", "beyond_p", "plain_p"))
+    return tuple(holm([np.nan if p is None else p for p in family]) for family in families)
 
 
-def _detectable(tests: Tests, wordings: int, thresholds: PerturbThresholds) -> float:
+def _detectable(tests: Tests, cell: PerturbCell, thresholds: PerturbThresholds) -> float:
     """(t_alpha + t_power) standard errors on top of the margin; NaN where nothing varies or no test can reject."""
-    units = tests.exchange.units
+    units, wordings = tests.exchange.units, len(cell.tested.variants)
     if not tests.drop_se > 0 or (wordings + 1.0) ** -units > thresholds.alpha:
         return float("nan")
-
-    def errors(df: float) -> float:
-        return float(scipy.stats.t.isf(thresholds.alpha, df) + scipy.stats.t.ppf(thresholds.power, df))
-
-    own = (tests.margin or 0.0) + errors(units - 1) * tests.drop_se
-    beyond = [errors(b.df) * b.se for b in tests.beyond]
-    if beyond and tests.control is not None and tests.control.asked:
-        beyond += [errors(b.df) * b.se for b in tests.control.beyond]
-    return max(own, *beyond, 0.0)
+    errors = float(scipy.special.stdtrit(units - 1, [1 - thresholds.alpha, thresholds.power]).sum())
+    return max((tests.margin or 0.0) + errors * tests.drop_se, 0.0)
 
 
 def clean_alarms(

@@ -6,23 +6,20 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy
 
+from audit.judge.gates import CHANCE_SOURCE, agreement, exact_accuracies, reached_model
+from audit.judge.gates import above_chance as chance_gate
 from audit.perturb.record import FREE_FORM, PerturbCell
 from audit.perturb.thresholds import PerturbThresholds
-from audit.perturb.unread import arms_read
+from audit.perturb.unread import arms_read, lowest_arm
 from audit.statistics.chance import chance_check
 from audit.statistics.exchange import first_answered
-from audit.statistics.wording_drop import run_noise, wording_flips
+from audit.statistics.wording_drop import item_means, run_noise, wording_flips
 from audit.verdict.gates import absent, checked, exact, ids_where
-from audit.verdict.result import Gate, points
-
-_IMPLAUSIBLE = 1e-3  # probability of an exact accuracy of 1 below which it withholds
-_MARGIN = 3.5  # standard errors by which agreement may fall short of what is expected
-_LIMIT_MIN = 1.5  # a lower limit would let one broken order in ten or more pass
+from audit.verdict.result import Gate
 
 
-def all_gates(cell: PerturbCell, thresholds: PerturbThresholds, detectable: float | None) -> tuple[Gate, ...]:
+def all_gates(cell: PerturbCell, thresholds: PerturbThresholds) -> tuple[Gate, ...]:
     """Every gate, in the order in which the report lists them."""
     return (
         parseability(cell, thresholds),
@@ -32,7 +29,7 @@ def all_gates(cell: PerturbCell, thresholds: PerturbThresholds, detectable: floa
         exact_values(cell),
         variants_reached_model(cell, thresholds),
         broken_share(cell, thresholds),
-        enough_data(detectable, thresholds),
+        enough_data(cell, thresholds),
     )
 
 
@@ -41,12 +38,10 @@ def above_chance(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
 
     Free answers have no chance to speak of: there the standard error is the accuracy's own.
     """
-    name, limit = "above_chance", thresholds.above_chance_standard_errors
-    source = "mean of 1/k over the questions; conf/verdict: above_chance_standard_errors"
-    values = first_answered(cell.tested.original)
+    limit, values = thresholds.above_chance_standard_errors, first_answered(cell.tested.original)
     answered = ~np.isnan(values)
     if not answered.any():
-        return absent(name, limit, source, "The original wordings have no answer.")
+        return absent("above_chance", limit, CHANCE_SOURCE, "The original wordings have no answer.")
     accuracy, options = float(values[answered].mean()), cell.n_options[answered]
     if np.any(options == FREE_FORM):
         chance = float(cell.chance_items[answered].mean())
@@ -55,44 +50,34 @@ def above_chance(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     else:
         check = chance_check(accuracy, options, limit)
         chance, z = check.chance, check.z
-    return checked(
-        name,
-        z > limit,
-        z,
-        limit,
-        source,
-        f"Accuracy ({accuracy:.3f}) is {'above' if z > limit else 'not above'} guessing ({chance:.3f}) by {limit:g} "
-        "standard errors.",
-        "A model that guesses has no score to audit: check the prompt, the reading of answers and the gold labels, or "
-        "take an easier benchmark.",
-        numbers={"accuracy": accuracy, "chance": chance},
-    )
+    return chance_gate(f"{accuracy:.3f}", z, chance, limit, {"accuracy": accuracy, "chance": chance})
 
 
 def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
-    """Share of asked wordings with a readable answer, by arm, with its 95 % interval (Wilson). number: the lowest.
+    """Share of asked wordings with a readable answer, by arm: below the limit beyond doubt withholds.
 
-    Of the tested model. References are held to the same limit: one below it is left out of the comparison, and named.
+    number: the upper end of the 95 % interval (Clopper & Pearson) of the arm where that is lowest. Of the tested model.
+    References are held to the same limit: one below it is left out of the comparison, and named.
     """
     name, limit = "parseability", thresholds.answered_share_min
     source = "li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min"
-    arms = arms_read(cell.tested)
-    if not arms:
+    arms, worst = arms_read(cell.tested), lowest_arm(cell.tested)
+    if worst is None:
         return absent(name, limit, source, "Not one item has a variant.")
     numbers: dict[str, float | None] = {}
     for arm in arms:
-        interval = scipy.stats.binomtest(arm.read, arm.asked).proportion_ci(0.95, method="wilson")
-        numbers |= {arm.name: arm.share, f"{arm.name}_low": interval.low, f"{arm.name}_high": interval.high}
-    worst = min(arms, key=lambda arm: arm.share)
-    low, high = numbers[f"{worst.name}_low"], numbers[f"{worst.name}_high"]
-    lowest = {w.model: min(arms_read(w), key=lambda arm: arm.share, default=None) for w in cell.references}
+        numbers |= {arm.name: arm.share, f"{arm.name}_low": arm.limits[0], f"{arm.name}_high": arm.limits[1]}
+    lowest = {w.model: lowest_arm(w) for w in cell.references}
     numbers |= {f"reference {model}": arm.share for model, arm in lowest.items() if arm}
-    below = [f"{model} ({arm.share:.1%} to {arm.name})" for model, arm in lowest.items() if arm and arm.share < limit]
+    below = [
+        f"{model} ({arm.share:.1%} to {arm.name})" for model, arm in lowest.items() if arm and arm.limits[1] < limit
+    ]
     left_out = f" Left out, as less of them can be read: references {', '.join(below)}." if below else ""
+    low, high = worst.limits
     return checked(
         name,
-        worst.share >= limit,
-        worst.share,
+        high >= limit,
+        high,
         limit,
         source,
         f"{worst.share:.1%} (95 % interval {low:.1%} to {high:.1%}) of the answers to {worst.name} can be read, "
@@ -130,21 +115,10 @@ def noise_floor(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
 
 
 def exact_values(cell: PerturbCell) -> Gate:
-    """Values that real data rarely give: an accuracy of exactly 0 or 1, or not one answer that differs by wording.
-
-    An exact 1 that the accuracy over all wordings makes likely enough (1 in 1,000) is printed and withholds nothing.
-    """
+    """Values that real data rarely give: an accuracy of exactly 0 or 1, or not one answer that differs by wording."""
     arms = [("the original", row) for row in cell.tested.original]
     arms += [(f"variant {j + 1}", row) for j, row in enumerate(cell.tested.variants)]
-    everything = np.concatenate([cell.tested.original, cell.tested.variants])
-    pooled = float(np.nanmean(everything)) if np.any(~np.isnan(everything)) else float("nan")
-    alarms: list[str] = []
-    harmless: list[str] = []
-    for arm, row in arms:
-        answers = row[~np.isnan(row)]
-        if answers.size and answers.mean() in (0.0, 1.0):
-            likely = answers.mean() == 1.0 and pooled < 1 and len(arms) * pooled**answers.size > _IMPLAUSIBLE
-            (harmless if likely else alarms).append(f"accuracy of exactly {answers.mean():.0f} under {arm}")
+    alarms, harmless = exact_accuracies(arms, np.concatenate([cell.tested.original, cell.tested.variants]))
     flips = wording_flips(cell.tested.variants, cell.tested.original)
     gap = cell.tested.variants - first_answered(cell.tested.original)
     if np.any(~np.isnan(gap)) and not np.nansum(np.abs(gap)) and not flips > 0:
@@ -153,32 +127,21 @@ def exact_values(cell: PerturbCell) -> Gate:
         alarms,
         harmless,
         "No accuracy is exactly 0 or 1, and answers differ between wordings.",
-        "Look at the raw replies: such values usually come from unread answers, wrong labels or variants that never "
+        "Look at the raw replies: such values usually come from unparsed answers, wrong labels or variants that never "
         "reached the model.",
     )
 
 
 def variants_reached_model(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
-    """A variant whose request has the hash of the original's, or of another variant's, tests nothing.
-
-    number: the share of such rows.
-    """
-    name, limit = "variants_reached_model", thresholds.noop_share_max
-    source = "request_sha256 over the tokens that the model was sent; conf/verdict: noop_share_max"
-    counts = cell.requests
-    if counts is None or not counts.compared:
-        return absent(name, limit, source, "The hashes of the requests were not compared.")
-    share = (counts.same_as_original + counts.repeated) / counts.compared
-    return checked(
-        name,
-        share <= limit,
-        share,
-        limit,
-        source,
-        f"Of {counts.compared} requests with a variant, {counts.same_as_original} were the original's and "
-        f"{counts.repeated} another variant's.",
+    """A variant must reach the model as a request of its own."""
+    return reached_model(
+        "variants_reached_model",
+        [cell.requests] if cell.requests else [],
+        thresholds.noop_share_max,
+        "Of {compared} requests with a variant, {same} were the original's and {repeated} another variant's.",
         "Look at the prompts that were sent: the variant is dropped by the template, cut off, or the same text.",
-        items=counts.items,
+        nothing="The hashes of the requests were not compared.",
+        must=True,
     )
 
 
@@ -202,22 +165,26 @@ def broken_share(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     )
 
 
-def enough_data(detectable: float | None, thresholds: PerturbThresholds) -> Gate:
-    """The drop that this design finds against the effect of interest. A failure alone means `underpowered`."""
-    name, limit = "enough_data", thresholds.effect_of_interest
-    source = "the drop's standard error, the margin for broken variants and the references; conf: effect_of_interest"
-    if detectable is None:
-        return absent(name, limit, source, "There is no item with an original and a variant.", withholds=False)
-    seen = points(detectable) if np.isfinite(detectable) else "larger than any possible"
+def enough_data(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
+    """Independent items with an original and a variant. A failure alone means `underpowered`.
+
+    Of fewer than 59 not one would show a drop that one item in twenty has, with a probability of over 5 %: such a
+    design could find, and never clear.
+    """
+    name, limit = "enough_data", thresholds.units_min
+    source = "ours; conf/verdict: units_min"
+    there = ~np.isnan(item_means(*cell.tested.pair)[0])
+    n, units = int(there.sum()), int(np.unique(cell.cluster[there]).size)
+    groups = "" if units == n else f" in {units:,} groups"
     return checked(
         name,
-        bool(detectable <= limit),  # false for NaN: nothing varies, nothing can be told
-        detectable,
+        units >= limit,
+        units,
         limit,
         source,
-        f"The smallest drop that this design finds with {thresholds.power:.0%} power is {seen}; the drop of interest "
-        f"is {points(limit)}.",
-        "Take more items first, then more variants an item; have a person read more variants; add reference models.",
+        f"{n:,} questions{groups} have an answer to the original and to a variant; a verdict needs {limit:g} that are "
+        "independent.",
+        "Take more questions.",
         withholds=False,
     )
 
@@ -239,21 +206,18 @@ def order_of_items(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     varying = v[v.std(axis=1) > 0]
     pairs = np.corrcoef(varying)[np.triu_indices(len(varying), 1)] if len(varying) > 1 else np.zeros(0)
     one = max(float(pairs.mean()), 0.0) if pairs.size else 0.0
-    y, root = v.mean(axis=0), float(np.sqrt(x.size - 1))
     expected = one / np.sqrt((1 + (len(v) - 1) * one) / len(v)) if one else 0.0  # corr of one with the mean of N others
-    spread = float(np.sqrt(max(1 + scipy.stats.skew(x) * scipy.stats.skew(y) * expected, 1.0))) if y.std() > 0 else 1.0
-    allowed = min(limit, expected * root - _MARGIN * spread)
-    if y.std() == 0 or allowed < _LIMIT_MIN:
+    found = agreement(x, v.mean(axis=0), expected, limit)
+    if found is None:
         return absent(name, limit, source, "The variants agree too little among themselves to tell an order by them.")
-    z = float(np.corrcoef(x, y)[0, 1]) * root
     return checked(
         name,
-        z >= allowed,
-        z,
-        allowed,
+        found.z >= found.limit,
+        found.z,
+        found.limit,
         source,
-        f"Right and wrong originals agree with the variants of the same items {z:.1f} standard errors better than with "
-        f"shuffled ones; {expected * root:.0f} are expected from the variants among themselves.",
+        f"Right and wrong originals agree with the variants of the same items {found.z:.1f} standard errors better "
+        f"than with shuffled ones; {found.expected:.0f} are expected from the variants among themselves.",
         "The rows of the originals seem to belong to other items than those of the variants: compare one id in both.",
-        numbers={"expected_z": float(expected * root), "items": float(x.size)},
+        numbers={"expected_z": found.expected, "items": float(x.size)},
     )

@@ -5,14 +5,13 @@ Every text of a benchmark, a library or a model goes through jinja2's escaping; 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from audit.perturb.analyse import RunVerdict
 from audit.perturb.figures import (
     Bar,
     DistanceBin,
@@ -25,12 +24,10 @@ from audit.perturb.items_table import Item, items_csv, top_items
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.result import PerturbResult
 from audit.perturb.rows import Read
-from audit.perturb.verdict import RunVerdict
 from audit.perturb.vocabulary import GATES, LABELS, VERDICTS
 from audit.report.accuracy import interval
-from audit.report.build import write_parts
+from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, render_page
-from audit.shards.files import write_file
 from audit.statistics.wording_drop import item_means
 from audit.variants.funnel import funnel, funnel_text
 from audit.variants.record import Library
@@ -39,10 +36,8 @@ from audit.verdict.tables import csv_text, digits
 HARDEST = 10  # variants listed that most models fail although they have the original right
 
 
-def write_page(
-    read: Read, out: Path, verdict: RunVerdict, library: Library, facts: RunFacts, control: Library | None = None
-) -> tuple[Path, tuple[Path, ...], tuple[Path, ...]]:
-    """Write figures, tables and the page into `out`; their paths (page, tables, figures)."""
+def page(verdict: RunVerdict, read: Read, library: Library, control: Library | None) -> Page:
+    """Figures, tables and the page of a run."""
     bars = {c.benchmark: _bars(c, verdict.cells) for c in verdict.cells}
     bins = _bins(read, verdict)
     drawn: dict[str, Figure] = {
@@ -53,11 +48,8 @@ def write_page(
         drawn["accuracy_by_distance"] = accuracy_by_distance({" on ".join(k): v for k, v in bins.items() if v})
     drawn["acceptance_funnel"] = acceptance_funnel(funnel(library))
     tables = {"items.csv": items_csv(verdict.cells, verdict.results), "cells.csv": _cells_csv(verdict)}
-    parts = write_parts(out, tables, drawn)
-    items = top_items(read.run_dir, verdict.cells, verdict.results)
-    html = render(verdict, library, facts, parts.inline, items, control)
-    write_file(out / "report.html", html.encode("utf-8", "backslashreplace"))
-    return out / "report.html", parts.tables, parts.figures
+    items, facts = top_items(read.run_dir, verdict.cells, verdict.results), run_facts(read.run_dir)
+    return Page(tables, drawn, lambda figures: render(verdict, library, facts, figures, items, control))
 
 
 def render(
@@ -68,12 +60,12 @@ def render(
     items: Sequence[Item],
     control: Library | None = None,
 ) -> str:
-    """The page as text. figures: <svg> elements by name; items: in their order; control: the fresh items' library."""
+    """The page as text. figures: <svg> elements by name; items: in their order; control: the held-out items'
+    library."""
     cells = [
-        {"cell": c, "result": r, "mark": verdict.marks.get((r.model, r.benchmark), ""), "not_asked": _not_asked(c)}
+        {"cell": c, "result": r, "mark": verdict.mark(c, r), "not_asked": _not_asked(c)}
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]  # fmt: skip
-    tally = Counter(str(r.decision.verdict) for r in verdict.results)
     return render_page(
         "perturb/page.html.j2",
         rows=verdict.rows,
@@ -83,9 +75,9 @@ def render(
         gated=[Gated(_name(r, verdict), r.gates, {"cell": f"{r.model} on {r.benchmark}"}) for r in verdict.results],
         title=verdict.title("Does the score hang on the wording?"),
         subtitle=_subtitle(verdict),
-        words={verdict.value: word for verdict, word in VERDICTS.items()},
+        words=VERDICTS,
         cells=cells,
-        tally=[(v, tally[v]) for v in VERDICTS if tally[v]],
+        tally=verdict.tally(VERDICTS),
         figures=figures,
         levels=[_levels(c) for c in verdict.cells],
         hardest=[_hardest(c) for c in verdict.cells],

@@ -17,7 +17,7 @@ from audit.shards.working_copy import local_file
 from audit.variants.arrow import read_library
 from audit.variants.record import Library, Variant
 
-CONTROL_FILE = "variants_control.arrow"  # beside the shards: the library of the fresh items
+CONTROL_FILE = "variants_control.arrow"  # beside the shards: the library of the held-out items
 NOT_ASKED = "the library has no such variant of this question: nothing was asked"
 
 

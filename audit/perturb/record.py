@@ -10,9 +10,11 @@ import scipy
 from audit.errors import DataError
 from audit.shards.requests import RequestCounts
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
+from audit.statistics.unparsed import imputed, predict_right
 from audit.statistics.wording_drop import item_means, mean_of
 
 FREE_FORM = 0  # options of an item that is answered freely, such as with a number: chance 0
+_GOLDEN = (5**0.5 - 1) / 2  # multiples of it, less their whole part, are spread evenly over 0-1
 _STANDARD_ERRORS = 2.0  # above chance, to be compared with: a model that guesses loses nothing
 
 
@@ -44,11 +46,26 @@ class Wordings:
         asked = self.was_asked
         return np.isnan(self.original) & asked.any(axis=0), np.isnan(self.variants) & asked
 
-    def held(self, *, original: float, variants: float) -> Wordings:
-        """The same with these values (0 or 1) where an answer was asked and not read."""
+    def held(self, gamma: float, *, original: bool, variants: bool) -> Wordings:
+        """The same with an outcome for every answer that was asked and not parsed.
+
+        Its odds of being right are gamma times those that the other answers to the item predict (true), or one gamma-th
+        (false). Outcomes are drawn at evenly spread points, the same for every gamma, so that they are 0 or 1 like
+        the others, hang on no random number, and more are right the larger the odds.
+        """
         first, others = self.unread
+        predicted = predict_right(np.concatenate(self.pair))
+
+        def drawn(values: FloatArray, unparsed: BoolArray, favour: bool) -> FloatArray:
+            chance = imputed(values, unparsed, predicted, gamma, favour)[unparsed]
+            out = values.copy()
+            out[unparsed] = (np.arange(1, chance.size + 1) * _GOLDEN) % 1 < chance
+            return out
+
         return replace(
-            self, original=np.where(first, original, self.original), variants=np.where(others, variants, self.variants)
+            self,
+            original=drawn(self.original, first, original),
+            variants=drawn(self.variants, others, variants),
         )
 
     @property
@@ -91,7 +108,7 @@ class PerturbCell:
 
     cluster: (n,) index 0..G-1 of what resampling keeps whole. n_options: (n,), FREE_FORM for a free answer.
     broken: None where no person read a sample. requests: None where no hashes were kept. control: the same models on
-    fresh items with rewordings of their own; None where none were run. unlike: of a control, in what its library was
+    held-out items with rewordings of their own; None where none were run. unlike: of a control, in what its library was
     made differently from the benchmark's.
     """
 

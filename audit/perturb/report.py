@@ -1,79 +1,57 @@
-"""A run's shards and library -> RUN_DIR/report: report.html, verdict.json, tables/*.csv, figures/*.{png,svg}.
-
-Everything is rebuilt from the run directory alone. Files are written whole, verdict.json last.
-"""
+"""A run's shards and library -> its report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from audit.errors import ConfigError, DataError
-from audit.perturb.analyse import analyse
+from audit.errors import DataError
+from audit.judge.report import Report, head_of, only, with_reservations
+from audit.perturb.analyse import PerturbSettings, RunVerdict, analyse, library_facts
 from audit.perturb.calibrated import SHIPPED
+from audit.perturb.config import SAME
 from audit.perturb.present import CONTROL_FILE
-from audit.perturb.reference import check_references
 from audit.perturb.rows import Read, perturb_cells, read_run
+from audit.perturb.rows import only as only_models
 from audit.perturb.thresholds import PerturbThresholds
-from audit.perturb.verdict import RunVerdict, library_facts
-from audit.report.build import ReportPaths, run_facts
-from audit.report.sensitivity import load_sensitivity, quote
-from audit.shards.complete import cell_rows, contents
-from audit.shards.files import write_file
+from audit.references import check_runs, recorded_runs, revisions
+from audit.report.build import Page
+from audit.report.sensitivity import load_sensitivity
+from audit.shards.complete import cell_rows
 from audit.shards.manifest import Manifest
+from audit.statistics.notice import Field
 from audit.statistics.resampling import N_RESAMPLES
 from audit.variants.arrow import FILE, read_library
 from audit.variants.record import Library
 from audit.variants.store import find_library
-from audit.verdict.result import json_text
 from audit.verdict.shipped import shipped_table
 
 
-def report_runs(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
-    """`audit.report` of runs of this audit: judged as the manifest says, but for what is asked."""
-    if asked.get("control_benchmark") is not None:
-        raise ConfigError("--control-benchmark belongs to the sweep; fresh items of this audit are those of its run.")
-    return build_report(run_dirs, out, seed=asked.get("seed"), variants=asked.get("variants"))
+@dataclass(frozen=True)
+class Behind:
+    """What stands behind a verdict: the pass over the run's shards, its library, and that of its held-out items."""
+
+    read: Read
+    library: Library
+    control: Library | None
 
 
-def build_report(
+def judge(
     run_dirs: Sequence[Path],
-    out: Path,
     *,
     seed: int | None = None,
     n_resamples: int = N_RESAMPLES,
     read: Read | None = None,
     variants: str | None = None,
-) -> ReportPaths:
-    """Write the report of one run into `out`. seed: of the resamples; by default the run's own.
+) -> tuple[RunVerdict, Behind]:
+    """The verdict of one run, as its manifest asks for it. seed: of the resamples; by default the run's own.
 
     read: the pass over the run's shards, where it was made. variants: the run's library as a person reviewed it since,
-    by path, hash or name. Thresholds, the judged models and reference runs come from
-    the manifest. Raises DataError for several runs, and where the run's library is not beside its shards: it says how
-    many variants a person read.
+    by path, hash or name. DataError where the run's library is not beside its shards: it says how many variants a
+    person read.
     """
-    if len(run_dirs) != 1:
-        raise DataError(
-            f"{len(run_dirs)} runs of the perturbation audit were given. Expected one: to judge several models "
-            "together, run them in one job, such as 'model=[llama3_8b,qwen3_8b]'."
-        )
-    read = read or read_run(Path(run_dirs[0]))
-    verdict, library, control = judge(read, seed=seed, n_resamples=n_resamples, variants=variants)
-    from audit.perturb.page import write_page  # here: figures need matplotlib
-
-    html, tables, figures = write_page(read, out, verdict, library, run_facts(read.run_dir), control)
-    path, plain = out / "verdict.json", verdict.to_dict()
-    write_file(path, json_text(plain).encode())
-    incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
-    return ReportPaths(html, path, tables, figures, incomplete, plain)
-
-
-def judge(
-    read: Read, *, seed: int | None = None, n_resamples: int = N_RESAMPLES, variants: str | None = None
-) -> tuple[RunVerdict, Library, Library | None]:
-    """The verdict of a run directory, as its manifest asks for it, its library, and that of its fresh items."""
+    read = read or read_run(only(run_dirs, "perturbation"))
     manifest = Manifest.load(read.run_dir)
     asked = library = run_library(read.run_dir, manifest)
     if variants is not None:
@@ -82,30 +60,43 @@ def judge(
     analysis = manifest.analysis
     thresholds = PerturbThresholds.from_mapping(analysis["thresholds"])
     seed = int(analysis["seed"]) if seed is None else seed
-    seen = read.outcomes.seen
-    rows = cell_rows(read.run_dir, seen)
-    references = [Path(one) for one in analysis["references"]]
-    own = [name for name in manifest.models if name not in analysis["judged"]]
-    check_references(references, asked.sha256, asked.header.benchmark, own)
-    others = [read_run(path) for path in references]
+    settings = PerturbSettings(thresholds, seed, n_resamples, shipped_table(SHIPPED))
+    rows = cell_rows(read.run_dir, read.outcomes.seen)
+    references = recorded_runs(analysis)
+    benchmarks = revisions(manifest, asked.header.benchmark)
+    check_runs(references, "perturb", manifest.models, analysis["judged"], benchmarks, manifest.config, SAME)
+    others = [only_models(read_run(one.path), one.models) for one in references]
     cells = perturb_cells(read, analysis["judged"], others, library.header, control.header if control else None)
     sensitivity = load_sensitivity(read.run_dir)
     results = tuple(
-        replace(result, sensitivity=quote(sensitivity, "perturb", result.model, result.benchmark))
-        for result in analyse(cells, thresholds, seed=seed, n_resamples=n_resamples, table=shipped_table(SHIPPED))
+        with_reservations(result, "perturb", analysis, sensitivity, Field(cell.n, 0, len(cell.references)))
+        for cell, result in zip(cells, analyse(cells, settings), strict=True)
     )
     verdict = RunVerdict(
-        seed=seed,
-        n_resamples=n_resamples,
-        thresholds=thresholds.to_dict(),
+        **head_of(settings, [read.outcomes.seen], rows),
         library=library_facts(library),
         control_library=library_facts(control) if control else None,
-        runs=({"models": contents(seen)},),
-        rows=rows,
         cells=cells,
         results=results,
     )
-    return verdict, library, control
+    return verdict, Behind(read, library, control)
+
+
+def _page(verdict: RunVerdict, behind: Behind) -> Page:
+    from audit.perturb.page import page  # here: figures need matplotlib
+
+    return page(verdict, behind.read, behind.library, behind.control)
+
+
+REPORT = Report(
+    judge,
+    _page,
+    options=lambda run_dirs, asked: {name: asked.get(name) for name in ("seed", "variants")},
+    foreign={
+        "control_benchmark": "belongs to the sweep; held-out items of this audit are those of its run.",
+    },
+)
+report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of
 
 
 def reviewed_since(asked: Library, given: Library) -> Library:
@@ -125,7 +116,7 @@ def run_library(run_dir: Path, manifest: Manifest) -> Library:
 
 
 def control_library(run_dir: Path, manifest: Manifest) -> Library | None:
-    """The same of the fresh items; None where the run asked none."""
+    """The same of the held-out items; None where the run asked none."""
     if manifest.config.get("control_benchmark") is None:
         return None
     return _kept(run_dir / CONTROL_FILE, str(manifest.config.get("control_variants")))

@@ -10,12 +10,12 @@ from pathlib import Path
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.fresh import check_fresh
 from audit.benchmarks.load import open_benchmark
+from audit.convictions import settle_references
 from audit.errors import ConfigError, LibraryError
 from audit.perturb.audit import PERTURB
-from audit.perturb.config import PerturbConfig
+from audit.perturb.config import SAME, PerturbConfig
 from audit.perturb.present import CONTROL_FILE
-from audit.perturb.reference import check_references
-from audit.references import reference_dirs
+from audit.references import check_runs, judged, reference_runs
 from audit.resolve import ResolvedRun, resolve_run
 from audit.shards.working_copy import where
 from audit.variants.arrow import FILE, write_library
@@ -35,7 +35,7 @@ class Reworded:
 
 @dataclass(frozen=True)
 class PerturbRun:
-    """A resolved run and what it rewords. control: the fresh items; None where there are none. The samples of
+    """A resolved run and what it rewords. control: the held-out items; None where there are none. The samples of
     `resolved` are in the order of `sets`."""
 
     resolved: ResolvedRun
@@ -52,7 +52,7 @@ class PerturbRun:
         if self.control is None:
             return ""
         found = self.benchmark.library.header.made_unlike(self.control.library.header)
-        said = f"The fresh items' library was made differently from the benchmark's ({', '.join(found)}): "
+        said = f"The held-out items' library was made differently from the benchmark's ({', '.join(found)}): "
         return said + "rewording may cost another amount there." if found else ""
 
 
@@ -61,7 +61,7 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
 
     The configuration names each library by its whole hash from here on, whatever it was asked for by, so that the
     fingerprint has it. A sample is drawn from the questions that have a variant (with short=drop: all of them).
-    ConfigError where fresh items are the benchmark's own.
+    ConfigError where held-out items are the benchmark's own.
     """
     sets = [_reworded(config, config.benchmark, find_library(config.variants or config.benchmark.name))]
     config = replace(config, variants=sets[0].library.sha256)
@@ -69,15 +69,15 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     if fresh is not None:
         sets.append(_reworded(config, fresh, _control_library(config, fresh.name)))
         config = replace(config, control_variants=sets[1].library.sha256)
-    own = [name for name in config.model if name in config.references]
-    check_references(reference_dirs(config), sets[0].library.sha256, sets[0].name, own)
     resolved = resolve_run(PERTURB, config, only={one.name: frozenset(one.selection.variants) for one in sets})
     if fresh is not None:
         both = [open_benchmark(one, seed=config.seed).iter_questions() for one in (config.benchmark, fresh)]
         check_fresh(both[0], both[1], (sets[0].name, sets[1].name))
+    runs = reference_runs(config)
+    check_runs(runs, "perturb", resolved.models, judged(config), resolved.revisions, resolved.plain, SAME)
+    resolved = settle_references(config, resolved, runs)
     files = dict(zip((FILE, CONTROL_FILE), (one.library for one in sets), strict=False))
-    paths = {library.header.benchmark: where(resolved.path / file) for file, library in files.items()}
-    return PerturbRun(replace(resolved, own=paths, on_open=partial(_save, files)), *sets)
+    return PerturbRun(replace(resolved, own=partial(_paths, files), on_open=partial(_save, files)), *sets)
 
 
 def _control_library(config: PerturbConfig, name: str) -> Library:
@@ -85,7 +85,7 @@ def _control_library(config: PerturbConfig, name: str) -> Library:
         return find_library(config.control_variants or name)
     except LibraryError as error:
         raise LibraryError(
-            f"{error}\nThe fresh items of {name} need rewordings of their own: make them as the benchmark's were made "
+            f"{error}\nThe held-out items of {name} need rewordings of their own: make them as the benchmark's were "
             "(audit variants build) and name the library, such as control_variants=HASH."
         ) from error
 
@@ -104,6 +104,10 @@ def _reworded(config: PerturbConfig, asked: BenchmarkConfig, library: Library) -
             f"{library.header.name} {library.sha256[:12]}. Expected num_variants={fullest} or less."
         )
     return Reworded(benchmark.name, library, selection)
+
+
+def _paths(libraries: Mapping[str, Library], place: Path) -> dict[str, str]:
+    return {library.header.benchmark: where(place / file) for file, library in libraries.items()}
 
 
 def _save(libraries: Mapping[str, Library], run_dir: Path) -> None:

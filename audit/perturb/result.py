@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from audit.verdict.run import CellResult
+from audit.verdict.run import CellResult, Decided
 
 if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
-    from audit.perturb.evidence import Evidence
+    from audit.perturb.grounds import Evidence
+    from audit.perturb.tipping import Unparsed
 
 
 class PerturbVerdict(StrEnum):
@@ -23,16 +24,10 @@ class PerturbVerdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Decision:
-    """A verdict, why, and what to do about it.
+class Decision(Decided[PerturbVerdict]):
+    """doubt: in a few words, why a drop was not counted, or (brittle) what held-out items say of it, or (withheld) what
+    of it hangs on unparsed answers."""
 
-    doubt: in a few words, why a drop was not counted, or (brittle) what fresh items say of it, or (withheld) what of it
-    hangs on unread answers.
-    """
-
-    verdict: PerturbVerdict
-    reasons: tuple[str, ...]
-    what_to_do: tuple[str, ...] = ()
     doubt: str = ""
 
 
@@ -40,12 +35,14 @@ class Decision:
 class PerturbResult(CellResult):
     """The verdict on one model and benchmark, with its evidence (None where nothing could be compared).
 
-    found_p, beyond_p: after Holm over the panel; None where not tested. sensitivity: what this audit was measured to
-    notice, in a sentence.
+    found_p, beyond_p: after Holm over the panel; None where not tested. plain_p: beyond_p without the prior of how much
+    models differ, and plain: the finding by it. unparsed: how far the verdict holds; None where all was parsed.
     """
 
     decision: Decision
     evidence: Evidence | None
     found_p: float | None
     beyond_p: float | None
-    sensitivity: str | None = None
+    plain_p: float | None = None
+    plain: PerturbVerdict | None = None
+    unparsed: Unparsed | None = None

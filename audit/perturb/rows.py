@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -49,13 +49,19 @@ def read_run(run_dir: Path) -> Read:
     return Read(run_dir, outcomes, requests)
 
 
+def only(read: Read, models: Collection[str]) -> Read:
+    """The same of some of its models."""
+    return replace(
+        read, outcomes=replace(read.outcomes, cells=[cell for cell in read.outcomes.cells if cell.model in models])
+    )
+
+
 def perturb_cells(
     read: Read, judged: Sequence[str], references: Sequence[Read], header: Header, control: Header | None = None
 ) -> tuple[PerturbCell, ...]:
-    """One cell for each judged model with rows, sorted. header: of the run's library; control: of its fresh items'.
+    """One cell for each judged model with rows, sorted. header: of the run's library; control: of its held-out items'.
 
-    References are the other models of the run and every model of the reference runs; a model that is judged here is
-    not its own reference.
+    References are the other models of the run and every model of `references`; none is its own.
     """
     others = [
         (cell, run.requests[cell.model, cell.benchmark])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from audit.errors import ConfigError
+from audit.statistics.priors import DECIDE_AT, PRIORS, TauPrior
 from audit.verdict.thresholds import Thresholds
 
 
@@ -11,7 +13,9 @@ from audit.verdict.thresholds import Thresholds
 class PerturbThresholds(Thresholds):
     """broken_share_max: upper limit of the share of broken variants above which no verdict is given.
     curve_references_min: from so many reference models on, ConStat's curve must agree too. order_*: see
-    `gates.order_of_items`.
+    `gates.order_of_items`. units_min: fewest independent items of a verdict. bracket_margin: by how much references may
+    miss the tested model's accuracy on the reworded items. tau_prior: scale of the prior of how much clean models
+    differ in what rewording costs them; 0: none. unparsed_gamma: odds at which unparsed answers are held against.
     """
 
     above_chance_standard_errors: float = 2.0
@@ -22,3 +26,23 @@ class PerturbThresholds(Thresholds):
     order_z_min: float = 2.5
     order_items_min: int = 30
     curve_references_min: int = 10
+    units_min: int = 60
+    bracket_margin: float = 0.03
+    tau_prior: float = PRIORS["rewording"].scale
+    unparsed_gamma: float = DECIDE_AT
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unparsed_gamma < 1 or not self.tau_prior < 1:
+            raise ConfigError(
+                f"Thresholds unparsed_gamma {self.unparsed_gamma:g} and tau_prior {self.tau_prior:g}: expected at "
+                "least 1, such as 3, and less than 1, such as 0.03 (3 points)."
+            )
+
+    @property
+    def prior(self) -> TauPrior | None:
+        """The prior, with the source of its scale."""
+        if not self.tau_prior:
+            return None
+        known = PRIORS["rewording"]
+        return known if self.tau_prior == known.scale else TauPrior(self.tau_prior)

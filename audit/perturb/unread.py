@@ -1,13 +1,16 @@
-"""Answers that were asked and not read: how many they are, and what a finding is worth where they speak against it.
+"""Unparsed answers: how many they are, and what a verdict is worth where they speak against it.
 
 Which answers are missing may hang on what they would have been (replies that are cut off, calls that fail), for the
-tested model and for what it is compared with alike. So models of which too little is read are not compared with, and a
-finding must hold in the adverse reading too.
+tested model and for what it is compared with alike. So models of which too little is parsed are not compared with, and
+a verdict must hold in an adverse reading too: odds of a right answer that differ by `unparsed_gamma` from those
+predicted (`audit.statistics.unparsed`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
+import scipy
 
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.thresholds import PerturbThresholds
@@ -26,6 +29,13 @@ class ArmRead:
     @property
     def share(self) -> float:
         return self.read / self.asked
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """95 % interval of the share (Clopper & Pearson 1934, Biometrika 26)."""
+        read, lost = self.read, self.asked - self.read
+        low = float(scipy.special.betaincinv(read, lost + 1, 0.025)) if read else 0.0
+        return low, float(scipy.special.betaincinv(read + 1, lost, 0.975)) if lost else 1.0
 
 
 @dataclass(frozen=True)
@@ -47,30 +57,37 @@ def arms_read(wordings: Wordings) -> list[ArmRead]:
     ]
 
 
+def lowest_arm(wordings: Wordings) -> ArmRead | None:
+    """The arm of which the smallest share can have been parsed: that of the lowest upper limit."""
+    return min(arms_read(wordings), key=lambda arm: arm.limits[1], default=None)
+
+
 def usable_references(
     cell: PerturbCell, thresholds: PerturbThresholds
 ) -> tuple[tuple[Wordings, ...], tuple[LeftOut, ...]]:
     """The references of a cell that can be compared with, and the others.
 
-    One that is above chance only without its unread answers has no share to lose in the adverse reading.
+    One that is above chance only without its unparsed answers has no share to lose in the adverse reading.
     """
     used: list[Wordings] = []
     left_out: list[LeftOut] = []
     for w in cell.references:
-        worst = min(arms_read(w), key=lambda arm: arm.share, default=None)
+        worst = lowest_arm(w)
         if not cell.can_lose(w):
             left_out.append(LeftOut(w.model, "not above chance"))
-        elif worst is not None and worst.share < thresholds.answered_share_min:
+        elif worst is not None and worst.limits[1] < thresholds.answered_share_min:
             left_out.append(LeftOut(w.model, f"{worst.share:.1%} of its answers to {worst.name} can be read"))
-        elif not cell.can_lose(w.held(original=1.0, variants=0.0)):
-            left_out.append(LeftOut(w.model, "not above chance with its unread answers counted as wrong"))
+        elif any(part.any() for part in w.unread) and not cell.can_lose(
+            w.held(thresholds.unparsed_gamma, original=True, variants=False)
+        ):
+            left_out.append(LeftOut(w.model, "not above chance with its unparsed answers held against it"))
         else:
             used.append(w)
     return tuple(used), tuple(left_out)
 
 
-def against_drop(cell: PerturbCell) -> PerturbCell | None:
-    """The cell with every unread answer held against a finding; None where all were read.
+def against_drop(cell: PerturbCell, gamma: float) -> PerturbCell | None:
+    """The cell with unparsed answers held against a finding, at odds of gamma; None where all were parsed.
 
     Of the tested model originals are wrong and variants right; of the references, and of the tested model on the fresh
     items, it is the other way round, as their drops are what its own is compared with.
@@ -80,17 +97,17 @@ def against_drop(cell: PerturbCell) -> PerturbCell | None:
         return None
     control = cell.control
     if control is not None:
-        control = replace(control, tested=control.tested.held(original=1.0, variants=0.0))
+        control = replace(control, tested=control.tested.held(gamma, original=True, variants=False))
     return replace(
         cell,
-        tested=cell.tested.held(original=0.0, variants=1.0),
-        references=tuple(w.held(original=1.0, variants=0.0) for w in cell.references),
+        tested=cell.tested.held(gamma, original=False, variants=True),
+        references=tuple(w.held(gamma, original=True, variants=False) for w in cell.references),
         control=control,
     )
 
 
-def unread_for_drop(cell: PerturbCell) -> Wordings | None:
-    """The tested model with every unread answer held for a drop; None where all were read."""
+def for_drop(cell: PerturbCell, gamma: float) -> Wordings | None:
+    """The tested model with unparsed answers held for a drop, at odds of gamma; None where all were parsed."""
     if not any(unread.any() for unread in cell.tested.unread):
         return None
-    return cell.tested.held(original=1.0, variants=0.0)
+    return cell.tested.held(gamma, original=True, variants=False)

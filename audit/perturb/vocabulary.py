@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-from audit.exits import FOUND, NOT_CLEARED, OK
 from audit.perturb.result import PerturbVerdict
-from audit.verdict.vocabulary import GateWord, VerdictWord
+from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 
 # Worst first, as on the page.
 VERDICTS: dict[PerturbVerdict, VerdictWord] = {
     PerturbVerdict.DROP_BEYOND_REFERENCE: VerdictWord(
-        "Drop beyond reference", "bad", "▲", "^", "#d55e00",
+        "Drop beyond reference", "▲", "^",
         "The score falls by more than broken variants could make and by more than the reference models lose on the "
         "same variants. Part of it may be memory of the published wording.",
-        FOUND,
+        Outcome.FOUND,
     ),
     PerturbVerdict.BRITTLE_CAUSE_UNKNOWN: VerdictWord(
-        "Brittle, cause unknown", "odd", "▼", "v", "#cc79a7",
+        "Brittle, cause unknown", "▼", "v",
         "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do variants that "
         "are harder or broken: nothing here tells which.",
-        NOT_CLEARED, weigh=True,
+        Outcome.CAUSE_UNKNOWN,
     ),
     PerturbVerdict.WITHHELD: VerdictWord(
-        "Withheld", "warn", "✖", "X", "#e69f00",
+        "Withheld", "✖", "X",
         "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
-        NOT_CLEARED,
+        Outcome.NO_DECISION,
     ),
     PerturbVerdict.UNDERPOWERED: VerdictWord(
-        "Underpowered", "mute", "✚", "P", "#626a73",
+        "Underpowered", "✚", "P",
         "A drop of the size that matters is neither shown nor excluded. This is neither a clean bill nor a suspicion: "
         "measure more.",
-        NOT_CLEARED,
+        Outcome.NO_DECISION,
     ),
     PerturbVerdict.NO_DROP_DETECTED: VerdictWord(
-        "No drop detected", "good", "●", "o", "#009e73",
+        "No drop detected", "●", "o",
         "No drop counts, and one of the size that matters is refuted by the data. Answers that were learnt as facts "
         "survive rewording and are not excluded.",
-        OK,
+        Outcome.NOTHING_SEEN,
     ),
 }  # fmt: skip
 
@@ -49,7 +48,7 @@ GATES: dict[str, GateWord] = {
     "exact_values": GateWord("Plausible values", "some figures are suspiciously exact"),
     "variants_reached_model": GateWord("Variants reach the model", "the variants did not reach the model"),
     "broken_share": GateWord("Few broken variants", "too many variants may have lost their answer"),
-    "enough_data": GateWord("Enough data", "there are too few data"),
+    "enough_data": GateWord("Enough questions", "there are too few questions"),
 }
 
 # Thresholds, as the page prints them.
@@ -65,4 +64,8 @@ LABELS = {
     "order_z_min": "Same items in every wording: standard errors needed",
     "order_items_min": "Same items in every wording: fewest items",
     "curve_references_min": "References from which ConStat's curve must agree",
+    "units_min": "Enough questions: fewest that are independent",
+    "bracket_margin": "References bracket the model: largest miss in accuracy on the variants",
+    "tau_prior": "How much clean models differ: scale of the prior, 0 for none",
+    "unparsed_gamma": "Unparsed answers: odds ratio at which they are held against a verdict",
 }

@@ -6,9 +6,7 @@ rewording, so "no drop" is no clean bill; and wordings that are harder for this 
 
 from __future__ import annotations
 
-import numpy as np
-
-from audit.perturb.evidence import Evidence, Tests
+from audit.perturb.grounds import Evidence, Tests
 from audit.perturb.record import PerturbCell
 from audit.perturb.result import Decision, PerturbVerdict
 from audit.perturb.vocabulary import GATES
@@ -32,7 +30,8 @@ def headline(
         return (
             f"{model} loses {lost} on {benchmark} when its questions are reworded, {points(least.difference)} more "
             f"than {r} reference {'model does' if r == 1 else 'models do'}: part of its score of {score} hangs on the "
-            "published wording, as it would if that were remembered."
+            "published wording, as it would if that were remembered. What memory adds to the score may be more: a drop "
+            "is its lower bound."
         )
     if decision.verdict == PerturbVerdict.BRITTLE_CAUSE_UNKNOWN:
         none = "can be compared with" if tests.left_out else "was run"
@@ -45,12 +44,11 @@ def headline(
         )
         return f"{model} loses {lost} on {benchmark} when its questions are reworded; {why}."
     if decision.verdict == PerturbVerdict.UNDERPOWERED:
-        unseen = max(evidence.detectable, drop.largest)
-        seen = f"a drop below {points(unseen)}" if np.isfinite(evidence.detectable) else "any drop"
+        seen = f"a drop of up to {points(drop.largest)}" if drop.largest < 1 else "any drop"
         extra = f" ({decision.doubt})" if decision.doubt else ""
         return (
-            f"Too little data to judge {model} on {benchmark}: {seen} could go unseen{extra}, so its score of {score} "
-            "is neither cleared nor doubted."
+            f"Too little data to judge {model} on {benchmark}: {seen} is compatible with them{extra}, so its score of "
+            f"{score} is neither cleared nor doubted."
         )
     if decision.doubt:
         return (
@@ -76,7 +74,7 @@ def cannot_exclude(cell: PerturbCell, evidence: Evidence | None) -> tuple[str, .
     else:
         r, tau = tests.beyond[0].references, max(b.tau for b in tests.beyond)
         asked = tests.control is not None and tests.control.asked
-        where = " than on fresh items" if asked else ""
+        where = " than on held-out items" if asked else ""
         out.append(
             f"that rewording suits this model less{where} for reasons of its own: the {r} reference models differ by "
             f"{points(tau)} beyond sampling, an uncertain figure from so few"
@@ -101,10 +99,10 @@ def _of_fresh_items(cell: PerturbCell, tests: Tests) -> tuple[str, ...]:
     if cell.control is None or tests.control is None:
         return ()
     if not tests.control.asked:
-        return ("that rewording as such costs this model as much: the fresh items could not be asked",)
+        return ("that rewording as such costs this model as much: the held-out items could not be asked",)
     unlike = cell.control.unlike
     made = f" (their libraries differ in {', '.join(unlike)})" if unlike else ""
     return (
-        f"that the fresh items' variants are less hard than the benchmark's, which looks like memory beside them{made}",
+        f"that the held-out items' variants are easier than the benchmark's, which looks like memory beside them{made}",
         "that they are harder, or more of them broken, which hides memory",
     )

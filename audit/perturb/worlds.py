@@ -1,27 +1,48 @@
 """Models of known truth: what the calibration simulates.
 
-A simulated benchmark has n items. Each model answers item i right with a chance of its own: Beta distributed over items
-(`audit.statistics.difficulty`), correlated between models (easy items are easy for most), references of accuracies
-around the tested model's. The worlds:
+A simulated benchmark has n items, easy for most models or hard for most. The first worlds (WORLDS) are those of the
+test's own null: chances are Beta distributed over items (`audit.statistics.difficulty`), references are about as able
+as the tested model, and harder variants cost every model the same share of its accuracy.
 
-- clean: nothing is special about the original wordings;
+- clean: nothing is special about the original wordings; clean_unparsed: 4 % of all models' answers are not parsed;
 - harder: variants cost every model about 5 points (the same share of its accuracy);
-- uneven: the same, but what it costs differs between models with a standard deviation of 2 points;
-- stronger: the same as harder, with references whose mean accuracy is 15 points below the tested model's;
-- broken_2, broken_5: 2 % or 5 % of the variants lost their answer, and every model guesses at these;
-- memorised: the tested model is right on 15 % of the originals because it remembers them;
-- memorised_harder, memorised_broken_2: both at once;
-- memorised_5: right on a sixth of the originals, so that its drop is 5 points, the effect of interest: to clear it is
-  wrong, and so it is in the world harder, where its drop is 5 points too;
+- uneven, uneven_4: the same, but what it costs differs between models with a standard deviation of 2 or 4 points;
+- broken_5: 5 % of the variants lost their answer, and every model guesses at these;
+- memorised: the tested model is right on 15 % of the originals because it remembers them; memorised_unparsed: and 4 %
+  of all models' answers are not parsed;
+- memorised_harder: both at once; memorised_half: it remembers half of the originals;
+- memorised_5: right on a sixth of the originals, so that its drop is 5 points, the smallest effect that matters: to
+clear it is wrong, and so it is in the world harder, where its drop is 5 points too; memorised_5_unparsed: and 4 % of
+all models' answers are not parsed;
 - memorised_5_groups: the same, but items are in groups of ten, known to the run, and remembered by whole groups;
-- memorised_5_unread: the same, and 4 % of its variants' answers, all of them wrong, are not read;
-- harder_unread: harder, and 4 % of the tested model's answers to variants, all of them right, are not read;
-- harder_references_unread: harder, and 4 % of every reference's, all of them wrong, are not read.
+- memorised_5_unread: the same, and 4 % of its variants' answers, all of them wrong, are not parsed;
+- harder_unread: harder, and 4 % of the tested model's answers to variants, all of them right, are not parsed;
+- harder_references_unread: harder, and 4 % of every reference's, all of them wrong, are not parsed.
 
-With a control the same models answer fresh items, too, whose variants cost what the benchmark's do, but for two worlds:
+The others (OTHERS) are made otherwise: an item's log-odds are normal and a model's ability is added to them (`logit`),
+so harder variants, which take the same log-odds from every model, cost an abler model another share of its accuracy.
+Nobody remembers anything, but where the name says so.
 
-- fresh_easier: the benchmark's variants cost 5 points and the fresh items' nothing, which breaks the control;
-- memorised_fresh_harder: memory, and fresh items whose variants cost 5 points where the benchmark's cost nothing.
+- logit: variants 5 points harder for a model of accuracy .7;
+- abler: tested .65, references about .85, 5 points harder; abler_10: 10 points; abler_near: tested .70, references
+  about .80, 10 points harder; weaker: tested .80, references about .60, 10 points harder;
+- family: what variants cost differs by .3 points between references, which are of one family by their names, and the
+  tested model is from a population where it differs by 2.5;
+- easy_broken: 4 % of the variants lost their answer, all of easy items; broken_alone: of items that the tested model
+  alone knows; each with what a person found in a random sample;
+- specific: every variant has a difficulty of its own, with a standard deviation of 1 in log-odds;
+- abler_memorised, weaker_memorised: as abler and weaker, and the tested model is right on 15 % of the originals;
+- tainted: one reference remembers 15 to 50 % of the items, the tested model none; tainted_memorised: both do.
+
+What happens in other worlds looks like memory (UNHELD): touchy, one model in eight loses 8 points more, the tested one
+too, and variants are 3 points harder; touchy_itself, the tested model alone loses 5 more; family_unnamed, as family
+with names that do not tell; broken_unseen, as broken_alone with a reader who saw none of the broken variants.
+
+With a control the same models answer held-out items, too, whose variants cost what the benchmark's do, but for two
+worlds:
+
+- fresh_easier: the benchmark's variants cost 5 points and the held-out items' nothing, which breaks the control;
+- memorised_fresh_harder: memory, and held-out items whose variants cost 5 points where the benchmark's cost nothing.
 """
 
 from __future__ import annotations
@@ -29,6 +50,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 import scipy
@@ -40,14 +62,15 @@ from audit.statistics.paired import BoolArray, FloatArray
 
 N_OPTIONS = 4
 _GRID = np.linspace(0, 1, 4001)
+_NORMAL = scipy.special.ndtri((np.arange(400) + 0.5) / 400)
 
 
 @dataclass(frozen=True)
 class PerturbDesign:
     """What is simulated. checked: variants a person read. replicates: of every model's originals, sampled. accuracy,
     flip (two wordings disagree), item_correlation (of latent difficulties between models) and reference_spread (half
-    the range of the references' accuracies): 0-1. control: fresh items; not in the name that a design's random numbers
-    come from, so that its models are the same with and without."""
+    the range of the references' accuracies): 0-1. control: held-out items; not in the name that a design's random
+    numbers come from, so that its models are the same with and without."""
 
     n: int
     variants: int
@@ -64,19 +87,35 @@ class PerturbDesign:
 @dataclass(frozen=True)
 class World:
     """harder: points lost under the variants by a model of the design's accuracy; uneven: standard deviation of that
-    between models; broken: share of variants without their answer; memorised: share of originals remembered; weaker:
-    how far the references' mean accuracy is below the tested model's; fresh_easier: points that the variants of fresh
-    items cost less than the benchmark's; group: items that are remembered together; unread, unread_right: share of the
-    tested model's variants that are wrong, or right, and not read; references_unread: of the references' that are
-    wrong and not read."""
+    between models, uneven_references: between references where it is another; family: what the
+    references' names begin with (the tested model's: model); touchy: points more, of one model in
+    eight, own: of the tested model; broken: share of variants without their answer, where: of any item, of easy ones,
+    or of those that the tested model alone knows; unseen: the reader found none of them; memorised: share of originals
+    remembered; logit: abilities and costs are in log-odds; accuracy: of the tested model, weaker: how far the
+    references' mean accuracy is below it; specific: standard deviation in log-odds of the variants' own difficulties;
+    tainted: one reference remembers; fresh_easier: points that the variants of held-out items cost less than the
+    benchmark's; group: items that are remembered together; unparsed: share of all models' answers that are not parsed;
+    unread, unread_right: of the tested model's variants that are wrong, or right, and not parsed; references_unread: of
+    the references' that are wrong and not parsed."""
 
     harder: float = 0.0
     uneven: float = 0.0
+    uneven_references: float | None = None
+    family: str = "model"
+    touchy: float = 0.0
+    own: float = 0.0
     broken: float = 0.0
+    where: Literal["any", "easy", "alone"] = "any"
+    unseen: bool = False
     memorised: float = 0.0
+    logit: bool = False
+    accuracy: float | None = None
     weaker: float = 0.0
+    specific: float = 0.0
+    tainted: bool = False
     fresh_easier: float = 0.0
     group: int = 1
+    unparsed: float = 0.0
     unread: float = 0.0
     unread_right: float = 0.0
     references_unread: float = 0.0
@@ -85,19 +124,46 @@ class World:
 _OF_INTEREST = PerturbThresholds().effect_of_interest / (1 - PerturbDesign.accuracy)  # of the wrong, remembered
 WORLDS: Mapping[str, World] = {
     "clean": World(),
+    "clean_unparsed": World(unparsed=0.04),
     "harder": World(harder=0.05),
     "uneven": World(harder=0.05, uneven=0.02),
-    "stronger": World(harder=0.05, weaker=0.15),
-    "broken_2": World(broken=0.02),
+    "uneven_4": World(harder=0.05, uneven=0.04),
     "broken_5": World(broken=0.05),
     "memorised": World(memorised=0.15),
+    "memorised_unparsed": World(memorised=0.15, unparsed=0.04),
     "memorised_harder": World(memorised=0.15, harder=0.05),
-    "memorised_broken_2": World(memorised=0.15, broken=0.02),
+    "memorised_half": World(memorised=0.5),
     "memorised_5": World(memorised=_OF_INTEREST),
+    "memorised_5_unparsed": World(memorised=_OF_INTEREST, unparsed=0.04),
     "memorised_5_groups": World(memorised=_OF_INTEREST, group=10),
     "memorised_5_unread": World(memorised=_OF_INTEREST, unread=0.04),
     "harder_unread": World(harder=0.05, unread_right=0.04),
     "harder_references_unread": World(harder=0.05, references_unread=0.04),
+}
+_ABLER = World(logit=True, accuracy=0.65, weaker=-0.20, harder=0.05)
+_WEAKER = World(logit=True, accuracy=0.80, weaker=0.20, harder=0.10)
+_FAMILY = World(logit=True, harder=0.05, uneven=0.025, uneven_references=0.003, family="kin")
+OTHERS: Mapping[str, World] = {
+    "logit": World(logit=True, harder=0.05),
+    "abler": _ABLER,
+    "abler_10": replace(_ABLER, harder=0.10),
+    "abler_near": World(logit=True, weaker=-0.10, harder=0.10),
+    "weaker": _WEAKER,
+    "family": _FAMILY,
+    "easy_broken": World(logit=True, broken=0.04, where="easy"),
+    "broken_alone": World(logit=True, broken=0.04, where="alone"),
+    "specific": World(logit=True, harder=0.05, specific=1.0),
+    "tainted": World(logit=True, tainted=True),
+    "logit_memorised": World(logit=True, harder=0.05, memorised=0.15),
+    "abler_memorised": replace(_ABLER, memorised=0.15),
+    "weaker_memorised": replace(_WEAKER, memorised=0.15),
+    "tainted_memorised": World(logit=True, memorised=0.15, tainted=True),
+}
+UNHELD: Mapping[str, World] = {
+    "touchy": World(logit=True, harder=0.03, touchy=0.08),
+    "touchy_itself": World(logit=True, harder=0.03, own=0.05),
+    "family_unnamed": replace(_FAMILY, family="model"),
+    "broken_unseen": World(logit=True, broken=0.04, where="alone", unseen=True),
 }
 
 CONTROL_WORLDS: Mapping[str, World] = {
@@ -110,48 +176,99 @@ CONTROL_WORLDS: Mapping[str, World] = {
 def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> PerturbCell:
     """One tested model and its references in a world."""
     n, r = design.n, design.references
-    means = design.accuracy - world.weaker + design.reference_spread * np.linspace(-1, 1, r) if r > 1 else None
-    accuracies = [design.accuracy, *(means if means is not None else [design.accuracy - world.weaker] * r)]
+    own = design.accuracy if world.accuracy is None else world.accuracy
+    away = design.reference_spread * (np.linspace(-1, 1, r) if r > 1 else np.zeros(r))
+    accuracies = np.clip([own, *(own - world.weaker + away)], 0.05, 0.97)
     latent = draw_latent((r + 1, n), design.item_correlation, rng)
-    broken = rng.random((design.variants, n)) < world.broken
-    models, costs = [], []
-    for k, accuracy in enumerate(accuracies):
-        costs.append(world.harder + world.uneven * rng.standard_normal())
-        memorised = world.memorised if k == 0 else None
-        models.append(
-            _answers(design, f"model {k}", accuracy, costs[k], memorised, latent[k], broken, rng, world.group)
+    costs = _costs(design, world, rng)
+    chances = [
+        _chances(design, world, float(one), cost, row) for one, cost, row in zip(accuracies, costs, latent, strict=True)
+    ]
+    shift = world.specific * rng.standard_normal((design.variants, n)) if world.specific else None
+    broken = _broken(world, [theta for theta, _ in chances], design.variants, rng)
+    remembered = [world.memorised] + [0.0] * r
+    if world.tainted and r:
+        remembered[1] = float(rng.uniform(0.15, 0.5))
+    models = [
+        _answers(
+            design, f"{world.family if k else 'model'} {k}", *chances[k], remembered[k], broken, rng, world.group, shift
         )
-    found = int(rng.binomial(design.checked, world.broken))
+        for k in range(r + 1)
+    ]
     models[0] = _unread(_unread(models[0], world.unread, rng), world.unread_right, rng, answer=1)
     models[1:] = [_unread(one, world.references_unread, rng) for one in models[1:]]
+    models = [_unparsed(one, world.unparsed, rng) for one in models]
+    found = 0 if world.unseen else int(rng.binomial(design.checked, world.broken))
     cell = _cell(models, broken, BrokenShare(design.checked, found), group=world.group)
     if not design.control:
         return cell
     rng = rng.spawn(1)[0]  # a stream of its own: with and without a control the models are the same
     latent = draw_latent((1, design.control), design.item_correlation, rng)
     broken = rng.random((design.variants, design.control)) < world.broken
-    cost = costs[0] - world.fresh_easier
-    fresh = _answers(design, "model 0", accuracies[0], cost, None, latent[0], broken, rng)
+    theta = _chances(design, world, float(accuracies[0]), costs[0] - world.fresh_easier, latent[0])
+    fresh = _answers(design, "model 0", *theta, 0.0, broken, rng)
     return replace(cell, control=_cell([fresh], broken, None, "fresh"))
 
 
-def _answers(
-    design: PerturbDesign, name: str, accuracy: float, cost: float, memorised: float | None, latent: FloatArray,
-    broken: BoolArray, rng: np.random.Generator, group: int = 1,
-) -> Wordings:  # fmt: skip
-    """One model on n items. cost: points that variants cost a model of the design's accuracy; memorised: share of the
-    originals, None where nothing can be; latent: (n,); broken: (N, n)."""
+def _costs(design: PerturbDesign, world: World, rng: np.random.Generator) -> list[float]:
+    """Points that variants cost each model, if its accuracy were the design's."""
+    between = [world.uneven] + [
+        world.uneven if world.uneven_references is None else world.uneven_references
+    ] * design.references
+    costs = [world.harder + sd * rng.standard_normal() for sd in between]
+    if world.touchy:
+        costs = [cost + world.touchy * (rng.random() < 1 / 8) for cost in costs]
+    return [costs[0] + world.own, *costs[1:]]
+
+
+def _chances(
+    design: PerturbDesign, world: World, accuracy: float, cost: float, latent: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """(n,) chances of a right answer to the originals and to the variants of one model."""
+    if world.logit:
+        spread = _spread(design.accuracy, design.flip)
+        odds = _ability(accuracy, spread) + spread * scipy.special.ndtri(latent)
+        # what costs a model of the design's accuracy so many points
+        lost = _ability(design.accuracy, spread) - _ability(float(np.clip(design.accuracy - cost, 0.02, 0.98)), spread)
+        return scipy.special.expit(odds), scipy.special.expit(odds - lost)
     share = design.flip / (2 * design.accuracy * (1 - design.accuracy))
-    a, b = beta_shape(accuracy, share * 2 * accuracy * (1 - accuracy))
-    theta = np.interp(latent, _GRID, _quantiles(a, b))
-    reworded = np.where(
-        broken, 1 / N_OPTIONS, shift(theta, -min(cost * accuracy / design.accuracy, accuracy), accuracy)
-    )
-    original = rng.random((design.replicates, latent.size)) < theta
-    if memorised is not None:
-        original |= np.repeat(rng.random(-(-latent.size // group)) < memorised, group)[: latent.size]
-    answers = rng.random(broken.shape) < reworded
+    theta = np.interp(latent, _GRID, _quantiles(*beta_shape(accuracy, share * 2 * accuracy * (1 - accuracy))))
+    return theta, shift(theta, -min(cost * accuracy / design.accuracy, accuracy), accuracy)
+
+
+def _broken(world: World, theta: Sequence[FloatArray], variants: int, rng: np.random.Generator) -> BoolArray:
+    """(N, n) variants that lost their answer: the same share of all, of the items where they are."""
+    n = theta[0].size
+    if world.where == "any":
+        return rng.random((variants, n)) < world.broken
+    easy = np.mean(theta, axis=0)
+    order = np.argsort(-easy if world.where == "easy" else easy - 2 * theta[0])  # that one knows and the others do not
+    hit = np.zeros(n, dtype=bool)
+    hit[order[: round(min(2.5 * world.broken, 1.0) * n)]] = True  # two in five of the variants there
+    return hit & (rng.random((variants, n)) < 0.4)
+
+
+def _answers(
+    design: PerturbDesign, name: str, theta: FloatArray, reworded: FloatArray, memorised: float, broken: BoolArray,
+    rng: np.random.Generator, group: int = 1, shift: FloatArray | None = None,
+) -> Wordings:  # fmt: skip
+    """One model on n items. theta, reworded: (n,) chances; memorised: share of the originals; broken: (N, n); shift:
+    (N, n), what each variant takes from the log-odds of all models."""
+    if shift is not None:
+        reworded = scipy.special.expit(scipy.special.logit(np.clip(reworded, 1e-9, 1 - 1e-9)) - shift)
+    original = rng.random((design.replicates, theta.size)) < theta
+    if memorised:
+        original |= np.repeat(rng.random(-(-theta.size // group)) < memorised, group)[: theta.size]
+    answers = rng.random(broken.shape) < np.where(broken, 1 / N_OPTIONS, reworded)
     return Wordings(name, original.astype(float), answers.astype(float))
+
+
+def _unparsed(one: Wordings, share: float, rng: np.random.Generator) -> Wordings:
+    """The same with that share of all its answers not parsed, at random."""
+    if not share:
+        return one
+    original, variants = (np.where(rng.random(part.shape) < share, np.nan, part) for part in one.pair)
+    return replace(one, original=original, variants=variants)
 
 
 def _unread(one: Wordings, share: float, rng: np.random.Generator, answer: int = 0) -> Wordings:
@@ -184,3 +301,27 @@ def _quantiles(a: float, b: float) -> FloatArray:
     """Quantiles of a Beta distribution at _GRID: exact ones take longer than all the rest of a simulation."""
     found: FloatArray = scipy.stats.beta.ppf(_GRID, a, b)
     return found
+
+
+@lru_cache(maxsize=512)
+def _ability(accuracy: float, spread: float) -> float:
+    """Mean of normal log-odds with that standard deviation whose mean chance is `accuracy`."""
+    found = scipy.optimize.brentq(lambda mean: _mean_chance(mean, spread)[0] - accuracy, -15, 15, xtol=1e-6)
+    return float(found)
+
+
+@lru_cache(maxsize=16)
+def _spread(accuracy: float, flip: float) -> float:
+    """Standard deviation of log-odds at which two answers of a model of this accuracy disagree in a share `flip`."""
+
+    def gap(spread: float) -> float:
+        mean, square = _mean_chance(_ability(accuracy, spread), spread)
+        return 2 * (mean - square) - flip
+
+    return float(scipy.optimize.brentq(gap, 0.1, 10, xtol=1e-4))
+
+
+def _mean_chance(mean: float, spread: float) -> tuple[float, float]:
+    """E[theta] and E[theta^2] where the log-odds are normal."""
+    theta = scipy.special.expit(mean + spread * _NORMAL)
+    return float(theta.mean()), float(np.square(theta).mean())

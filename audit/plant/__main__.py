@@ -44,8 +44,8 @@ def plant(config: PlantConfig) -> int:
 
     with Display(quiet=not config.progress) as display:
         readings = run_experiment(experiment, display)
-    found, text, plants = result_of(experiment, readings)
-    write_figure(plants, experiment.path / "sensitivity.png", config.alpha)
+    found, text = result_of(experiment, readings)
+    write_figure(found, experiment.path / "sensitivity.png")
     (experiment.path / "sensitivity.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     (experiment.path / "sensitivity.md").write_text(text, encoding="utf-8")
     print(text)

@@ -66,6 +66,26 @@ def from_hydra(cfg: DictConfig) -> PlantConfig:
 def validate(config: PlantConfig) -> None:
     """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
     parse_doses(config.doses)
+    _check_training(config)
+    if not 0 < config.alpha < 1:
+        raise ConfigError(f"Invalid alpha: {config.alpha}. Expected 0 < alpha < 1, such as 0.05.")
+    for name in config.audits:
+        if name not in AUDITS:
+            raise unknown_name("audit", name, AUDITS)
+    if not config.audits:
+        raise ConfigError(f"No audit to try. Expected some of {', '.join(AUDITS)}.")
+    parse_routers(config.r)
+    if config.control_benchmark is not None:
+        raise ConfigError("control_benchmark is not used here: the half that is never shown is the control.")
+    check_run(config)
+    model_of(config)
+    if config.train.method == Method.LORA and find_spec("peft") is None:
+        raise ConfigError(
+            "LoRA needs the package peft, which is not installed. Run 'make install', or train.method=full."
+        )
+
+
+def _check_training(config: PlantConfig) -> None:
     forms, train = parse_forms(config.forms), config.train
     if train.method not in set(Method):
         raise unknown_name("train.method", train.method, list(Method))
@@ -78,24 +98,8 @@ def validate(config: PlantConfig) -> None:
         raise ConfigError(f"Invalid train.modules: {train.modules!r}. Expected all-linear, or such as [q_proj,v_proj].")
     if not 0 < learning_rate(config) < 1:
         raise ConfigError(f"Invalid train.lr: {train.lr}. Expected between 0 and 1, such as 1e-4.")
-    if not 0 < config.alpha < 1:
-        raise ConfigError(f"Invalid alpha: {config.alpha}. Expected 0 < alpha < 1, such as 0.05.")
-    for name in config.audits:
-        if name not in AUDITS:
-            raise unknown_name("audit", name, AUDITS)
-    if not config.audits:
-        raise ConfigError(f"No audit to try. Expected some of {', '.join(AUDITS)}.")
-    parse_routers(config.r)
-    if config.control_benchmark is not None:
-        raise ConfigError("control_benchmark is not used here: the half that is never shown is the control.")
     if Form.MIX in forms and train.other_text is not None and not Path(train.other_text).is_file():
         raise ConfigError(f"There is no file train.other_text={train.other_text}.")
-    check_run(config)
-    model_of(config)
-    if train.method == Method.LORA and find_spec("peft") is None:
-        raise ConfigError(
-            "LoRA needs the package peft, which is not installed. Run 'make install', or train.method=full."
-        )
 
 
 def model_of(config: PlantConfig) -> ModelConfig:

@@ -255,7 +255,7 @@ def _memory(experiment: Experiment, ask: Ask, adapter: str) -> Reading:
     reading = Reading(
         correct=measure.scores(answered, questions, work, experiment.model.option_normalisation),
         margin=measure.margins(answered, n),
-        text=measure.likelihoods(published, questions),
+        text=measure.likelihoods(published, n),
         options=measure.option_orders(published, reordered, n, config.option_orders),
         errors=measure.failures([*answered, *published, *reordered]),
     )
@@ -269,7 +269,7 @@ def _memory(experiment: Experiment, ask: Ask, adapter: str) -> Reading:
 
 
 def _sweep(experiment: Experiment, ask: Ask, adapter: str) -> Reading:
-    """The unspoilt model routes, as a spoilt one answers in place of relaying; the planted one works."""
+    """The base model routes, as a spoilt one answers in place of relaying; the planted one works."""
     questions = experiment.halves.questions
     design = routers(parse_routers(experiment.config.r), draws=Draws.NESTED, ensemble_control=True)
     work = _work(experiment, design, None)

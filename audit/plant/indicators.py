@@ -1,7 +1,7 @@
 """Answers and likelihoods of a model that learnt one half -> what each indicator says of it (pure).
 
 Two kinds. Those that need items that were never shown compare the halves: the learnt one plays the benchmark, the
-other one the fresh items. Those that need none are run on the learnt half alone, and once more on the other half,
+other one the held-out items. Those that need none are run on the learnt half alone, and once more on the other half,
 where there is nothing to notice.
 """
 
@@ -23,7 +23,6 @@ from audit.statistics.completion import Auc, membership_auc
 from audit.statistics.fresh_gap import fresh_gap
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import holm
-from audit.statistics.notice import Notice, chance_to_notice
 from audit.statistics.order_test import order_test
 from audit.statistics.paired import FloatArray
 from audit.statistics.set_difference import Sets, set_difference
@@ -50,7 +49,8 @@ class Finding:
     learnt, others: its mean over the items of each half. area: learnt against other items, by the item's value; None
     where there is none. pvalue: one-sided, of the test that decides. false_alarms: how often the same test rejects
     where nothing was learnt, by `null`: "splits", the share of random splits of the other half; "other half", its p
-    there. notice: chance to notice an effect of this size.
+    there. sd: of the model's own value over the learnt items, from which `report.sensitivity` takes the chance to find
+    the effect in other designs; NaN where an item has none.
     """
 
     indicator: str
@@ -60,15 +60,15 @@ class Finding:
     area: Auc | None
     pvalue: float
     noticed: bool
-    notice: Notice
     false_alarms: float
     null: str
+    sd: float = float("nan")
 
 
 @dataclass(frozen=True)
 class Indicator:
-    """name; audit: the command whose finding of memory hangs on it, "" for none. needs: "fresh items", "a reference",
-    both, or "" for neither."""
+    """name; audit: the command whose finding of memory hangs on it, "" for none. needs: "held-out items", "a
+    reference", both, or "" for neither."""
 
     name: str
     audit: str
@@ -77,25 +77,25 @@ class Indicator:
 
 
 INDICATORS = (
-    Indicator("gap", "memory", "fresh items and a reference", "score against fresh items, less the reference's"),
-    Indicator("completion_item", "memory", "fresh items and a reference", "likelihood of the item as published, "
-              "against fresh items, less the reference's"),
-    Indicator("completion_half", "memory", "fresh items and a reference", "the same of the question's second half"),
-    Indicator("completion_wrong", "memory", "fresh items and a reference", "the same of the wrong options"),
+    Indicator("gap", "memory", "held-out items and a reference", "score against held-out items, less the reference's"),
+    Indicator("completion_item", "memory", "held-out items and a reference", "likelihood of the item as published, "
+              "against held-out items, less the reference's"),
+    Indicator("completion_half", "memory", "held-out items and a reference", "the same of the question's second half"),
+    Indicator("completion_wrong", "memory", "held-out items and a reference", "the same of the wrong options"),
     Indicator("order", "memory", "a reference", "likelihood of neighbouring items in the published order, against "
               "random orders; also beyond the reference's"),
     Indicator("options", "memory", "a reference", "likelihood of the options in the published order, against other "
               "orders; also beyond the reference's"),
-    # A drop alone is "brittle, cause unknown": rewordings are harder for the unspoilt model, too.
+    # A drop alone is "brittle, cause unknown": rewordings are harder for the base model, too.
     Indicator("wording_drop", "", "", "score in the published wording, against rewordings"),
     Indicator("wording_drop_beyond_reference", "perturb", "a reference", "the same, beyond the reference's drop"),
     Indicator("router_gain", "sweep", "", "score from damaged messages, against clean ones and the original"),
-    # "Brittle" is a finding, and none of memory: damage costs the unspoilt model answers, too.
+    # "Brittle" is a finding, and none of memory: damage costs the base model answers, too.
     Indicator("router_loss", "", "", "score from clean messages, against damaged ones (brittleness)"),
-    Indicator("item_likelihood", "", "fresh items", "likelihood of the item as published, against fresh items (no "
-              "reference)"),
-    Indicator("margin", "", "fresh items and a reference", "likelihood of the gold option over the best other one, "
-              "against fresh items, less the reference's"),
+    Indicator("item_likelihood", "", "held-out items", "likelihood of the item as published, against held-out items "
+              "(no reference)"),
+    Indicator("margin", "", "held-out items and a reference", "likelihood of the gold option over the best other one, "
+              "against held-out items, less the reference's"),
 )  # fmt: skip
 BY_NAME = {one.name: one for one in INDICATORS}
 
@@ -103,7 +103,7 @@ BY_NAME = {one.name: one for one in INDICATORS}
 def findings(
     bench: Bench, model: Reading, base: Reading, *, alpha: float, seed: int, n_splits: int = N_SPLITS
 ) -> list[Finding]:
-    """Every indicator that the readings allow, in the order of INDICATORS. base: the unspoilt model, the reference.
+    """Every indicator that the readings allow, in the order of INDICATORS. base: the base model, the reference.
 
     Of the base itself (`model is base`) nothing can be compared with the reference: only the others are there.
     """
@@ -162,9 +162,9 @@ def _halves(
         membership_auc(first, second),
         p,
         p <= alpha,
-        chance_to_notice(p, alpha),
         alarms,
         "splits",
+        float(np.nanstd(own[sides[0]], ddof=1)),
     )
 
 
@@ -279,13 +279,12 @@ def _gain_p(treated: FloatArray, baseline: FloatArray) -> float:
 def _own(name: str, test: Test, bench: Bench, alpha: float) -> Finding:
     pvalue_of, value = test
     p, elsewhere = pvalue_of(bench.learnt), pvalue_of(~bench.learnt)
-    means, area = (float("nan"), float("nan")), None
+    means, area, sd = (float("nan"), float("nan")), None, float("nan")
     if value is not None:
         first, second = value[bench.learnt], value[~bench.learnt]
         means, area = (float(np.nanmean(first)), float(np.nanmean(second))), membership_auc(first, second)
-    return Finding(
-        name, BY_NAME[name].audit, *means, area, p, p <= alpha, chance_to_notice(p, alpha), elsewhere, "other half"
-    )
+        sd = float(np.nanstd(first, ddof=1))
+    return Finding(name, BY_NAME[name].audit, *means, area, p, p <= alpha, elsewhere, "other half", sd)
 
 
 def _wordings(name: str, reading: Reading, variants: Sequence[str]) -> Wordings:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from audit.audits import Audit, Work
+from audit.audits import Audit, Work, answer_request
+from audit.json_types import plain
 from audit.memory.design import Arm as MemoryArm
 from audit.memory.record import TEXTS
-from audit.memory.texts import SECOND_HALF, wrong_option_pieces
+from audit.memory.texts import likelihoods_a_byte
 from audit.records import Generation, GenerationRequest, Part, Presentation, Question, Setting
-from audit.runtime.stages import answer_request
 from audit.scoring.score import score
 from audit.statistics.paired import FloatArray
 
@@ -54,13 +54,12 @@ class Reading:
         """NaN as null; written beside, then renamed."""
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_suffix(".part")
-        beside.write_text(json.dumps(_nulls(asdict(self)), allow_nan=False), encoding="utf-8")
+        beside.write_text(json.dumps(plain(self), allow_nan=False), encoding="utf-8")
         beside.rename(path)
 
     @classmethod
     def load(cls, path: Path) -> Reading:
-        plain: dict[str, Any] = _nans(json.loads(path.read_text(encoding="utf-8")))
-        return cls(**plain)
+        return cls(**_nans(json.loads(path.read_text(encoding="utf-8"))))
 
 
 @dataclass(frozen=True)
@@ -130,18 +129,15 @@ def margins(rows: Sequence[Row], n: int) -> list[float]:
     return found
 
 
-def likelihoods(rows: Sequence[Row], questions: Sequence[Question]) -> dict[str, list[float]]:
+def likelihoods(rows: Sequence[Row], n: int) -> dict[str, list[float]]:
     """`Reading.text` from the rows of the items as published, whose pieces are those of `memory.texts.item_pieces`."""
-    found = {name: [_NAN] * len(questions) for name in TEXTS}
+    found = {name: [_NAN] * n for name in TEXTS}
     for row in rows:
-        if row.reply is None or row.reply.error:
-            continue
-        told, pieces = row.reply.option_logprobs, row.shown.pieces
-        of_text = (range(len(pieces)), (SECOND_HALF,), wrong_option_pieces(questions[row.item]))
-        for name, some in zip(TEXTS, of_text, strict=True):
-            there = [(told[k], len(pieces[k].encode())) for k in some if told[k] is not None]
-            if there:
-                found[name][row.item] = sum(v for v, _ in there if v is not None) / sum(n for _, n in there)
+        if row.reply is not None and not row.reply.error:
+            shown = row.shown
+            told = likelihoods_a_byte(shown.pieces, row.reply.option_logprobs, shown.options, shown.gold)
+            for name, value in told.items():
+                found[name][row.item] = value
     return found
 
 
@@ -166,14 +162,6 @@ def shard_orders(rows: Sequence[Row], orders: int) -> list[list[float]]:
         told = None if row.reply is None or row.reply.error else row.reply.option_logprobs[-1]
         values[row.setting.level] += _NAN if told is None else told
     return [values for _, values in sorted(found.items())]
-
-
-def _nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _nulls(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_nulls(v) for v in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _nans(value: Any) -> Any:

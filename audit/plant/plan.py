@@ -68,7 +68,7 @@ def halve(questions: Sequence[Question], seed: int) -> Halves:
 
 
 def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
-    """Numbers of passes over the learnt half, sorted; 0, the unspoilt model, is always one of them.
+    """Numbers of passes over the learnt half, sorted; 0, the base model, is always one of them.
 
     >>> parse_doses([8, 1])
     (0, 1, 8)

@@ -1,4 +1,4 @@
-"""Findings -> the data file, the table and the sentence (pure)."""
+"""Findings -> the data file and the table (pure)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from audit.json_types import plain
 from audit.plant.indicators import BY_NAME, N_SPLITS, Bench, Finding, findings
 from audit.plant.measure import Reading
+from audit.report.sensitivity import STANDARD, chance_of
 from audit.statistics.multiplicity import holm
-from audit.statistics.notice import chance_to_notice
+from audit.statistics.notice import Field, Notice
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+_DIGITS = 6  # that count: p of 1e-10 is not 0
 
 
 @dataclass(frozen=True)
 class Plant:
-    """One planted model. form "none", passes 0: the unspoilt one. loss: of its last pass. accuracy: learnt, others."""
+    """One planted model. form "none", passes 0: the base one. loss: of its last pass. accuracy: learnt, others."""
 
     form: str
     passes: int
@@ -69,55 +72,39 @@ def data(plants: Sequence[Plant], facts: Mapping[str, Any], alpha: float) -> dic
     """What sensitivity.json holds. NaN is null."""
     rows = []
     for plant in plants:
-        audits = {
-            name: {"pvalue": p, "noticed": p <= alpha, "notice": asdict(chance_to_notice(p, alpha))}
-            for name, p in plant.audits(facts["audits"]).items()
-        }
-        row = {**asdict(plant), "audits": audits, "sentences": list(sentences(plant, facts, alpha))}
-        rows.append(_plain(row))
+        audits = {name: {"pvalue": p, "noticed": p <= alpha} for name, p in plant.audits(facts["audits"]).items()}
+        rows.append(plain({**asdict(plant), "audits": audits}, _DIGITS))
     return {"schema": "sensitivity", "schema_version": SCHEMA_VERSION, **facts, "alpha": alpha, "plants": rows}
 
 
-def sentences(plant: Plant, facts: Mapping[str, Any], alpha: float) -> tuple[str, ...]:
-    """One for each audit: had this model learnt half of this benchmark, would it have noticed?"""
-    if not plant.passes:
-        return ()
-    times = "1 pass" if plant.passes == 1 else f"{plant.passes} passes"
-    out = []
-    for name, p in plant.audits(facts["audits"]).items():
-        notice = chance_to_notice(p, alpha)
-        out.append(
-            f"Had {facts['model']} learnt half of {facts['benchmark']} ({facts['learnt_items']} items, as "
-            f"{plant.form}) with {times}, audit.{name} would have noticed with probability {notice.estimate:.2f} "
-            f"(95 % interval {notice.low:.2f} to {notice.high:.2f})."
-        )
-    return tuple(out)
-
-
-def markdown(plants: Sequence[Plant]) -> str:
-    """The dose-response table: one line for an indicator of a plant."""
+def markdown(found: Mapping[str, Any], field: Field = STANDARD) -> str:
+    """The dose-response table of what `data` gives: one line for an indicator of a plant."""
+    chance = f"chance to find, {field.n:,}/{field.held_out:,} items, {field.references} references (95 %)"
     head = ["form", "passes", "accuracy learnt / others", "indicator", "learnt", "others", "AUC (95 %)", "p", "noticed",
-            "chance to notice (95 %)", "where nothing was learnt"]  # fmt: skip
+            chance, "where nothing was learnt"]  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    for plant in plants:
-        for k, one in enumerate(plant.found):
-            first = [plant.form, str(plant.passes), f"{plant.accuracy[0]:.2f} / {plant.accuracy[1]:.2f}"]
-            area = "-" if one.area is None else f"{one.area.auc:.2f} ({one.area.low:.2f}-{one.area.high:.2f})"
-            where = f"{one.false_alarms:.1%} of splits" if one.null == "splits" else f"p={one.false_alarms:.2g}"
-            n = one.notice
+    for plant in found["plants"]:
+        for k, one in enumerate(plant["found"]):
+            learnt, others = plant["accuracy"]
+            first = [plant["form"], str(plant["passes"]), f"{learnt:.2f} / {others:.2f}"]
+            area, false = one["area"], one["false_alarms"]
             cells = [
                 *(first if k == 0 else ["", "", ""]),
-                one.indicator,
-                _number(one.learnt),
-                _number(one.others),
-                area,
-                f"{one.pvalue:.2g}",
-                "yes" if one.noticed else "no",
-                f"{n.estimate:.2f} ({n.low:.2f}-{n.high:.2f})",
-                where,
+                one["indicator"],
+                _number(one["learnt"]),
+                _number(one["others"]),
+                "-" if area is None else f"{area['auc']:.2f} ({area['low']:.2f}-{area['high']:.2f})",
+                f"{one['pvalue']:.2g}",
+                "yes" if one["noticed"] else "no",
+                _chance(chance_of(found, plant, one["indicator"], field) if plant["passes"] else None),
+                f"{false:.1%} of splits" if one["null"] == "splits" else f"p={false:.2g}",
             ]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _chance(n: Notice | None) -> str:
+    return "-" if n is None else f"{n.estimate:.2f} ({n.low:.2f}-{n.high:.2f})"
 
 
 def legend() -> str:
@@ -129,17 +116,5 @@ def legend() -> str:
     )
 
 
-def _number(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.3f}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, np.bool_):
-        return bool(value)
-    if isinstance(value, float):
-        return None if np.isnan(value) else float(f"{value:.6g}")  # digits that count: p of 1e-10 is not 0
-    return value
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -13,8 +13,9 @@ from audit.plant.config import learning_rate
 from audit.plant.indicators import N_SPLITS, Bench
 from audit.plant.measure import Reading
 from audit.plant.resolve import Experiment
-from audit.plant.table import Plant, data, legend, markdown, plant_of, sentences
+from audit.plant.table import data, legend, markdown, plant_of
 from audit.plant.train import PROVENANCE
+from audit.report.sensitivity import STANDARD, quote
 
 
 def plan_lines(experiment: Experiment) -> list[str]:
@@ -39,8 +40,8 @@ def plan_lines(experiment: Experiment) -> list[str]:
 
 def result_of(
     experiment: Experiment, readings: Mapping[str, Reading], n_splits: int = N_SPLITS
-) -> tuple[dict[str, Any], str, list[Plant]]:
-    """(sensitivity.json, the table and the sentences as text, the plants)."""
+) -> tuple[dict[str, Any], str]:
+    """(sensitivity.json, the table and the sentences as text)."""
     config, halves = experiment.config, experiment.halves
     review = experiment.library.header.review if experiment.library is not None else None
     questions = halves.questions
@@ -82,9 +83,11 @@ def result_of(
         "seed": config.seed,
         "audits": list(config.audits),
     }
-    said = [sentence for one in plants for sentence in sentences(one, facts, config.alpha)]
-    text = "\n\n".join([markdown(plants), legend(), "\n".join(said)]) + "\n"
-    return data(plants, facts, config.alpha), text, plants
+    found = data(plants, facts, config.alpha)
+    said = [
+        f"- {audit}: {quote(found, audit, found['model'], found['benchmark'], STANDARD)}" for audit in config.audits
+    ]
+    return found, "\n\n".join([markdown(found), legend(), "\n".join(said)]) + "\n"
 
 
 def _loss(experiment: Experiment, label: str) -> float | None:

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from audit.errors import AuditError, ConfigError
+from audit.governance.decision import WORST_FIRST
 from audit.governance.escape import markdown
+from audit.json_types import plain
 from audit.registry.entry import Cell, Entry, read_entry
 from audit.shards.files import make_folder, write_file
-from audit.shards.manifest import Manifest, plain
+from audit.shards.manifest import Manifest
 from audit.verdict.result import json_ready
 
 _TASK = "text-generation"
@@ -183,4 +185,4 @@ def _hub_id(run_dir: Path) -> str | None:
 def _worst(entry: Entry, model: str) -> str:
     """The worst decision of a model's cells, as a panel is ruled."""
     found = {cell.decision for cell in entry.cells if cell.model == model}
-    return next(one for one in ("block", "no decision", "review", "pass") if one in found)
+    return next(one for one in WORST_FIRST if one in found)

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from audit.errors import AuditError, ConfigError
-from audit.gate import rule_run, verdict_path
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import DECISIONS, Bound, bound_to
+from audit.governance.ruling import rule_run, verdict_path
 from audit.panel import panel_runs
 from audit.printable import one_line
 from audit.registry import finish, store

@@ -1,7 +1,7 @@
 """A run directory -> what is registered of it. Reads; writes nothing, and knows no database.
 
 Only a finished run with a whole verdict of its own shards is registered: everything else is refused by what
-`audit.gate` would say of it.
+`audit gate` would say of it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import yaml
 from audit.audits import part_of
 from audit.errors import ConfigError
 from audit.exits import FAILED
-from audit.gate import home_of, rule_run, verdict_path
 from audit.governance.decision import Ruling
 from audit.governance.reviews import SUITES
+from audit.governance.ruling import home_of, rule_run, verdict_path
 from audit.printable import one_line
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
@@ -34,7 +34,7 @@ _ELSEWHERE = {"model", "benchmark", "control_benchmark", "protocol", "protocols"
 NAMES = {"audit": "the audit", "schema": "the version of its rows", "benchmark": "the benchmark's revision",
          "questions": "the questions drawn", "prompts": "the prompts", "library": "the library of variants",
          "design": "the settings asked", "reading": "how answers are read", "references": "the reference models",
-         "control": "the fresh items"}  # fmt: skip
+         "control": "the held-out items"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def library_of(verdict: Mapping[str, Any]) -> tuple[str | None, str | None]:
 def _cell(manifest: Manifest, verdict: Mapping[str, Any], cell: Mapping[str, Any], decision: str) -> Cell:
     model, benchmark = str(cell["model"]), str(cell["benchmark"])
     name, sha256 = library_of(verdict)
-    found = part_of(manifest.audit, "followed").followed(cell)
+    found = part_of(manifest.audit, "instrument").INSTRUMENT.tracked(cell)
     against = sorted({other for one in found for other in one.against})
     references = [(other, manifest.models.get(other, {}).get("revision")) for other in against]
     facts = manifest.benchmark.get(benchmark, {})

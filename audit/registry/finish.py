@@ -12,13 +12,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from audit.errors import AuditError, RegistryError
-from audit.gate import rule_run, verdict_path
+from audit.audits import Hooks
+from audit.errors import AuditError, ConfigError, RegistryError
 from audit.governance.decision import Decision, Ruling
 from audit.governance.reviews import bound_to, has_decisions
+from audit.governance.ruling import rule_run, verdict_path
 from audit.panel import panel_runs
 from audit.printable import one_line
-from audit.shards.working_copy import named
+from audit.shards.working_copy import named, store_of
 
 if TYPE_CHECKING:  # SQLAlchemy is loaded where a registry is configured
     from audit.registry.database import Registry
@@ -27,9 +28,19 @@ if TYPE_CHECKING:  # SQLAlchemy is loaded where a registry is configured
 _ADD = "python -m audit.registry add {}"
 
 
-def check(registry: str | None, people: Sequence[str] = ()) -> None:
+def hooks(registry: str | None) -> Hooks:
+    """What a run's command hands to the runtime."""
+    return Hooks(lambda run_dir: check(registry, run_dir=run_dir), lambda run_dir, why: failed(registry, run_dir, why))
+
+
+def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None = None) -> None:
     """At a run's start: ConfigError for a registry or an address that can never work; a database that does not answer
     now is said, and the run goes on. people: whom its suite wants told."""
+    if run_dir is not None and store_of(run_dir) is not None and (registry or os.environ.get("AUDIT_REGISTRY")):
+        raise ConfigError(
+            "A registry keeps runs that lie in folders, and this run_dir is object storage. Leave registry= and "
+            "AUDIT_REGISTRY out; or copy the finished run to a folder, and register it: audit registry add FOLDER."
+        )
     if not _wanted(registry) and not people:
         return
     from audit.registry.database import open_registry, place_of

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from audit.errors import ConfigError, RegistryError
-from audit.gate import verdict_path
+from audit.governance.ruling import verdict_path
 from audit.registry.cards import facts_of
 from audit.registry.entry import read_entry
 

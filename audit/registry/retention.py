@@ -19,9 +19,9 @@ from typing import Any
 from sqlalchemy import Connection, update
 
 from audit.errors import AuditError, ConfigError, RegistryError, ShardError
-from audit.gate import rule_run
 from audit.governance.decision import Decision
 from audit.governance.reviews import DECISIONS, decision_files
+from audit.governance.ruling import rule_run
 from audit.panel import panel_of, panel_runs
 from audit.registry.database import Registry, check_clock
 from audit.registry.entry import digest, key_of

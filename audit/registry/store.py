@@ -42,7 +42,8 @@ class Kept:
 def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None = None) -> bool:
     """Register a run with the notice about it, all or nothing; whether it is new.
 
-    What is there already is left as it is, but for where the run directory is now. RegistryError for a clock that went
+    What is there already is left as it is, but for where the run directory is now and its manifest: a start that asked
+    nothing changes it. RegistryError for a clock that went
     backwards.
     """
 
@@ -51,7 +52,8 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
         asked = INSERT[connection.dialect.name](runs).values(**_row(entry, now)).on_conflict_do_nothing()
         new = connection.scalar(asked.returning(runs.c.key)) is not None
         if not new:
-            connection.execute(update(runs).where(runs.c.key == entry.key).values(run_dir=entry.run_dir))
+            now_there = {"run_dir": entry.run_dir, "manifest_sha256": entry.manifest_sha256}
+            connection.execute(update(runs).where(runs.c.key == entry.key).values(now_there))
             return False
         if entry.cells:
             connection.execute(insert(cells), [_cell_row(entry, one) for one in entry.cells])

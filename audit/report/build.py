@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ from audit.records import CellRows
 from audit.report.page import RunFacts, words
 from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import MANIFEST
+from audit.verdict.result import json_text
+from audit.verdict.run import JudgedRun
 
 if TYPE_CHECKING:  # commands that draw nothing load no matplotlib
     from matplotlib.figure import Figure
@@ -32,6 +34,16 @@ class ReportPaths:
 
 
 @dataclass(frozen=True)
+class Page:
+    """What a report is made of. tables: file name -> text, or its pieces. figures: by name. render: the figures as
+    elements, by name -> the page."""
+
+    tables: Mapping[str, str | Iterator[str]]
+    figures: Mapping[str, Figure]
+    render: Callable[[dict[str, str]], str]
+
+
+@dataclass(frozen=True)
 class Parts:
     """What a report holds beside its page. inline: the figures as elements for it, by name."""
 
@@ -40,8 +52,18 @@ class Parts:
     inline: dict[str, str]
 
 
-def write_parts(out: Path, tables: Mapping[str, str], drawn: Mapping[str, Figure]) -> Parts:
-    """Write the tables (file name -> text) and the figures (name -> figure; as svg and png) of a report into `out`."""
+def write_report(out: Path, verdict: JudgedRun[Any, Any], page: Page) -> ReportPaths:
+    """Write tables, figures, report.html and, last, verdict.json into `out`."""
+    parts = write_parts(out, page.tables, page.figures)
+    html, path, plain = out / "report.html", out / "verdict.json", verdict.to_dict()
+    write_file(html, _bytes(page.render(parts.inline)))
+    write_file(path, _bytes(json_text(plain)))
+    incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
+    return ReportPaths(html, path, parts.tables, parts.figures, incomplete, plain)
+
+
+def write_parts(out: Path, tables: Mapping[str, str | Iterator[str]], drawn: Mapping[str, Figure]) -> Parts:
+    """Write the tables (file name -> text, or its pieces) and the figures (as svg and png) of a report into `out`."""
     from markupsafe import escape
 
     from audit.report.canvas import inline_svg, png_bytes, svg_text
@@ -49,7 +71,7 @@ def write_parts(out: Path, tables: Mapping[str, str], drawn: Mapping[str, Figure
     for folder in (out, out / "tables", out / "figures"):
         make_folder(folder)
     for name, text in tables.items():
-        write_file(out / "tables" / name, text.encode("utf-8", "backslashreplace"))
+        write_file(out / "tables" / name, _bytes(text) if isinstance(text, str) else map(_bytes, text))
     inline: dict[str, str] = {}
     figures: list[Path] = []
     for name, figure in drawn.items():
@@ -59,6 +81,10 @@ def write_parts(out: Path, tables: Mapping[str, str], drawn: Mapping[str, Figure
             write_file(figures[-1], data)
         inline[name] = inline_svg(svg, f"f{len(inline)}", str(escape(name.replace("_", " "))))
     return Parts(tuple(out / "tables" / name for name in tables), tuple(figures), inline)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
 
 
 def run_facts(run_dir: Path) -> RunFacts:

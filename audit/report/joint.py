@@ -16,11 +16,15 @@ from audit.records import CellRows
 from audit.report.build import ReportPaths
 from audit.report.page import render_page
 from audit.shards.files import make_folder, write_file
+from audit.verdict import forms
 from audit.verdict.instrument import KINDS, Finding, finding, synthesis
 from audit.verdict.result import json_ready, json_text
+from audit.verdict.shipped import shipped_table
+from audit.verdict.vocabulary import word_of
 
 SCHEMA = "joint verdict"
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "2.0"
+SUITE_TABLE = "calibration_suite.json"
 
 
 def joint_report(
@@ -67,18 +71,42 @@ def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] 
     for audit, verdict in verdicts.items():
         instrument, words = part_of(audit, "instrument").INSTRUMENT, part_of(audit, "vocabulary").VERDICTS
         for cell in verdict["cells"]:
-            found = finding(instrument, cell, words[cell["verdict"]])
-            seen.setdefault((cell["model"], cell["benchmark"]), []).append(found)
+            one = finding(instrument, cell, word_of(words, cell))
+            seen.setdefault((cell["model"], cell["benchmark"]), []).append(one)
     _check(verdicts, seen, apart=suite is not None)
-    joint = [
-        {"model": model, "benchmark": benchmark, "instruments": found, "together": synthesis(found)}
-        for (model, benchmark), found in sorted(seen.items())
-    ]
+    joint = []
+    for (model, benchmark), some in sorted(seen.items()):
+        scope = forms.scope(_judged(some, verdicts, model, benchmark), shipped_table(SUITE_TABLE))
+        said = (
+            *_without_memory(verdicts, model, benchmark),
+            *synthesis(some),
+            *(forms.sentences(scope) if scope else ()),
+        )
+        joint.append({"model": model, "benchmark": benchmark, "instruments": some, "together": said, "forms": scope})
     own = {} if suite is None else {"suite": dict(suite)}
     plain: dict[str, Any] = json_ready(
         {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **own, "joint": joint, "audits": dict(verdicts)}
     )
     return plain
+
+
+def _without_memory(verdicts: Mapping[str, Mapping[str, Any]], model: str, benchmark: str) -> list[str]:
+    """The line of the audit that says what the score would be without memory: what the page begins with."""
+    cells = [cell for verdict in verdicts.values() for cell in verdict["cells"]]
+    same = [cell for cell in cells if (cell["model"], cell["benchmark"]) == (model, benchmark)]
+    return [cell["without_memory"]["sentence"] for cell in same if cell.get("without_memory")]
+
+
+def _judged(
+    found: Sequence[Finding], verdicts: Mapping[str, Mapping[str, Any]], model: str, benchmark: str
+) -> list[forms.Judged]:
+    """What each audit says of one model and benchmark, as `forms.scope` takes it."""
+    return [
+        forms.Judged(f.audit, cell, f.outcome, frozenset(f.sees), verdicts[f.audit].get("thresholds", {}))
+        for f in found
+        for cell in verdicts[f.audit]["cells"]
+        if (cell["model"], cell["benchmark"]) == (model, benchmark) and f.audit in forms.AUDITS
+    ]
 
 
 def _check(

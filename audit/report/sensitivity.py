@@ -1,19 +1,34 @@
-"""What an audit was measured to notice of planted contamination (`audit.plant`), as one sentence beside a verdict."""
+"""What an audit would find of planted contamination (`audit.plant`) in a run's own design, as one sentence beside a
+verdict.
+
+`audit.plant` measures effects: what k passes over a half of a benchmark do to scores and likelihoods. How likely an
+audit finds such an effect is a property of the design in which it looks: its items, its held-out items, its references
+and what is known of how models differ (`audit.statistics.notice`). Every dose that was measured is quoted.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy
+
 from audit.errors import DataError
-from audit.statistics.notice import chance_to_notice
+from audit.statistics.notice import Effect, Field, Notice, chance_to_find
+from audit.statistics.priors import PRIORS, TauPrior
 
 FILE = "sensitivity.json"
-LIKELY = 0.8  # the chance to notice at which a dose counts as noticed (Cohen 1988, of power)
+STANDARD = Field(1000, 500, 5)  # the design of the table of docs/sensitivity.md
+LEARNT = 0.5  # share of the run's items that are taken as learnt: the plants learnt half of a benchmark
+_INDICATORS = 6  # of the memory audit: each at alpha / 6, which Holm's correction never falls below
+_TEXT_PRIOR = TauPrior(0.1, "a tenth of the spread between texts: assumed, as in the memory audit's calibration")
+# Of files without the spread over items: two askings of an item disagree in 20 %, as in the calibrations.
+_FLIP = 0.2
 
 
 def load_sensitivity(run_dir: Path | None = None) -> dict[str, Any] | None:
@@ -36,56 +51,121 @@ def load_sensitivity(run_dir: Path | None = None) -> dict[str, Any] | None:
 
 
 def quote(
-    found: Mapping[str, Any] | None, audit: str, model: str, benchmark: str, judged: Collection[str] | None = None
+    found: Mapping[str, Any] | None,
+    audit: str,
+    model: str,
+    benchmark: str,
+    field: Field,
+    judged: Collection[str] | None = None,
 ) -> str:
-    """How likely this audit was to notice each plant, and whose property that is; in words where it was not measured.
-
-    judged: of its indicators those that this run could judge: the others would have noticed nothing. None: all.
-    Of several doses of a form: the smallest that was noticed with probability LIKELY or more, and the largest that was
-    noticed with less.
-    """
-    doses: dict[str, list[tuple[int, Mapping[str, float]]]] = {}
-    for plant in found["plants"] if found else ():
-        notice = _notice(plant, audit, judged)
-        if plant["passes"] and notice is not None:
-            doses.setdefault(plant["form"], []).append((plant["passes"], notice))
+    """How likely this audit finds each plant in the design `field`, and whose property that is; in words where it was
+    not measured. judged: those of its indicators that this run could judge; None: all."""
     if judged is not None and not judged:
         return "Sensitivity: none, as no indicator of this audit could be judged here."
+    doses = {} if found is None else chances(found, audit, field, judged)
     if found is None or not doses:
         return "Sensitivity not measured: no planted memory was tried on this audit (docs/sensitivity.md)."
-    said = []
-    for form, tried in doses.items():
-        for passes, n in _telling(tried):
-            times = "1 pass" if passes == 1 else f"{passes} passes"
-            said.append(f"{form}, {times}: {n['estimate']:.2f} ({n['low']:.2f} to {n['high']:.2f})")
-    several = ""
-    if any(len(tried) > 1 for tried in doses.values()):
-        several = (
-            f" (of several doses the smallest that was noticed with {LIKELY:g} or more, and the largest with less)"
-        )
-    # Several references have their spread in the error, on few degrees of freedom: they notice a plant less often.
-    whom = "this audit" if judged is None else "what was judged here, with the unspoilt model as the one reference,"
+    said = "; ".join(
+        f"as {form} {', '.join(f'{n.estimate:.2f}' for n in tried.values())} after {_listed(list(tried))}"
+        for form, tried in doses.items()
+    )
+    sizes = f"{field.n:,} items" + (f", {field.held_out:,} held-out items" if audit == "memory" else "")
+    if audit != "sweep":
+        sizes += f", {field.references} other model{'' if field.references == 1 else 's'} as reference"
     same = found["model"] == model and found["benchmark"] == benchmark
     whose = "this model and benchmark" if same else "that model and benchmark, not of this run's"
     return (
-        f"Measured sensitivity: of {found['model']}, taught {found['learnt_items']} items of {found['benchmark']}, "
-        f"{whom} would have noticed with probability (95 % interval) {'; '.join(said)}{several}. A property of "
-        f"{whose}, and of planted memory (docs/sensitivity.md)."
+        f"Sensitivity in a field design of this run's size ({sizes}): had the model learnt half of the items, each "
+        f"with the effect measured in {found['model']} on {found['benchmark']}, this audit would find it with "
+        f"probability: {said}. A property of {whose}, and of planted memory (docs/sensitivity.md)."
     )
 
 
-def _notice(plant: Mapping[str, Any], audit: str, judged: Collection[str] | None) -> Mapping[str, float] | None:
-    """The audit's chance to notice a plant: from the smallest p of its indicators after Holm's correction over them."""
-    if judged is None:
-        result = plant["audits"].get(audit)
-        return None if result is None else result["notice"]
-    tried = [one["pvalue"] for one in plant["found"] if one["audit"] == audit and one["indicator"] in judged]
-    return asdict(chance_to_notice(min(1.0, len(tried) * min(tried)))) if tried else None
+def chances(
+    found: Mapping[str, Any], audit: str, field: Field, judged: Collection[str] | None = None
+) -> dict[str, dict[int, Notice]]:
+    """By form and passes, the chance that the audit finds the plant: that of its best indicator, so at least this."""
+    doses: dict[str, dict[int, Notice]] = {}
+    for plant in sorted(found["plants"], key=lambda one: one["passes"]):
+        if not plant["passes"] or audit not in found["audits"]:
+            continue
+        tried = [
+            chance_of(found, plant, one["indicator"], field)
+            for one in plant["found"]
+            if one["audit"] == audit and (judged is None or one["indicator"] in judged)
+        ]
+        known = [one for one in tried if one is not None]
+        if known:
+            doses.setdefault(plant["form"], {})[plant["passes"]] = max(known, key=lambda one: one.estimate)
+    return doses
 
 
-def _telling(tried: Sequence[tuple[int, Mapping[str, float]]]) -> list[tuple[int, Mapping[str, float]]]:
-    """Of (passes, notice) of one form: the doses that are quoted, the smaller first."""
-    ordered = sorted(tried, key=lambda one: one[0])
-    likely = [one for one in ordered if one[1]["estimate"] >= LIKELY]
-    unlikely = [one for one in ordered if one[1]["estimate"] < LIKELY]
-    return sorted(likely[:1] + unlikely[-1:], key=lambda one: one[0])
+def chance_of(found: Mapping[str, Any], plant: Mapping[str, Any], indicator: str, field: Field) -> Notice | None:
+    """The chance of one indicator, at the level that its audit gives it, where LEARNT of the items were learnt; None
+    where the file does not tell what an item contributes."""
+    effect, prior, tests = _effect(found, plant, indicator)
+    if effect is None:
+        return None
+    of_all = replace(effect, value=LEARNT * effect.value, se=LEARNT * effect.se)
+    return chance_to_find(of_all, field, prior, found["alpha"] / tests)
+
+
+def _effect(found: Mapping[str, Any], plant: Mapping[str, Any], indicator: str) -> tuple[Effect | None, TauPrior, int]:
+    """(effect, prior of how models differ in it, tests that share alpha)."""
+    sizes = (found["learnt_items"], found["other_items"])
+    row = _row(plant, indicator)
+    base = next((one for one in found["plants"] if not one["passes"]), None)
+    if row is None or base is None or row["learnt"] is None or row["others"] is None:
+        return None, _TEXT_PRIOR, 1
+    beyond = row["learnt"] - row["others"]
+    if indicator == "gap":
+        effect = Effect(beyond, 0.0, _of_shares(plant["accuracy"]), _of_shares(base["accuracy"]))
+        return _with_error(effect, sizes), PRIORS["held_out"], _INDICATORS
+    if indicator == "completion_item" and (spread := _text_spread(found)) is not None:
+        effect = Effect(beyond / spread, 0.0, (1.0, 1.0), (1.0, 1.0))
+        return _with_error(effect, sizes), _TEXT_PRIOR, _INDICATORS
+    if indicator == "wording_drop_beyond_reference" and (clean := _row(base, "wording_drop")) is not None:
+        sd, other = (one.get("sd") or (_FLIP / 2 * (1 + 1 / 3)) ** 0.5 for one in (row, clean))
+        effect = Effect(row["learnt"] - clean["learnt"], 0.0, (sd,), (other,), correlation=0.0)
+        return _with_error(effect, sizes[:1]), PRIORS["rewording"], 1
+    if indicator == "router_gain" and (clean := _row(base, "router_gain")) is not None:
+        sd = row.get("sd") or _FLIP**0.5
+        error = (2 / sizes[0]) ** 0.5 * sd  # two models were measured; in a run there is one, which has its own control
+        return Effect(row["learnt"] - clean["learnt"], error, (sd,)), PRIORS["rewording"], 1
+    return None, _TEXT_PRIOR, 1
+
+
+def _row(plant: Mapping[str, Any], indicator: str) -> Mapping[str, Any] | None:
+    return next((one for one in plant["found"] if one["indicator"] == indicator), None)
+
+
+def _of_shares(shares: tuple[float, float]) -> tuple[float, ...]:
+    """Standard deviations of right and wrong answers. One in 200 is kept open: a share of 1 is not known exactly."""
+    kept = [min(max(p, 0.005), 0.995) for p in shares]
+    return tuple(float(np.sqrt(p * (1 - p))) for p in kept)
+
+
+def _with_error(effect: Effect, sizes: tuple[int, ...]) -> Effect:
+    """With the error of its value where it was measured: against the base model, its one reference."""
+    alone = 1 if effect.references else 0
+    return Effect(effect.value, effect.error(sizes, alone), effect.own, effect.references, effect.correlation)
+
+
+def _text_spread(found: Mapping[str, Any]) -> float | None:
+    """Standard deviation of the likelihood of a text between items: as stored, else the median over plants of what the
+    area under the curve of two normal distributions says."""
+    rows = [row for plant in found["plants"] if (row := _row(plant, "item_likelihood")) is not None]
+    if stored := [row["sd"] for row in rows if row.get("sd")]:
+        return float(np.median(stored))
+    told = [
+        (row["learnt"] - row["others"]) / (2**0.5 * float(scipy.stats.norm.ppf(row["area"]["auc"])))
+        for row in rows
+        if 0.6 < row["area"]["auc"] < 1
+    ]
+    return float(np.median(told)) if told else None
+
+
+def _listed(passes: list[int]) -> str:
+    if passes == [1]:
+        return "1 pass"
+    return f"{', '.join(map(str, passes[:-1]))}{' and ' if len(passes) > 1 else ''}{passes[-1]} passes"

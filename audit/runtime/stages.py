@@ -8,7 +8,7 @@ the engine actors, never an engine.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from audit.audits import Audit, Work
+from audit.audits import Audit, Work, answer_request
 from audit.errors import ShardError
 from audit.prompting.prompts import letters_of
 from audit.prompting.templates import shows_options
@@ -30,7 +30,6 @@ from audit.records import (
     Presentation,
     Question,
     Reading,
-    Scoring,
     Setting,
 )
 from audit.runtime.call import EngineCaller
@@ -177,16 +176,20 @@ class AnswerStage:
             for setting, one in zip(part.settings, presented, strict=True):
                 asked.append((question, setting, one, answer_request(work, question, setting, one)))
         sent = iter(self._call([request for _, _, one, request in asked if one.error is None]))
-        rows = []
         tally = _Tally()
-        for question, setting, one, request in asked:
+        answers: list[tuple[Generation, Generation | None]] = []
+        for _, setting, one, _ in asked:
             # What could not be presented leaves nothing to answer from: the row is an error, not a wrong answer.
             if one.error is None:
-                reply = next(sent)
-                tally.add(setting.arm, reply)
+                answers.append((next(sent), None))
+                tally.add(setting.arm, answers[-1][0])
             else:
-                reply = Generation(finish_reason=FinishReason.ERROR, error=one.error)
-            rows.append(self._row(question, setting, one, request, reply))
+                answers.append((Generation(finish_reason=FinishReason.ERROR, error=one.error), None))
+        again = [i for i, (first, _) in enumerate(answers) if self._to_reask(asked[i][2], first)]
+        for i, second in zip(again, self._call([self._reask(*asked[i][2:]) for i in again]), strict=True):
+            answers[i] = (answers[i][0], second)
+            tally.add(asked[i][1].arm, second)
+        rows = [self._row(*one, *answer) for one, answer in zip(asked, answers, strict=True)]
         tally.report(self._metrics, ANSWER_ROLE)
         return self._store(rows_to_table(rows, audit.schema))
 
@@ -198,9 +201,34 @@ class AnswerStage:
             self._metrics.stored(row["arm"], row["rows"], row["unparsed"], row["errors"])
         return counts
 
+    def _to_reask(self, one: Presentation, reply: Generation) -> bool:
+        """Whether options were shown and the reply, which is no error, names none of them."""
+        work = self._context.work
+        if work.reask is None or self._context.audit.read is not None or one.pieces or not one.options:
+            return False
+        first = score(reply, one.options, one.gold, work.reading)
+        return first.finish_reason != FinishReason.ERROR and not first.answer.parsed
+
+    def _reask(self, one: Presentation, request: GenerationRequest) -> GenerationRequest:
+        by_text = self._context.work.reask == Reading.OPTION_TEXT
+        return replace(
+            request,
+            max_tokens=1,
+            continuations=one.options if by_text else (),
+            letters=() if by_text else letters_of(len(one.options)),
+        )
+
     def _row(
-        self, question: Question, setting: Setting, one: Presentation, request: GenerationRequest, reply: Generation
+        self,
+        question: Question,
+        setting: Setting,
+        one: Presentation,
+        request: GenerationRequest,
+        reply: Generation,
+        second: Generation | None,
     ) -> dict[str, Any]:
+        """second: the likelihoods of the options, where the reply holds no answer (double sampling, Hansen and Hurwitz
+        1946): they give the answer, and what they cost is added. An error there leaves the row unparsed."""
         context, work = self._context, self._context.work
         reading = Reading.TEXT if one.pieces else work.reading
         own: Mapping[str, Any] = {}
@@ -208,6 +236,11 @@ class AnswerStage:
             scored, own = context.audit.read(work, question, setting, one, reply)
         else:
             scored = score(reply, one.options, one.gold, reading, context.option_normalisation, question.target)
+        costs, likelihoods = [reply], reply.option_logprobs
+        if second is not None and work.reask is not None:
+            costs, likelihoods = [reply, second], second.option_logprobs
+            if (found := score(second, one.options, one.gold, work.reask, context.option_normalisation)).answer.parsed:
+                scored = found._replace(finish_reason=scored.finish_reason)
         told = context.audit.told
         return {
             "model": work.model,
@@ -229,12 +262,13 @@ class AnswerStage:
             "target": question.target,
             "correct": scored.correct,
             "parsed": scored.answer.parsed,
+            "reasked": second is not None,
             "answer_form": scored.answer.form,
             "finish_reason": scored.finish_reason,
-            "option_logprobs": reply.option_logprobs,
-            "prompt_tokens": reply.prompt_tokens,
-            "cached_tokens": reply.cached_tokens,
-            "completion_tokens": reply.completion_tokens,
+            "option_logprobs": likelihoods,
+            "prompt_tokens": sum(r.prompt_tokens for r in costs),
+            "cached_tokens": sum(r.cached_tokens for r in costs),
+            "completion_tokens": sum(r.completion_tokens for r in costs),
             "engine_id": reply.engine_id,
             "seed": request.seed,
             "error": reply.error,
@@ -244,29 +278,6 @@ class AnswerStage:
             **own,
             **(told(setting, reply) if told is not None else {}),
         }
-
-
-def answer_request(work: Work, question: Question, setting: Setting, presentation: Presentation) -> GenerationRequest:
-    """What an engine is asked for one presentation. All of a question's requests have one affinity."""
-    answers = () if presentation.pieces else presentation.options  # of a given text nothing is answered
-    by_letter = work.reading == Reading.LETTER_LOGPROB and answers
-    scoring = presentation.scoring or Scoring(
-        continuations=answers if work.reading == Reading.OPTION_TEXT else (),
-        letters=letters_of(len(answers)) if by_letter else (),
-        max_tokens=work.answering.max_tokens,
-    )
-    return GenerationRequest(
-        prompt=presentation.prompt,
-        affinity=question.id,
-        label=f"{setting.arm}/{setting.level}",
-        seed=work.seed_of(question, setting.arm, setting.level, setting.replicate),
-        max_tokens=scoring.max_tokens,
-        temperature=work.answering.temperature,
-        top_p=work.answering.top_p,
-        continuations=scoring.continuations,
-        letters=scoring.letters,
-        pieces=presentation.pieces,
-    )
 
 
 def count_rows(rows: pa.Table, schema: RowSchema) -> pa.Table:

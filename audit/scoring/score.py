@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from audit.benchmarks.number import score_number
 from audit.errors import DataError
 from audit.records import Answer, FinishReason, Generation, Reading
 from audit.scoring.letter import read_letter
-from audit.scoring.number import score_number
 from audit.scoring.options import DEFAULT_NORMALISATION, UNREADABLE, read_logprobs
 
 

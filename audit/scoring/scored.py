@@ -1,7 +1,7 @@
 """What a reference scorer asks of an engine, and what it reads from the reply (pure).
 
 A response is canonical: the published position of an item's option, never the position at which it was shown, so that
-responses to two edits of one item can be compared. An unread reply has none, and is never wrong.
+responses to two edits of one item can be compared. An unparsed reply has none, and is never wrong.
 """
 
 from __future__ import annotations

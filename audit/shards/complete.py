@@ -22,14 +22,24 @@ from audit.shards.schema import RowSchema
 
 Revised = tuple[str, str, str]  # model, benchmark, model revision
 REVISED = ("model", "benchmark", "model_revision")
+COUNTED = (*REVISED, "reasked")
 _TOGETHER = 64  # shards are small, and to start a count takes Arrow longer than to make it
 
 
-def count_rows(run_dir: Path, schema: RowSchema) -> Counter[Revised]:
-    """Rows of the shards by model, benchmark and revision. ShardError where there are no shards."""
-    seen: Counter[Revised] = Counter()
+class Seen(Counter[Revised]):
+    """Rows by model, benchmark and revision; `reasked`: of these, those that were asked again, by model and
+    benchmark."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reasked: Counter[tuple[str, str]] = Counter()
+
+
+def count_rows(run_dir: Path, schema: RowSchema) -> Seen:
+    """Rows of the shards. ShardError where there are no shards."""
+    seen = Seen()
     waiting: list[pa.RecordBatch] = []
-    for batch in iter_columns(run_dir, schema, REVISED, batch_size=1 << 16):
+    for batch in iter_columns(run_dir, schema, COUNTED, batch_size=1 << 16):
         waiting.append(batch)
         if len(waiting) == _TOGETHER:
             add_rows(seen, *waiting)
@@ -39,11 +49,12 @@ def count_rows(run_dir: Path, schema: RowSchema) -> Counter[Revised]:
     return seen
 
 
-def add_rows(seen: Counter[Revised], *batches: pa.RecordBatch) -> None:
+def add_rows(seen: Seen, *batches: pa.RecordBatch) -> None:
     """Count the rows of batches in."""
-    grouped = pa.Table.from_batches(batches).group_by(REVISED).aggregate([([], "count_all")])
+    grouped = pa.Table.from_batches(batches).group_by(REVISED).aggregate([([], "count_all"), ("reasked", "sum")])
     for row in grouped.to_pylist():
         seen[row["model"], row["benchmark"], row["model_revision"]] += row["count_all"]
+        seen.reasked[row["model"], row["benchmark"]] += row["reasked_sum"] or 0
 
 
 def contents(seen: Mapping[Revised, int]) -> list[dict[str, Any]]:
@@ -63,9 +74,10 @@ def cell_rows(run_dir: Path, seen: Mapping[Revised, int]) -> tuple[CellRows, ...
     found: Counter[tuple[str, str]] = Counter()
     for (model, benchmark, _), rows in seen.items():
         found[model, benchmark] += rows
+    again = seen.reasked if isinstance(seen, Seen) else Counter[tuple[str, str]]()
     expected = _expected(run_dir)
     if expected is None:
-        return tuple(CellRows(*cell, found[cell], None) for cell in sorted(found))
+        return tuple(CellRows(*cell, found[cell], None, again[cell]) for cell in sorted(found))
     for model, benchmark in sorted(found):
         asked = expected.get((model, benchmark), 0)
         if found[model, benchmark] > asked:
@@ -73,7 +85,7 @@ def cell_rows(run_dir: Path, seen: Mapping[Revised, int]) -> tuple[CellRows, ...
                 f"{run_dir} holds {found[model, benchmark]:,} rows of {model} on {benchmark} where its {MANIFEST} asks "
                 f"for {asked:,}. Expected the shards of this run alone: take out those of other runs."
             )
-    return tuple(CellRows(*cell, found[cell], rows) for cell, rows in sorted(expected.items()))
+    return tuple(CellRows(*cell, found[cell], rows, again[cell]) for cell, rows in sorted(expected.items()))
 
 
 def listed_shards(run_dir: Path, manifest: Manifest) -> list[Path]:

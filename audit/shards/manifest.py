@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import platform
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields, replace
-from enum import Enum
 from fnmatch import fnmatchcase
 from importlib import metadata
 from pathlib import Path
@@ -18,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from audit.errors import ConfigError, ShardError
+from audit.json_types import plain
 from audit.shards.attempt import RunLock, as_attempt, check_stored_attempt, now, start_attempt
 from audit.shards.files import SHARDS, make_folder, write_file
 from audit.shards.redact import redact
@@ -46,7 +45,8 @@ NOT_RESULTS: tuple[str, ...] = (
         "store.retry_errors",
     ),
     *("report", "report.*", "gate", "plan", "references", "verdict", "verdict.*", "statistics", "statistics.*"),
-    *("chronology", "labels", "judge", "judge_votes", "named_tests"),
+    *("allow_convicted", "hint_reference", "chronology", "labels", "judge", "judge_votes"),
+    *("*.date", "*.written_by", "*.released", "*.family"),
     *("*.replicas", "*.executor", "*.tensor_parallel_size", "*.max_num_seqs", "*.gpu_memory_utilization"),
     *("*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s"),
     *(
@@ -129,25 +129,6 @@ class Manifest:
                 f"{path} is not the manifest of a run ({error}). Restore the file, or choose another directory, such "
                 f"as run_dir={run_dir}_2"
             ) from error
-
-
-def plain(value: Any) -> Any:
-    """JSON types only: enums by value, tuples and sets as lists, paths as text, NaN and infinities as null."""
-    if isinstance(value, Mapping):
-        return {str(plain(key)): plain(item) for key, item in value.items()}
-    if isinstance(value, (set, frozenset)):
-        return sorted((plain(item) for item in value), key=repr)
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, Enum):
-        return plain(value.value)
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if hasattr(value, "item"):  # a numpy scalar
-        return plain(value.item())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return str(value)
 
 
 def package_versions() -> dict[str, str]:

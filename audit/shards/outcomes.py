@@ -5,7 +5,6 @@ Summary, verdict and report all start from here, so that the shards are read onc
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from audit.shards.cells import cell_columns, pair_batches, pick, together
-from audit.shards.complete import REVISED, Revised, add_rows
+from audit.shards.complete import COUNTED, Seen, add_rows
 from audit.shards.read import iter_columns
 from audit.shards.schema import RowSchema
 from audit.statistics.paired import CellOutcomes
@@ -24,7 +23,7 @@ class Outcomes:
     """cells: one a model and benchmark, sorted. seen: rows as `complete.count_rows` counts them."""
 
     cells: list[CellOutcomes]
-    seen: Counter[Revised]
+    seen: Seen
 
 
 def read_outcomes(
@@ -41,12 +40,12 @@ def read_outcomes(
     Raises ShardError when there are no shards, DataError when a key occurs twice.
     """
     paired = cell_columns(schema, answers=answers)
-    seen: Counter[Revised] = Counter()
+    seen = Seen()
 
     def batches() -> Iterator[pa.RecordBatch]:
-        columns = tuple(dict.fromkeys((*paired, *REVISED, *also)))
+        columns = tuple(dict.fromkeys((*paired, *COUNTED, *also)))
         for batch in together(iter_columns(run_dir, schema, columns, 1 << 14)):
-            add_rows(seen, batch.select(REVISED))
+            add_rows(seen, batch.select(COUNTED))
             if each is not None:
                 each(batch)
             yield pick(batch, paired)

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches, pick
 from audit.shards.columns import shared_values
 from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error, file_sha256
 from audit.shards.keys import Digests, KeySet, digests_of_table
+from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import (
     SUFFIXES,
@@ -191,7 +193,10 @@ def _part_digests(table: pa.Table, schema: RowSchema, part_of: dict[Setting, int
 
 
 def shard_files(run_dirs: RunDirs) -> list[Path]:
-    """The shards of these runs, in the order of their names. ShardError where one has none."""
+    """The shards of these runs, in the order of their names.
+
+    ShardError where a run has none, or where a finished run's shard is not the file that its manifest lists.
+    """
     dirs = [run_dirs] if isinstance(run_dirs, (str, Path)) else list(run_dirs)
     files = []
     for run_dir in map(Path, dirs):
@@ -201,8 +206,28 @@ def shard_files(run_dirs: RunDirs) -> list[Path]:
                 f"No shards in {run_dir / SHARDS}. Expected the directory of a run, such as outputs/my_run "
                 "after run_dir=outputs/my_run."
             )
+        _check_listed(run_dir, found)
         files += found
     return files
+
+
+def _check_listed(run_dir: Path, files: Sequence[Path]) -> None:
+    if not (run_dir / MANIFEST).is_file() or (manifest := Manifest.load(run_dir)).status != "finished":
+        return
+    listed = {Path(one["file"]).name: one["sha256"] for one in manifest.shards}
+    for path in files:
+        facts = path.stat()
+        if path.name in listed and _sha256_once(path, facts.st_size, facts.st_mtime_ns) != listed[path.name]:
+            raise ShardError(
+                f"{path} is not the file that the manifest lists: it was changed after the run. Restore it, or delete "
+                "it and type the run's command again."
+            )
+
+
+@lru_cache(maxsize=65536)
+def _sha256_once(path: Path, size: int, mtime_ns: int) -> str:
+    """A report reads each shard several times, and hashes it once."""
+    return file_sha256(path)
 
 
 def iter_columns(

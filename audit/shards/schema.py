@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-SHARED_VERSION = 3  # raise it when a shared column changes: shards of two versions are not mixed in a run
+SHARED_VERSION = 4  # raise it when a shared column changes: shards of two versions are not mixed in a run
 
 Column = tuple[str, pa.DataType, str]  # name, type, documentation
 
@@ -39,6 +39,7 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
         ("target", pa.float64(), "the right number; null where there are options"),
         ("correct", pa.bool_(), "answer == gold, or answer_number is target; null when unparsed or error"),
         ("parsed", pa.bool_(), "an answer could be read"),
+        ("reasked", pa.bool_(), "the response held no answer that could be read, so the options were asked for again"),
         ("answer_form", pa.string(), "strict, lenient, logprob; of a number marked (after ####) or last; text; none"),
         ("finish_reason", pa.string(), "stop, length (truncated), scored or error"),
         (

@@ -6,7 +6,7 @@ a sequence that need not end: alpha-spending). The adjusted p is p k (k + 1).
 
 A version is tested against the mean of those before it, since the last change. Versions asked the same questions are
 positively correlated, which the error of the difference leaves out: the test is then on the safe side, and
-`audit.compare`, paired by question, sees more.
+`audit compare`, paired by question, sees more.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def text_scores(logprobs: ArrayLike, z: ArrayLike, share: float = SHARE) -> Text
 
 
 def membership_auc(published: ArrayLike, fresh: ArrayLike) -> Auc:
-    """How well a score parts items that may have been seen (n,) from fresh ones (m,); NaN are left out.
+    """How well a score parts items that may have been seen (n,) from held-out ones (m,); NaN are left out.
 
     The p-value holds where the sets differ by chance alone but for memory (halves of one benchmark drawn at random); of
     other sets it also tells that their texts differ.

@@ -7,8 +7,8 @@ Contamination": `compute_contamination_score`); the item is contaminated when CS
 answers against the original's gives one-sided p < .05; the deployment is blocked when over 5 % of the items are, and
 reviewed when CS > .25.
 
-The rule is printed beside its false alarms because it has many: with one answer to the original, a valid p-value of one
-item cannot be below 1 / (N + 1), while this t-test takes the single answer for the truth.
+The rule is printed beside its false positives because it has many: with one answer to the original, a valid p-value of
+one item cannot be below 1 / (N + 1), while this t-test takes the single answer for the truth.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The drop of one model under rewording, on a benchmark against fresh items that were reworded the same way. Pure.
+"""The drop of one model under rewording, on a benchmark against held-out items that were reworded the same way. Pure.
 
-Fresh items cannot have been learnt, so what rewording costs this model there is what it costs without memory. No other
-model is needed. What it rests on: that the rewordings of both sets are equally hard, which one model cannot show.
+Held-out items cannot have been learnt, so what rewording costs this model there is what it costs without memory. No
+other model is needed. What it rests on: that the rewordings of both sets are equally hard, which one model cannot show.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray, IntArray
-from audit.statistics.references import Scale, drop_and_height, times
+from audit.statistics.references import LEVEL, Scale, drop_and_height, times
 from audit.statistics.set_difference import welch
 from audit.statistics.wording_drop import Estimate, Tested, item_means, t_test
 
@@ -22,9 +22,9 @@ Asked = tuple[FloatArray, FloatArray, FloatArray, IntArray]
 
 @dataclass(frozen=True, kw_only=True)
 class BeyondFresh(Tested):
-    """drop on the benchmark - what the fresh items say it should be (accuracy 0-1).
+    """drop on the benchmark - what the held-out items say it should be (accuracy 0-1). low, high: 90 % interval.
 
-    scale: "points" expects the fresh items' drop; "share" expects it as a share of the accuracy above chance there,
+    scale: "points" expects the held-out items' drop; "share" expects it as a share of the accuracy above chance there,
     times that on the benchmark (who has more can lose more), both under the variants, which memory of the original
     wording does not raise.
     """
@@ -34,7 +34,7 @@ class BeyondFresh(Tested):
 
 
 def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> BeyondFresh:
-    """One-sided test that a model drops by more on the benchmark than on fresh items, in points or as a share.
+    """One-sided test that a model drops by more on the benchmark than on held-out items, in points or as a share.
 
     Notes
     -----
@@ -51,12 +51,14 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     other, height = (Estimate(e.value, np.concatenate([np.zeros(cut), e.influence])) for e in (other, height))
     if scale == "share":
         if height.value <= 0:
-            raise DataError("The model is not above chance on the fresh items: no share of its accuracy can be lost.")
+            raise DataError(
+                "The model is not above chance on the held-out items: no share of its accuracy can be lost."
+            )
         other = times(other, height, above)
     difference = own.plus(other, -1.0)
     variance, df = welch(difference.influence, cut)
     return BeyondFresh(
-        scale=scale, expected=other.value, **t_test(difference.value, float(np.sqrt(variance)), df)
+        scale=scale, expected=other.value, **t_test(difference.value, float(np.sqrt(variance)), df, LEVEL)
     )  # fmt: skip
 
 

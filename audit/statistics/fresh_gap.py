@@ -1,4 +1,4 @@
-"""The score on a benchmark against matched fresh items: is what is published easier for one model than for others?
+"""The score on a benchmark against matched held-out items: is what is published easier for one model than for others?
 
 As ConStat (Dekoninck, Mueller & Vechev 2024) takes contamination: a score on the benchmark that does not carry over.
 """
@@ -12,8 +12,11 @@ import numpy as np
 import scipy
 
 from audit.errors import DataError
+from audit.statistics.between_models import Predictive, predictive
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
+from audit.statistics.priors import TauPrior
 from audit.statistics.set_difference import SetDifference, Sets, set_difference
+from audit.statistics.unparsed import imputed, predict_right
 
 N_RESAMPLES = 9999
 _STRATA = 5
@@ -25,7 +28,7 @@ class Matched:
     """The tested model's published - fresh score among items of one difficulty, as the references see it.
 
     difference: mean over strata, weighted by the published items. pvalue: one-sided. share: of published items whose
-    stratum has fresh items too. strata: (published items, fresh items) of each that has both.
+    stratum has held-out items too. strata: (published items, held-out items) of each that has both.
     """
 
     difference: float
@@ -38,10 +41,11 @@ class Matched:
 class FreshGap:
     """Scores 0-1. published, fresh: the tested model's accuracy. did: against the references; matched: see `Matched`.
 
-    reference_gap: the references' own mean published - fresh, with its two-sided p: are the sets equally hard?
-    pvalue: the larger of did's and matched's, as both must speak for a gap. detectable: the gap that is found with the
-    power asked for at level alpha. matched, reference_gap and its p are None without references, and pvalue is 1:
-    nothing is shown.
+    predicted: did with what is known of how models differ (`between_models`), None without such a prior. reference_gap:
+    the references' own mean published - fresh, with its two-sided p: are the sets equally hard? pvalue: the larger of
+    matched's and predicted's (did's without a prior), as both must speak for a gap. detectable: the gap that is found
+    with the power asked for at level alpha. matched, reference_gap and its p are None without references, and pvalue
+    is 1: nothing is shown.
     """
 
     published: float
@@ -52,6 +56,15 @@ class FreshGap:
     reference_pvalue: float | None
     pvalue: float
     detectable: float
+    predicted: Predictive | None = None
+
+    @property
+    def low(self) -> float:
+        return self.did.low if self.predicted is None else self.predicted.low
+
+    @property
+    def high(self) -> float:
+        return self.did.high if self.predicted is None else self.predicted.high
 
 
 def fresh_gap(
@@ -64,18 +77,20 @@ def fresh_gap(
     power: float = 0.8,
     n_resamples: int = N_RESAMPLES,
     heights: Sequence[FloatArray] | None = None,
+    prior: TauPrior | None = None,
 ) -> FreshGap:
-    """One-sided test that the tested model does better on published items than on fresh ones of the same difficulty.
+    """One-sided test that the tested model does better on published items than on held-out ones of the same difficulty.
 
-    tested, references: (published (n,), fresh (m,)) scores 1, 0 or NaN; clusters: as in `set_difference`. heights:
-    (n,), (m,) what items are matched on; None: the references' mean score.
+    tested, references: (published (n,), fresh (m,)) scores 0 to 1 (between: imputed chances), or NaN; clusters: as in
+    `set_difference`. heights: (n,), (m,) what items are matched on; None: the references' mean score. prior: of how
+    much models differ; None: the references alone tell.
     """
     did = set_difference(tested, references, clusters)
     models = [[np.asarray(side, dtype=float) for side in one] for one in (tested, *references)]
     there = [~np.isnan(np.stack([one[side] for one in models])).any(axis=0) for side in (0, 1)]
     own = [models[0][side][there[side]] for side in (0, 1)]
-    if any(np.any((x != 0) & (x != 1)) for x in own):
-        raise DataError("A score is 1 (right), 0 (wrong) or NaN (no answer); found another value.")
+    if any(np.any((x < 0) | (x > 1)) for x in own):
+        raise DataError("A score is 0 (wrong) to 1 (right) or NaN (no answer); found another value.")
     found = None
     gap = gap_p = None
     if references:
@@ -86,7 +101,12 @@ def fresh_gap(
         alone = set_difference((mean[0], mean[1]), (), None if groups is None else (groups[0], groups[1]))
         gap = alone.difference
         gap_p = float(2 * scipy.stats.t.sf(abs(gap) / alone.se, alone.df)) if alone.se > 0 else 1.0
-    quantiles = float(scipy.stats.t.ppf(1 - alpha, did.df) + scipy.stats.t.ppf(power, did.df))
+    predicted = None
+    if prior is not None and references and did.se > 0:
+        parts = did.items_se, did.items_df, did.spread, did.sampling
+        predicted = predictive(did.difference, *parts, len(references), prior)
+    df, se = (did.df, did.se) if predicted is None else (did.items_df, predicted.se)
+    quantiles = float(scipy.stats.t.ppf(1 - alpha, df) + scipy.stats.t.ppf(power, df))
     return FreshGap(
         published=float(own[0].mean()),
         fresh=float(own[1].mean()),
@@ -94,53 +114,59 @@ def fresh_gap(
         matched=found,
         reference_gap=gap,
         reference_pvalue=gap_p,
-        pvalue=1.0 if found is None else max(did.pvalue, found.pvalue),
-        detectable=quantiles * did.se if did.se > 0 else float("nan"),
+        pvalue=1.0 if found is None else max((predicted or did).pvalue, found.pvalue),
+        detectable=quantiles * se if se > 0 else float("nan"),
+        predicted=predicted,
     )
 
 
-def held_gaps(
-    tested: Sets,
-    references: Sequence[Sets],
-    unread: Sequence[Sequence[BoolArray]],
-    clusters: tuple[IntArray, IntArray] | None = None,
-    *,
-    rng: np.random.Generator,
-    alpha: float = 0.05,
-    power: float = 0.8,
-    n_resamples: int = N_RESAMPLES,
-) -> tuple[FreshGap, FreshGap] | None:
-    """`fresh_gap` with every unread answer held against a gap, and for one; None where all were read.
+def unparsed_held(
+    models: Sequence[Sets], unparsed: Sequence[Sequence[BoolArray]], gamma: float, *, against: bool
+) -> tuple[list[tuple[FloatArray, FloatArray]], list[FloatArray]]:
+    """The scores of all models, the tested one first, with unparsed answers held against a gap, or for one; and the
+    heights that items are matched on.
 
-    unread: by model, the tested one first, masks (n,), (m,) of answers that were asked for and not read. Against a gap
-    the tested model's published ones are wrong and its fresh ones right, those of the references the other way round.
-    Items are matched on the answers of the references that were read: what is held for an answer tells no difficulty.
-    An item that no reference answered has the references' mean.
+    unparsed: by model, masks (n,), (m,) of answers that were asked for and not parsed. Each counts as the chance that
+    it was right, predicted from the other models' answers to the item and the model's own accuracy; the tested model's
+    with gamma times these odds, or their gamma-th part: against a gap its published ones were right less often and its
+    held-out ones more often. What makes answers of all models unparsed cancels, so the references' count as predicted.
+    gamma infinite is the worst case, where theirs are held the other way round. Items are
+    matched on the answers of the references that were parsed: what is imputed tells no difficulty.
     """
-    if not any(np.any(side) for one in unread for side in one):
-        return None
-    models = [[np.asarray(side, dtype=float) for side in one] for one in (tested, *references)]
-    heights = _heights(models[1:]) if references else None
-
-    def held(against: bool) -> FreshGap:
-        filled = []
-        for k, (one, lost) in enumerate(zip(models, unread, strict=True)):
-            right = float(against != (k == 0))  # what an unread published answer counts
-            filled.append((np.where(lost[0], right, one[0]), np.where(lost[1], 1 - right, one[1])))
-        return fresh_gap(
-            filled[0], filled[1:], clusters, rng=rng, alpha=alpha, power=power, n_resamples=n_resamples,
-            heights=heights,
-        )  # fmt: skip
-
-    return held(True), held(False)
+    sides = [np.stack([np.asarray(one[side], dtype=float) for one in models]) for side in (0, 1)]
+    filled = []
+    for k, lost in enumerate(unparsed):
+        one = []
+        for side in (0, 1):
+            favour = against == (side == (0 if k else 1))
+            held = gamma if k == 0 or np.isinf(gamma) else 1.0
+            one.append(imputed(sides[side][k], lost[side], _predicted(sides[side], k), held, favour))
+        filled.append((one[0], one[1]))
+    return filled, _heights(sides)
 
 
-def _heights(references: Sequence[Sequence[FloatArray]]) -> list[FloatArray]:
-    """(n,), (m,) the mean over the references that answered an item."""
+def _predicted(scores: FloatArray, k: int) -> FloatArray:
+    """(n,) P(right) of model k: from the others' answers, with odds moved so that k's accuracy is its own."""
+    own, others = scores[k], np.delete(scores, k, axis=0)
+    there = ~np.isnan(own)
+    mean = (np.sum(own[there]) + 0.5) / (there.sum() + 1.0)
+    if not len(others):
+        return np.full(own.size, mean)
+    found = predict_right(others)
+    typical = found[there].mean() if there.any() else found.mean()
+    odds = found / (1 - found) * (mean / (1 - mean)) / (typical / (1 - typical))
+    moved: FloatArray = odds / (1 + odds)
+    return moved
+
+
+def _heights(sides: Sequence[FloatArray]) -> list[FloatArray]:
+    """(n,), (m,) the mean over the references (all rows but the first) that answered an item."""
     found = []
-    sides = [np.stack([one[side] for one in references]) for side in (0, 1)]
-    everything = np.concatenate([side.ravel() for side in sides])
-    for side in sides:
+    theirs = [side[1:] for side in sides]
+    if not len(theirs[0]):
+        return [np.zeros(side.shape[1]) for side in sides]
+    everything = np.concatenate([side.ravel() for side in theirs])
+    for side in theirs:
         read = ~np.isnan(side)
         mean = np.where(read, side, 0.0).sum(axis=0) / np.maximum(read.sum(axis=0), 1)
         found.append(np.where(read.any(axis=0), mean, np.nanmean(everything)))
@@ -155,7 +181,8 @@ def _matched(
     n_resamples: int,
 ) -> Matched:
     """Strata of the references' mean score. Items by themselves: an exact test that exchanges items within strata
-    (conditional on the right answers of each, their split is hypergeometric). Clusters: a t-test over them."""
+    (conditional on the right answers of each, their split is hypergeometric). Clusters, or imputed chances: a t-test
+    over clusters, or items."""
     strata = _strata(height)
     counts = np.array([[np.sum(s == k) for s in strata] for k in range(int(max(map(np.max, strata))) + 1)])
     both = counts.min(axis=1) > 0
@@ -168,7 +195,10 @@ def _matched(
     right = np.array([[own[side][strata[side] == k].sum() for side in (0, 1)] for k in ks])
     difference = float(weight @ (right[:, 0] / n - right[:, 1] / m))
     pairs = tuple((int(a), int(b)) for a, b in zip(n, m, strict=True))
-    if groups is not None and any(np.unique(g).size < g.size for g in groups):
+    whole = all(np.all((x == 0) | (x == 1)) for x in own)
+    if not whole and groups is None:
+        groups = [np.arange(x.size) for x in own]
+    if groups is not None and (not whole or any(np.unique(g).size < g.size for g in groups)):
         residual, cluster = [], []
         for side, size in ((0, n), (1, m)):
             for i, k in enumerate(ks):

@@ -22,7 +22,7 @@ _TIE = 1e-9
 
 @dataclass(frozen=True)
 class OrderTest:
-    """pvalue: one-sided, of the permutation test; its smallest value is 1 / (n_resamples + 1).
+    """pvalue: one-sided, of the permutation test; its smallest value is 1 / (n_resamples + 1). NaN with n_resamples=0.
 
     gain: mean over units of the log-likelihood (nats) of the published order less the mean of the others, with its 95 %
     interval (low, high). t, t_pvalue: Oren et al.'s own form, a t-test of that mean over units. units: shards or items
@@ -94,7 +94,10 @@ def order_test(log_likelihood: ArrayLike, *, rng: np.random.Generator, n_resampl
 
 
 def _permuted(z: FloatArray, n_resamples: int, rng: np.random.Generator) -> float:
-    """Share of sums of one random order a unit, the observed one among them, that reach the observed sum."""
+    """Share of sums of one random order a unit, the observed one among them, that reach the observed sum. NaN where
+    none is drawn."""
+    if not n_resamples:
+        return float("nan")
     units = len(z)
     count = (~np.isnan(z)).sum(axis=1)
     # NaN last, so that the first `count` values of a row are its orders: which is the published one is forgotten.

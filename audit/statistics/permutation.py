@@ -13,7 +13,6 @@ from audit.statistics.drawing import ITEMS, choice_totals, cluster_sums, flip_to
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 from audit.statistics.resampling import N_RESAMPLES
-from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
 from audit.statistics.values import average
 
 MAX_LABELLINGS = 500  # ways to call some of an item's runs noisy; with more, as many are drawn
@@ -37,7 +36,7 @@ def _flipped(
     difference: FloatArray,
     cluster: IntArray,
     n_permutations: int,
-    run_variance: RunVariance,
+    shifts: tuple[float, float],
     rng: np.random.Generator,
 ) -> MaxStatResult:
     """The test of single runs, on differences (R, n), which are overwritten."""
@@ -45,7 +44,7 @@ def _flipped(
     scores = cluster_sums(np.nan_to_num(difference, nan=0.0, copy=False), cluster)
     observed, reference = _flip_test(scores, n_permutations, rng)
     se = np.sqrt(_squares(scores)) / np.maximum(n_pairs, 1)
-    return _step_down(*_with_run_variance(observed, reference, se, (1, 1), run_variance, rng))
+    return _step_down(*_with_shifts(observed, reference, se, (1, 1), shifts, rng))
 
 
 def max_statistic_exchange(
@@ -54,7 +53,7 @@ def max_statistic_exchange(
     cluster: IntArray | None = None,
     *,
     n_permutations: int = N_RESAMPLES,
-    run_variance: RunVariance = ASSUMED_ZERO,
+    shifts: tuple[float, float] = (0.0, 0.0),
     rng: np.random.Generator,
 ) -> MaxStatResult:
     """One family-wise p over all R settings that share a baseline, and step-down adjusted p per setting.
@@ -67,7 +66,8 @@ def max_statistic_exchange(
     base : (K, R, n), or (K, 1, n) for one baseline of all R, of K runs
     cluster : (n,) cluster of each item, exchanged as one, or None
     n_permutations : random labellings; the observed one is counted too, so p >= 1 / (n_permutations + 1)
-    run_variance : of a run's shift beyond its items; it widens the reference distribution (`_with_run_variance`)
+    shifts : variances of a run's shift beyond its items, of a noisy and of a base run; they widen the reference
+        distribution (`_with_shifts`)
 
     Notes
     -----
@@ -109,7 +109,7 @@ def max_statistic_exchange(
     if len(noisy) == len(base) == 1:  # a baseline of its own for each r: differences around one half, halved
         half = noisy[0] - base[0]
         half /= 2
-        halved = run_variance.scaled(0.5)  # halved differences have half the shifts
+        halved = shifts[0] / 4, shifts[1] / 4  # halved differences have half the shifts
         return _flipped(half, groups, n_permutations, halved, rng)
     runs = np.concatenate([noisy, np.broadcast_to(base, (len(base), *noisy.shape[1:]))])
     labellings = _labellings(len(noisy), len(runs), rng)
@@ -129,7 +129,7 @@ def max_statistic_exchange(
         se[r] = norm / max(np.sum(~np.isnan(found[0])), 1)
     reference = _in_joint_order(reference, np.stack(differences), rng)
     counts = (len(noisy), len(base))
-    return _step_down(*_with_run_variance(observed, reference, se, counts, run_variance, rng))
+    return _step_down(*_with_shifts(observed, reference, se, counts, shifts, rng))
 
 
 def paired_test(
@@ -197,12 +197,12 @@ def _squares(scores: FloatArray) -> FloatArray:
     return np.array([np.sum(row**2) for row in scores])
 
 
-def _with_run_variance(
+def _with_shifts(
     observed: FloatArray,
     reference: FloatArray,
     se: FloatArray,
     counts: tuple[int, int],
-    run_variance: RunVariance,
+    shifts: tuple[float, float],
     rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
     """Statistics (R,) and reference (B, R) over items -> the same with the runs' shifts in both.
@@ -210,12 +210,13 @@ def _with_run_variance(
     The statistic is divided by the total standard error. The reference gets normal shifts, one a setting and one that
     all settings share (that of the baseline). counts: runs of the noisy and of the base side.
     """
-    if run_variance.used == 0:
+    own, shared = shifts[0] / counts[0], shifts[1] / counts[1]
+    if own + shared == 0:
         return observed, reference
     b, r = reference.shape
-    total = run_variance.total_se(se, np.full(r, 1 / counts[0] + 1 / counts[1]))
-    shifts = rng.standard_normal((b, r)) / np.sqrt(counts[0]) + rng.standard_normal((b, 1)) / np.sqrt(counts[1])
-    return observed * se / total, (reference * se + shifts * np.sqrt(run_variance.used)) / total
+    total = np.sqrt(se**2 + own + shared)
+    moved = rng.standard_normal((b, r)) * np.sqrt(own) + rng.standard_normal((b, 1)) * np.sqrt(shared)
+    return observed * se / total, (reference * se + moved) / total
 
 
 def _exceed(observed: FloatArray, reference: FloatArray) -> FloatArray:

@@ -10,31 +10,39 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy
 
 from audit.errors import DataError
+from audit.statistics.between_models import predictive
 from audit.statistics.drawing import bootstrap_totals, cluster_sums
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.performance_curve import MIN_REFERENCES, N_CURVES, CurveResult, curve_test
+from audit.statistics.priors import TauPrior
 from audit.statistics.wording_drop import Estimate, Tested, item_means, mean_of, t_test
 
-Scale = Literal["points", "share"]
+Scale = Literal["points", "share", "logit"]
+LEVEL = 0.90  # of the intervals: the lower end is the limit of the one-sided test at 5 %
+SCALES: tuple[Scale, ...] = ("points", "share", "logit")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeyondReference(Tested):
-    """drop of the tested model - what the references say it should be (accuracy 0-1).
+    """drop of the tested model - what the references say it should be (accuracy 0-1). low, high: 90 % interval.
 
     scale: "points" expects the references' mean drop; "share" expects each reference's drop as a share of its
-    accuracy above chance, times the tested model's (a better model has more to lose); these accuracies are the ones
-    under the variants, which memory of the original wording does not raise. tau: standard deviation of true drops
-    between reference models (0 where they differ by no more than sampling explains; NaN with one reference, where it
-    cannot be seen). drops: (R,) of each reference, as expected of the tested model.
+    accuracy above chance, times the tested model's (a better model has more to lose); "logit" moves the tested model by
+    each reference's change in log-odds of a right answer (the same change costs a model near 1 fewer points). Both are
+    taken from the accuracies under the variants, which memory of the original wording does not raise. tau: standard
+    deviation of true drops between reference models (0 where they differ by no more than sampling explains; NaN with
+    one reference, where it cannot be seen). drops: (R,) of each reference, as expected of the tested model. plain: the
+    same by what these references show of tau alone, without a prior.
     """
 
     scale: Scale
     tau: float
     drops: tuple[float, ...]
     references: int
+    plain: Tested
 
 
 def difference_in_differences(
@@ -44,6 +52,7 @@ def difference_in_differences(
     cluster: IntArray,
     *,
     scale: Scale = "points",
+    prior: TauPrior | None = None,
 ) -> BeyondReference:
     """One-sided test that the tested model drops by more than a new model like the references would.
 
@@ -52,51 +61,119 @@ def difference_in_differences(
     tested, references : (original (K, n), variants (N, n)) of each model, on the same n items
     chance : (n,) accuracy of guessing each item
     cluster : (n,) index 0..G-1
+    prior : of tau; without one tau is what the references show
 
     Notes
     -----
     Two sources of error are added. Items: the models met the same items, so the variance is that of the influence of
     whole items (clusters) on the difference. Models: the references' drops differ by more than items explain where
-    wordings suit some models better; that variance tau^2 (moment estimate, as DerSimonian & Laird 1986, Controlled
-    Clinical Trials 7, cut at 0) counts 1 + 1/R times, for the new model and for the references' mean. From two
-    references on t has R - 1 degrees of freedom, as in `audit.statistics.set_difference` and for the reason given
-    there. With one reference tau cannot be seen and is not in the error.
+    wordings suit some models better; that variance tau^2 counts 1 + 1/R times, for the new model and for the
+    references' mean. With a prior, p and interval average over the posterior of tau
+    (`audit.statistics.between_models.predictive`). Without, tau^2 is a moment estimate (DerSimonian & Laird 1986,
+    Controlled Clinical Trials 7, cut at 0), and from two references on t has R - 1 degrees of freedom, as in
+    `audit.statistics.set_difference` and for the reason given there; with one reference tau is not in the error.
 
     Raises DataError without references, or (scale="share") for one that is not above chance.
     """
+    return on_scales(tested, references, chance, cluster, (scale,), prior)[0]
+
+
+def on_scales(
+    tested: tuple[FloatArray, FloatArray],
+    references: Sequence[tuple[FloatArray, FloatArray]],
+    chance: FloatArray,
+    cluster: IntArray,
+    scales: Sequence[Scale] = SCALES,
+    prior: TauPrior | None = None,
+) -> tuple[BeyondReference, ...]:
+    """`difference_in_differences` on each scale.
+
+    With a prior, the spread between models is that of the scale on which the references agree best: where rewording
+    acts alike on one scale, the references' abilities spread their drops on the others, and that is no difference
+    between models in what rewording costs them.
+    """
     if not references:
         raise DataError("A difference in differences needs at least one reference model; found none.")
-    own, above = drop_and_height(*tested, chance, cluster)
-    expected = []
-    for k, reference in enumerate(references):
-        drop, height = drop_and_height(*reference, chance, cluster)
-        if scale == "share":
-            if height.value <= 0:
-                raise DataError(f"Reference {k} is not above chance: no share of its accuracy can be lost.")
-            drop = times(drop, height, above)
-        expected.append(drop)
+    own, *others = [_model(*pair, chance, cluster) for pair in (tested, *references)]
+    expected = [[_expected(other, own, scale, k) for k, other in enumerate(others)] for scale in scales]
+    spreads = [_spread(each) for each in expected]
+    best = min(spreads, key=lambda one: one[0] - one[1])
+    return tuple(
+        _beyond(own.drop, each, scale, spread, best, prior)
+        for each, scale, spread in zip(expected, scales, spreads, strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class _Model:
+    """Accuracy under the original and the variants, over n items with both, and what guessing of these gives."""
+
+    original: Estimate
+    variants: Estimate
+    chance: Estimate
+    n: int
+
+    @property
+    def drop(self) -> Estimate:
+        return self.original.plus(self.variants, -1.0)
+
+    @property
+    def height(self) -> Estimate:
+        return self.variants.plus(self.chance, -1.0)
+
+
+def _model(original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray) -> _Model:
+    o, v = item_means(original, variants)
+    there = ~np.isnan(o)
+    guessed = np.where(there, chance, np.nan)
+    return _Model(mean_of(o, cluster), mean_of(v, cluster), mean_of(guessed, cluster), int(there.sum()))
+
+
+def _spread(expected: Sequence[Estimate]) -> tuple[float, float]:
+    """(variance of the references' drops, what of it the items explain); NaN where it cannot be seen."""
+    units = min(e.units for e in expected)
+    if len(expected) < 2 or units < 2:
+        return float("nan"), float("nan")
+    influence = np.stack([e.influence for e in expected])
+    away = influence - influence.mean(axis=0)
+    sampling = float(np.sum(away**2) * units / (units - 1) / (len(expected) - 1))
+    return float(np.var([e.value for e in expected], ddof=1)), sampling
+
+
+def _beyond(
+    difference: Estimate,
+    expected: Sequence[Estimate],
+    scale: Scale,
+    own: tuple[float, float],
+    best: tuple[float, float],
+    prior: TauPrior | None,
+) -> BeyondReference:
+    """The test, of the tested model's drop and what each reference's says it should be. own, best: `_spread` on this
+    scale, and on the one where the references agree best."""
     r = len(expected)
-    difference = own
     for drop in expected:
         difference = difference.plus(drop, -1 / r)
-    units = difference.units
-    items, models, tau = difference.se**2, 0.0, float("nan")
-    if r > 1 and units > 1:
-        drops = np.array([e.value for e in expected])
-        own_part = np.stack([e.influence for e in expected])
-        spread = own_part - own_part.mean(axis=0)
-        sampling = np.sum(spread**2) * units / (units - 1) / (r - 1)
-        tau = float(np.sqrt(max(drops.var(ddof=1) - sampling, 0.0)))
-        models = tau**2 * (1 + 1 / r)
-    se = float(np.sqrt(items + models))
-    df = float(r - 1 if r > 1 else max(units - 1, 1))
-    return BeyondReference(
-        scale=scale,
-        **t_test(difference.value, se, df),
-        tau=tau,
-        drops=tuple(e.value for e in expected),
-        references=r,
-    )
+    df = float(max(difference.units - 1, 1))
+    tau = float(np.sqrt(max(own[0] - own[1], 0.0))) if np.isfinite(own[0]) else float("nan")
+    se = float(np.hypot(difference.se, np.nan_to_num(tau) * np.sqrt(1 + 1 / r)))
+    test = t_test(difference.value, se, float(r - 1) if r > 1 else df, LEVEL)
+    plain = Tested(**test)
+    if prior is not None and difference.se > 0:
+        found = predictive(difference.value, difference.se, df, *best, r, prior, LEVEL)
+        test |= {"se": found.se, "df": df, "low": found.low, "high": found.high, "pvalue": found.pvalue}
+    drops = tuple(e.value for e in expected)
+    return BeyondReference(scale=scale, **test, tau=tau, drops=drops, references=r, plain=plain)
+
+
+def _expected(reference: _Model, tested: _Model, scale: Scale, k: int) -> Estimate:
+    """The drop that one reference's says the tested model should have."""
+    if scale == "points":
+        return reference.drop
+    if scale == "logit":
+        return logit_drop(reference.original, reference.variants, tested.variants, tested.n)
+    if reference.height.value <= 0:
+        raise DataError(f"Reference {k} is not above chance: no share of its accuracy can be lost.")
+    return times(reference.drop, reference.height, tested.height)
 
 
 def reference_curve(
@@ -133,8 +210,8 @@ def drop_and_height(
     original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray
 ) -> tuple[Estimate, Estimate]:
     """Drop, and accuracy above chance under the variants, which memory of the original wording does not raise."""
-    o, v = item_means(original, variants)
-    return mean_of(o - v, cluster), mean_of(v - chance, cluster)
+    model = _model(original, variants, chance, cluster)
+    return model.drop, model.height
 
 
 def times(drop: Estimate, height: Estimate, other: Estimate) -> Estimate:
@@ -142,3 +219,24 @@ def times(drop: Estimate, height: Estimate, other: Estimate) -> Estimate:
     ratio, share = other.value / height.value, drop.value / height.value
     influence = ratio * drop.influence - share * ratio * height.influence + share * other.influence
     return Estimate(drop.value * ratio, influence, min(drop.empty, height.empty, other.empty))
+
+
+def logit_drop(before: Estimate, after: Estimate, now: Estimate, n: int) -> Estimate:
+    """The drop, in accuracy, of a model that is `now` right under the variants, and whose log-odds of a right answer
+    change as a reference's do, from `before` to `after`. By the delta method, as `times`.
+
+    n: items; accuracies are held half an item away from 0 and 1.
+
+    >>> half, more = Estimate(0.5, np.zeros(2)), Estimate(0.6, np.zeros(2))
+    >>> round(logit_drop(more, half, half, 100).value, 3), round(logit_drop(more, half, more, 100).value, 3)
+    (0.1, 0.092)
+    """
+    o, v, x = (float(np.clip(e.value, 0.5 / n, 1 - 0.5 / n)) for e in (before, after, now))
+    there = float(scipy.special.expit(scipy.special.logit(x) + scipy.special.logit(o) - scipy.special.logit(v)))
+    slope = there * (1 - there)
+    influence = (
+        slope / (o * (1 - o)) * before.influence
+        - slope / (v * (1 - v)) * after.influence
+        + (slope / (x * (1 - x)) - 1) * now.influence
+    )
+    return Estimate(there - x, influence, min(before.empty, after.empty, now.empty))

@@ -2,14 +2,16 @@
 
 Two runs of one setting on the same questions differ because each question's answer varies (that is what the tests over
 items know) and because something common to a whole run may shift (which items cannot show). The second part is
-estimated from runs that repeat a setting, and then enters every test and interval. It is assumed zero where nothing was
-repeated, and the verdict says so.
+estimated from runs that repeat a setting, and then enters every test and interval, for each side of a comparison by
+itself: clean replicates do not tell what the noisy arm's runs vary by. Where a side was not repeated, a test reckons
+with the largest shift that is plausible, and the verdict says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 import scipy
@@ -32,7 +34,8 @@ class RunVariance:
     """Variance of a run's shift, accuracy^2 (0-1 scale).
 
     estimate: from `df` contrasts, never below 0. used: what tests and intervals reckon with, the estimate and its
-    standard error; where that is capped, the largest that is plausible. With df = 0 both are 0: assumed, not measured.
+    standard error; where that is capped, the largest that is plausible. With df = 0 nothing is measured: both are 0
+    here, and `RunShifts` says what is reckoned with.
     """
 
     estimate: float = 0.0
@@ -40,17 +43,45 @@ class RunVariance:
     df: int = 0
     capped: bool = False
 
-    def scaled(self, factor: float) -> RunVariance:
-        """The same for accuracies multiplied by `factor`."""
-        return replace(self, estimate=self.estimate * factor**2, used=self.used * factor**2)
-
-    def total_se(self, se: FloatArray, runs: FloatArray) -> FloatArray:
-        """Standard errors of differences from items (R,), with the shifts of 1/L + 1/K = runs (R,) in them."""
-        total: FloatArray = np.sqrt(se**2 + runs * self.used)
-        return total
+    @property
+    def sd(self) -> float:
+        """Standard deviation of what is used."""
+        return sqrt(self.used)
 
 
-ASSUMED_ZERO = RunVariance()
+UNMEASURED = RunVariance()
+
+
+@dataclass(frozen=True)
+class RunShifts:
+    """Run variance of the noisy side and of its controls, and the largest standard deviation that is plausible.
+
+    Where the noisy side was not measured, plausible_sd is reckoned with; where the controls were not, what was found
+    of the noisy side: nothing happens to them that does not happen to it. The default is a world without shifts.
+    """
+
+    noisy: RunVariance = UNMEASURED
+    controls: RunVariance = UNMEASURED
+    plausible_sd: float = 0.0
+
+    @property
+    def used(self) -> tuple[float, float]:
+        """Variances (noisy, controls) that intervals reckon with."""
+        noisy = self.noisy.used if self.noisy.df else self.plausible_sd**2
+        return noisy, self.controls.used if self.controls.df else noisy
+
+    def tested(self, *, repeated: bool) -> tuple[float, float]:
+        """The same for the test of a gain: at least the plausible where a side was not repeated.
+
+        repeated: whether the noisy arm was, at the same levels. What its accuracies scatter by over the
+        levels of one replicate is a measure of their shifts, but not of one that all of them share.
+        """
+        (noisy, controls), floor = self.used, self.plausible_sd**2
+        return noisy if repeated else max(noisy, floor), controls if self.controls.df else max(controls, floor)
+
+    def among_controls(self) -> RunShifts:
+        """For one control against another."""
+        return replace(self, noisy=self.controls)
 
 
 def contrasts_of(values: FloatArray, trend: FloatArray, cluster: np.ndarray) -> RunContrasts:
@@ -80,7 +111,7 @@ def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) 
     squares, sampling = found.squares, found.sampling
     df = squares.size
     if df == 0:
-        return ASSUMED_ZERO
+        return UNMEASURED
     estimate = max(float(np.mean(squares - sampling)), 0.0)
     # A square is (variance + sampling) chi-squared with one degree of freedom.
     used = estimate + float(np.sqrt(2 * np.sum((estimate + sampling) ** 2)) / df)

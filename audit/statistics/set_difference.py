@@ -1,4 +1,4 @@
-"""Is a model better on published items than on fresh ones by more than reference models are? Pure.
+"""Is a model better on published items than on held-out ones by more than reference models are? Pure.
 
 One item has one value a model: a score (0, 1), or the log-likelihood of its text. Reference models that cannot have
 seen the published items (or have seen them no less) show how much the two sets differ for any model.
@@ -17,7 +17,7 @@ from audit.statistics.drawing import cluster_sums
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.wording_drop import Estimate, Tested, t_test
 
-Sets = tuple[ArrayLike, ArrayLike]  # values (n,) of the published items and (m,) of the fresh ones
+Sets = tuple[ArrayLike, ArrayLike]  # values (n,) of the published items and (m,) of the held-out ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,9 @@ class SetDifference(Tested):
 
     own: the tested model's published - fresh; gaps: the references'. tau: standard deviation between models of true
     gaps (0 where they differ by no more than sampling explains; NaN with fewer than two references, where it cannot be
-    seen and is not in the error). n, m: items that count.
+    seen and is not in the error). n, m: items that count. items_se, items_df: of the items' part of the error alone;
+    spread: variance of the references' observed gaps, and sampling: what of it items explain (both NaN with fewer than
+    two references), for `between_models.predictive`.
     """
 
     own: float
@@ -34,6 +36,10 @@ class SetDifference(Tested):
     tau: float
     n: int
     m: int
+    items_se: float
+    items_df: float
+    spread: float
+    sampling: float
 
 
 def set_difference(
@@ -75,13 +81,14 @@ def set_difference(
     for other in others:
         difference = difference.plus(other, -1 / r)
     cut = published[0].influence.size
-    items, df = welch(difference.influence, cut)
-    models_part, tau = 0.0, float("nan")
+    items, items_df = welch(difference.influence, cut)
+    df, models_part, tau, spread, sampling = items_df, 0.0, *3 * (float("nan"),)
     if r > 1:
         gaps = np.array([e.value for e in others])
         part = np.stack([e.influence for e in others])
         sampling = sum(welch(row, cut)[0] for row in part - part.mean(axis=0)) / (r - 1)
-        tau = float(np.sqrt(max(gaps.var(ddof=1) - sampling, 0.0)))
+        spread = float(gaps.var(ddof=1))
+        tau = float(np.sqrt(max(spread - sampling, 0.0)))
         models_part, df = tau**2 * (1 + 1 / r), r - 1.0
     se = float(np.sqrt(items + models_part))
     return SetDifference(
@@ -91,17 +98,35 @@ def set_difference(
         tau=tau,
         n=n,
         m=m,
+        items_se=float(np.sqrt(items)),
+        items_df=items_df,
+        spread=spread,
+        sampling=sampling,
     )
+
+
+def in_own_spread(values: Sets) -> tuple[FloatArray, FloatArray]:
+    """The same in units of their standard deviation over the second set, the items that nobody can have read.
+
+    A model that uses what makes a text likely 1.5 times as much has 1.5 times the difference between two sets, and 1.5
+    times this spread: what it gains from the sets' texts alone is the same in this unit. All NaN where nothing varies.
+    """
+    published, held_out = (np.asarray(side, dtype=float) for side in values)
+    there = held_out[~np.isnan(held_out)]
+    sd = there.std(ddof=1) if there.size > 1 and np.ptp(there) > 0 else float("nan")
+    return published / sd, held_out / sd
 
 
 def _means(values: FloatArray, groups: IntArray) -> tuple[list[Estimate], int]:
     """The mean of each row (models, items) with its influence over clusters, and how many items there are."""
     n = values.shape[1]
-    cluster = np.unique(groups, return_inverse=True)[1] if n else groups
+    alone = n > 1 and bool(np.all(groups[1:] > groups[:-1]))  # every item by itself: the sums are the items
+    cluster = groups if alone or not n else np.unique(groups, return_inverse=True)[1]
     if n == 0 or cluster.max() < 1:
         raise DataError(f"A set of items needs two that share no cluster and have a value of every model; found {n}.")
     means = values.mean(axis=1)
-    influence = cluster_sums(values - means[:, None], cluster) / n
+    off = values - means[:, None]
+    influence = (off if alone else cluster_sums(off, cluster)) / n
     return [Estimate(float(mean), row) for mean, row in zip(means, influence, strict=True)], n
 
 

@@ -52,10 +52,11 @@ def settings_values(cell: CellOutcomes, settings: Sequence[Setting]) -> FloatArr
     return values
 
 
-def runs_of(cell: CellOutcomes, arm: str, levels: Sequence[int], unparsed: Unparsed = "left_out") -> FloatArray:
+def runs_of(cell: CellOutcomes, arm: str, levels: Sequence[int], values: FloatArray | None = None) -> FloatArray:
     """Values (L, R, n) in {0, 1, NaN}: every replicate of `arm` at each of R levels.
 
-    A replicate that was not run at one of them is NaN there. Raises DataError when a level was not run at all.
+    values: (S, n) of all settings, where unparsed answers were imputed; None: as read, without them. A replicate that
+    was not run at one of them is NaN there. Raises DataError when a level was not run at all.
     """
     runs = [replicates_of(cell, arm, level) for level in levels]
     if not any(runs):
@@ -63,11 +64,12 @@ def runs_of(cell: CellOutcomes, arm: str, levels: Sequence[int], unparsed: Unpar
     if not all(runs):
         raise DataError(f"{cell.model} on {cell.benchmark}: {arm} was not run at every level of {list(levels)}.")
     numbers = sorted({s.replicate for settings in runs for s in settings})
-    values = np.full((len(numbers), len(runs), cell.n), np.nan)
+    found = np.full((len(numbers), len(runs), cell.n), np.nan)
     for k, settings in enumerate(runs):
         for s in settings:
-            values[numbers.index(s.replicate), k] = to_values(cell.row(s), unparsed)
-    return values
+            row = to_values(cell.row(s)) if values is None else values[cell.settings.index(s)]
+            found[numbers.index(s.replicate), k] = row
+    return found
 
 
 def replicates_of(cell: CellOutcomes, arm: str, level: int) -> tuple[Setting, ...]:

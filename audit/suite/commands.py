@@ -15,7 +15,7 @@ from audit.config import RunConfig, known_models, load_group, load_model_config
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.errors import ConfigError, unknown_name
 from audit.suite.read import commit_of
-from audit.suite.schema import SCRIPTED, DomainThresholds, Suite
+from audit.suite.schema import DOMAINS, SCRIPTED, DomainThresholds, Suite
 
 ENDPOINT = "openai_compatible"
 # The suite says these, so an audit's own words may not.
@@ -28,11 +28,6 @@ _DECIDED = {
     "seed": "dataset_config.sampling_seed",
     "verdict.alpha": "scoring_config.significance_alpha",
 }
-DOMAIN_OF = {
-    **dict.fromkeys(("mmlu", "arc_easy", "arc_challenge", "openbook_qa", "elementary", "truthfulqa_mc1"), "factual"),
-    **dict.fromkeys(("gsm8k", "mmlu_pro", "commonsense_qa"), "reasoning"),
-}
-"""Of benchmarks that are known, by their format; dataset_config.domain says it of any other."""
 
 
 @dataclass(frozen=True)
@@ -61,19 +56,37 @@ def model_name(suite: Suite) -> str:
 
 
 def domain_of(suite: Suite) -> str | None:
-    """The domain whose thresholds hold: the suite's word, else the benchmark's; None where nobody knows."""
+    """The domain whose thresholds hold: the suite's word, else the benchmark's of conf/rewording/policy.yaml; None
+    where nobody knows."""
     data = suite.dataset_config
     if data.domain is not None:
         return data.domain
-    try:
-        return DOMAIN_OF.get(str(load_group("benchmark", data.benchmark_name)["format"]))
-    except ConfigError:
-        return None  # refused with the list of known ones when the command is composed
+    known: Mapping[str, Any] = load_group("rewording", "policy")["benchmarks"].get(data.benchmark_name, {})
+    return known.get("domain")
 
 
 def domain_thresholds(suite: Suite) -> DomainThresholds:
-    """What the benchmark's domain sets; nothing where the suite has none for it."""
-    return suite.domains.get(domain_of(suite) or "", DomainThresholds())
+    """What the benchmark's domain sets; nothing where the suite has none for it. ConfigError where nobody knows the
+    domain of the benchmark and thresholds hang on it."""
+    domain = domain_of(suite)
+    if domain is None and suite.domains:
+        raise ConfigError(
+            f"Thresholds are set by domain, and nothing says of which domain {suite.dataset_config.benchmark_name} is. "
+            f"Expected one of {', '.join(DOMAINS)}, such as dataset_config.domain={next(iter(suite.domains))}."
+        )
+    return suite.domains.get(domain or "", DomainThresholds())
+
+
+def windows_of(suite: Suite) -> list[tuple[float | None, float | None]]:
+    """The distance windows that a library may have: the suite's, and where that is the general one also that of the
+    benchmark's domain, which tightens or widens it."""
+    asked = suite.perturbation_config
+    stated = (asked.min_semantic_distance, asked.max_semantic_distance)
+    windows = load_group("rewording", "policy")["windows"]
+    if stated != tuple(windows["general"]):
+        return [stated]
+    low, high = windows.get(domain_of(suite), windows["general"])
+    return [stated, (low, high)]
 
 
 def audit_words(

@@ -6,7 +6,7 @@ What verdict.json says of the suite: what was pinned, the thresholds, and both r
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from audit.suite.commands import domain_of, domain_thresholds
 from audit.suite.read import suite_of
 from audit.suite.schema import Suite
 from audit.suite.source_rule import ruled, rules_of, sentences, source_thresholds
+from audit.verdict.vocabulary import word_of
 
 
 def judge_suite(run_dir: Path, out: Path, own: Mapping[str, Path] | None = None) -> ReportPaths:
@@ -30,6 +31,11 @@ def judge_suite(run_dir: Path, out: Path, own: Mapping[str, Path] | None = None)
 
     Raises ConfigError where suite.json is not one that a suite was run with.
     """
+    return joint_report(panel_runs(run_dir) or [], out, {}, section_of(run_dir), own)
+
+
+def section_of(run_dir: Path) -> Callable[[Mapping[str, Mapping[str, Any]]], dict[str, Any]]:
+    """What verdict.json says of the suite in a directory, once the verdicts by audit are given. Raises ConfigError."""
     path = run_dir / SUITE
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
@@ -37,7 +43,7 @@ def judge_suite(run_dir: Path, out: Path, own: Mapping[str, Path] | None = None)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path} is not the suite of these runs ({error!r}). Restore it.") from error
     dirs = {audit_of(run).name: run for run in panel_runs(run_dir) or []}
-    return joint_report(list(dirs.values()), out, {}, partial(suite_section, suite, run_dir, model, dirs), own)
+    return partial(suite_section, suite, run_dir, model, dirs)
 
 
 def suite_section(
@@ -60,13 +66,14 @@ def suite_section(
         ]
     words = part_of("perturb", "vocabulary").VERDICTS
     ours = {
-        (cell["model"], cell["benchmark"]): str(decision_of(words[cell["verdict"]]))
+        (cell["model"], cell["benchmark"]): str(decision_of(word_of(words, cell)))
         for cell in verdicts.get("perturb", {}).get("cells", ())
     }
     return {
         "audit_suite_id": suite.audit_suite_id,
         "suite_sha256": file_sha256(run_dir / SUITE),
         "gate": suite.gate,
+        "forms_required": suite.governance.forms_required,
         "domain": domain_of(suite),
         "model": dict(model),
         "audits": list(dirs),

@@ -19,9 +19,9 @@ from audit.benchmarks.load import open_benchmark
 from audit.config import known_models, load_model_config
 from audit.engines.weights import resolve_weights
 from audit.errors import AuditError, ConfigError
-from audit.exits import FAILED
-from audit.gate import rule_run
+from audit.exits import FAILED, refused
 from audit.governance.formats import as_text
+from audit.governance.ruling import rule_run
 from audit.panel import SUITE, write_panel
 from audit.printable import lines
 from audit.registry import finish
@@ -29,13 +29,14 @@ from audit.resolve import revision_of
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST, NOT_RESULTS, Manifest
-from audit.suite.commands import Step, check_version, key_of, model_name
+from audit.suite.commands import Step, check_version, key_of, model_name, windows_of
 from audit.suite.judge import judge_suite
 from audit.suite.schema import Suite
 from audit.variants.store import find_library
 
 # Words that decide neither a row nor a verdict: where and how fast a suite runs may change between two starts.
-_DECIDES_NOTHING = [key for key in NOT_RESULTS if not key.startswith(("verdict", "statistics", "references"))]
+_DECIDES = ("verdict", "statistics", "references", "allow_convicted")
+_DECIDES_NOTHING = [key for key in NOT_RESULTS if not key.startswith(_DECIDES)]
 
 
 def run_dir_of(suite: Suite, words: Mapping[str, Sequence[str]]) -> Path:
@@ -76,7 +77,7 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path) -> int:
         raise
     if failed:
         said = f"{', '.join(failed)} did not finish: no decision. The same command goes on."
-        print(lines(f"error: {said}"), file=sys.stderr, flush=True)
+        refused(said, lines)
         finish.failed(registry, run_dir, said, to=people)
         return FAILED
     print("\nreport of all audits", flush=True)
@@ -115,7 +116,7 @@ def _run_all(plan: Sequence[Step], dirs: Mapping[str, Path], state: dict[str, An
             try:
                 code = getattr(part_of(step.audit, "__main__"), step.audit)(step.config)
             except AuditError as error:
-                print(lines(f"error: {error}"), file=sys.stderr, flush=True)
+                refused(error, lines)
                 code = FAILED
             if code:
                 failed.append(step.audit)
@@ -145,7 +146,8 @@ def _check_library(suite: Suite, step: Step) -> None:
     """ConfigError where the variants are not those that the suite describes."""
     asked, variants = suite.perturbation_config, getattr(step.config, "variants", None)
     header = find_library(variants or step.config.benchmark.name).header
-    low, high = header.window
+    own = (asked.min_semantic_distance, asked.max_semantic_distance)
+    low, high = own if header.window in windows_of(suite) else header.window
     reworded_by = header.paraphraser.name if header.paraphraser else None
     if reworded_by in known_models() and load_model_config(str(reworded_by)).path == asked.paraphrase_model:
         reworded_by = asked.paraphrase_model  # by its hub id

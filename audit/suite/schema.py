@@ -15,10 +15,11 @@ from importlib.resources import files
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from audit.audits import AUDITS
+from audit.verdict.forms import FORMS
 
 SCHEMA_FILE = "suite.schema.json"
 SCHEMA_ID = "urn:benchmark-audit:suite:v1"
-DOMAINS = ("factual", "reasoning", "code")
+DOMAINS = ("general", "factual", "reasoning", "social", "code")  # the windows of conf/rewording/policy.yaml
 GATES = ("ours", "source")
 SCRIPTED = "scripted"  # the version of a script, which the program itself is
 VERSION = f"^({SCRIPTED}|[0-9a-f]{{40}}|sha256:[0-9a-f]{{12,64}})$"
@@ -107,6 +108,11 @@ class Governance:
         1,
         minimum=1,
     )
+    forms_required: dict[str, float] = _is(
+        "Ours: a pass has to speak of these forms of contamination (answers, wording, text), each at this share of the "
+        "items or a smaller one; else there is no decision.",
+        {}, keys=FORMS, additionalProperties={"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+    )  # fmt: skip
     rotate_every: str | None = _is(
         "Ours: after which benchmark and library are due for new questions: audit registry due.",
         None, enum=["quarter", None],

@@ -1,4 +1,5 @@
-"""The source's thresholds of a suite: what they say of a run, each beside its false alarms on a clean model (pure)."""
+"""The source's thresholds of a suite: what they say of a run, each beside its false positives on a clean model
+(pure)."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:
 def ruled(
     thresholds: Mapping[str, float], results: Sequence[ArticleResult], alarms: Sequence[FalseAlarms | None]
 ) -> dict[str, Any]:
-    """What the source's rule says of one model: its decision, and each number with what was found and its false alarms.
+    """What the source's rule says of one model: its decision, and each number with what was found and its false
+    positives.
 
     results, alarms: under each of `rules_of`. false_alarms: the share (0-1) of clean models of this design (for the
     numbers that concern an item: of their items) that it accuses; None where no such model can be simulated.
@@ -124,5 +126,5 @@ def _sentence(number: Mapping[str, Any]) -> str:
         text += f" {'exceeded' if number['exceeded'] else 'not exceeded'} ({number['found']:.3g}){asks}"
     rate = number["false_alarms"]
     if rate is None:
-        return f"{text}; its false alarms could not be simulated for this design."
-    return f"{text}; false alarms: {rate:.1%} {number['false_alarms_of']}."
+        return f"{text}; its false positives could not be simulated for this design."
+    return f"{text}; false positives: {rate:.1%} {number['false_alarms_of']}."

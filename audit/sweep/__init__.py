@@ -10,7 +10,7 @@ gates      can this measurement carry a verdict?             self_test   do they
 decide     evidence and gates -> one of seven verdicts       words       the plain sentences
 analyse    cells -> the run's verdict                        early       may a run stop here?
 calibrate  models of known truth through the same verdict    calibrated  the nearest measured design
-paper, hypotheses, reanalysis, reanalyze: the paper's numbers, hypotheses and published table
+paper, hypotheses: the paper's numbers and hypotheses (its published table: audit.papers.song2026)
 report, page, tables, figures, forest, drill: what a person sees
 
 `python -m audit.sweep model=llama3_70b r=1..9`

@@ -1,7 +1,7 @@
 """`python -m audit.sweep model=llama3_70b r=1..9`: run (or resume) a router-worker audit.
 
 Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed; with gate=true also 3 (excess)
-and 4 (withheld, gain uncontrolled, brittle or underpowered), see `audit.gate`.
+and 4 (withheld, gain uncontrolled, brittle or underpowered), see `audit gate`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from omegaconf import DictConfig
 
 from audit.command_line import run_composed, start
 from audit.exits import run_command
-from audit.sweep.config import SweepConfig, from_hydra, register
+from audit.sweep.config import SweepConfig, from_hydra, hint_references, register
 from audit.sweep.design import missing_controls
 
 register()
@@ -36,23 +37,26 @@ def sweep(config: SweepConfig) -> int:
         from audit.sweep.plan import show
 
         return show(config)
-    from audit.resolve import resolve_run
     from audit.runtime.progress import Display
     from audit.sweep.audit import SWEEP
+    from audit.sweep.replay import resolve_sweep
     from audit.sweep.thresholds import SweepThresholds
 
     thresholds = SweepThresholds.from_mapping(config.verdict)
     control = None if config.control_benchmark is None else config.control_benchmark.name
+    references = hint_references(config)
     analysis = {
         "seed": config.seed,
         "thresholds": thresholds.to_dict(),
         "control_benchmark": control,
+        "references": references,
     }
     with Display(quiet=not config.progress) as display:
         display.stage("reading the benchmark and resolving models")
-        resolved = resolve_run(SWEEP, config)
+        resolved = resolve_sweep(config)
         for text in missing_controls(resolved.design):
             print(f"note: {text}", file=sys.stderr, flush=True)
+        from audit.registry.finish import hooks
         from audit.runtime.early import EarlyStop
         from audit.runtime.run import run_audit
         from audit.summary import conclude, print_cells, print_failed
@@ -63,7 +67,7 @@ def sweep(config: SweepConfig) -> int:
 
             panel = len(config.model) * len(resolved.samples)
             early = EarlyStop(config.stop_batch, partial(settled, thresholds=thresholds, panel=panel))
-        result = run_audit(resolved, analysis, display, early)
+        result = run_audit(resolved, analysis, display, early, hooks=hooks(config.registry))
     if result.rows == 0:
         print_failed(result.failed)  # every model did
         return 1
@@ -81,6 +85,7 @@ def sweep(config: SweepConfig) -> int:
             seed=config.seed,
             thresholds=thresholds,
             control_benchmark=control,
+            references=[Path(one) for one in references],
             reads=[read],
         )
     return conclude(config, result.run_dir, result.failed, paths)

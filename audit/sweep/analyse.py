@@ -1,31 +1,28 @@
-"""Everything together: paired outcomes in, `RunVerdict` out. Pure: the caller reads shards and writes files.
-
-cells -> run variance over the panel -> evidence (measure) -> gates -> Holm over the panel
-        -> decide -> words
-"""
+"""How the sweep judges a cell, and what is said of a whole panel. Pure: the caller reads shards and writes files."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from audit.errors import DataError
+from audit.judge.record import Case, Judge, Settings, cell_rng, holm_rows, judge_cells
+from audit.records import CellRows
 from audit.statistics.chance import chance_level
-from audit.statistics.multiplicity import holm
 from audit.statistics.paired import BoolArray, CellOutcomes, State
 from audit.statistics.permutation import can_reject, enough_permutations
-from audit.statistics.run_variance import RunVariance, pooled_run_variance
+from audit.statistics.run_variance import RunShifts
+from audit.statistics.unparsed import DECIDE_AT, tipping_point
 from audit.statistics.values import levels_of, replicates_of
 from audit.sweep import words
 from audit.sweep.calibrated import nearest
 from audit.sweep.compare import CONFIDENCE, Comparison
 from audit.sweep.contrast_rows import contrast_rows
-from audit.sweep.decide import Corrected, Decision, decide, over_panel
+from audit.sweep.decide import Corrected, decide, over_panel
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import all_gates, noise_floor_p
@@ -33,28 +30,58 @@ from audit.sweep.gates.common import label
 from audit.sweep.hypotheses import HypothesisResult, h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope
 from audit.sweep.paper import model_summary, router_summary, setting_rows
 from audit.sweep.record import sweep_of
-from audit.sweep.result import CellVerdict, Contrast, Effect, Hypothesis, SelfTest, Slope, Verdict
-from audit.sweep.runs import noise_floor, run_contrasts
+from audit.sweep.result import Contrast, Decision, Effect, Hypothesis, RunVerdict, SelfTest, Slope, SweepResult, Verdict
+from audit.sweep.runs import noise_floor, run_shifts
 from audit.sweep.self_test import self_test
 from audit.sweep.texts import TextMeasures, Texts
 from audit.sweep.thresholds import SweepThresholds
-from audit.sweep.verdict import RunVerdict
 from audit.verdict.gates import failed
 from audit.verdict.result import Calibration, Gate
 
 N_RESAMPLES = 10_000
+TIPPING_RESAMPLES = 999
+
+
+@dataclass(frozen=True)
+class SweepSettings(Settings[SweepThresholds]):
+    """shifts: of whole runs, estimated over the panel. tests: of the panel, one a cell and router count."""
+
+    shifts: RunShifts = field(kw_only=True)
+    tests: int = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A cell, and what it is judged beside. noise_p: `noise_floor_p` after Holm over the panel."""
+
+    cell: CellOutcomes
+    texts: TextMeasures | None
+    control: CellOutcomes | None
+    reference: CellOutcomes | None
+    largest_cluster: int | None
+    noise_p: float | None
+
+    def without_leak(self, *, by_routers: bool = False) -> BoolArray | None:
+        """(n,) questions of which no message states the answer, or (R, n) by router count; None where all are such."""
+        if self.texts is None or not self.texts.leaks:
+            return None
+        counts = levels_of(self.cell, Arm.NOISY_REWRITE) if by_routers else (None,)
+        at = {(routers if by_routers else None, question) for routers, _, question in self.texts.leaks}
+        keep = np.array([[(r, q) not in at for q in self.cell.question_ids] for r in counts], dtype=bool)
+        return keep if by_routers else keep[0]
 
 
 @dataclass(frozen=True)
 class _Measured:
-    """One cell on its way to a verdict. evidence is None when clean and noisy cannot be compared (why says it)."""
+    """found: None when clean and noisy cannot be compared (why says it). again: the same measurement with other
+    resamples and another gamma."""
 
-    cell: CellOutcomes
-    texts: TextMeasures | None
-    keep: BoolArray | None  # questions without an answer leak
-    evidence: Evidence | None
-    gates: tuple[Gate, ...]
+    found: Evidence | None
     why: str
+    again: Callable[..., Evidence]
+
+
+_Case = Case[Beside, _Measured, Corrected]
 
 
 def analyse(
@@ -65,9 +92,11 @@ def analyse(
     seed: int = 42,
     n_resamples: int = N_RESAMPLES,
     runs: Sequence[Mapping[str, Any]] = (),
+    rows: Sequence[CellRows] = (),
     control_benchmark: str | None = None,
     calibration: Mapping[str, Any] | None = None,
     early: Mapping[tuple[str, str], int] | None = None,
+    references: Mapping[tuple[str, str], CellOutcomes] | None = None,
 ) -> RunVerdict:
     """The verdict on every cell of one run, or of several merged into one panel.
 
@@ -77,11 +106,13 @@ def analyse(
     texts : their measures; None leaves the text gates not applicable
     n_resamples : of every bootstrap and permutation; the tests of a verdict take more where Holm over r and the panel
         asks for smaller p-values than these can give
-    runs : fingerprint and models of each run, copied into the result; must hold no times or paths
-    control_benchmark : name of a benchmark of fresh items of the same models, for difference-in-differences
-    calibration : the table of `audit.calibrate` (`load_calibration()`)
+    runs, rows : models of each run, and the rows found and expected, copied into the result; no times, no paths
+    control_benchmark : name of a benchmark of held-out items of the same models, for difference-in-differences
+    calibration : the table of `audit calibrate` (`load_calibration()`)
     early : (model, benchmark) of cells whose run may have stopped early, with the questions of the benchmark's largest
         group: their tests and limits hold at any stop, and those that do not are left out
+    references : by (model, benchmark), another model's outcomes from the same router messages: without them, that the
+        messages hint at the answers is not excluded
 
     Same cells, texts and seed give the same result, whatever the order of the rows. A cell's randomness comes from
     the seed and its own name: adding a model to the panel changes the others' corrections and the run variance, which
@@ -89,186 +120,199 @@ def analyse(
     """
     thresholds = thresholds or SweepThresholds()
     texts = texts or Texts()
-    run_variance = pooled_run_variance(map(run_contrasts, cells), thresholds.run_sd_plausible)
-    floors = _holm([noise_floor_p(c) for c in cells])
-    stops = early or {}
-    counts = max((len(levels_of(c, Arm.NOISY_REWRITE)) for c in cells), default=1)
-    permutations = enough_permutations(counts * len(cells), thresholds.alpha, n_resamples)
-    measured = [
-        _measure(
-            c,
-            texts.measures.get((c.model, c.benchmark)),
-            thresholds,
-            seed,
-            n_resamples,
-            permutations,
-            run_variance,
-            floor,
-            stops.get((c.model, c.benchmark)),
-        )
-        for c, floor in zip(cells, floors, strict=True)
-    ]
-    panel = over_panel([m.evidence for m in measured])
-    verdicts: list[CellVerdict] = []
-    tests: list[SelfTest] = []
-    for m, corrected in zip(measured, panel, strict=True):
-        control = _control_cell(m.cell, cells, control_benchmark)
-        verdicts.append(_cell_verdict(m, corrected, thresholds, seed, n_resamples, control, calibration))
-        key = (m.cell.model, m.cell.benchmark)
-        rng = _rng(seed, m.cell, "self_test")
-        tests += self_test(m.cell, thresholds, rng=rng, texts=m.texts, clean_sent=texts.clean_sent.get(key))
-    judged = [m for m, v in zip(measured, verdicts, strict=True) if v.verdict != Verdict.WITHHELD]
-    smallest = min(verdicts, key=lambda v: v.n_questions, default=None)
-    sweeps = [sweep_of(m.cell, first_only=True) for m in measured if m.evidence is not None]
-    rows = [row for s in sweeps for row in setting_rows(s.answered())]
+    tests = len(cells) * max((len(levels_of(c, Arm.NOISY_REWRITE)) for c in cells), default=1)
+    shifts = run_shifts(cells, thresholds.run_sd_plausible)
+    settings = SweepSettings(thresholds, seed, n_resamples, calibration, shifts=shifts, tests=tests)
+    noise = (p for (p,) in holm_rows([[noise_floor_p(c)] for c in cells]))
+    beside = []
+    for cell in cells:
+        key = (cell.model, cell.benchmark)
+        control = _control_cell(cell, cells, control_benchmark)
+        reference, stop = (references or {}).get(key), (early or {}).get(key)
+        beside.append(Beside(cell, texts.measures.get(key), control, reference, stop, next(noise)))
+    results = judge_cells(JUDGE, beside, settings)
     return RunVerdict(
         seed=seed,
         n_resamples=n_resamples,
         runs=tuple(dict(r) for r in runs),
+        rows=tuple(rows),
         thresholds=thresholds.to_dict(),
-        cells=tuple(verdicts),
-        paper={
-            "model_summary": [asdict(r) for r in model_summary(rows)] if rows else [],
-            "router_summary": [asdict(r) for r in router_summary(rows)] if rows else [],
-            "cells": [asdict(r) for r in rows],
-        },
-        hypotheses=_hypotheses(judged, verdicts, thresholds.alpha, seed, n_resamples),
-        calibration=smallest.calibration if smallest else None,
-        self_test=tuple(tests),
+        cells=tuple(cells),
+        results=results,
+        paper=_paper(cells, results),
+        hypotheses=_hypotheses(cells, results, settings),
+        calibration=min(results, key=lambda r: r.n_questions).calibration if results else None,
+        self_test=tuple(test for one in beside for test in _self_test(one, texts, settings)),
     )
 
 
-def _measure(
-    cell: CellOutcomes,
-    texts: TextMeasures | None,
-    thresholds: SweepThresholds,
-    seed: int,
-    n_resamples: int,
-    n_permutations: int,
-    run_variance: RunVariance,
-    noise_floor_adjusted: float | None,
-    largest_cluster: int | None,
-) -> _Measured:
-    keep: BoolArray | None = None
-    by_routers: BoolArray | None = None
-    if texts is not None and texts.leaks:
-        leaking = {question for _, _, question in texts.leaks}
-        keep = np.array([q not in leaking for q in cell.question_ids])
-        at = {(routers, question) for routers, _, question in texts.leaks}
-        counts = levels_of(cell, Arm.NOISY_REWRITE)
-        by_routers = np.array([[(r, q) not in at for q in cell.question_ids] for r in counts], dtype=bool)
-    evidence, why = None, ""
+def _measure(beside: Beside, s: SweepSettings, rng: np.random.Generator) -> _Measured:
+    again = partial(
+        measure,
+        beside.cell,
+        without_leak=beside.without_leak(by_routers=True),
+        shifts=s.shifts,
+        largest_cluster=beside.largest_cluster,
+        reference=beside.reference,
+    )
+    permutations = enough_permutations(s.tests, s.thresholds.alpha, s.n_resamples)
     try:
-        evidence = measure(
-            cell,
-            rng=_rng(seed, cell, "evidence"),
-            n_resamples=n_resamples,
-            n_permutations=n_permutations,
-            without_leak=by_routers,
-            run_variance=run_variance,
-            largest_cluster=largest_cluster,
-        )
+        return _Measured(again(rng=rng, n_resamples=s.n_resamples, n_permutations=permutations), "", again)
     except DataError as error:  # an arm was not run or has no answer: the verdict is withheld and says so
-        why = str(error)
-    limit = evidence.largest_compatible if evidence else None
-    gates = all_gates(cell, texts, thresholds, limit, noise_floor_adjusted)
-    return _Measured(cell, texts, keep, evidence, gates, why)
+        return _Measured(None, str(error), again)
 
 
-def _holm(pvalues: Sequence[float]) -> list[float | None]:
-    """Holm's adjusted p-values; None where there was none."""
-    return [None if np.isnan(p) else float(p) for p in holm(pvalues)] if pvalues else []
+def _gates(case: _Case) -> tuple[Gate, ...]:
+    beside, found = case.cell, case.evidence.found
+    limit = found.largest_compatible if found else None
+    return all_gates(beside.cell, beside.texts, case.settings.thresholds, limit, beside.noise_p)
 
 
-def _cell_verdict(
-    m: _Measured,
-    corrected: Corrected,
-    thresholds: SweepThresholds,
-    seed: int,
-    n_resamples: int,
-    control: CellOutcomes | None,
-    calibration: Mapping[str, Any] | None,
-) -> CellVerdict:
-    cell, evidence = m.cell, m.evidence
-    if evidence is None:
-        decision = Decision(Verdict.WITHHELD, (m.why,), ("Run the clean and the noisy arm on the same questions.",))
-    else:
-        decision = decide(evidence, m.gates, thresholds, corrected)
-    failing = tuple(g.name for g in failed(m.gates))
-    if decision.gate:
-        failing = (decision.gate,)
-    missing, open_ = words.controls(cell)
-    limit = evidence.largest_compatible if evidence else None
-    chance = chance_level(cell.n_options)
-    score = None
-    if evidence:
-        score = evidence.clean_accuracy if evidence.direct_accuracy is None else evidence.direct_accuracy
-    noisy = tuple(sorted({s.level for s in cell.settings_of(Arm.NOISY_REWRITE)}))
-    design: Calibration | None = None
-    early = evidence is not None and evidence.at_any_stop
-    if evidence is not None and not early:  # the table is of tests for a fixed number of questions
-        design = nearest(
-            calibration,
-            n=cell.n,
-            clusters=int(np.unique(cell.cluster).size),
-            routers=len(noisy),
-            draws=cell.draws,
-            clean_accuracy=evidence.clean_accuracy,
-            discordance=evidence.discordance,
-            clean_replicates=len(replicates_of(cell, Arm.FORWARD_FULL, 1)),
-            panel=corrected.cells,
-            thresholds=thresholds.to_dict(),
-        )
-    contrasts: tuple[Contrast, ...] = ()
-    if evidence is not None:
-        rng = _rng(seed, cell, "contrasts")
-        contrasts = contrast_rows(cell, evidence, keep=m.keep, control=control, rng=rng, n_resamples=n_resamples)
-    reasons = decision.reasons
-    if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
-        reasons += words.fresh_items(contrasts)
-    if evidence is not None and early:
-        reasons += (words.at_any_stop(evidence, cell.n),)
-    elif evidence is not None and decision.verdict != Verdict.WITHHELD:
-        reasons += (words.run_variance(evidence.run_variance),)
-    beyond = None
-    if decision.verdict not in (Verdict.WITHHELD, Verdict.BRITTLE):  # damage that costs much bounds no memory
-        beyond = share_left(score, chance, limit)
-    gap = next((c for c in contrasts if c.name == "score_gap"), None)
-    credibility = share_left(score, chance, gap.ci_high if gap else None)
-    return CellVerdict(
+def _result(case: _Case) -> SweepResult:
+    """The verdict on one cell, and all that is said of it."""
+    cell, e, s = case.cell.cell, case.evidence.found, case.settings
+    decision = _decided(case)
+    tipping = _tipping(case, decision)
+    contrasts = _contrasts(case)
+    failing = (decision.gate,) if decision.gate else tuple(g.name for g in failed(case.gates))
+    missing, open_ = words.controls(cell, referred=e is not None and e.hints is not None)
+    reasons = (*decision.reasons, *words.unparsed(e, tipping), *_further(case, decision, contrasts))
+    return SweepResult(
         model=cell.model,
         benchmark=cell.benchmark,
-        verdict=decision.verdict,
-        headline=words.headline(cell.model, cell.benchmark, decision, evidence, failing),
-        reasons=reasons,
-        what_to_do=decision.what_to_do,
-        effect=_effect(evidence.clean) if evidence else None,
-        p_value=evidence.p_value if evidence else None,
-        p_adjusted=corrected.excess,
-        largest_compatible_gain=limit,
-        run_sd=float(np.sqrt(evidence.run_variance.used)) if evidence else 0.0,
-        run_sd_df=evidence.run_variance.df if evidence else 0,
-        gates=m.gates,
+        decision=replace(decision, reasons=reasons),
+        headline=words.headline(cell.model, cell.benchmark, decision, e, failing),
+        gates=case.gates,
+        evidence=e,
+        p_adjusted=case.panel.excess,
+        unparsed_tipping=words.tipping(tipping),
         contrasts=contrasts,
         controls_missing=missing,
         cannot_exclude=open_,
-        slope=_slope(cell, seed, n_resamples, early) if evidence else None,
-        noise_floor=noise_floor(
-            cell, rng=_rng(seed, cell, "noise"), alpha=thresholds.alpha, n_permutations=n_resamples
-        ),
-        calibration=design,
-        score=score,
-        chance=chance,
-        share_beyond_gains=beyond,
-        credibility=credibility,
-        credibility_category=category(credibility, thresholds),
+        noise_floor=noise_floor(cell, rng=_rng(case, "noise"), alpha=s.thresholds.alpha, n_permutations=s.n_resamples),
+        calibration=_calibration(case),
         n_questions=cell.n,
-        routers=noisy,
+        routers=_noisy_counts(cell),
         reading=cell.reading,
         draws=cell.draws,
         sample_sizes={label(s): int(np.sum(cell.row(s) >= State.WRONG)) for s in cell.settings},
         states={state.name.lower(): int(np.sum(cell.state == state)) for state in State},
+        **_figures(case),
+        **_shares(case, decision.verdict, contrasts),
     )
+
+
+def _decided(case: _Case) -> Decision:
+    if case.evidence.found is None:
+        advice = ("Run the clean and the noisy arm on the same questions.",)
+        return Decision(Verdict.WITHHELD, (case.evidence.why,), advice)
+    return decide(case.evidence.found, case.gates, case.settings.thresholds, case.panel)
+
+
+def _tipping(case: _Case, decided: Decision) -> float | None:
+    """The largest odds ratio of GAMMAS up to which unparsed answers leave an excess or a clearance as it is; None for
+    another verdict, or where all were parsed. Fewer resamples than the verdict has: it is a step of a coarse grid."""
+    e, thresholds = case.evidence.found, case.settings.thresholds
+    if e is None or e.adverse is None or decided.verdict not in (Verdict.EXCESS, Verdict.NO_EXCESS):
+        return None
+    permutations = enough_permutations(case.settings.tests, thresholds.alpha, TIPPING_RESAMPLES)
+
+    def holds(gamma: float) -> bool:
+        if gamma <= DECIDE_AT:  # as it was decided
+            return True
+        again = case.evidence.again(
+            rng=_rng(case, "tipping"), n_resamples=TIPPING_RESAMPLES, n_permutations=permutations, gamma=gamma
+        )
+        return decide(again, case.gates, thresholds, case.panel).verdict == decided.verdict
+
+    return tipping_point(holds)
+
+
+def _contrasts(case: _Case) -> tuple[Contrast, ...]:
+    if case.evidence.found is None:
+        return ()
+    return contrast_rows(
+        case.cell.cell,
+        case.evidence.found,
+        keep=case.cell.without_leak(),
+        control=case.cell.control,
+        rng=_rng(case, "contrasts"),
+        n_resamples=case.settings.n_resamples,
+    )
+
+
+def _further(case: _Case, decision: Decision, contrasts: Sequence[Contrast]) -> tuple[str, ...]:
+    """What is said beside the reasons for the verdict."""
+    e = case.evidence.found
+    said: tuple[str, ...] = ()
+    if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
+        said += words.fresh_items(contrasts)
+    if e is not None and e.at_any_stop:
+        said += (words.at_any_stop(e, case.cell.cell.n),)
+    elif e is not None and decision.verdict != Verdict.WITHHELD:
+        said += words.run_shifts(e.shifts, repeated=e.repeated)
+    return said
+
+
+def _calibration(case: _Case) -> Calibration | None:
+    cell, e = case.cell.cell, case.evidence.found
+    if e is None or e.at_any_stop:  # the table is of tests for a fixed number of questions
+        return None
+    return nearest(
+        case.settings.table,
+        n=cell.n,
+        clusters=int(np.unique(cell.cluster).size),
+        routers=len(_noisy_counts(cell)),
+        draws=cell.draws,
+        clean_accuracy=e.clean_accuracy,
+        discordance=e.discordance,
+        clean_replicates=len(replicates_of(cell, Arm.FORWARD_FULL, 1)),
+        noisy_replicates=2 if e.repeated else 1,
+        panel=case.panel.cells,
+        thresholds=case.settings.thresholds.to_dict(),
+    )
+
+
+def _noisy_counts(cell: CellOutcomes) -> tuple[int, ...]:
+    return tuple(sorted({s.level for s in cell.settings_of(Arm.NOISY_REWRITE)}))
+
+
+def _figures(case: _Case) -> dict[str, Any]:
+    """Figures of a cell that could be compared; else those of `SweepResult`, which are none."""
+    e = case.evidence.found
+    if e is None:
+        return {}
+    return {
+        "effect": _effect(e.clean),
+        "p_value": e.p_value,
+        "largest_compatible_gain": e.largest_compatible,
+        "run_sd": float(np.sqrt(e.shifts.used[1])),
+        "run_sd_df": e.shifts.controls.df,
+        "noisy_run_sd": float(np.sqrt(e.shifts.tested(repeated=e.repeated)[0])),
+        "noisy_run_sd_df": e.shifts.noisy.df,
+        "worst_case_gain": e.worst_case,
+        "slope": _slope(case, early=e.at_any_stop),
+    }
+
+
+def _shares(case: _Case, verdict: Verdict, contrasts: Sequence[Contrast]) -> dict[str, Any]:
+    """The score, and the shares of it above chance that gains and the gap to held-out questions leave."""
+    e, chance = case.evidence.found, chance_level(case.cell.cell.n_options)
+    score = None
+    if e is not None:
+        score = e.clean_accuracy if e.direct_accuracy is None else e.direct_accuracy
+    beyond = None
+    if e is not None and verdict not in (Verdict.WITHHELD, Verdict.BRITTLE):  # costly damage bounds no memory
+        beyond = share_left(score, chance, e.largest_compatible)
+    gap = next((c.ci_high for c in contrasts if c.name == "score_gap"), None)
+    credibility = share_left(score, chance, gap)
+    return {
+        "score": score,
+        "chance": chance,
+        "share_beyond_gains": beyond,
+        "credibility": credibility,
+        "credibility_category": category(credibility, case.settings.thresholds),
+    }
 
 
 def share_left(score: float | None, chance: float, taken: float | None) -> float | None:
@@ -289,59 +333,74 @@ def category(credibility: float | None, thresholds: SweepThresholds) -> str:
 
 
 def _effect(c: Comparison) -> Effect:
-    k = c.best
-    return Effect(
-        c.routers[k],
-        float(c.gain[k]),
-        float(c.low[k]),
-        float(c.high[k]),
-        c.mean.estimate,
-        c.mean.low,
-        c.mean.high,
-    )
+    k, mean = c.best, c.mean
+    gain, low, high = (float(one[k]) for one in (c.gain, c.low, c.high))
+    return Effect(c.routers[k], gain, low, high, mean.estimate, mean.low, mean.high)
 
 
-def _slope(cell: CellOutcomes, seed: int, n_resamples: int, early: bool) -> Slope | None:
+def _slope(case: _Case, *, early: bool) -> Slope | None:
+    cell = case.cell.cell
     sweep = sweep_of(cell).answered()
     if len(sweep.routers) < 2:
         return None
-    found = sensitivity_slope(sweep, rng=_rng(seed, cell, "slope"), n_resamples=n_resamples)
+    found = sensitivity_slope(sweep, rng=_rng(case, "slope"), n_resamples=case.settings.n_resamples)
+    why = ""
     if early:
-        text = (
-            f"{cell.model}: noisy accuracy changes by {100 * found.slope:+.2f} points a router (no interval: the run "
-        )
-        return Slope(found.slope, None, None, text + "could stop early).")
-    if not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE):  # their resamples show no spread to speak of
-        text = f"{cell.model}: noisy accuracy changes by {100 * found.slope:+.2f} points a router (too few groups of "
-        return Slope(found.slope, None, None, text + "questions for an interval).")
+        why = "no interval: the run could stop early"
+    elif not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE):  # their resamples show no spread to speak of
+        why = "too few groups of questions for an interval"
+    if why:
+        text = f"{cell.model}: noisy accuracy changes by {100 * found.slope:+.2f} points a router ({why})."
+        return Slope(found.slope, None, None, text)
     return Slope(found.slope, found.interval.low, found.interval.high, found.sentence)
 
 
+def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dict[str, list[dict[str, Any]]]:
+    """The paper's own tables, of the cells that could be compared."""
+    compared = [sweep_of(c) for c, r in zip(cells, results, strict=True) if r.evidence is not None]
+    rows = [row for sweep in compared for row in setting_rows(sweep.answered())]
+    return {
+        "model_summary": [asdict(r) for r in model_summary(rows)] if rows else [],
+        "router_summary": [asdict(r) for r in router_summary(rows)] if rows else [],
+        "cells": [asdict(r) for r in rows],
+    }
+
+
 def _hypotheses(
-    measured: Sequence[_Measured], verdicts: Sequence[CellVerdict], alpha: float, seed: int, n_resamples: int
+    cells: Sequence[CellOutcomes], results: Sequence[SweepResult], s: SweepSettings
 ) -> tuple[Hypothesis, ...]:
     """Over the cells whose verdict is not withheld: what failed a gate says nothing about a hypothesis either."""
-    # H2 and H3 are tests for a fixed number of questions.
-    sweeps = [sweep_of(m.cell) for m in measured if m.evidence is not None and not m.evidence.at_any_stop]
-    rng = np.random.default_rng([seed, 1])
-    out = []
+    alpha, both = s.thresholds.alpha, zip(cells, results, strict=True)
+    judged = [(cell, r, r.evidence) for cell, r in both if r.evidence and r.verdict != Verdict.WITHHELD]
     # H1 is the verdicts' own conjunction over controls: other p-values could contradict them.
-    tests = {f"{m.cell.model} on {m.cell.benchmark}": m.evidence.p_value for m in measured if m.evidence}
-    excess = [f"{v.model} on {v.benchmark}" for v in verdicts if v.verdict == Verdict.EXCESS]
-    benchmarks = sorted({s.benchmark for s in sweeps})
+    tests = {f"{r.model} on {r.benchmark}": e.p_value for _, r, e in judged}
+    excess = [f"{r.model} on {r.benchmark}" for r in results if r.verdict == Verdict.EXCESS]
+    # H2 and H3 are tests for a fixed number of questions.
+    sweeps = [sweep_of(cell) for cell, _, e in judged if not e.at_any_stop]
+    benchmarks = sorted({one.benchmark for one in sweeps})
     computed: list[tuple[str, Callable[[], HypothesisResult]]] = [("H1", partial(h1_any_excess, tests, excess, alpha))]
     for benchmark in benchmarks or [""]:  # models are compared on the same questions
         name = f"H2 on {benchmark}" if len(benchmarks) > 1 else "H2"
-        computed.append((name, partial(h2_heterogeneity, [s for s in sweeps if s.benchmark == benchmark], alpha)))
-    computed.append(("H3", partial(h3_direction, sweeps, rng=rng, n_permutations=n_resamples, alpha=alpha)))
-    for name, compute in computed:
-        try:
-            found = compute()
-        except DataError as error:  # one model, one r: the hypothesis cannot be tested, which is a finding to print
-            out.append(Hypothesis(name, None, None, f"{name} was not tested: {error}"))
-        else:
-            out.append(Hypothesis(name, found.pvalue, found.effect, found.sentence))
-    return tuple(out)
+        there = [one for one in sweeps if one.benchmark == benchmark]
+        computed.append((name, partial(h2_heterogeneity, there, alpha)))
+    rng = np.random.default_rng([s.seed, 1])
+    computed.append(("H3", partial(h3_direction, sweeps, rng=rng, n_permutations=s.n_resamples, alpha=alpha)))
+    return tuple(_tested(name, compute) for name, compute in computed)
+
+
+def _tested(name: str, compute: Callable[[], HypothesisResult]) -> Hypothesis:
+    try:
+        found = compute()
+    except DataError as error:  # one model, one r: the hypothesis cannot be tested, which is a finding to print
+        return Hypothesis(name, None, None, f"{name} was not tested: {error}")
+    return Hypothesis(name, found.pvalue, found.effect, found.sentence)
+
+
+def _self_test(beside: Beside, texts: Texts, s: SweepSettings) -> tuple[SelfTest, ...]:
+    cell = beside.cell
+    sent = texts.clean_sent.get((cell.model, cell.benchmark))
+    rng = cell_rng(s.seed, cell.model, cell.benchmark, "self_test")
+    return self_test(cell, s.thresholds, rng=rng, texts=beside.texts, clean_sent=sent)
 
 
 def _control_cell(cell: CellOutcomes, cells: Sequence[CellOutcomes], benchmark: str | None) -> CellOutcomes | None:
@@ -356,6 +415,14 @@ def _control_cell(cell: CellOutcomes, cells: Sequence[CellOutcomes], benchmark: 
     return found[0]
 
 
-def _rng(seed: int, cell: CellOutcomes, purpose: str) -> np.random.Generator:
-    name = zlib.crc32(f"{cell.model}\x00{cell.benchmark}\x00{purpose}".encode())
-    return np.random.default_rng([seed, name])
+def _rng(case: _Case, purpose: str) -> np.random.Generator:
+    return cell_rng(case.settings.seed, case.cell.cell.model, case.cell.cell.benchmark, purpose)
+
+
+JUDGE = Judge(
+    name=lambda beside: (beside.cell.model, beside.cell.benchmark, "evidence"),
+    measure=_measure,
+    over_panel=lambda panel: over_panel([one.found for one in panel]),
+    gates=_gates,
+    result=_result,
+)

@@ -30,7 +30,7 @@ const detail = (i) => {
   left.append(el("h4", "", "The answer"));
   const given = col.answer[i] < 0 ? "no answer could be read" : `answer ${letter(col.answer[i])}`;
   left.append(el("p", stateClass(col.state[i]), `${GLYPHS[col.state[i]]} ${state}: ${given}, right is ${letter(q[4])}. ` +
-    `Against the clean baseline: ${head.transitions[col.transition[i]]}.`));
+    `Against the clean baseline: ${change(i)}.`));
   if (hasText) {
     const error = text(col.refs[start + count + 1]);
     if (error) left.append(el("p", "o-none", `Error: ${error}`));

@@ -4,40 +4,105 @@
     python -m audit.calibrate --n 300 --routers 1..5 --draws nested --simulations 500
     python -m audit.calibrate --observed outputs/my_run           difficulties and sizes of a finished run
 
-`audit.sweep.procedure` has the simulations; the result does not depend on --jobs.
+`audit.sweep.simulation` draws the models; they go through `sweep.evidence` and `sweep.decide`, the code of the real
+verdict, panels and run variance included. The gates, which look at texts and faults that a simulation does not have,
+are passed by. Without --n and --observed, every design and world that ships is simulated (the table that ships was made
+with --simulations 60 --worlds 60: half an hour on one core).
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from audit.errors import AuditError, ConfigError
-from audit.sweep.design import Draws, parse_routers
+import numpy as np
+
+from audit.errors import ConfigError
+from audit.statistics.difficulty import beta_shape
+from audit.statistics.paired import FloatArray
+from audit.statistics.permutation import enough_permutations
+from audit.statistics.power import discordance_of
+from audit.statistics.values import replicates_of, settings_values
+from audit.sweep.decide import decide, over_panel
+from audit.sweep.design import Arm, Draws, parse_routers
+from audit.sweep.evidence import measure
+from audit.sweep.record import sweep_of
+from audit.sweep.result import Verdict
+from audit.sweep.runs import run_shifts
+from audit.sweep.simulation import SHIPPED, TRUTHS, WORLDS, Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.simulated import keep, make_parser
+from audit.verdict.simulated import Case, Entries, Entry, Procedure, Stream, rates, seed_of, shown, table_text
 
-if TYPE_CHECKING:  # --help needs no statistics
-    from audit.sweep.simulation import Design
+CHUNK = 25  # simulations that share one seed
+RESAMPLES = 499  # of every bootstrap and, at least, permutation test; a run has more: their level does not hang on it
+SIMULATIONS, FEWEST = 400, 20
+_OPTIONS = (
+    "draws", "clean_replicates", "noisy_replicates", "clean_accuracy", "discordance", "correlation", "panel",
+)  # fmt: skip
+NAMES = (
+    "excess", "any_excess", "cleared", "uncontrolled", "explained", "brittle", "withheld",
+    "paper_setting", "paper_model", "coverage_gain", "coverage_mean", "coverage_simultaneous",
+)  # fmt: skip
+_VERDICTS = (
+    Verdict.EXCESS, Verdict.NO_EXCESS, Verdict.UNCONTROLLED, Verdict.EXCESS_EXPLAINED, Verdict.BRITTLE,
+    Verdict.WITHHELD,
+)  # fmt: skip
+_OF_TRUTH = ("excess", "any_excess", "cleared", "uncontrolled", "brittle")
+_OF_CLEAN = {"paper_setting": "paper_setting_fpr", "paper_model": "paper_model_fpr"} | {n: n for n in NAMES[-3:]}
 
 
-def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = make_parser(
-        "sweep",
-        __doc__,
-        "Without --n and --observed, every design and world that ships is simulated (two hours or "
-        "so on one core; the table that ships was made with --simulations 200).",
-    )
+def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
+    """One model (or panel): a number for each of NAMES.
+
+    Verdicts are shares of the panel's cells; any_excess: whether one of them is an excess. paper_*: settings with a
+    gain above zero and models with any, of replicate 0. coverage_*: of intervals against the true gain (NaN where there
+    is no single one): share of r, the mean over r, and all r at once.
+    """
+    thresholds = SweepThresholds()
+    models = [simulate(design, world, rng) for _ in range(design.panel)]
+    shifts = run_shifts([m.cell for m in models], thresholds.run_sd_plausible)
+    permutations = enough_permutations(design.routers * design.panel, thresholds.alpha, RESAMPLES)
+    found = [
+        measure(
+            m.cell,
+            rng=rng,
+            n_resamples=RESAMPLES,
+            n_permutations=permutations,
+            without_leak=m.without_leak,
+            shifts=shifts,
+            reference=m.reference,
+        )
+        for m in models
+    ]
+    verdicts = [
+        decide(e, (), thresholds, corrected).verdict for e, corrected in zip(found, over_panel(found), strict=True)
+    ]
+
+    first = [sweep_of(m.cell, first_only=True) for m in models]
+    gains = np.stack([np.nanmean(s.noisy - s.clean, axis=1) for s in first])
+    covered = np.full(3, np.nan)
+    if world in (World(), World(gain=world.gain)):
+        c, truth = found[0].clean, world.gain
+        held = [i.low - 1e-12 <= truth <= i.high + 1e-12 for i in c.pointwise]
+        together = bool(np.all((c.low - 1e-12 <= truth) & (truth <= c.high + 1e-12)))
+        covered = np.array([np.mean(held), c.mean.low <= truth <= c.mean.high, together], dtype=float)
+    share = [float(np.mean([v == one for v in verdicts])) for one in _VERDICTS]
+    paper = [float(np.mean(gains > 0)), float(np.mean(np.any(gains > 0, axis=1)))]
+    return np.array([share[0], Verdict.EXCESS in verdicts, *share[1:], *paper, *covered], dtype=float)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--worlds", type=int, help="models a world (default: half of --simulations)")
     parser.add_argument("--n", help="questions, such as 100 or 100,500")
     parser.add_argument("--routers", default="1..9", help="router counts, such as 1..9 (default)")
     parser.add_argument("--draws", default="independent", choices=[d.value for d in Draws])
-    parser.add_argument("--replicates", type=int, default=1, help="clean replicates (default 1)")
+    parser.add_argument(
+        "--replicates", type=int, default=1, dest="clean_replicates", help="clean replicates (default 1)"
+    )
+    parser.add_argument("--noisy-replicates", type=int, default=1, help="noisy replicates (default 1)")
     parser.add_argument("--clean-accuracy", type=float, default=0.7)
     parser.add_argument(
         "--discordance", type=float, default=0.2, help="share of answers that differ, clean against clean"
@@ -47,16 +112,62 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--observed", type=Path, metavar="RUN_DIR", help="take sizes and difficulties from a finished run"
     )
-    parser.add_argument("--seed", type=int, default=42)
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default 1); the result does not depend on it")
-    return parser.parse_args(arguments)
 
 
-def _designs(options: argparse.Namespace) -> list[Design]:
-    from audit.statistics.difficulty import beta_shape
-    from audit.sweep.procedure import observed_design
-    from audit.sweep.simulation import SHIPPED, Design
+def procedures(options: Namespace) -> tuple[Procedure, ...]:
+    """The designs that were asked for; with those that ship, their worlds, too."""
+    designs = _designs(options)
+    total = options.simulations
+    half = SIMULATIONS // 2 if total is None else max(total // 2, FEWEST)
+    return (
+        of_designs(designs, total or SIMULATIONS, half, options.seed),
+        of_worlds(WORLDS if designs == list(SHIPPED) else (), options.worlds or half, options.seed),
+    )
 
+
+def of_designs(designs: Sequence[Design], clean: int, other: int, seed: int) -> Procedure:
+    """The rates `<truth>_<name>` for each of TRUTHS, 0-1, with their standard errors.
+
+    clean_excess (of a panel: clean_any_excess) is the false-alarm rate, gain_one_r_cleared and gain_5_cleared the
+    false-clearance rate, clean_cleared and gain_*_excess what the procedure is able to do. paper_*: the paper's rule on
+    clean models. clean, other: models (in panels, where a design has one) of the clean truth, and of each other.
+    """
+
+    def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
+        truth, every = case.name, rates(NAMES, found)
+        names = {name: f"{truth}_{name}" for name in _OF_TRUTH} | (_OF_CLEAN if truth == "clean" else {})
+        own = {f"{mine}{end}": every[f"{name}{end}"] for name, mine in names.items() for end in ("", "_se")}
+        return [{"design": asdict(case.design), "rates": {f"{truth}_simulations": _drawn(found), **own}}]
+
+    def case(design: Design, truth: str, world: World) -> Case:
+        return Case(design, truth, world, chunks(design, world, clean if truth == "clean" else other, seed))
+
+    cases = [case(design, *truth) for design in designs for truth in TRUTHS.items()]
+    return Procedure(cases, judge, entries, markdown, head={"thresholds": SweepThresholds().to_dict()})
+
+
+def of_worlds(worlds: Sequence[tuple[str, Design, World]], models: int, seed: int) -> Procedure:
+    """The rates of NAMES in worlds in which something other than memory acts, each with a design of its own."""
+
+    def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
+        own = {"simulations": _drawn(found), **rates(NAMES, found)}
+        return [{"name": case.name, "design": asdict(case.design), "world": asdict(case.world), "rates": own}]
+
+    cases = [Case(design, name, world, chunks(design, world, models, seed)) for name, design, world in worlds]
+    return Procedure(cases, judge, entries, worlds_markdown, section="worlds")
+
+
+def _drawn(found: Sequence[Sequence[Any]]) -> float:
+    return float(sum(map(len, found)))
+
+
+def chunks(design: Design, world: World, models: int, seed: int) -> list[Stream]:
+    """Every chunk of simulations has a seed of its own. models: so many make so many panels, and at least FEWEST."""
+    key, total = seed_of(seed, (design, world)), max(models // design.panel, FEWEST)
+    return [((*key, k), min(CHUNK, total - at)) for k, at in enumerate(range(0, total, CHUNK))]
+
+
+def _designs(options: Namespace) -> list[Design]:
     if options.observed:
         return list(observed_design(options.observed))
     if not options.n:
@@ -65,20 +176,8 @@ def _designs(options: argparse.Namespace) -> list[Design]:
     if routers != tuple(range(1, len(routers) + 1)):
         raise ConfigError(f"Invalid --routers {options.routers!r}: a calibration simulates r=1..R, such as 1..9.")
     beta_shape(options.clean_accuracy, options.discordance)  # raises where no model has these
-    sizes = [_whole(part) for part in options.n.split(",")]
-    return [
-        Design(
-            n=n,
-            routers=len(routers),
-            draws=options.draws,
-            clean_replicates=options.replicates,
-            clean_accuracy=options.clean_accuracy,
-            discordance=options.discordance,
-            correlation=options.correlation,
-            panel=options.panel,
-        )
-        for n in sizes
-    ]
+    own = {name: getattr(options, name) for name in _OPTIONS}
+    return [Design(n=_whole(part), routers=len(routers), **own) for part in options.n.split(",")]
 
 
 def _whole(text: str) -> int:
@@ -87,45 +186,58 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Simulate, print one line a design and world, and write the tables where asked."""
-    options = _arguments(arguments)
-    try:
-        designs = _designs(options)
-    except (AuditError, ValueError) as error:
-        print(f"audit.calibrate: {error}", file=sys.stderr)
-        return 1
-    from audit.sweep.procedure import Effort, calibrate, markdown, outcomes, worlds_markdown
-    from audit.sweep.simulation import SHIPPED, WORLDS
+def observed_design(run_dir: Path) -> Iterator[Design]:
+    """One design a cell of a finished run: sizes and draws, with accuracy and discordance as observed."""
+    from audit.shards.read import load_cells  # Arrow is needed for this option only
+    from audit.sweep.columns import SCHEMA
 
-    total = options.simulations
-    effort = Effort() if total is None else Effort(total, max(total // 2, 20), max(total // 2, 20))
-    table: dict[str, Any] = {
-        "seed": options.seed,
-        "thresholds": SweepThresholds().to_dict(),
-        "designs": [],
-        "worlds": [],
-    }
-    with ProcessPoolExecutor(options.jobs) if options.jobs > 1 else _Serial() as pool:
-        run = partial(pool.map)
-        for design in designs:
-            table["designs"].append(calibrate(design, effort=effort, seed=options.seed, run=run))
-            keep(markdown(table["designs"]), options.out, table)
-        for name, design, world in WORLDS if designs == list(SHIPPED) else ():
-            count = max(effort.world // design.panel, 20)
-            rates = outcomes(design, world, count, seed=options.seed, run=run)
-            table["worlds"].append({"name": name, "design": asdict(design), "world": asdict(world), "rates": rates})
-            keep(worlds_markdown(table["worlds"]), options.out, table)
-    return 0
+    cells = load_cells(run_dir, SCHEMA)
+    for cell in cells:
+        clean = [settings_values(cell, [s]) for s in replicates_of(cell, Arm.FORWARD_FULL, 1)]
+        sweep = sweep_of(cell)
+        accuracy = float(np.clip(np.nanmean(sweep.clean), 0.02, 0.98))
+        ceiling = 2 * accuracy * (1 - accuracy)
+        # Clean against clean where there are replicates; else against noisy, which a true effect would inflate.
+        pair = discordance_of(clean[0], clean[1]) if len(clean) > 1 else discordance_of(sweep.clean, sweep.noisy)
+        yield Design(
+            n=cell.n,
+            routers=len(sweep.routers),
+            draws=cell.draws,
+            clean_replicates=max(len(clean), 1),
+            clean_accuracy=round(accuracy, 4),
+            discordance=round(float(np.clip(pair, 0.02 * ceiling, 0.98 * ceiling)), 4),
+            noisy_replicates=max(len(replicates_of(cell, Arm.NOISY_REWRITE, r)) for r in sweep.routers),
+            panel=len(cells),
+            direct=bool(replicates_of(cell, Arm.DIRECT, 0)),
+            ensemble=any(s.level > 1 for s in cell.settings_of(Arm.FORWARD_FULL)),
+        )
 
 
-class _Serial:
-    """A pool of one: this process."""
+def markdown(entries: Entries) -> str:
+    """The table of designs: one row each, per cent."""
+    head = ["n", "r", "draws", "clean runs", "noisy runs", "accuracy", "panel", "paper: settings", "paper: models"]
+    head += ["false positive", "false negative, +5 at one r", "+5 at every r", "clean: cleared"]
+    head += ["+5: excess", "uncontrolled", "+10: excess", "uncontrolled"]
+    head += ["coverage: gain", "mean", "all r"]
+    columns = ["paper_setting_fpr", "paper_model_fpr", "clean_any_excess", "gain_one_r_cleared", "gain_5_cleared"]
+    columns += ["clean_cleared", "gain_5_excess", "gain_5_uncontrolled", "gain_10_excess", "gain_10_uncontrolled"]
+    columns += ["coverage_gain", "coverage_mean", "coverage_simultaneous"]
+    rows = []
+    for e in entries:
+        d, r = e["design"], e["rates"]
+        cells = [str(d["n"]), f"1..{d['routers']}", d["draws"], str(d["clean_replicates"]), str(d["noisy_replicates"])]
+        rows.append([*cells, f"{d['clean_accuracy']:g}", str(d["panel"]), *(shown(r, c) for c in columns)])
+    return table_text(head, rows)
 
-    map = staticmethod(map)
 
-    def __enter__(self) -> _Serial:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
+def worlds_markdown(entries: Entries) -> str:
+    """The table of worlds: one row each, per cent of models (any excess: of panels)."""
+    head = ["what acts", "n", "r", "clean runs", "noisy runs", "panel", "any excess", "uncontrolled", "cleared"]
+    head += ["explained", "brittle", "withheld"]
+    columns = ["any_excess", "uncontrolled", "cleared", "explained", "brittle", "withheld"]
+    rows = []
+    for e in entries:
+        d, r = e["design"], e["rates"]
+        cells = [e["name"], str(d["n"]), f"1..{d['routers']}", str(d["clean_replicates"]), str(d["noisy_replicates"])]
+        rows.append([*cells, str(d["panel"]), *(shown(r, c) for c in columns)])
+    return table_text(head, rows)

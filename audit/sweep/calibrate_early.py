@@ -1,6 +1,6 @@
 """What does stopping early cost and save? Simulated models of known truth, looked at as `audit.sweep stop=early` does.
 
-    python -m audit.calibrate_early --json audit/data/early_stopping.json      docs/early_stopping.md's table
+    audit calibrate audit=early --json audit/data/early_stopping.json      docs/early_stopping.md's table
 
 Every model is drawn with all its questions and looked at after each batch, by `audit.sweep.early`, the code of the
 real run. Gates, which look at texts and faults that a simulation does not have, are passed by.
@@ -8,10 +8,8 @@ real run. Gates, which look at texts and faults that a simulation does not have,
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import zlib
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,9 +22,10 @@ from audit.sweep.early import SETTLED, look
 from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.simulated import Case, Entries, Entry, Procedure
 
 SHIPPED = "early_stopping.json"
-BATCH = 100
+BATCH, MODELS = 100, 200
 _DESIGN = Design(1000, 3, "nested", clean_replicates=3)
 # What is true (name, router counts, world). The names of the first three are read by `expected`.
 CASES: tuple[tuple[str, int, World], ...] = (
@@ -43,8 +42,9 @@ CASES: tuple[tuple[str, int, World], ...] = (
 )
 
 
-def stopped(design: Design, world: World, rng: np.random.Generator, thresholds: SweepThresholds) -> tuple[int, Verdict]:
+def stopped(design: Design, world: World, rng: np.random.Generator) -> tuple[int, Verdict]:
     """(questions asked, verdict) of one simulated model, looked at after each batch."""
+    thresholds = SweepThresholds()
     cell = simulate(design, world, rng).cell
     largest = int(np.bincount(cell.cluster).max())
     verdict = Verdict.UNDERPOWERED
@@ -55,26 +55,37 @@ def stopped(design: Design, world: World, rng: np.random.Generator, thresholds: 
     return design.n, verdict
 
 
-def case(name: str, routers: int, world: World, models: int, seed: int = 42) -> dict[str, Any]:
-    """One row of the table: how many models had a verdict after so many questions, and which."""
-    design, thresholds = replace(_DESIGN, routers=routers), SweepThresholds()
-    rng = np.random.default_rng([seed, zlib.crc32(f"{name} {routers}".encode())])
-    found = [stopped(design, world, rng, thresholds) for _ in range(models)]
-    ends = Counter(n for n, v in found if v in SETTLED)
-    return {
-        "name": name,
-        "routers": routers,
-        "models": models,
-        "n": design.n,
-        "batch": BATCH,
-        "settled": [ends[n] for n in range(BATCH, design.n + 1, BATCH)],
-        "verdicts": dict(sorted(Counter(str(v) for _, v in found).items())),
-    }
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--models", type=int, dest="simulations", help=f"simulated models a case (default {MODELS})")
+    parser.add_argument("--json", type=Path, dest="out", help="write the table's numbers here")
+
+
+def procedures(options: Namespace, cases: Sequence[tuple[str, int, World]] = CASES) -> tuple[Procedure, ...]:
+    """One row of the table a case: how many models had a verdict after so many questions, and which."""
+    models = options.simulations or MODELS
+
+    def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
+        n, ends = case.design.n, found[0]
+        settled = Counter(at for at, verdict in ends if verdict in SETTLED)
+        entry = {
+            "name": case.name,
+            "design": {"n": n, "routers": case.design.routers, "batch": BATCH},
+            "models": models,
+            "settled": [settled[at] for at in range(BATCH, n + 1, BATCH)],
+            "verdicts": dict(sorted(Counter(str(verdict) for _, verdict in ends).items())),
+        }
+        return [entry]
+
+    def case(name: str, routers: int, world: World) -> Case:
+        key = (options.seed, zlib.crc32(f"{name} {routers}".encode()))
+        return Case(replace(_DESIGN, routers=routers), name, world, [(key, models)])
+
+    return (Procedure([case(*one) for one in cases], stopped, entries, markdown),)
 
 
 def asked(row: Mapping[str, Any], n: int) -> tuple[float, float]:
     """(mean questions asked of at most n, share of models with a verdict by then)."""
-    ends = np.arange(1, len(row["settled"]) + 1) * row["batch"]
+    ends = np.arange(1, len(row["settled"]) + 1) * row["design"]["batch"]
     counts = np.asarray(row["settled"])
     by_then = ends <= n
     done = counts[by_then].sum()
@@ -82,51 +93,39 @@ def asked(row: Mapping[str, Any], n: int) -> tuple[float, float]:
     return total / row["models"], float(done / row["models"])
 
 
-def expected(n: int, routers: int, table: Sequence[Mapping[str, Any]]) -> list[str]:
+def expected(n: int, routers: int, table: Entries) -> list[str]:
     """What stopping early would save of n questions, a line a truth, from the rows with the nearest router count."""
-    near = min({row["routers"] for row in table}, key=lambda r: abs(r - routers))
+    near = min({row["design"]["routers"] for row in table}, key=lambda r: abs(r - routers))
     lines = []
     for row in table:
-        if row["routers"] != near or row["name"] not in [name for name, _, _ in CASES[:3]]:
+        if row["design"]["routers"] != near or row["name"] not in [name for name, _, _ in CASES[:3]]:
             continue
-        mean, share = asked(row, min(n, row["n"]))
-        lines.append(f"{row['name']}: {mean:,.0f} of {min(n, row['n']):,} questions on average, {share:.0%} decided")
+        most = min(n, row["design"]["n"])
+        mean, share = asked(row, most)
+        lines.append(f"{row['name']}: {mean:,.0f} of {most:,} questions on average, {share:.0%} decided")
     return lines
 
 
-def markdown(table: Sequence[Mapping[str, Any]]) -> str:
+def markdown(table: Entries) -> str:
     """One line a case; rates in per cent with their Monte-Carlo standard error."""
-    head = "| what is true | r | excess | cleared | explained | brittle | undecided | mean asked | median |"
+    head = "| what is true | r | gain | cleared | explained | brittle | undecided | mean asked | median |"
     lines = [head, "| --- " * 9 + "|"]
     for row in table:
-        mean, _ = asked(row, row["n"])
+        mean, _ = asked(row, row["design"]["n"])
         total = np.cumsum(row["settled"])
         half = int(np.searchsorted(total, row["models"] / 2))
-        median = f"{(half + 1) * row['batch']}" if half < total.size else f"> {row['n']}"
-        shares = [
-            row["verdicts"].get(v, 0) / row["models"]
-            for v in ("excess", "no_excess_detected", "excess_explained_by_ensembling", "brittle")
-        ]
+        median = f"{(half + 1) * row['design']['batch']}" if half < total.size else f"> {row['design']['n']}"
+        found = (
+            ("excess", "gain_uncontrolled"),
+            ("no_excess_detected",),
+            ("excess_explained_by_ensembling",),
+            ("brittle",),
+        )
+        shares = [sum(row["verdicts"].get(v, 0) for v in kinds) / row["models"] for kinds in found]
         shares.append(1 - sum(row["settled"]) / row["models"])
         errors = [
             np.sqrt(max(p * (1 - p), 1 / (row["models"] + 1) ** 2 * row["models"]) / row["models"]) for p in shares
         ]
         cells = [f"{100 * p:.1f} ± {100 * e:.1f}" for p, e in zip(shares, errors, strict=True)]
-        lines.append(f"| {row['name']} | 1..{row['routers']} | {' | '.join(cells)} | {mean:.0f} | {median} |")
+        lines.append(f"| {row['name']} | 1..{row['design']['routers']} | {' | '.join(cells)} | {mean:.0f} | {median} |")
     return "\n".join(lines) + "\n"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m audit.calibrate_early", description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=int, default=200, help="simulated models a case (default 200)")
-    parser.add_argument("--seed", type=int, default=42)
-    parser.add_argument("--json", type=Path, help="write the table's numbers here")
-    asked_for = parser.parse_args(arguments)
-    table: list[dict[str, Any]] = []
-    for one in CASES:
-        table.append(case(*one, models=asked_for.models, seed=asked_for.seed))
-        print(markdown(table[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
-    print(markdown(table))
-    if asked_for.json:
-        asked_for.json.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-    return 0

@@ -1,13 +1,13 @@
-"""Which calibrated design is near to a run, and what was measured there (the table comes from `audit.calibrate`)."""
+"""Which calibrated design is near to a run, and what was measured there (the table comes from `audit calibrate`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import log
+from collections.abc import Mapping
 from typing import Any
 
 from audit.verdict.result import Calibration
-from audit.verdict.simulated import other_thresholds, told
+from audit.verdict.shipped import apart, nearest_design
+from audit.verdict.simulated import told
 
 SHIPPED = "calibration.json"
 NEAR = 1.0  # the largest distance at which a design is called near: twice the questions and half the discordance, say
@@ -22,50 +22,43 @@ def nearest(
     clean_accuracy: float,
     discordance: float,
     clean_replicates: int = 1,
+    noisy_replicates: int = 1,
     clusters: int | None = None,
     panel: int = 1,
     thresholds: Mapping[str, float] | None = None,
 ) -> Calibration | None:
     """The clean-world design with the smallest distance; none near is said, with no rates, where it is above NEAR.
 
-    The distance is |log n| + |log R| / 2 + |log discordance| / 2 + 2 |accuracy| (differences), + 1/2 for the other kind
-    of draws, + 1/2 where one has one clean replicate and the other several, + |log panel| / 4, and n stands for the
-    number of clusters where questions are grouped. None where there is no table. thresholds: of the run; those that
-    are not the table's are named.
+    The distance is |log n| + |log R| / 2 + |log discordance| / 2 + 2 |accuracy| (differences), + 1/2 for the other
+    kind of draws, + 1/2 where one has one clean (noisy) replicate and the other several, + |log panel| / 4, and n
+    stands for the number of clusters where questions are grouped. None where there is no table. thresholds: of the
+    run; those that are not the table's are named.
     """
-    designs: Sequence[Mapping[str, Any]] = table.get("designs", ()) if table else ()
-    if not designs:
-        return None
     units = min(clusters or n, n)
 
-    def distance(entry: Mapping[str, Any]) -> float:
-        d = entry["design"]
-        far = abs(log(max(units, 1) / d["n"])) + 0.5 * abs(log(max(routers, 1) / d["routers"]))
+    def distance(d: Mapping[str, Any]) -> float:
+        far = apart(units, d["n"]) + apart(routers, d["routers"]) / 2 + apart(panel, d["panel"]) / 4
         far += 0.5 * (d["draws"] != draws) + 0.5 * ((d["clean_replicates"] > 1) != (clean_replicates > 1))
-        far += 2 * abs(clean_accuracy - d["clean_accuracy"]) + 0.25 * abs(log(panel / d["panel"]))
-        far += 0.5 * abs(log(max(discordance, 1e-3) / d["discordance"]))
-        return float(far)
+        far += 0.5 * ((d.get("noisy_replicates", 1) > 1) != (noisy_replicates > 1))
+        return far + 2 * abs(clean_accuracy - d["clean_accuracy"]) + apart(discordance, d["discordance"], 1e-3) / 2
 
-    found = min(designs, key=distance)
-    if distance(found) > NEAR:
-        of = f"{units} {'questions' if units == n else 'groups of questions'}"
-        text = (
-            f"No calibrated design is near: {of}, {routers} router counts, {draws} draws, clean accuracy "
-            f"{clean_accuracy:.0%}, discordance {discordance:.0%}, panel of {panel}. Measure your own: "
-            "python -m audit.calibrate --observed RUN_DIR."
-        )
-        return Calibration(design={}, rates={}, sentence=text)
-    said = sentence(found) + other_thresholds(table or {}, thresholds)
-    return Calibration(design=dict(found["design"]), rates=dict(found["rates"]), sentence=said)
+    of = f"{units} {'questions' if units == n else 'groups of questions'}"
+    none_near = (
+        f"No calibrated design is near: {of}, {routers} router counts, {draws} draws, clean accuracy "
+        f"{clean_accuracy:.0%}, discordance {discordance:.0%}, panel of {panel}. Measure your own: "
+        "python -m audit.calibrate --observed RUN_DIR."
+    )
+    return nearest_design(table, distance, NEAR, sentence=sentence, none_near=none_near, thresholds=thresholds)
 
 
 def sentence(entry: Mapping[str, Any]) -> str:
     """The rates of one design in words: both errors, then what it finds."""
     d, r = entry["design"], entry["rates"]
-    runs = d["clean_replicates"]
+    runs, noisy = d["clean_replicates"], d.get("noisy_replicates", 1)
     text = (
         f"Nearest calibrated design: {d['n']} questions, {d['routers']} router counts, {d['draws']} draws, {runs} "
-        f"clean {'replicate' if runs == 1 else 'replicates'}, accuracy {d['clean_accuracy']:.0%}, both controls. False "
+        f"clean and {noisy} noisy {'replicate' if noisy == 1 else 'replicates'}, accuracy {d['clean_accuracy']:.0%}, "
+        "both controls and a hint reference. False "
         f"alarm: of models that noise does nothing for, this procedure calls {told(r, 'clean_excess')} an excess (the "
         f"paper's rule: {told(r, 'paper_model_fpr')}). False clearance: of models that noise lifts by 5 points at one "
         f"router count, it clears {told(r, 'gain_one_r_cleared')}. It clears {told(r, 'clean_cleared')} of the former"

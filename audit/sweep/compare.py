@@ -11,7 +11,7 @@ from audit.statistics.eprocess import Differences, adjusted, at_any_stop
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.permutation import can_reject, max_statistic_exchange
 from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, effective_number, expansion, unseen_share
-from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
+from audit.statistics.run_variance import RunShifts
 from audit.statistics.values import average
 
 CONFIDENCE = 0.95
@@ -84,7 +84,7 @@ def compare(
     n_resamples: int,
     n_permutations: int | None = None,
     intervals: bool = True,
-    run_variance: RunVariance = ASSUMED_ZERO,
+    shifts: RunShifts | None = None,
 ) -> Comparison:
     """Runs (L, R, n) of one arm minus runs (K, R, n) or (K, 1, n) of another: 0, 1 or NaN, paired by question.
 
@@ -94,17 +94,18 @@ def compare(
     The bootstrap takes one shared baseline. A baseline of its own for each r is the same problem in the differences:
     1/2 + d/2 against 1/2 has half the difference and half the interval.
 
-    Run variance makes every interval longer, by the ratio of the standard error with it to that of the items alone.
+    shifts: of whole runs (none where None). They make every interval longer, by the ratio of the standard error with
+    them to that of the items alone; the test reckons with the plausible ones where a side was not repeated.
 
     Fewer than five clusters (one subject, say) get the limits -1 and 1: resampling them shows no spread to speak of,
     and the zero width of a single one would clear any model.
     """
-    runs, other = _distinct(runs), _distinct(other)
+    runs, other = distinct(runs), distinct(other)
     noisy, base = average(runs), average(other)
     n_permutations = n_permutations or n_resamples
-    test = max_statistic_exchange(
-        runs, other, cluster, n_permutations=n_permutations, run_variance=run_variance, rng=rng
-    )
+    shifts = shifts or RunShifts()
+    tested = shifts.tested(repeated=len(runs) > 1)
+    test = max_statistic_exchange(runs, other, cluster, n_permutations=n_permutations, shifts=tested, rng=rng)
     d = noisy - base  # after the test: of a million questions each such array is 8 MB an r
     n = np.sum(~np.isnan(d), axis=1).astype(np.int64)
     half = np.full(d.shape[1], 0.5)
@@ -124,10 +125,9 @@ def compare(
         of_each = draws.gain.intervals(CONFIDENCE, units=clusters)
         (of_mean,) = draws.mean_gain.intervals(CONFIDENCE, units=clusters)
         answered = np.maximum(np.sum(np.any(~np.isnan(runs), axis=2), axis=0), 1)  # runs that were made at each r
-        counts = 1 / answered + 1 / len(other)
-        longer = _longer(np.array([2 * i.se for i in of_each]), counts, run_variance)
-        all_runs = np.array([1 / answered.sum() + 1 / len(other)])
-        whole = _longer(np.array([2 * of_mean.se]), all_runs, run_variance)
+        own, shared = shifts.used
+        longer = _longer(np.array([2 * i.se for i in of_each]), own / answered + shared / len(other))
+        whole = _longer(np.array([2 * of_mean.se]), np.array([own / answered.sum() + shared / len(other)]))
         pointwise = tuple(_doubled(i, float(f)) for i, f in zip(of_each, longer, strict=True))
         mean = _doubled(of_mean, float(whole[0]))
         se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
@@ -168,7 +168,7 @@ def compare_at_any_stop(
     p-values are 1 / e; "any r" is the mean e-value, each r is adjusted by closed testing, `low` and `high` by
     Bonferroni. What whole runs vary by is not in them: questions are the only random factor.
     """
-    noisy, base = average(_distinct(runs)), average(_distinct(other))
+    noisy, base = average(distinct(runs)), average(distinct(other))
     d = noisy - base
     both = ~np.isnan(d)
     n = both.sum(axis=1).astype(np.int64)
@@ -211,13 +211,13 @@ def _changed(noisy: FloatArray, base: FloatArray) -> tuple[FloatArray, FloatArra
     return np.array(improve), np.array(degrade)
 
 
-def _longer(se: FloatArray, runs: FloatArray, run_variance: RunVariance) -> FloatArray:
-    """Factor (R,) by which intervals of standard errors `se` are lengthened."""
+def _longer(se: FloatArray, variance: FloatArray) -> FloatArray:
+    """Factor (R,) by which intervals of standard errors `se` are lengthened for the shifts' variance (R,)."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(se > 0, run_variance.total_se(se, runs) / se, 1.0)
+        return np.where(se > 0, np.sqrt(se**2 + variance) / se, 1.0)
 
 
-def _distinct(runs: FloatArray) -> FloatArray:
+def distinct(runs: FloatArray) -> FloatArray:
     """Without the runs (axis 0) that equal an earlier one everywhere, as those of a deterministic worker do."""
     kept: list[FloatArray] = []
     for run in runs:

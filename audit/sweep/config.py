@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
@@ -36,6 +37,10 @@ class SweepConfig(RunConfig):
     draws: str = "independent"
     replicates: int = 1
     clean_replicates: int = 1
+    noisy_replicates: int = 1
+    messages_from: str | None = None  # a run whose stored router messages are answered: no router is called
+    messages_of: str | None = None  # the model of that run, where it has several
+    hint_reference: Any = None  # runs of other models with messages_from=this run
     ensemble_control: bool = False
     stop: str = "never"
     stop_batch: int = 100
@@ -76,6 +81,12 @@ def validate(config: SweepConfig) -> None:
     check_run(config, worker_of, TEMPLATES)
 
 
+def hint_references(config: SweepConfig) -> list[str]:
+    """Where the runs of `hint_reference` are, as absolute paths."""
+    given = config.hint_reference or []
+    return [str(Path(one).resolve()) for one in ([given] if isinstance(given, str) else given)]
+
+
 def worker_of(config: SweepConfig, model: ModelConfig) -> ModelConfig:
     """The model that answers: the router's own unless `worker` names another."""
     if config.worker is None or config.worker.name == model.name:
@@ -98,6 +109,7 @@ def design_of(config: SweepConfig) -> Design:
         draws=Draws(config.draws),
         replicates=config.replicates,
         clean_replicates=config.clean_replicates,
+        noisy_replicates=config.noisy_replicates,
         ensemble_control=config.ensemble_control,
         # A greedy worker gives the same answer to the same question: repeating it would count one item twice.
         direct_replicates=config.replicates if stochastic else 1,

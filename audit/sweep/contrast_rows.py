@@ -11,7 +11,6 @@ import numpy as np
 from audit.errors import DataError
 from audit.records import Setting
 from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes
-from audit.statistics.run_variance import RunVariance
 from audit.statistics.values import replicates_of
 from audit.sweep.compare import Comparison
 from audit.sweep.contrasts import contrast, count, difference_in_differences, score_gap
@@ -37,8 +36,8 @@ def contrast_rows(
     for suffix, words, read in (
         ("", "", evidence.plain),
         ("_without_leak", ", without leaked questions", evidence.without_leak),
-        ("_adverse", ", unread replies held against a gain", evidence.adverse),
-        ("_favourable", ", unread replies held for a gain", evidence.favourable),
+        ("_adverse", ", unparsed replies held against a gain", evidence.adverse),
+        ("_favourable", ", unparsed replies held for a gain", evidence.favourable),
     ):
         if read is not None:
             for name, against, comparison in (
@@ -69,7 +68,7 @@ def contrast_rows(
             text = f"noisy - clean, unreadable or missing replies counted as {reading}, mean over r"
             single(f"noisy_vs_clean_unparsed_{reading}", text, noisy, clean, unparsed=reading)
     if control is not None:
-        out += _against_fresh(cell, control, evidence.run_variance, rng, n_resamples)
+        out += _against_fresh(cell, control, evidence.shifts.used[1], rng, n_resamples)
     if evidence.at_any_stop:
         note = "no interval and no p: the run could stop early"
         out[sound:] = [
@@ -111,14 +110,14 @@ def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
 
 
 def _against_fresh(
-    cell: CellOutcomes, control: CellOutcomes, run_variance: RunVariance, rng: np.random.Generator, n_resamples: int
+    cell: CellOutcomes, control: CellOutcomes, shift: float, rng: np.random.Generator, n_resamples: int
 ) -> list[Contrast]:
-    """The score against that on fresh items, and the gain against theirs on three scales."""
+    """The score against that on held-out items, and the gain against theirs on three scales."""
     out: list[Contrast] = []
     gap = f"score on {cell.benchmark} - score on {control.benchmark}"
     gain = f"gain on {cell.benchmark} - gain on {control.benchmark}, mean over r"
     try:
-        i = score_gap(cell, control, rng=rng, run_variance=run_variance, n_resamples=n_resamples)
+        i = score_gap(cell, control, rng=rng, shift=shift, n_resamples=n_resamples)
     except DataError as error:
         out.append(Contrast("score_gap", gap, None, 0, None, None, None, None, note=str(error)))
     else:

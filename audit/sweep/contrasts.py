@@ -25,7 +25,6 @@ from audit.statistics.resampling import (
     studentised_pvalue,
     unseen_share,
 )
-from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
 from audit.statistics.values import Unparsed, average, is_binary, replicates_of, settings_values, to_values
 from audit.sweep.compare import CONFIDENCE
 from audit.sweep.design import Arm
@@ -115,7 +114,7 @@ def difference_in_differences(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> DifferenceInDifferences:
-    """Is the gain larger on a public benchmark (`cell_a`) than on fresh items (`cell_b`, the control benchmark)?
+    """Is the gain larger on a public benchmark (`cell_a`) than on held-out items (`cell_b`, the control benchmark)?
 
     Which of two gains is larger depends on the scale where the baselines differ: if noise repairs one wrong answer in
     five on both, the gain is ten points from .50 and three from .85. So the difference is taken of accuracies, of their
@@ -162,16 +161,16 @@ def score_gap(
     cell_b: CellOutcomes,
     *,
     rng: np.random.Generator,
-    run_variance: RunVariance = ASSUMED_ZERO,
+    shift: float = 0.0,
     n_resamples: int = N_RESAMPLES,
 ) -> Interval:
-    """Accuracy on a benchmark (`cell_a`) minus that on fresh items (`cell_b`), 0-1, with its interval.
+    """Accuracy on a benchmark (`cell_a`) minus that on held-out items (`cell_b`), 0-1, with its interval.
 
-    Of the original question (`direct`) where both were asked it, of the clean arm otherwise. The items differ, so each
-    benchmark is resampled by itself (percentile interval; a run's shift is in it twice). Its arms are no shorter than
-    what none of a set's answers would show: where all fresh answers are right, resampling them shows no spread. What
-    the gap means depends on how well the fresh items match the benchmark in difficulty. Raises DataError where one has
-    no answer.
+    Of the original question (`direct`) where both were asked it, of the clean arm otherwise. The items differ, so
+    each benchmark is resampled by itself (percentile interval; a run's shift, of variance `shift`, is in it twice).
+    Its arms are no shorter than what none of a set's answers would show: where all fresh answers are right,
+    resampling them shows no spread. What the gap means depends on how well the held-out items match the benchmark in
+    difficulty. Raises DataError where one has no answer.
     """
     arm, routers = Arm.DIRECT, 0
     if not all(replicates_of(c, arm, routers) for c in (cell_a, cell_b)):
@@ -197,7 +196,7 @@ def score_gap(
         return Interval(gap, -1.0, 1.0, CONFIDENCE, "percentile", float("nan"))
     apart = Resamples(np.array([gap]), (draws[0] - draws[1])[:, None], np.zeros((0, 1)), np.zeros(0))
     (found,) = apart.intervals(CONFIDENCE, "percentile", units=min(units))
-    total = float(run_variance.total_se(np.array([found.se]), np.array([runs]))[0])
+    total = float(np.sqrt(found.se**2 + runs * shift))
     longer = total / found.se if found.se > 0 else 1.0
     low, high = (gap + longer * (end - gap) for end in (found.low, found.high))
     low, high = (float(np.clip(end, -1, 1)) for end in (min(low, gap - unseen), max(high, gap + unseen)))

@@ -93,6 +93,11 @@ def missing_controls(design: Design) -> tuple[str, ...]:
             f"The ensemble control is not run at r={', '.join(map(str, absent))}: a gain there could not be told from "
             "repetition, and would be called gain_uncontrolled. Add ensemble_control=true."
         )
+    if noisy and all(s.replicate == 0 for s in design.settings if s.arm == Arm.NOISY_REWRITE):
+        out.append(
+            "The noisy arm is run once: a gain that is no larger than a plausible shift of a whole run would be called "
+            "gain_uncontrolled. Add noisy_replicates=2."
+        )
     return tuple(out)
 
 
@@ -105,13 +110,19 @@ def make_design(
     clean_replicates: int = 1,
     ensemble_control: bool = False,
     direct_replicates: int = 1,
+    noisy_replicates: int = 1,
 ) -> Design:
     """The settings of one audit (song2026, sections 4.1-4.3).
 
-    `forward_full` at r=1 is the clean baseline, repeated max(replicates, clean_replicates) times. With
+    `forward_full` at r=1 is the clean baseline, repeated max(replicates, clean_replicates) times, as the noisy arm is
+    max(replicates, noisy_replicates) times. With
     `ensemble_control` it is also run at every other r of `routers`.
     """
-    for name, count in (("replicates", replicates), ("clean_replicates", clean_replicates)):
+    for name, count in (
+        ("replicates", replicates),
+        ("clean_replicates", clean_replicates),
+        ("noisy_replicates", noisy_replicates),
+    ):
         if count < 1:
             raise ConfigError(f"Invalid {name}: {count}. Expected a whole number of at least 1.")
     sets: list[Part] = []
@@ -122,7 +133,7 @@ def make_design(
         for k in range(max(replicates, clean_replicates)):
             sets += _sets(Arm.FORWARD_FULL, (1, *(ensemble if k < replicates else ())), k, draws)
     if Arm.NOISY_REWRITE in arms:
-        for k in range(replicates):
+        for k in range(max(replicates, noisy_replicates)):
             sets += _sets(Arm.NOISY_REWRITE, tuple(routers), k, draws)
     if not sets:
         raise ConfigError(f"No arm to run. Expected some of: {', '.join(Arm)}.")

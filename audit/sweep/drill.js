@@ -10,7 +10,7 @@ const typed = (name, Type) => {
 const col = {
   question: typed("question", Uint32Array), model: typed("model", Uint16Array), arm: typed("arm", Uint8Array),
   routers: typed("routers", Uint16Array), replicate: typed("replicate", Uint16Array), state: typed("state", Uint8Array),
-  transition: typed("transition", Uint8Array), answer: typed("answer", Int16Array), fact: typed("fact", Uint32Array),
+  transition: typed("transition", Uint8Array), weight: typed("weight", Uint8Array), answer: typed("answer", Int16Array), fact: typed("fact", Uint32Array),
   messages: typed("messages", Uint16Array), offset: typed("offset", Uint32Array), refs: typed("refs", Uint32Array),
 };
 const n = head.rows;
@@ -41,6 +41,10 @@ const run = (i) => (col.replicate[i] ? ` #${col.replicate[i] + 1}` : "");
 const setting = (i) => head.arm_words[col.arm[i]] + (col.routers[i] ? ` r=${col.routers[i]}` : "") + run(i);
 const GLYPHS = ["✓", "✗", "?", "…", "!"];
 const stateClass = (code) => (code === 0 ? "o-correct" : code === 1 ? "o-wrong" : "o-none");
+const change = (i) => { // in words, with the clean runs that it is not true of
+  const word = head.transitions[col.transition[i]], w = col.weight[i];
+  return w && w < 100 ? `${word} (against ${w} % of the clean runs)` : word;
+};
 const transitionClass = (code) => (code === 0 ? "x-improve" : code === 1 ? "x-degrade" : "x-same");
 
 // A line of the grid is a question as one model answered it: rows that stand together, as the rows are sorted.
@@ -49,15 +53,15 @@ for (let i = 0; i < n; i++) {
   const q = head.questions[col.question[i]], p = i && head.questions[col.question[i - 1]];
   if (!i || col.model[i] !== col.model[i - 1] || q[0] !== p[0] || q[1] !== p[1]) first.push(i);
 }
-const lines = first.length, gained = new Uint16Array(lines), lost = new Uint16Array(lines), lineOf = new Uint32Array(n);
+const lines = first.length, gained = new Uint32Array(lines), lost = new Uint32Array(lines), lineOf = new Uint32Array(n);
 const code = (i) => (col.arm[i] * 1000 + col.routers[i]) * 1000 + col.replicate[i];
 const places = new Map(); // of a setting: its column in the grid, and a row that has it
 for (let i = 0, k = 0; i < n; i++) {
   if (i === first[k + 1]) k++;
   lineOf[i] = k;
   if (head.arms[col.arm[i]] === "noisy_rewrite") {
-    if (col.transition[i] === 0) gained[k]++;
-    if (col.transition[i] === 1) lost[k]++;
+    if (col.transition[i] === 0) gained[k] += col.weight[i];
+    if (col.transition[i] === 1) lost[k] += col.weight[i];
   }
   if (!places.has(code(i))) places.set(code(i), i);
 }

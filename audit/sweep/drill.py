@@ -28,7 +28,10 @@ MAX_TEXT_BYTES = 5_000_000  # beyond it texts are left out question by question
 CHUNK_CHARACTERS = 1_000_000  # of text in one block that the page parses at a time
 SHORT_MESSAGE = 16  # a message shorter than this is not looked for in the worker prompt: it could match by chance
 
-# What became of a row against the clean baseline of the same question (forward_full, r=1, replicate 0).
+# What became of a row against the clean baseline of the same question: the mean over all runs of forward_full at r=1.
+# "improve" is right here and wrong in some clean run, with that share of them as its weight: the weights of a setting
+# add up to the counts of Table 2, and their balance to the gain. (The majority of the clean runs, or one of them, would
+# not: the first is more often right than a run is.)
 TRANSITIONS = ("improve", "degrade", "stays right", "stays wrong", "not comparable", "clean baseline")
 STATES = ("correct", "wrong", "unparsed", "truncated", "error")
 _STATE_CODE = {State.CORRECT: 0, State.WRONG: 1, State.UNPARSED: 2, State.TRUNCATED: 3, State.ERROR: 4}
@@ -185,6 +188,7 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
         fact = (col["answer_form"][i], col["finish_reason"][i], col["model_revision"][i], tally, shown)
         fact_codes.append(facts.setdefault(fact, len(facts)))
     model_codes = [models.add(m) for m in col["model"]]
+    transition, weight = _transitions(col, state)
     head = {
         "rows": n,
         "models": list(models.index),
@@ -203,7 +207,8 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
             "routers": _b64(np.array(col["routers"], dtype=np.uint16)),
             "replicate": _b64(np.array(col["replicate"], dtype=np.uint16)),
             "state": _b64(np.array(state, dtype=np.uint8)),
-            "transition": _b64(_transitions(col, state)),
+            "transition": _b64(transition),
+            "weight": _b64(weight),
             "answer": _b64(np.array([-1 if a is None else a for a in col["answer"]], dtype=np.int16)),
             "fact": _b64(np.array(fact_codes, dtype=np.uint32)),
             "messages": _b64(counts),
@@ -270,25 +275,25 @@ def _state(col: dict[str, list[Any]], i: int) -> State:
     return State.CORRECT if col["correct"][i] else State.WRONG
 
 
-def _transitions(col: dict[str, list[Any]], state: list[int]) -> NDArray[np.uint8]:
-    """Codes into TRANSITIONS. Only two answers can be compared: unparsed, truncated and failed rows are not wrong."""
+def _transitions(col: dict[str, list[Any]], state: list[int]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Codes into TRANSITIONS, and the weight of each change in per cent. Only answers can be compared: unparsed,
+    truncated and failed rows are not wrong."""
     n = len(state)
-    clean: dict[tuple[str, str, str], int] = {}
-    baseline = np.zeros(n, dtype=bool)
+    keys = list(zip(col["model"], col["benchmark"], col["question_id"], strict=True))
+    baseline = [arm == Arm.FORWARD_FULL and r == 1 for arm, r in zip(col["arm"], col["routers"], strict=True)]
+    runs: dict[tuple[str, str, str], list[int]] = {}
     for i in range(n):
-        if col["arm"][i] == Arm.FORWARD_FULL and col["routers"][i] == 1 and col["replicate"][i] == 0:
-            clean[col["model"][i], col["benchmark"][i], col["question_id"][i]] = state[i]
-            baseline[i] = True
-    table = {(1, 0): 0, (0, 1): 1, (0, 0): 2, (1, 1): 3}
-    out = np.full(n, 4, dtype=np.uint8)
+        if baseline[i] and state[i] < 2:
+            runs.setdefault(keys[i], []).append(state[i])
+    out, weight = np.full(n, 4, dtype=np.uint8), np.zeros(n, dtype=np.uint8)
     for i in range(n):
         if baseline[i]:
             out[i] = 5
-            continue
-        before = clean.get((col["model"][i], col["benchmark"][i], col["question_id"][i]))
-        if before is not None:
-            out[i] = table.get((before, state[i]), 4)
-    return out
+        elif keys[i] in runs and state[i] < 2:
+            other = np.mean([before != state[i] for before in runs[keys[i]]])
+            out[i] = (2 if other == 0 else 0) if state[i] == 0 else (3 if other == 0 else 1)
+            weight[i] = round(100 * other)
+    return out, weight
 
 
 def _tally(reasons: Sequence[str] | None) -> str:

@@ -3,7 +3,7 @@
 Noisy is compared with each control over all r at once: the clean baseline, `direct` (the original question) and the
 ensemble control at the same r. Each comparison gives a p per r, and one family-wise p and step-down adjusted p per r
 for that control alone (max-statistic permutation). All three are made under one reading of the replies after another,
-the same for every arm: as read, without leaked questions, and with unread replies held against an excess, or for a
+the same for every arm: as read, without leaked questions, and with unparsed replies imputed against an excess, or for a
 gain. Replicates of a setting are all used, by estimates, intervals and tests; what runs vary by beyond their questions
 is in all of them.
 """
@@ -21,10 +21,13 @@ from audit.statistics.eprocess import adjusted, at_any_stop
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes, FloatArray
 from audit.statistics.power import discordance_of
-from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance
-from audit.statistics.values import Unparsed, average, levels_of, replicates_of, runs_of
-from audit.sweep.compare import Comparison, compare, compare_at_any_stop
+from audit.statistics.run_variance import RunShifts
+from audit.statistics.unparsed import DECIDE_AT, imputed, predict_right
+from audit.statistics.values import average, levels_of, replicates_of, runs_of, to_values
+from audit.sweep.compare import Comparison, compare, compare_at_any_stop, distinct
 from audit.sweep.design import Arm
+from audit.sweep.hints import HintTest, hint_test
+from audit.sweep.runs import run_shifts
 
 
 @dataclass(frozen=True)
@@ -66,11 +69,13 @@ class Evidence:
     """Everything that `decide` looks at, apart from the gates. Accuracies are 0-1.
 
     plain: as read. without_leak: each r without the questions of which a noisy message at that r states the answer;
-    None without leaks. adverse: the same, and every reply that could not be read, or never came, held against an excess
-    (noisy ones wrong, those of every control right); None when all were read. favourable: as read, with such replies
-    held for a gain; None when all were read. ensemble_gain: the ensemble control against clean, for what repetition
-    alone gains.
-    run_variance: what entered every test and interval; estimated but left out where `at_any_stop`.
+    None without leaks. adverse: the same, and every reply that could not be read, or never came, imputed against an
+    excess: the odds of noisy ones are those that the question's other answers predict over root `gamma`, of every
+    control's times root gamma, so that they differ by gamma between the two sides of a pair (Rosenbaum's parameter;
+    infinite: noisy ones wrong, the controls' right); None when all were read. favourable: as
+    read, with such replies imputed for a gain; None when all were read. ensemble_gain: the ensemble control against
+    clean, for what repetition alone gains.
+    shifts: of whole runs, what entered every test and interval; estimated but left out where `at_any_stop`.
     """
 
     plain: Reading
@@ -78,11 +83,14 @@ class Evidence:
     adverse: Reading | None
     favourable: Reading | None
     ensemble_gain: Comparison | None
-    run_variance: RunVariance
+    shifts: RunShifts
     clean_accuracy: float
     direct_accuracy: float | None
     chance: float
     discordance: float
+    repeated: bool = True  # whether the noisy arm was, with other answers
+    worst_case: float | None = None  # largest gain over r, unparsed noisy answers right, all others wrong
+    hints: HintTest | None = None  # against another model's gain from the same messages; None: none was asked
 
     @property
     def clean(self) -> Comparison:
@@ -97,9 +105,9 @@ class Evidence:
 
     @property
     def largest_compatible(self) -> float:
-        """The upper limit of the gain over clean, unread replies held for a gain where there are any."""
+        """The upper limit of the gain over clean, unparsed replies imputed for a gain where there are any."""
         held = self.favourable.clean if self.favourable else None
-        return max(c.largest_compatible for c in (self.clean, held) if c is not None)
+        return (held or self.clean).largest_compatible
 
     @property
     def at_any_stop(self) -> bool:
@@ -121,25 +129,33 @@ def measure(
     n_resamples: int,
     n_permutations: int | None = None,
     without_leak: BoolArray | None = None,
-    run_variance: RunVariance = ASSUMED_ZERO,
+    shifts: RunShifts | None = None,
     intervals: bool = True,
     largest_cluster: int | None = None,
+    reference: CellOutcomes | None = None,
+    gamma: float = DECIDE_AT,
 ) -> Evidence:
     """All comparisons of one cell.
 
     largest_cluster: of a run that may have been stopped early, the questions of the largest cluster of its whole sample
     (1 without clusters): every comparison is then one that holds at any stop. None for a fixed number of questions.
 
+    reference: another model's outcomes from the same router messages. gamma: of unparsed answers (`Evidence`).
+
     n_permutations: of every test; n_resamples where None. without_leak: (R, n) for each router count, true for
-    questions without an answer leak. run_variance: as estimated over the panel. intervals=False skips every bootstrap
-    (their limits are then NaN).
+    questions without an answer leak. shifts: of whole runs, as estimated over the panel. intervals=False skips
+    every bootstrap (their limits are then NaN).
     Raises DataError when the clean or the noisy arm was not run or shares no answered question.
     """
     routers = levels_of(cell, Arm.NOISY_REWRITE)
     shared = tuple(r for r in routers if replicates_of(cell, Arm.FORWARD_FULL, r))
     has_direct = bool(replicates_of(cell, Arm.DIRECT, 0))
 
-    def against(runs: FloatArray, other: FloatArray, at: tuple[int, ...]) -> Comparison | None:
+    of_runs = shifts or RunShifts()
+
+    def against(
+        runs: FloatArray, other: FloatArray, at: tuple[int, ...], shifts: RunShifts = of_runs
+    ) -> Comparison | None:
         if not np.any(~np.isnan(average(runs) - average(other))):
             return None
         if largest_cluster is not None:
@@ -153,41 +169,60 @@ def measure(
             n_resamples=n_resamples,
             n_permutations=n_permutations,
             intervals=intervals,
-            run_variance=run_variance,
+            shifts=shifts,
         )
 
-    def reading(keep: BoolArray | None, noisy_unread: Unparsed, unread: Unparsed) -> Reading:
-        noisy = runs_of(cell, Arm.NOISY_REWRITE, routers, noisy_unread)
+    missing = np.isin(cell.state, UNANSWERED)
+    unread = bool(missing.any())
+    read = to_values(cell.state) if unread else None
+
+    def held(favour: bool) -> FloatArray | None:
+        return None if read is None else imputed(read, missing, predict_right(read), gamma**0.5, favour)
+
+    def reading(keep: BoolArray | None, of_noisy: FloatArray | None, of_control: FloatArray | None) -> Reading:
+        noisy = runs_of(cell, Arm.NOISY_REWRITE, routers, of_noisy)
         noisy = noisy if keep is None else np.where(keep, noisy, np.nan)
         direct = ensemble = None
         if has_direct:
-            direct = against(noisy, runs_of(cell, Arm.DIRECT, (0,), unread), routers)
+            direct = against(noisy, runs_of(cell, Arm.DIRECT, (0,), of_control), routers)
         if any(r > 1 for r in shared):
-            control = runs_of(cell, Arm.FORWARD_FULL, shared, unread)
+            control = runs_of(cell, Arm.FORWARD_FULL, shared, of_control)
             ensemble = against(noisy[:, [routers.index(r) for r in shared]], control, shared)
-        return Reading(against(noisy, runs_of(cell, Arm.FORWARD_FULL, (1,), unread), routers), direct, ensemble)
+        return Reading(against(noisy, runs_of(cell, Arm.FORWARD_FULL, (1,), of_control), routers), direct, ensemble)
 
-    plain = reading(None, "left_out", "left_out")
+    plain = reading(None, None, None)
     if plain.clean is None:
         raise DataError("Not one question has an answer in both arms: nothing can be compared.")
     leaks = without_leak is not None and not np.all(without_leak)
-    unread = bool(np.isin(cell.state, UNANSWERED).any())
     more = tuple(r for r in shared if r > 1)
     base = runs_of(cell, Arm.FORWARD_FULL, (1,))
     original = runs_of(cell, Arm.DIRECT, (0,)) if has_direct else np.full((1, 1, cell.n), np.nan)
     clean_values = average(base)[0]
     return Evidence(
         plain=plain,
-        without_leak=reading(without_leak, "left_out", "left_out") if leaks else None,
-        adverse=reading(without_leak, "wrong", "right") if unread else None,
-        favourable=reading(None, "right", "wrong") if unread else None,
-        ensemble_gain=against(runs_of(cell, Arm.FORWARD_FULL, more), base, more) if more else None,
-        run_variance=run_variance,
+        without_leak=reading(without_leak, None, None) if leaks else None,
+        adverse=reading(without_leak, held(False), held(True)) if unread else None,
+        favourable=reading(None, held(True), held(False)) if unread else None,
+        ensemble_gain=(
+            against(runs_of(cell, Arm.FORWARD_FULL, more), base, more, of_runs.among_controls()) if more else None
+        ),
+        shifts=of_runs,
         clean_accuracy=float(np.nanmean(clean_values)),
         direct_accuracy=float(np.nanmean(original)) if np.any(~np.isnan(original)) else None,
         chance=chance_level(cell.n_options),
-        discordance=discordance_of(clean_values, average(runs_of(cell, Arm.NOISY_REWRITE, routers))),
+        discordance=discordance_of(clean_values, average(noisy := runs_of(cell, Arm.NOISY_REWRITE, routers))),
+        repeated=len(distinct(noisy)) > 1,
+        worst_case=_worst_case(cell, routers) if unread else None,
+        hints=None
+        if reference is None
+        else hint_test(cell, reference, of_runs, run_shifts([reference], of_runs.plausible_sd)),
     )
+
+
+def _worst_case(cell: CellOutcomes, routers: tuple[int, ...]) -> float:
+    noisy = average(runs_of(cell, Arm.NOISY_REWRITE, routers, to_values(cell.state, "right")))
+    gains = noisy - average(runs_of(cell, Arm.FORWARD_FULL, (1,), to_values(cell.state, "wrong")))
+    return float(np.nanmax(np.nanmean(gains, axis=1)))
 
 
 def _at(c: Comparison, values: FloatArray, routers: tuple[int, ...]) -> FloatArray:

@@ -186,7 +186,7 @@ def breadth(bars: Sequence[Breadth]) -> Figure:
         axes.set_xlim(0, 112)
         axes.set_xticks([0, 25, 50, 75, 100], ["0 %", "25 %", "50 %", "75 %", "100 %"])
         axes.grid(visible=False, axis="y")
-        axes.set_xlabel("Noisy settings above the clean baseline (not a test: a clean model shows about half)")
+        axes.set_xlabel("Noisy settings above the clean baseline (not a test)")
         return figure
 
     return styled(draw)

@@ -37,7 +37,8 @@ class GainRow:
 
 
 def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
-    """Points of accuracy: zero, the effect of interest on both sides, and each model's own noise between clean runs."""
+    """Points of accuracy: zero, the smallest effect that matters on both sides, and each model's own noise between
+    clean runs."""
     ranked = sorted(rows, key=lambda r: severity(r.verdict, r.gain, r.label))
 
     def draw() -> Figure:

@@ -44,11 +44,13 @@ const line = (k, fits) => {
     const move = transitionClass(col.transition[i]);
     const square = el("button", "c " + (move === "x-same" ? stateClass(col.state[i]) : move), GLYPHS[col.state[i]]);
     if (head.transitions[col.transition[i]] === "clean baseline") square.classList.add("base");
+    if (move !== "x-same") square.style.setProperty("--share", `${pale(i) ? 15 + 0.3 * col.weight[i] : 100}%`);
+    square.classList.toggle("pale", move !== "x-same" && pale(i));
     if (!fits.has(i)) square.classList.add("off");
     square.type = "button";
     square.tabIndex = -1;
     square.dataset.row = i;
-    square.title = `${setting(i)}: ${head.states[col.state[i]]}, ${head.transitions[col.transition[i]]}`;
+    square.title = `${setting(i)}: ${head.states[col.state[i]]}, ${change(i)}`;
     square.setAttribute("aria-label", `${q[1]}, ${square.title}`);
     square.setAttribute("aria-expanded", "false");
     square.addEventListener("click", () => {
@@ -69,6 +71,7 @@ const line = (k, fits) => {
   node.append(...cells);
   return node;
 };
+const pale = (i) => col.weight[i] < 100; // not true of every clean run
 const close = () => { // one answer is open at a time, in the grid
   grid.querySelector("td.under")?.parentElement.remove();
   grid.querySelector('[aria-expanded="true"]')?.setAttribute("aria-expanded", "false");

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from audit.verdict.indicator import Indicator
 from audit.verdict.instrument import Instrument, Measured
 
 
@@ -15,4 +16,11 @@ def measured(cell: Mapping[str, Any]) -> Measured:
     return Measured("largest gain under noise", effect.get("gain"), effect.get("ci_low"), effect.get("ci_high"), alarms)
 
 
-INSTRUMENT = Instrument("sweep", "the router-worker sweep", frozenset({"noise"}), measured)
+def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
+    """Of a cell of verdict.json. excess: the gain under noise, averaged over r (the best r is chosen in every run)."""
+    effect = cell["effect"] or {}
+    excess = Indicator("excess", effect.get("mean_gain"), effect.get("mean_ci_low"), effect.get("mean_ci_high"))
+    return (Indicator("score", cell["score"]), excess)
+
+
+INSTRUMENT = Instrument("sweep", "the router-worker sweep", frozenset({"noise"}), measured, tracked)

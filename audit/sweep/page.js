@@ -121,7 +121,7 @@ const rowItem = (i) => {
   const out = el("span", "out " + stateClass(col.state[i]), head.states[col.state[i]]);
   out.dataset.glyph = GLYPHS[col.state[i]];
   button.append(out);
-  button.append(el("span", transitionClass(col.transition[i]), head.transitions[col.transition[i]]));
+  button.append(el("span", transitionClass(col.transition[i]), change(i)));
   button.addEventListener("click", () => {
     const open = button.getAttribute("aria-expanded") === "true";
     button.setAttribute("aria-expanded", String(!open));

@@ -11,17 +11,16 @@ from audit.report.page import Gated, RunFacts, count, number, render_page, words
 from audit.sweep.accuracy import SettingAccuracy
 from audit.sweep.drill import DrillDown, script_json
 from audit.sweep.paper import SettingRow, model_summary, router_summary
-from audit.sweep.result import CellVerdict
+from audit.sweep.result import RunVerdict, SweepResult
 from audit.sweep.simulation import TRUTHS
-from audit.sweep.verdict import RunVerdict
 from audit.sweep.vocabulary import ARMS, GATES, LABELS, VERDICTS, severity
 from audit.verdict.result import Calibration, Status
 from audit.verdict.simulated import told
 
 # Where a setting was run more than once. The page counts runs from 1.
-ONE_RUN = (
-    " They count replicate 0 of each arm alone (run 1), as the paper has one run, so they can differ from the figures "
-    "and the verdict, which use every replicate."
+BY_CHANCE = (
+    "By chance alone a clean model is above its own baseline in 44 % of its settings where noise costs it nothing, in "
+    "13 % where it costs 5 points, and in 2 % where it costs 10 (100 questions, nine router counts)."
 )
 
 POOLED = " Runs of a setting are averaged, as in the verdict."
@@ -46,9 +45,8 @@ def render(
     replicated: some setting was run more than once, so the page says that the figures average these runs and the
     paper's tables do not.
     """
-    tally = Counter(c.verdict.value for c in run.cells)
     settings_of = Counter((row.model, row.benchmark) for row in paper_rows)
-    cells = sorted(run.cells, key=lambda c: _severity(c, names))
+    cells = sorted(run.marked, key=lambda c: _severity(c, names))
     head = {**drill.head, "arm_words": [ARMS[arm] for arm in drill.head["arms"]], "gates": _gate_items(cells)}
     return render_page(
         "sweep/page.html.j2",
@@ -59,18 +57,17 @@ def render(
         labels=LABELS,
         run=run,
         cells=cells,
-        title=_title(run),
+        title=run.title("Can the score be trusted?"),
         subtitle=_subtitle(run, total_rows),
-        words={verdict.value: word for verdict, word in VERDICTS.items()},
+        words=VERDICTS,
         arms=ARMS,
         names=names,
-        tally=[(v.value, tally[v.value]) for v in VERDICTS if tally[v.value]],
+        tally=run.tally(VERDICTS),
         todo=_todo(cells, names),
         figures=figures,
         accuracies=accuracies,
         calibrated=calibrated(run.calibration),
-        one_run=ONE_RUN if replicated else "",
-        of_one_run=", of replicate 0 alone" if replicated else "",
+        by_chance=BY_CHANCE,
         pooled=POOLED if replicated else "",
         clustered=clustered,
         table1=[(s, settings_of[s.model, s.benchmark]) for s in model_summary(paper_rows)],
@@ -85,7 +82,7 @@ def render(
     )
 
 
-def _severity(cell: CellVerdict, names: Mapping[tuple[str, str], str]) -> tuple[int, float, str]:
+def _severity(cell: SweepResult, names: Mapping[tuple[str, str], str]) -> tuple[int, float, str]:
     gain = -math.inf if cell.effect is None else cell.effect.gain
     return severity(cell.verdict, gain, names[cell.model, cell.benchmark])
 
@@ -100,13 +97,13 @@ def calibrated(found: Calibration | None) -> dict[str, Any]:
     }
 
 
-def _where(cell: CellVerdict, drill: DrillDown) -> dict[str, int]:
+def _where(cell: SweepResult, drill: DrillDown) -> dict[str, int]:
     """The model by its place in the list of answers; nothing where none of its answers is on the page."""
     models = drill.head["models"]
     return {"model": models.index(cell.model)} if cell.model in models else {}
 
 
-def _gate_items(cells: Sequence[CellVerdict]) -> list[dict[str, Any]]:
+def _gate_items(cells: Sequence[SweepResult]) -> list[dict[str, Any]]:
     return [
         {
             "name": g.name,
@@ -122,7 +119,7 @@ def _gate_items(cells: Sequence[CellVerdict]) -> list[dict[str, Any]]:
     ]
 
 
-def _todo(cells: Sequence[CellVerdict], names: Mapping[tuple[str, str], str]) -> list[tuple[str, list[str]]]:
+def _todo(cells: Sequence[SweepResult], names: Mapping[tuple[str, str], str]) -> list[tuple[str, list[str]]]:
     """Each first piece of advice once, with the names it is for."""
     out: dict[str, list[str]] = {}
     for c in cells:
@@ -131,18 +128,9 @@ def _todo(cells: Sequence[CellVerdict], names: Mapping[tuple[str, str], str]) ->
     return list(out.items())
 
 
-def _title(run: RunVerdict) -> str:
-    benchmarks = sorted({c.benchmark for c in run.cells})
-    models = sorted({c.model for c in run.cells})
-    who = models[0] if len(models) == 1 else f"{len(models)} models"
-    where = benchmarks[0] if len(benchmarks) == 1 else f"{len(benchmarks)} benchmarks"
-    mark = "" if all(r.complete for r in run.rows) else "Incomplete: "
-    return f"{mark}Can the score be trusted? {who} on {where}"
-
-
 def _subtitle(run: RunVerdict, total_rows: int) -> str:
-    sizes = sorted({c.n_questions for c in run.cells})
+    sizes = sorted({c.n_questions for c in run.results})
     asked = count(sizes[0]) if len(sizes) == 1 else f"{count(sizes[0])} to {count(sizes[-1])}"
-    routers = sorted({r for c in run.cells for r in c.routers})
+    routers = sorted({r for c in run.results for r in c.routers})
     spread = "" if not routers else f", r = {routers[0]}" + (f" to {routers[-1]}" if len(routers) > 1 else "")
     return f"Router-worker audit: {asked} questions a model{spread}, {count(total_rows)} answers."

@@ -4,35 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import Any
 
-from audit.config import protocol_of, reading_of
-from audit.plan_cost import (
-    CHARS_PER_TOKEN,
-    PlannedCalls,
-    Tokens,
-    head_lines,
-    planned_cost,
-    print_plan,
-    refuse_failed,
-    token_lines,
-)
-from audit.prompting.prompts import direct_prompt
-from audit.prompting.templates import load_protocol
-from audit.records import Design, Question, Reading
-from audit.resolve import resolve_run
+from audit.dry_run import Asked, planned_calls, show_plan
+from audit.plan_cost import PlannedCalls, Tokens
+from audit.records import Design
 from audit.statistics.permutation import can_reject
 from audit.statistics.power import minimum_detectable_gain, questions_needed
-from audit.sweep.audit import SWEEP
 from audit.sweep.calibrate_early import SHIPPED, expected
-from audit.sweep.config import TEMPLATES, SweepConfig, worker_of
-from audit.sweep.design import Arm, Draws, missing_controls, n_messages
-from audit.sweep.present import router_prompt, worker_prompt
+from audit.sweep.config import SweepConfig
+from audit.sweep.design import Arm, Draws, missing_controls
+from audit.sweep.replay import resolve_sweep
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.shipped import shipped_table
 
-SHOWN_QUESTIONS = 50  # of which a plan takes the lengths
 PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
 SIDES = 2  # an excess is tested one-sided at alpha / 2: its two-sided interval must lie above zero too
 
@@ -56,125 +41,82 @@ class Plan:
     router_counts: int
     panel: int
     minimum_detectable_gain: float  # accuracy, 0-1; NaN where no gain reaches the power
-    questions_needed: int  # to detect a gain of the effect of interest
+    questions_needed: int  # to detect a gain of the smallest effect that matters
     tokens: Mapping[str, Tokens]  # by the name of the model that is called
 
 
 def make_plan(
-    config: SweepConfig,
-    name: str,
-    design: Design,
-    questions: list[Question],
-    n: int,
-    *,
-    thresholds: SweepThresholds,
-    groups: int | None = None,
-    panel: int = 1,
+    asked: Asked, design: Design, *, thresholds: SweepThresholds, groups: int | None = None, panel: int = 1
 ) -> Plan:
-    """Estimate one model's sweep from its design and some of the questions (pure).
+    """What a sweep asks of one model, and what it could find.
 
-    n, groups: questions of the whole sample, and their groups (None: every question its own). panel: cells of the run.
+    groups: of its questions (None: every question its own). panel: cells of the run.
     """
-    model = config.model[name]
-    answering = worker_of(config, model)
-    protocol = load_protocol(protocol_of(config, model), TEMPLATES)
-    reading = reading_of(config, answering)
-    prompt_chars = answer_chars = generated = answered = 0.0
-    for part in design.parts:
-        # A message is taken to be as long as the question, or as the limit where that is shorter.
-        for question in questions:
-            limit = model.preparing.max_tokens * CHARS_PER_TOKEN
-            if part.arm == Arm.DIRECT:
-                answer_chars += len(direct_prompt(protocol, question, reading))
-                continue
-            routed = router_prompt(protocol, question, part.arm)
-            text = question.text + " ".join(question.options)
-            message = text[: int(limit)]
-            prompt_chars += n_messages(part) * len(routed)
-            for r in part.levels:
-                answer_chars += len(worker_prompt(protocol, [message] * r, len(question.options), reading))
-        generated += n_messages(part) * (part.arm != Arm.DIRECT) * model.preparing.max_tokens
-        answered += len(part.levels) * (answering.worker.max_tokens if reading == Reading.LETTER else 0)
+    n, tokens = asked.questions, asked.planned.tokens
     counts = max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
     groups = n if groups is None else groups
-    level = thresholds.alpha / SIDES
+    level, n_tests, power = thresholds.alpha / SIDES, counts * panel, thresholds.power
     detectable = float("nan")
     if can_reject(groups, level / panel):
-        detectable = minimum_detectable_gain(
-            n, PLANNED_DISCORDANCE, alpha=level, n_tests=counts * panel, power=thresholds.power
-        )
-    scale = n / max(1, len(questions)) / CHARS_PER_TOKEN
-    routing = Tokens(int(prompt_chars * scale), int(generated * n))
-    replying = Tokens(int(answer_chars * scale), int(answered * n))
-    both = Tokens(routing.prompt + replying.prompt, routing.generated + replying.generated)
-    calls = sum(n_messages(part) for part in design.parts if part.arm != Arm.DIRECT)
+        detectable = minimum_detectable_gain(n, PLANNED_DISCORDANCE, alpha=level, n_tests=n_tests, power=power)
+    rows = n * len(design.settings)
+    needed = questions_needed(
+        thresholds.effect_of_interest, PLANNED_DISCORDANCE, alpha=level, n_tests=n_tests, power=power
+    )
     return Plan(
         questions=n,
         groups=groups,
         settings=len(design.settings),
-        rows=n * len(design.settings),
-        router_calls=n * calls,
-        worker_calls=n * len(design.settings),
-        prompt_tokens=both.prompt,
-        generated_tokens_at_most=both.generated,
+        rows=rows,
+        router_calls=asked.prepared,
+        worker_calls=rows,
+        prompt_tokens=tokens.prompt,
+        generated_tokens_at_most=tokens.generated,
         router_counts=counts,
         panel=panel,
         minimum_detectable_gain=detectable,
-        questions_needed=questions_needed(
-            thresholds.effect_of_interest,
-            PLANNED_DISCORDANCE,
-            alpha=level,
-            n_tests=counts * panel,
-            power=thresholds.power,
-        ),
-        tokens={name: both} if answering is model else {name: routing, answering.name: replying},
+        questions_needed=needed,
+        tokens=asked.tokens,
     )
 
 
 def show(config: SweepConfig) -> int:
     """Print the plan of every model on every benchmark; the exit code."""
-    resolved = resolve_run(SWEEP, config)
-    design = resolved.design
+    resolved = resolve_sweep(config)
     thresholds = SweepThresholds.from_mapping(config.verdict)
     panel = len(config.model) * len(resolved.samples)
-    groups = {one.benchmark.name: len({q.group for q in one.questions()}) for one in resolved.samples}
+    samples = {one.benchmark.name: one for one in resolved.samples}
+    groups = {name: len({q.group for q in one.questions()}) for name, one in samples.items()}
     table = shipped_table(SHIPPED)
-    told: list[dict[str, Any]] = []
-    lines = head_lines(resolved.path, resolved.failed)
-    for name, model in config.model.items():
-        for one in resolved.samples:
-            some = list(islice(one.questions(), SHOWN_QUESTIONS))
-            plan = make_plan(
-                config, name, design, some, one.sample.n,
-                thresholds=thresholds, groups=groups[one.benchmark.name], panel=panel,
-            )  # fmt: skip
-            other = worker_of(config, model)
-            cost = planned_cost(config.cost, plan.tokens, {name: model, other.name: other})
-            told.append({"model": name, "benchmark": one.benchmark.name, **asdict(plan), "cost": asdict(cost)})
-            lines.append(f"{name} on {one.benchmark.name}, prompts {protocol_of(config, model)['name']}")
-            lines += describe(plan, design, thresholds, cost.lines())
-            if one.sample.n_distinct < plan.questions_needed:
-                lines.append(f"  NOTE: {one.benchmark.name} has {one.sample.n_distinct:,} distinct questions in all.")
+
+    def plan_of(asked: Asked) -> Plan:
+        own = groups[asked.planned.benchmark]
+        return make_plan(asked, resolved.design, thresholds=thresholds, groups=own, panel=panel)
+
+    def describe_all(every: Sequence[Asked]) -> list[str]:
+        lines: list[str] = []
+        for asked in every:
+            plan, called = plan_of(asked), asked.planned
+            lines.append(f"{called.model} on {called.benchmark}, prompts {resolved.protocols[called.model].name}")
+            lines += describe(asked, plan, resolved.design, thresholds)
+            distinct = samples[called.benchmark].sample.n_distinct
+            if distinct < plan.questions_needed:
+                lines.append(f"  NOTE: {called.benchmark} has {distinct:,} distinct questions in all.")
             if table:
-                lines += early_lines(expected(one.sample.n, plan.router_counts, table))
-    return print_plan(config.plan, resolved.path, resolved.failed, lines, told)
+                lines += early_lines(expected(plan.questions, plan.router_counts, table["designs"]))
+        return lines
+
+    def facts(asked: Asked) -> dict[str, Any]:
+        called = asked.planned
+        named = {"model": called.model, "benchmark": called.benchmark}
+        return {**named, **asdict(plan_of(asked)), "cost": asdict(called.cost)}
+
+    return show_plan(resolved, describe_all, facts)
 
 
-def planned_calls(config: SweepConfig) -> list[PlannedCalls]:
+def calls_of(config: SweepConfig) -> list[PlannedCalls]:
     """What the sweep would ask of each model. Raises AuditError, as the sweep would; starts nothing."""
-    resolved = resolve_run(SWEEP, config)
-    refuse_failed(resolved.failed)
-    thresholds, found = SweepThresholds.from_mapping(config.verdict), []
-    for name, model in config.model.items():
-        other = worker_of(config, model)
-        for one in resolved.samples:
-            some = list(islice(one.questions(), SHOWN_QUESTIONS))
-            plan = make_plan(config, name, resolved.design, some, one.sample.n, thresholds=thresholds)
-            cost = planned_cost(config.cost, plan.tokens, {name: model, other.name: other})
-            tokens = Tokens(plan.prompt_tokens, plan.generated_tokens_at_most)
-            calls = plan.router_calls + plan.worker_calls
-            found.append(PlannedCalls(name, one.benchmark.name, calls, tokens, cost))
-    return found
+    return planned_calls(resolve_sweep(config))
 
 
 def early_lines(saving: list[str]) -> list[str]:
@@ -183,8 +125,8 @@ def early_lines(saving: list[str]) -> list[str]:
     return [head, *(f"    {line}" for line in saving)]
 
 
-def describe(plan: Plan, design: Design, thresholds: SweepThresholds, cost: Sequence[str] = ()) -> list[str]:
-    """The plan in lines a person reads, the warning last. cost: `PlannedCost.lines`."""
+def describe(asked: Asked, plan: Plan, design: Design, thresholds: SweepThresholds) -> list[str]:
+    """The plan in lines a person reads, the warning last."""
     saved = ""
     if design.kind == Draws.INDEPENDENT:
         saved = " (draws=nested would reuse router messages across r)"
@@ -194,7 +136,7 @@ def describe(plan: Plan, design: Design, thresholds: SweepThresholds, cost: Sequ
         f"  rows               {plan.rows:>12,}",
         f"  router calls       {plan.router_calls:>12,}{saved}",
         f"  worker calls       {plan.worker_calls:>12,}",
-        *token_lines(Tokens(plan.prompt_tokens, plan.generated_tokens_at_most), cost),
+        *asked.planned.lines(),
         *(f"  NOTE: {text}" for text in missing_controls(design)),
         *_detectable(plan, thresholds),
     ]

@@ -17,11 +17,12 @@ from audit.records import Generation, GenerationRequest, Part, Presentation, Pro
 from audit.sweep.design import Arm, Draws, n_messages
 
 ROUTER = "router"
+NOT_STORED = "the earlier run has no such message: nothing was asked"
 
 
 def router_requests(work: Work, question: Question, part: Part) -> list[GenerationRequest]:
     """The calls that write the messages of a router set; none for the direct arm."""
-    if part.arm == Arm.DIRECT:
+    if part.arm == Arm.DIRECT or work.own is not None:
         return []
     prompt = router_prompt(work.protocol, question, part.arm)
     # Under nested draws message j of a replicate is the same for every r, so its seed does not know r.
@@ -41,7 +42,15 @@ def router_requests(work: Work, question: Question, part: Part) -> list[Generati
 
 
 def present(work: Work, question: Question, part: Part, messages: Sequence[Generation]) -> list[Presentation]:
-    """What the worker sees at each r of a router set: its first r messages. One that failed leaves nothing to ask."""
+    """What the worker sees at each r of a router set: its first r messages. One that failed leaves nothing to ask.
+
+    work.own: where the messages of an earlier run are, that are answered in place of new ones.
+    """
+    if work.own is not None and part.arm != Arm.DIRECT:
+        from audit.sweep.replay import stored  # it needs Arrow
+
+        messages = stored(work.own, question, part)
+        messages = [*messages, *[Generation(error=NOT_STORED)] * (n_messages(part) - len(messages))]
     return [_present(work, question, part, routers, messages[:routers]) for routers in part.levels]
 
 
@@ -51,7 +60,7 @@ def _present(work: Work, question: Question, part: Part, routers: int, used: Seq
     else:
         prompt = worker_prompt(work.protocol, [m.text for m in used], len(question.options), work.reading)
     # Nested draws: r pays for the messages that the next smaller r did not already have.
-    paid = used[max((r for r in part.levels if r < routers), default=0) :]
+    paid = used[max((r for r in part.levels if r < routers), default=0) :] if work.own is None else ()
     own: dict[str, Any] = {
         "draws": work.design.kind,
         "router_messages": [m.text for m in used],

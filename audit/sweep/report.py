@@ -1,14 +1,14 @@
-"""Shards -> RUN_DIR/report: report.html, verdict.json, tables/*.csv, figures/*.{png,svg}.
+"""Shards of one run, or of several merged into one panel -> their report.
 
-Everything is rebuilt from shards alone; manifest.json adds facts about the run where it is there. Several runs are
-merged into one panel. Files are written beside and renamed, verdict.json last.
+manifest.json adds facts about a run where it is there.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from audit.errors import ConfigError, DataError
+from audit.judge.report import Report
 from audit.records import CellRows
-from audit.report.build import ReportPaths, run_facts, write_parts
+from audit.report.build import Page, run_facts
 from audit.report.sensitivity import load_sensitivity, quote
 from audit.shards.complete import cell_rows, contents, largest_clusters
-from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST, Manifest
+from audit.statistics.notice import Field
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep import figures as paper_figures
 from audit.sweep import tables
@@ -33,10 +34,10 @@ from audit.sweep.drill import MAX_TEXT_BYTES, DrillRows, pack
 from audit.sweep.forest import GainRow, forest
 from audit.sweep.page import render
 from audit.sweep.paper import SettingRow
+from audit.sweep.replay import same_messages
+from audit.sweep.result import RunVerdict
 from audit.sweep.rows import Read, read_run, read_texts
 from audit.sweep.thresholds import SweepThresholds
-from audit.sweep.verdict import RunVerdict, watermarked
-from audit.verdict.result import json_text
 from audit.verdict.shipped import shipped_table
 
 # In the drill-down; beyond them whole questions are left out, drawn by seed.
@@ -44,28 +45,39 @@ MAX_ROWS_ON_PAGE = 100_000  # 33 bytes each
 MAX_QUESTIONS_ON_PAGE = 20_000  # some 100 bytes each, its texts apart
 
 
-def build_report(
-    run_dirs: Sequence[Path],
-    out_dir: Path,
+@dataclass(frozen=True)
+class Behind:
+    """What stands behind a verdict: the runs, their cells, and the rows of the drill-down. seed: of the draw where not
+    all texts fit."""
+
+    dirs: Sequence[Path]
+    cells: list[CellOutcomes]
+    listed: DrillRows
+    seed: int
+    max_text_bytes: int = MAX_TEXT_BYTES
+
+
+def judge(
+    dirs: Sequence[Path],
     *,
     seed: int = 42,
     n_resamples: int = N_RESAMPLES,
     thresholds: SweepThresholds | None = None,
     control_benchmark: str | None = None,
+    references: Sequence[Path] = (),
     calibration: Mapping[str, Any] | None = None,
     max_text_bytes: int = MAX_TEXT_BYTES,
     max_rows: int = MAX_ROWS_ON_PAGE,
     reads: Sequence[Read] | None = None,
-) -> ReportPaths:
-    """Write the report of one run, or of several as one panel, into `out_dir`.
+) -> tuple[RunVerdict, Behind]:
+    """The verdict of one run, or of several as one panel.
 
     seed: of the resamples and of the draw where not all texts fit. n_resamples, thresholds, control_benchmark and
-    calibration go to `analyse`; calibration is by default the one that ships with the package. max_text_bytes,
-    max_rows: of the drill-down; every number is over all rows whatever they are. reads: the first pass over each run,
-    where it was made.
+    calibration go to `analyse`; calibration is by default the one that ships with the package. references: runs of
+    other models that answered from the same messages. max_text_bytes, max_rows: of the drill-down; every number is
+    over all rows whatever they are. reads: the first pass over each run, where it was made.
     Raises ShardError when a run has no shards, DataError when two runs cannot be one panel.
     """
-    dirs = [Path(d) for d in run_dirs]
     if not dirs:
         raise DataError("No run directory given. Expected at least one, such as outputs/my_run.")
     reads = reads or [read_run(run_dir) for run_dir in dirs]
@@ -79,30 +91,20 @@ def build_report(
         seed=seed,
         n_resamples=n_resamples,
         runs=[{"models": contents(read.outcomes.seen)} for read in reads],
+        rows=rows,
         control_benchmark=control_benchmark,
         calibration=calibration if calibration is not None else shipped_table(SHIPPED),
         early=largest_clusters(dirs),
+        references=same_messages(cells, dirs, references),
     )
-    verdict = watermarked(_with_sensitivity(analysed, reads), rows)
-    return write_report(dirs, Path(out_dir), verdict, cells, listed, seed=seed, max_text_bytes=max_text_bytes)
+    return _with_sensitivity(analysed, reads), Behind(dirs, cells, listed, seed, max_text_bytes)
 
 
-def write_report(
-    dirs: Sequence[Path],
-    out: Path,
-    verdict: RunVerdict,
-    cells: list[CellOutcomes],
-    listed: DrillRows,
-    *,
-    seed: int,
-    max_text_bytes: int = MAX_TEXT_BYTES,
-) -> ReportPaths:
-    """Write figures, tables, page and verdict.json of a verdict that was already reached over `cells` of the runs.
-
-    listed: rows of the drill-down.
-    """
-    partial = {(r.model, r.benchmark) for r in verdict.rows if not r.complete}
-    names = {cell: f"{name} (incomplete)" if cell in partial else name for cell, name in labels(cells).items()}
+def _page(verdict: RunVerdict, behind: Behind) -> Page:
+    """Figures, tables and the page of a verdict that was reached over these cells."""
+    dirs, cells = behind.dirs, behind.cells
+    short = {(r.model, r.benchmark) for r in verdict.rows if not r.complete}
+    names = {cell: f"{name} (incomplete)" if cell in short else name for cell, name in labels(cells).items()}
     rows = [SettingRow(**row) for row in verdict.paper["cells"]]  # the verdict's own: nothing is computed twice
     accuracies = [a for cell in cells for a in setting_accuracies(cell)]
     documents = {
@@ -114,40 +116,31 @@ def write_report(
         "gates.csv": tables.gates(verdict),
         "contrasts.csv": tables.contrasts(verdict),
     }
-    parts = write_parts(out, documents, _figures(cells, verdict, names))
-    page = render(
+    drill = pack(behind.listed, seed=behind.seed, max_text_bytes=behind.max_text_bytes)
+    render_page = partial(
+        render,
         verdict,
-        figures=parts.inline,
         accuracies=accuracies,
         paper_rows=rows,
         names=names,
         replicated=any(s.replicate > 0 for c in cells for s in c.settings),
         clustered=any(len(set(c.cluster.tolist())) < c.n for c in cells),
-        drill=pack(listed, seed=seed, max_text_bytes=max_text_bytes),
+        drill=drill,
         total_rows=sum(int(np.count_nonzero(c.state != State.ABSENT)) for c in cells),
         facts=[run_facts(d) for d in dirs],
         shards=", ".join(f"{d.name}/shards" for d in dirs),
     )
-    html = out / "report.html"
-    write_file(html, page.encode("utf-8", "backslashreplace"))
-    plain = verdict.to_dict()
-    write_file(out / "verdict.json", json_text(plain).encode())
-    incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
-    return ReportPaths(html, out / "verdict.json", parts.tables, parts.figures, incomplete, plain)
+    return Page(documents, _figures(cells, verdict, names), lambda figures: render_page(figures=figures))
 
 
 def _with_sensitivity(run: RunVerdict, reads: Sequence[Read]) -> RunVerdict:
     """The same verdict with what the sweep was measured to notice: by its run's file, or the shipped one."""
     found = {(c.model, c.benchmark): load_sensitivity(read.run_dir) for read in reads for c in read.outcomes.cells}
-    quoted = (quote(found[c.model, c.benchmark], "sweep", c.model, c.benchmark) for c in run.cells)
-    return replace(run, cells=tuple(replace(c, sensitivity=text) for c, text in zip(run.cells, quoted, strict=True)))
-
-
-def report_runs(run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
-    """`audit.report` of runs of this audit: judged as their manifests say, but for what is asked."""
-    if asked.get("variants") is not None:
-        raise ConfigError("--variants belongs to the perturbation audit; a sweep asks no library of rewordings.")
-    return build_report(run_dirs, out, **analysis_options(run_dirs, asked))
+    quoted = (
+        quote(found[c.model, c.benchmark], "sweep", c.model, c.benchmark, Field(c.n_questions)) for c in run.results
+    )
+    both = zip(run.results, quoted, strict=True)
+    return replace(run, results=tuple(replace(result, sensitivity=text) for result, text in both))
 
 
 def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,6 +161,8 @@ def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict
                 way = f"Say which: --{name.replace('_', '-')} {told[0][1]}."
             raise ConfigError(f"The runs were judged with different {name}: {listed}. {way}")
         options[name] = told[0][1]
+    if references := [Path(one) for _, analysis in found for one in analysis.get("references") or ()]:
+        options["references"] = references
     if "thresholds" in options:
         options["thresholds"] = SweepThresholds.from_mapping(options["thresholds"])
     return options
@@ -255,7 +250,7 @@ def _figures(cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[s
             mean_high=c.effect.mean_ci_high,
             noise=c.noise_floor.mean_absolute_gain if c.noise_floor.available else None,
         )
-        for c in verdict.cells
+        for c in verdict.results
         if c.effect is not None
     ]
     if gains:
@@ -269,3 +264,12 @@ def _figures(cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[s
         out["figure4_transitions"] = paper_figures.transitions(by_router)
         out["figure5_violation_breadth"] = paper_figures.breadth(breadths(rows, names))
     return out
+
+
+REPORT = Report(
+    judge,
+    _page,
+    options=analysis_options,
+    foreign={"variants": "belongs to the perturbation audit; a sweep asks no library of rewordings."},
+)
+report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of

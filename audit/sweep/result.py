@@ -6,10 +6,16 @@ Rates, accuracies, gains and intervals are on the 0-1 scale.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
-from audit.verdict.result import Calibration, Gate
+from audit.verdict.result import Calibration
+from audit.verdict.run import CellResult, Decided, JudgedRun
+
+if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
+    from audit.statistics.paired import CellOutcomes
+    from audit.sweep.evidence import Evidence
 
 
 class Verdict(StrEnum):
@@ -22,6 +28,17 @@ class Verdict(StrEnum):
     EXCESS_EXPLAINED = "excess_explained_by_ensembling"
     BRITTLE = "brittle"
     NO_EXCESS = "no_excess_detected"
+
+
+@dataclass(frozen=True)
+class Decision(Decided[Verdict]):
+    """routers: the router counts at which noisy beats clean, or seems to. doubt: where that is not an excess, the
+    reason in a few words for the headline. gate: the gate whose matter withholds it, where all gates passed.
+    """
+
+    routers: tuple[int, ...] = ()
+    doubt: str = ""
+    gate: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,39 +132,40 @@ class SelfTest:
     detail: str
 
 
-@dataclass(frozen=True)
-class CellVerdict:
+@dataclass(frozen=True, kw_only=True)
+class SweepResult(CellResult):
     """The verdict on one model and benchmark, with its evidence.
 
-    headline: one plain sentence. reasons: why this verdict and not another. p_value: of "noisy beats every control at
+    p_value: of "noisy beats every control at
     some r" (`Reading.adjusted`); p_adjusted: after Holm over the cells of the panel. largest_compatible_gain: 97.5 %
     upper limit of the gain, the largest over r. score: clean accuracy (the direct accuracy where it was run).
     share_beyond_gains: share of the score above chance that stays if the largest compatible gain is taken off; it says
     nothing of memory that helps intact and damaged questions alike; null when withheld or brittle. credibility: the
-    same with the largest compatible score gap to fresh questions; null without a control benchmark.
-    run_sd: standard deviation of a whole run's shift that every test and interval reckons with (its estimate and one
-    standard error), from run_sd_df comparisons of repeated runs; with 0 it is assumed to be 0.
+    same with the largest compatible score gap to held-out questions; null without a control benchmark.
+    run_sd: standard deviation of a whole run's shift that every interval reckons with (its estimate and one standard
+    error), of the controls, from run_sd_df comparisons of repeated runs; with 0 it is assumed. noisy_run_sd: the same
+    of the noisy arm, as the tests of a gain reckon with it. unparsed_tipping: the largest odds ratio between unparsed
+    answers and what the question's other answers predict up to which the verdict stands, "worst case" where any does;
+    null without unparsed answers, or where nothing is found or cleared. worst_case_gain: largest gain over r with every
+    unparsed noisy answer right and every other wrong; null where all were parsed.
     """
 
-    model: str
-    benchmark: str
-    verdict: Verdict
-    headline: str
-    reasons: tuple[str, ...]
-    what_to_do: tuple[str, ...]
-    effect: Effect | None
-    p_value: float | None
+    decision: Decision
+    evidence: Evidence | None = None  # of all figures; not in verdict.json
+    effect: Effect | None = None
+    p_value: float | None = None
     p_adjusted: float | None
-    largest_compatible_gain: float | None
-    run_sd: float
-    run_sd_df: int
-    gates: tuple[Gate, ...]
+    largest_compatible_gain: float | None = None
+    run_sd: float = 0.0
+    run_sd_df: int = 0
+    noisy_run_sd: float = 0.0
+    noisy_run_sd_df: int = 0
+    unparsed_tipping: str | None
+    worst_case_gain: float | None = None
     contrasts: tuple[Contrast, ...]
     controls_missing: tuple[str, ...]
-    cannot_exclude: tuple[str, ...]
-    slope: Slope | None  # null where noisy was run at one r
+    slope: Slope | None = None  # null where noisy was run at one r
     noise_floor: NoiseFloor
-    calibration: Calibration | None
     score: float | None
     chance: float
     share_beyond_gains: float | None
@@ -159,8 +177,6 @@ class CellVerdict:
     draws: str
     sample_sizes: dict[str, int]  # "arm r=R #replicate" -> answered questions
     states: dict[str, int]  # correct, wrong, unparsed, truncated, error, absent -> rows over all settings
-    sensitivity: str | None = None  # what this audit was measured to notice; the report quotes it
-    watermark: str = ""  # "incomplete, 512 of 1,000 answers": the verdict is over what is there
 
 
 @dataclass(frozen=True)
@@ -171,3 +187,29 @@ class Hypothesis:
     pvalue: float | None
     effect: float | None
     sentence: str
+
+
+_OWN = {f.name for f in fields(SweepResult)} - {f.name for f in fields(CellResult)} - {"evidence"} | {"sensitivity"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
+    """All judged cells of a run, or of several runs merged into one panel.
+
+    paper: as the paper counts, over all replicates (model_summary, router_summary, cells). calibration: of the cell
+    with the fewest questions.
+    """
+
+    audit = "sweep"
+    schema_version = "2.1"
+
+    paper: dict[str, list[dict[str, Any]]]
+    hypotheses: tuple[Hypothesis, ...]
+    calibration: Calibration | None
+    self_test: tuple[SelfTest, ...]
+
+    def own(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("paper", "hypotheses", "calibration", "self_test")}
+
+    def own_of_cell(self, cell: CellOutcomes, result: SweepResult) -> dict[str, Any]:
+        return {name: getattr(result, name) for name in _OWN}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import permutations
 
 import numpy as np
@@ -10,7 +11,7 @@ from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, FloatArray
 from audit.statistics.permutation import paired_test
 from audit.statistics.resampling import N_RESAMPLES
-from audit.statistics.run_variance import RunContrasts, contrasts_of, together
+from audit.statistics.run_variance import RunContrasts, RunShifts, contrasts_of, pooled_run_variance, together
 from audit.statistics.values import replicates_of, to_values
 from audit.sweep.design import Arm
 from audit.sweep.result import NoiseFloor
@@ -18,18 +19,45 @@ from audit.sweep.result import NoiseFloor
 TREND_MIN = 4  # router counts of the ensemble control from which a straight line over r is taken out, not only the mean
 
 
+def run_shifts(cells: Sequence[CellOutcomes], plausible_sd: float) -> RunShifts:
+    """What whole runs shift by, over the cells of a panel: of the noisy arm, and of all others."""
+    return RunShifts(
+        noisy=pooled_run_variance(map(noisy_contrasts, cells), plausible_sd),
+        controls=pooled_run_variance(map(run_contrasts, cells), plausible_sd),
+        plausible_sd=plausible_sd,
+    )
+
+
+def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
+    """The contrasts of the noisy arm: its replicates against each other.
+
+    Where it was run once, what is left of its accuracies over r when a line and a level of its own at the smallest r
+    (one message repairs nothing that another lost) are taken out. An effect at a single other r makes the estimate
+    larger, never smaller. A shift that all r of the one replicate share is not in it: see `RunShifts.tested`.
+    """
+    settings = cell.settings_of(Arm.NOISY_REWRITE)
+    by_level = {r: [s for s in settings if s.level == r] for r in sorted({s.level for s in settings})}
+    groups = [(one, np.ones((len(one), 1))) for one in by_level.values() if len(one) > 1]
+    if not groups and len(settings) > 2:
+        r = np.array([s.level for s in settings], dtype=float)
+        line = [r] if len(settings) > TREND_MIN else []
+        groups = [(list(settings), np.stack([np.ones_like(r), r == r.min(), *line], axis=1).astype(float))]
+    return _contrasts(cell, groups)
+
+
 def run_contrasts(cell: CellOutcomes) -> RunContrasts:
-    """The contrasts of one cell: runs of one setting against each other, and the ensemble control around its trend.
+    """The contrasts of the controls: runs of one setting against each other, and the ensemble control around its trend.
 
     Replicates of a setting should be equally accurate. The ensemble control at r=2, 3, ... changes with r smoothly if
     at all, so what is left of a straight line over r (of the mean, below TREND_MIN router counts) is run variance too;
-    a bent trend makes the estimate larger, never smaller. The noisy arm's r are not used: there an effect is what the
-    audit looks for. Runs that repeat another answer for answer tell nothing and are counted once.
+    a bent trend makes the estimate larger, never smaller. Runs that repeat another answer for answer tell nothing and
+    are counted once.
     """
     groups: list[tuple[list[Setting], FloatArray]] = []
     by_setting: dict[tuple[str, int], list[Setting]] = {}
     for s in cell.settings:
-        by_setting.setdefault((s.arm, s.level), []).append(s)
+        if s.arm != Arm.NOISY_REWRITE:
+            by_setting.setdefault((s.arm, s.level), []).append(s)
     ensemble = [s for s in cell.settings if s.arm == Arm.FORWARD_FULL and s.level > 1]
     for (arm, routers), settings in by_setting.items():
         if not (arm == Arm.FORWARD_FULL and routers > 1):
@@ -38,6 +66,10 @@ def run_contrasts(cell: CellOutcomes) -> RunContrasts:
         r = np.array([s.level for s in ensemble], dtype=float)
         line = [np.ones_like(r), r] if np.unique(r).size >= TREND_MIN else [np.ones_like(r)]
         groups.append((ensemble, np.stack(line, axis=1)))
+    return _contrasts(cell, groups)
+
+
+def _contrasts(cell: CellOutcomes, groups: Sequence[tuple[list[Setting], FloatArray]]) -> RunContrasts:
     return together(
         contrasts_of(to_values(np.stack([cell.row(s) for s in settings])), trend, cell.cluster)
         for settings, trend in groups
@@ -50,8 +82,8 @@ def noise_floor(
     """Clean against clean: the replicates of `forward_full` at r=1 through the test of two settings.
 
     They differ only in their seeds, so whatever "gain" appears between them is noise, and whatever is rejected there at
-    alpha is a false alarm of this run. Pairs share replicates: the rate has fewer degrees of freedom than their number
-    suggests.
+    alpha is a false positive of this run. Pairs share replicates: the rate has fewer degrees of freedom than their
+    number suggests.
     """
     settings = replicates_of(cell, Arm.FORWARD_FULL, 1)
     c = len(settings)

@@ -1,8 +1,9 @@
 """Simulated models of known truth for the calibration: designs, worlds, and outcomes drawn from them (pure).
 
 Question i is answered right with probability theta_i, Beta distributed (`statistics.difficulty`). A *world* says what
-else is true: what noise, the clean router, repetition, leaks, unread replies, grouped questions and whole runs do. In a
-null world noisy beats some control by nothing, so that no `excess` is right; where there is a gain, clearing is wrong.
+else is true: what noise, the clean router, repetition, leaks, unparsed replies, grouped questions and whole runs do. In
+a null world noisy beats some control by nothing, so that no `excess` is right; where there is a gain, clearing is
+wrong.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Design:
     panel: int = 1
     direct: bool = True
     ensemble: bool = True
+    noisy_replicates: int = 1
+    reference: float | None = 0.0  # clean accuracy of the hint reference less that of the model; None: none is asked
 
 
 @dataclass(frozen=True)
@@ -44,14 +47,15 @@ class World:
     """What is true of a model; accuracies and gains 0-1.
 
     gain: of the noisy arm at every r; gain_one_r: at r=1 alone. clean_loss: what the clean baseline and the ensemble
-    control lose against the original question, noisy losing nothing (lossy_alone: with one router only, several make up
-    for it). repetition: what r > 1 messages gain, whole or damaged. shock: standard deviation of a shift common to one
-    run. repeats: share of questions whose answer is the same in every run of the unchanged question (temperature 0 and
-    faithful relays). helps_weak: noise adds this where the chance is below 1/2 and takes as much elsewhere. cluster:
-    questions a group; cluster_sd: of what a group shares in one run (latent normal scale); grouped: the run knows the
-    groups. leak: share of questions whose noisy messages state the answer. unread: share of replies that cannot be
-    read; unread_if: "any", or those of one arm and outcome ("noisy_wrong": noisy replies that are wrong, as many as
-    `unread` of all).
+    control lose against the original question, noisy losing nothing (lossy_alone: with one router only, several make
+    up for it). repetition: what r > 1 messages gain, whole or damaged. shock: standard deviation of a shift common to
+    one run; noisy_shock: of the noisy runs, where it is another. repeats: share of questions whose answer is the same
+    in every run of the unchanged question (temperature 0 and faithful relays). helps_weak: noise adds this where the
+    chance is below 1/2 and takes as much elsewhere. cluster: questions a group; cluster_sd: of what a group shares in
+    one run (latent normal scale); grouped: the run knows the groups. leak: share of questions whose noisy messages
+    state the answer; hints: whose noisy messages hint at it, for every reader. unread: share of replies that cannot
+    be read; unread_if: "any", or those of one arm and outcome ("noisy_wrong": noisy replies that are wrong, as many
+    as `unread` of all).
     """
 
     gain: float = 0.0
@@ -60,12 +64,14 @@ class World:
     lossy_alone: bool = False
     repetition: float = 0.0
     shock: float = 0.0
+    noisy_shock: float | None = None
     repeats: float = 0.0
     helps_weak: float = 0.0
     cluster: int = 1
     cluster_sd: float = 0.0
     grouped: bool = True
     leak: float = 0.0
+    hints: float = 0.0
     unread: float = 0.0
     unread_if: str = "any"
 
@@ -73,8 +79,9 @@ class World:
 # The designs that ship: `calibrated.nearest` picks from them.
 SHIPPED = (
     *(Design(n, r, "independent") for n in (100, 1000) for r in (3, 9)),
-    *(Design(n, r, "nested", clean_replicates=3) for n in (100, 200, 500, 1000) for r in (3, 9)),
-    Design(3000, 9, "nested", clean_replicates=3),
+    *(Design(n, r, "nested", clean_replicates=3) for n in (100, 300, 1000) for r in (3, 9)),
+    *(Design(1000, r, "nested", clean_replicates=3, noisy_replicates=2) for r in (3, 9)),
+    Design(3000, 9, "nested", clean_replicates=3, noisy_replicates=2),
     Design(1000, 9, "nested", clean_replicates=3, clean_accuracy=0.85, discordance=0.13),
     Design(1000, 9, "nested", clean_replicates=3, clean_accuracy=0.4, discordance=0.3),
     Design(300, 9, "nested", clean_replicates=3, panel=12),
@@ -90,6 +97,9 @@ TRUTHS = {
 
 _WIDE = Design(1000, 9, "nested", clean_replicates=3)
 _SMALL = Design(200, 9, "nested", clean_replicates=3)
+_THREE = Design(1000, 3, "nested", clean_replicates=3)
+_ONCE = Design(3000, 1)
+_TWICE = replace(_THREE, noisy_replicates=2)
 # Worlds in which something other than memory acts, each with the design in which it hurts (name, design, world).
 WORLDS: tuple[tuple[str, Design, World], ...] = (
     ("clean router loses 4 points", _WIDE, World(clean_loss=0.04)),
@@ -104,8 +114,29 @@ WORLDS: tuple[tuple[str, Design, World], ...] = (
     ("runs shift by 1 point", _WIDE, World(shock=0.01)),
     ("runs shift by 1 point, n=3000", replace(_WIDE, n=3000), World(shock=0.01)),
     ("runs shift by 2 points", _WIDE, World(shock=0.02)),
-    ("runs shift by 2 points, panel of 12", replace(_WIDE, panel=12), World(shock=0.02)),
     ("runs shift by 2 points, one clean run", replace(_WIDE, clean_replicates=1), World(shock=0.02)),
+    ("noisy runs alone shift by 2 points", replace(_WIDE, n=3000), World(shock=0.003, noisy_shock=0.02)),
+    ("noisy runs alone shift by 3 points", replace(_WIDE, n=3000), World(shock=0.003, noisy_shock=0.03)),
+    ("noisy runs alone shift by 2 points, r=1..3", _THREE, World(shock=0.003, noisy_shock=0.02)),
+    ("noisy runs alone shift by 3 points, r=1..3", _THREE, World(shock=0.003, noisy_shock=0.03)),
+    ("noisy runs alone shift by 3 points, two of them", _TWICE, World(shock=0.003, noisy_shock=0.03)),
+    ("noisy runs alone shift by 3 points, r=1", replace(_ONCE, clean_replicates=3), World(noisy_shock=0.03)),
+    (
+        "noisy runs alone shift by 3 points, r=1, two of them",
+        replace(_ONCE, clean_replicates=3, noisy_replicates=2),
+        World(noisy_shock=0.03),
+    ),
+    ("nothing repeated, runs shift by 2 points", _ONCE, World(shock=0.02)),
+    ("nothing repeated, runs shift by 2 points, n=1000", replace(_ONCE, n=1000), World(shock=0.02)),
+    ("nothing repeated, runs shift by 3 points", _ONCE, World(shock=0.03)),
+    ("runs shift by 2 points, r=1..2, one clean run", replace(_ONCE, routers=2), World(shock=0.02)),
+    ("20 % hints", _THREE, World(hints=0.2)),
+    ("20 % hints, two noisy runs", _TWICE, World(hints=0.2)),
+    ("8 % hints, two noisy runs", _TWICE, World(hints=0.08)),
+    ("20 % hints, two noisy runs, n=3000", replace(_TWICE, n=3000), World(hints=0.2)),
+    ("20 % hints, an abler hint reference", replace(_TWICE, reference=0.15), World(hints=0.2)),
+    ("20 % hints, a weaker hint reference", replace(_TWICE, reference=-0.1), World(hints=0.2)),
+    ("20 % hints, no hint reference", replace(_TWICE, reference=None), World(hints=0.2)),
     ("15 % leaks, clean router loses 4 points", replace(_WIDE, routers=3), World(leak=0.15, clean_loss=0.04)),
     ("nine answers in ten always the same, one clean run", replace(_SMALL, clean_replicates=1), World(repeats=0.9)),
     ("nine answers in ten always the same", _WIDE, World(repeats=0.9)),
@@ -114,6 +145,10 @@ WORLDS: tuple[tuple[str, Design, World], ...] = (
     ("10 groups of 20, known", _SMALL, World(cluster=20, cluster_sd=0.5)),
     ("100 groups of 10, not known", _WIDE, World(cluster=10, cluster_sd=0.5, grouped=False)),
     ("4 % unread, at random", _WIDE, World(unread=0.04)),
+    ("2 % unread, at random", _WIDE, World(unread=0.02)),
+    ("4 % unread, at random, r=1..3", _THREE, World(unread=0.04)),
+    ("+5 points at one r, 4 % unread, at random", _WIDE, World(gain_one_r=0.05, unread=0.04)),
+    ("+10 points, 4 % unread, at random", _WIDE, World(gain=0.1, unread=0.04)),
     ("4 % unread, wrong noisy answers", _WIDE, World(unread=0.04, unread_if="noisy_wrong")),
     ("+5 points, 2 % unread, right noisy answers", _WIDE, World(gain=0.05, unread=0.02, unread_if="noisy_right")),
     ("+5 points at one r, runs shift by 2 points", _WIDE, World(gain_one_r=0.05, shock=0.02)),
@@ -124,16 +159,20 @@ WORLDS: tuple[tuple[str, Design, World], ...] = (
 
 @dataclass(frozen=True)
 class Simulated:
-    """One model's outcomes, and where its noisy messages leak ((R, n), true: no leak), as `measure` takes them."""
+    """One model's outcomes, where its noisy messages leak ((R, n), true: no leak), and its hint reference's, as
+    `measure` takes them."""
 
     cell: CellOutcomes
     without_leak: BoolArray | None = field(default=None)
+    reference: CellOutcomes | None = None
 
 
 def settings_of(design: Design) -> tuple[Setting, ...]:
     """Every setting of the design, sorted."""
     made = [Setting(Arm.FORWARD_FULL, 1, k) for k in range(design.clean_replicates)]
-    made += [Setting(Arm.NOISY_REWRITE, r) for r in range(1, design.routers + 1)]
+    made += [
+        Setting(Arm.NOISY_REWRITE, r, k) for r in range(1, design.routers + 1) for k in range(design.noisy_replicates)
+    ]
     if design.direct:
         made.append(Setting(Arm.DIRECT, 0))
     if design.ensemble:
@@ -142,26 +181,46 @@ def settings_of(design: Design) -> tuple[Setting, ...]:
 
 
 def simulate(design: Design, world: World, rng: np.random.Generator) -> Simulated:
-    """One model's outcomes under every setting."""
+    """One model's outcomes under every setting, and its hint reference's: no memory, and the same messages."""
+    (other_rng,) = rng.spawn(1)  # the model's own outcomes do not hang on whether there is a reference
+    told = other_rng.random(design.n) < world.hints
+    made = _simulate(design, world, told, rng)
+    if design.reference is None:
+        return made
+    accuracy = float(np.clip(design.clean_accuracy + design.reference, 0.05, 0.95))
+    other = replace(design, clean_accuracy=accuracy, direct=False, ensemble=False)
+    leaking = None if made.without_leak is None else ~made.without_leak[0]
+    honest = replace(world, gain=min(world.gain, 0.0), gain_one_r=0.0, unread=0.0)
+    return replace(made, reference=replace(_simulate(other, honest, told, other_rng, leaking).cell, model="reference"))
+
+
+def _simulate(
+    design: Design, world: World, told: BoolArray, rng: np.random.Generator, stated: BoolArray | None = None
+) -> Simulated:
+    """stated: where the messages state the answer, drawn where None."""
     n, accuracy = design.n, design.clean_accuracy
     theta = draw_difficulties(n, accuracy, design.discordance, rng)
     group = np.arange(n) // world.cluster
     same = rng.random(n) < world.repeats
     fixed = rng.standard_normal(n)
     leaking = rng.random(n) < world.leak
+    leaking = leaking if stated is None else stated
     rho = design.correlation if Draws(design.draws) == Draws.NESTED else 0.0
-    shared: dict[str, FloatArray] = {arm: rng.standard_normal(n) for arm in Arm}
+    shared: dict[tuple[str, int], FloatArray] = {(arm, 0): rng.standard_normal(n) for arm in Arm}
     settings = settings_of(design)
     state = np.empty((len(settings), n), dtype=np.int8)
     for k, s in enumerate(settings):
         chance = _chances(theta, s, world, accuracy)
-        if world.shock:
-            moved = float(np.clip(rng.normal(0, world.shock), -0.2, 0.2))
+        noisy = s.arm == Arm.NOISY_REWRITE
+        if shock := (world.noisy_shock if noisy and world.noisy_shock is not None else world.shock):
+            moved = float(np.clip(rng.normal(0, shock), -0.2, 0.2))
             chance = shift(chance, moved, float(chance.mean()))
         own = rng.standard_normal(n)
         routed = s.arm != Arm.DIRECT and s.level > 0
         nested = rho if routed and (s.arm == Arm.NOISY_REWRITE or s.level > 1) else 0.0
-        latent = np.sqrt(nested) * shared[s.arm] + np.sqrt(1 - nested) * own
+        if nested and (s.arm, s.replicate) not in shared:
+            shared[s.arm, s.replicate] = rng.standard_normal(n)
+        latent = np.sqrt(nested) * shared.get((s.arm, s.replicate), 0.0) + np.sqrt(1 - nested) * own
         if world.cluster > 1:
             common = world.cluster_sd**2 / (1 + world.cluster_sd**2)
             of_group = rng.standard_normal(int(group.max()) + 1)[group]
@@ -170,7 +229,7 @@ def simulate(design: Design, world: World, rng: np.random.Generator) -> Simulate
             latent = np.where(same, fixed, latent)
         right = np.asarray(scipy.special.ndtr(latent)) < chance
         if s.arm == Arm.NOISY_REWRITE:
-            right |= leaking
+            right |= leaking | told
         state[k] = np.where(right, State.CORRECT, State.WRONG)
         state[k] = np.where(_unread(state[k], s, world, rng), State.UNPARSED, state[k])
     cell = CellOutcomes(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from audit.sweep.accuracy import SettingAccuracy
 from audit.sweep.paper import SettingRow, model_summary, router_summary
-from audit.sweep.verdict import RunVerdict
+from audit.sweep.result import RunVerdict
 from audit.verdict.tables import csv_text
 
 Cell = str | int | float | bool | None
@@ -79,11 +79,12 @@ def verdicts(run: RunVerdict) -> str:
         "model", "benchmark", "verdict", "score", "chance", "share_beyond_gains", "credibility", "credibility_category",
         "questions",
         "largest_gain", "at_routers", "ci_low", "ci_high", "mean_gain", "mean_ci_low", "mean_ci_high", "p_adjusted",
-        "largest_compatible_gain", "run_sd", "run_sd_df", "slope", "slope_ci_low", "slope_ci_high", "watermark",
+        "largest_compatible_gain", "run_sd", "run_sd_df", "noisy_run_sd", "noisy_run_sd_df",
+        "slope", "slope_ci_low", "slope_ci_high", "watermark",
         "headline",
     )  # fmt: skip
     body = []
-    for c in run.cells:
+    for c in run.marked:
         e = c.effect
         effect: tuple[Cell, ...] = (
             (e.gain, e.routers, e.ci_low, e.ci_high, e.mean_gain, e.mean_ci_low, e.mean_ci_high) if e else (None,) * 7
@@ -92,7 +93,7 @@ def verdicts(run: RunVerdict) -> str:
         body.append(
             (c.model, c.benchmark, c.verdict.value, c.score, c.chance, c.share_beyond_gains, c.credibility,
              c.credibility_category, c.n_questions, *effect, c.p_adjusted, c.largest_compatible_gain, c.run_sd,
-             c.run_sd_df, *slope, c.watermark, c.headline)
+             c.run_sd_df, c.noisy_run_sd, c.noisy_run_sd_df, *slope, c.watermark, c.headline)
         )  # fmt: skip
     return write(header, body)
 
@@ -108,7 +109,7 @@ def gates(run: RunVerdict) -> str:
         (
             (c.model, c.benchmark, g.name, g.status.value, g.number, g.threshold, g.withholds, g.item_count, g.detail,
              g.advice, g.source)
-            for c in run.cells
+            for c in run.marked
             for g in c.gates
         ),
     )  # fmt: skip
@@ -125,7 +126,7 @@ def contrasts(run: RunVerdict) -> str:
         (
             (c.model, c.benchmark, k.name, k.label, k.routers, k.n, k.estimate, k.ci_low, k.ci_high, k.p, k.p_adjusted,
              k.improve, k.degrade, k.note)
-            for c in run.cells
+            for c in run.marked
             for k in c.contrasts
         ),
     )  # fmt: skip

@@ -6,7 +6,7 @@ seen but small counts, and each distinct message is read once (`statements`).
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -193,38 +193,30 @@ def measure_texts(
     last of them (all at the end, where none are told). probed: ids of questions by (model, benchmark), for the
     self-test.
     """
-    tallies: dict[tuple[str, str], _Tally] = {}
-    sent: dict[tuple[str, str], _Tally] = {cell: _Tally() for cell in probed or {}}
-    # A question whose text or options differ between rows has one of each: a message is read against its own.
-    open_: dict[tuple[str, str, str], list[_Question]] = {}
-    question: _Question | None
-
-    def count_noisy(row: TextRow, question: _Question, clean: _Clean | None) -> None:
-        cell = row.model, row.benchmark
-        _count_noisy(row, None, question, tallies[cell], clean)
-        if probed and row.question_id in probed.get(cell, ()):
-            _count_noisy(row, clean.prompt if clean else None, question, sent[cell], clean)
-
-    def close(versions: list[_Question]) -> None:
-        for one in versions[0].waiting:
-            count_noisy(one, next(q for q in versions if _same(q, one)), versions[0].clean)
-        versions[0].waiting = []
-
+    reading = _Pass(settings, probed or {})
     for row in rows:
-        key = row.model, row.benchmark, row.question_id
-        cell = key[:2]
-        tally = tallies.get(cell)
-        if tally is None:
-            tally = tallies[cell] = _Tally()
-        versions = open_.get(key)
-        if versions is None:
-            versions = open_[key] = []
-        for question in versions:
-            if _same(question, row):
-                break
-        else:
-            question = _Question(row)
-            versions.append(question)
+        reading.take(row)
+    return reading.texts()
+
+
+class _Pass:
+    """What one pass over the rows holds: tallies by (model, benchmark), and the questions whose last row is to come.
+
+    A question whose text or options differ between rows has several versions: a message is read against its own.
+    """
+
+    def __init__(
+        self, settings: Mapping[tuple[str, str], int] | None, probed: Mapping[tuple[str, str], Collection[str]]
+    ) -> None:
+        self.settings, self.probed = settings, probed
+        self.tallies: defaultdict[tuple[str, str], _Tally] = defaultdict(_Tally)
+        self.sent: dict[tuple[str, str], _Tally] = {cell: _Tally() for cell in probed}
+        self.open: defaultdict[tuple[str, str, str], list[_Question]] = defaultdict(list)
+
+    def take(self, row: TextRow) -> None:
+        cell = row.model, row.benchmark
+        tally, versions = self.tallies[cell], self.open[*cell, row.question_id]
+        question = _version(versions, row)
         first = versions[0]
         first.rows += 1
         if question.whole != first.whole:
@@ -235,17 +227,40 @@ def measure_texts(
             if row.replicate == 0:
                 question.read_clean(row)
                 first.clean = question.clean
-                close(versions)
+                self.close(versions)
+        elif row.arm == Arm.NOISY_REWRITE and first.clean is None:
+            first.waiting.append(row)
         elif row.arm == Arm.NOISY_REWRITE:
-            if first.clean is None:
-                first.waiting.append(row)
-            else:
-                count_noisy(row, question, first.clean)
-        if settings is not None and first.rows == settings[cell]:
-            close(open_.pop(key))
-    for versions in open_.values():
-        close(versions)
-    return Texts(*({cell: _freeze(tally) for cell, tally in sorted(made.items())} for made in (tallies, sent)))
+            self.count_noisy(row, question, first.clean)
+        if self.settings is not None and first.rows == self.settings[cell]:
+            self.close(self.open.pop((*cell, row.question_id)))
+
+    def count_noisy(self, row: TextRow, question: _Question, clean: _Clean | None) -> None:
+        cell = row.model, row.benchmark
+        _count_noisy(row, None, question, self.tallies[cell], clean)
+        if row.question_id in self.probed.get(cell, ()):
+            _count_noisy(row, clean.prompt if clean else None, question, self.sent[cell], clean)
+
+    def close(self, versions: list[_Question]) -> None:
+        """Count the noisy rows that waited for the clean one."""
+        for one in versions[0].waiting:
+            self.count_noisy(one, _version(versions, one), versions[0].clean)
+        versions[0].waiting = []
+
+    def texts(self) -> Texts:
+        for versions in self.open.values():
+            self.close(versions)
+        made = ({cell: _freeze(tally) for cell, tally in sorted(one.items())} for one in (self.tallies, self.sent))
+        return Texts(*made)
+
+
+def _version(versions: list[_Question], row: TextRow) -> _Question:
+    """The version of the question that the row asks; a new one where none is the same."""
+    for question in versions:
+        if _same(question, row):
+            return question
+    versions.append(_Question(row))
+    return versions[-1]
 
 
 def _same(question: _Question, row: TextRow) -> bool:

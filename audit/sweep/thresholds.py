@@ -19,6 +19,7 @@ class SweepThresholds(Thresholds):
     leak_share_max: float = 0.05
     noise_floor_alpha: float = 0.01
     run_sd_plausible: float = 0.02
+    finding_questions_min: int = 30
     pairing_z_min: float = 2.5
     pairing_questions_min: int = 30
     brittle_drop_min: float = 0.10

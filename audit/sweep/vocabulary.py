@@ -2,51 +2,50 @@
 
 from __future__ import annotations
 
-from audit.exits import FOUND, NOT_CLEARED, OK
 from audit.sweep.result import Verdict
-from audit.verdict.vocabulary import GateWord, VerdictWord
+from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 
 # Worst first: charts and tallies keep this order.
 VERDICTS: dict[Verdict, VerdictWord] = {
     Verdict.EXCESS: VerdictWord(
-        "Excess", "bad", "▲", "^", "#d55e00",
+        "Excess", "▲", "^",
         "The model scores higher when information is taken away, beyond chance, beyond the original question and "
         "beyond what repetition explains. The score may rest on memory of the exam.",
-        FOUND,
+        Outcome.FOUND,
     ),
     Verdict.UNCONTROLLED: VerdictWord(
-        "Gain, uncontrolled", "warn", "◆", "D", "#0072b2",
+        "Gain, uncontrolled", "◆", "D",
         "The score rose under noise beyond chance, but a control that could explain it (the original question, or as "
-        "many routers that delete nothing) was not run.",
-        NOT_CLEARED, weigh=True,
+        "many routers that delete nothing, a second noisy run, another model given the same messages) was not run.",
+        Outcome.CAUSE_UNKNOWN,
     ),
     Verdict.BRITTLE: VerdictWord(
-        "Brittle", "odd", "▼", "v", "#cc79a7",
+        "Brittle", "▼", "v",
         "The score falls well below its clean baseline once the question is damaged: it depends on the full wording.",
-        NOT_CLEARED, weigh=True,
+        Outcome.CAUSE_UNKNOWN,
     ),
     Verdict.WITHHELD: VerdictWord(
-        "Withheld", "warn", "✖", "X", "#e69f00",
+        "Withheld", "✖", "X",
         "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
-        NOT_CLEARED,
+        Outcome.NO_DECISION,
     ),
     Verdict.UNDERPOWERED: VerdictWord(
-        "Underpowered", "mute", "✚", "P", "#626a73",
+        "Underpowered", "✚", "P",
         "Too few data to tell: a gain of the size of interest is neither shown nor excluded. This is neither a clean "
         "bill nor a suspicion: measure more.",
-        NOT_CLEARED,
+        Outcome.NO_DECISION,
     ),
     Verdict.EXCESS_EXPLAINED: VerdictWord(
-        "Excess explained by ensembling", "odd", "■", "s", "#56b4e9",
+        "Excess explained by ensembling", "■", "s",
         "The score rose under noise, and relaying the intact question as often helps about as much. Repetition "
         "explains it; memory is not needed.",
-        OK,
+        Outcome.EXPLAINED,
     ),
     Verdict.NO_EXCESS: VerdictWord(
-        "No excess detected", "good", "●", "o", "#009e73",
-        "Taking information away raises the score by less than the effect of interest: the upper limit is stated. "
+        "No excess detected", "●", "o",
+        "Taking information away raises the score by less than the smallest effect that matters (limit stated). "
         "Memory that helps intact and damaged questions alike is not seen by this test.",
-        OK,
+        Outcome.NOTHING_SEEN,
     ),
 }  # fmt: skip
 
@@ -80,6 +79,7 @@ LABELS = {
     "leak_share_max": "Messages free of the answer: largest share that states it",
     "noise_floor_alpha": "Repeated runs agree: level of the test",
     "run_sd_plausible": "Largest plausible shift of a whole run, standard deviation",
+    "finding_questions_min": "Questions from which on something can be found",
     "pairing_z_min": "Same questions everywhere: standard errors needed",
     "pairing_questions_min": "Same questions everywhere: fewest questions",
     "brittle_drop_min": "Mean fall that is called brittle",
@@ -89,6 +89,8 @@ LABELS = {
     "routers": "Router counts (r)",
     "draws": "Draws of router messages",
     "clean_replicates": "Runs of the clean arm",
+    "noisy_replicates": "Runs of the noisy arm",
+    "reference": "Clean accuracy of the hint reference less the model's",
     "clean_accuracy": "Clean accuracy",
     "discordance": "Questions that change between clean and noisy",
     "correlation": "Correlation between settings",

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from audit.statistics.paired import CellOutcomes
-from audit.statistics.run_variance import RunVariance
+from audit.statistics.run_variance import RunShifts, RunVariance
+from audit.statistics.unparsed import DECIDE_AT
 from audit.statistics.values import replicates_of
-from audit.sweep.decide import Decision
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence
-from audit.sweep.result import Contrast, Verdict
+from audit.sweep.result import Contrast, Decision, Verdict
 from audit.sweep.vocabulary import GATES
 from audit.verdict.result import points
 
@@ -98,7 +98,7 @@ def fresh_items(contrasts: Sequence[Contrast]) -> tuple[str, ...]:
     interval = f"95 % interval {100 * (points_scale.ci_low or 0.0):+.1f} to {100 * points_scale.ci_high:+.1f}"
     in_points = points_scale.ci_low is not None and points_scale.ci_low > 0
     text = (
-        f"The gain is {'' if in_points else 'not clearly '}larger than that on the fresh questions of the control "
+        f"The gain is {'' if in_points else 'not clearly '}larger than that on the held-out questions of the control "
         f"benchmark, by {100 * points_scale.estimate:+.1f} points ({interval})"
     )
     if larger:
@@ -107,30 +107,61 @@ def fresh_items(contrasts: Sequence[Contrast]) -> tuple[str, ...]:
     return (f"{text}{but}: rewriting may help as such, without memory.",)
 
 
-def run_variance(found: RunVariance) -> str:
-    """What was reckoned with for the difference between whole runs."""
-    if found.df == 0:
-        return (
-            "No setting was repeated with other answers, so what whole runs vary by beyond their questions (batches, "
-            "endpoints, engines) is assumed to be zero."
+def run_shifts(found: RunShifts, *, repeated: bool) -> tuple[str, ...]:
+    """What was reckoned with for the difference between whole runs. repeated: whether the noisy arm was."""
+    noisy, controls = found.used
+    out = [_shift("noisy", found.noisy, noisy), _shift("clean", found.controls, controls)]
+    tested = found.tested(repeated=repeated)
+    if tested != found.used:
+        sides = " and ".join(
+            f"{points(float(np.sqrt(variance)))} for {side} runs"
+            for side, variance, own in zip(("noisy", "clean"), tested, found.used, strict=True)
+            if variance != own
         )
-    used, estimate = (points(float(np.sqrt(v))) for v in (found.used, found.estimate))
-    how = "all that is plausible" if found.capped else "the estimate and one standard error"
-    repeats = f"{found.df} comparison{'' if found.df == 1 else 's'} of repeated runs"
+        out.append(f"A test of a gain reckons with at least {sides}, as these were not repeated.")
+    return tuple(out)
+
+
+def tipping(gamma: float | None) -> str | None:
+    """The odds ratio at which a verdict turns, as it is written."""
+    return None if gamma is None else "worst case" if np.isinf(gamma) else f"{gamma:g}"
+
+
+def unparsed(evidence: Evidence | None, gamma: float | None) -> tuple[str, ...]:
+    """How far the verdict stands whatever the unparsed answers would have been."""
+    if evidence is None or evidence.worst_case is None:
+        return ()
+    worst = (
+        "With every unparsed noisy answer right and every other wrong, the largest gain is "
+        f"{points(evidence.worst_case)}."
+    )
+    if gamma is None:
+        return (worst,)
+    stands = "even at worst" if np.isinf(gamma) else f"up to an odds ratio of {gamma:g}"
     return (
-        f"Whole runs may shift by a standard deviation of {used} beyond their questions ({how}; {repeats} estimate "
-        f"{estimate}). Every test and interval has it in."
+        "Unparsed answers are imputed from the same question's other answers, their odds of being right apart by a "
+        f"factor of {DECIDE_AT:g} between the arms, against the verdict. It stands {stands}. {worst}",
+    )
+
+
+def _shift(side: str, found: RunVariance, used: float) -> str:
+    sd = points(float(np.sqrt(used)))
+    if found.df == 0:
+        return f"Shifts of whole {side} runs (batches, endpoints, engines) were not measured: {sd} is assumed (SD)."
+    how = "all that is plausible" if found.capped else "the estimate and one standard error"
+    count = f"{found.df} comparison{'' if found.df == 1 else 's'}"
+    estimate = points(float(np.sqrt(found.estimate)))
+    return (
+        f"Whole {side} runs may shift by a standard deviation of {sd} beyond their questions ({how}; {count} of runs "
+        f"estimate {estimate}). Every interval has it in."
     )
 
 
 def at_any_stop(evidence: Evidence, n: int) -> str:
     """How a run that may have stopped early was decided."""
     e = float(np.exp(evidence.plain.log_e(evidence.clean.routers).max()))
-    found = (
-        ""
-        if evidence.run_variance.df == 0
-        else (f" (repeated runs here say {points(float(np.sqrt(evidence.run_variance.estimate)))})")
-    )
+    controls = evidence.shifts.controls
+    found = f" (repeated runs here say {points(float(np.sqrt(controls.estimate)))})" if controls.df else ""
     return (
         f"The run could stop early (stop=early) and asked {n:,} questions: its verdict rests on an e-process, whose "
         f"tests and limits hold at any stop. Against every control the e-value of a gain is {e:.3g}, and p is 1/e (at "
@@ -140,8 +171,9 @@ def at_any_stop(evidence: Evidence, n: int) -> str:
     )
 
 
-def controls(cell: CellOutcomes) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(controls that were not run, what cannot be excluded without each), in the same order."""
+def controls(cell: CellOutcomes, *, referred: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(controls that were not run, what cannot be excluded without each), in the same order. referred: whether another
+    model answered from the same messages."""
     missing, open_ = [], []
     if not replicates_of(cell, Arm.DIRECT, 0):
         missing.append("direct: the original question without a router")
@@ -156,5 +188,11 @@ def controls(cell: CellOutcomes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     count = len(replicates_of(cell, Arm.FORWARD_FULL, 1))
     if count < 2:
         missing.append(f"clean replicates: {count} was run, 2 are needed for a noise floor")
-        open_.append("that clean answers vary by as much as the gain from one run to the next (assumed zero)")
+        open_.append("that clean answers vary by as much as the gain from one run to the next")
+    if noisy and all(len(replicates_of(cell, Arm.NOISY_REWRITE, r)) < 2 for r in noisy):
+        missing.append("noisy replicates: 1 was run, 2 are needed to measure what whole noisy runs shift by")
+        open_.append("that the whole noisy run shifted by more than is plausible (noisy_replicates=2)")
+    if noisy and not referred:
+        missing.append("hint reference: another model that answers from the same messages")
+        open_.append("that the noisy messages hint at the answers")
     return tuple(missing), tuple(open_)

@@ -3,7 +3,7 @@
 `edits=show` prints items with all their edits, `plan=true` what would be asked, `score=FILE` scores stored predictions:
 they start nothing. Exit codes:
 0 the run finished, whatever the status; 1 it did not, or a model failed; with gate=true also 4 for a status that is not
-confirmatory, see `audit.gate`.
+confirmatory, see `audit gate`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from omegaconf import DictConfig
 
 from audit.command_line import run_composed, start
 from audit.errors import AuditError, ConfigError
-from audit.exits import FAILED, INTERRUPTED, OK, TERMINATED, run_command
+from audit.exits import FAILED, INTERRUPTED, OK, TERMINATED, refused, run_command
 from audit.shards.working_copy import need_folder
 from audit.validity.config import ValidityConfig, from_hydra, register
 
@@ -29,8 +29,7 @@ def main() -> None:
     try:
         panel = _panel(sys.argv[1:])
     except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        sys.exit(FAILED)
+        sys.exit(refused(error))
     if len(panel) == 1:
         sys.argv[1:] = panel[0]
         start(run_config, ValidityConfig)
@@ -60,7 +59,7 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
     failed = FAILED in codes
     if len(done) < len(panel):  # or none was asked for: edits=show
         if failed and done:
-            print("error: no report of all benchmarks together: not every one has a run", file=sys.stderr, flush=True)
+            refused("no report of all benchmarks together: not every one has a run")
         return FAILED if failed else max(codes, default=OK)
     config = done[0][0]
     code = OK
@@ -68,14 +67,13 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
         try:
             code = _report_together([run_dir for _, run_dir in done])
         except AuditError as error:
-            print(f"error: {error}", file=sys.stderr, flush=True)
-            return FAILED
+            return refused(error)
     return FAILED if failed else code if config.gate else OK
 
 
 def _report_together(run_dirs: Sequence[Path]) -> int:
-    """One report of all runs, corrected over all their cells; the exit code that `audit.gate` gives it."""
-    from audit.gate import print_content
+    """One report of all runs, corrected over all their cells; the exit code that `audit gate` gives it."""
+    from audit.governance.ruling import print_content
     from audit.panel import write_panel
     from audit.validity.report import build_report
 
@@ -172,13 +170,14 @@ def validity(
         }
         for name, count in run.plan.replaced.items():
             display.note(f"edit {name}: {count} would have changed nothing; replaced where there was another")
+        from audit.registry.finish import hooks
         from audit.runtime.run import run_audit
         from audit.shards.read import load_cells
         from audit.summary import conclude, print_cells, print_failed
         from audit.validity.edits.file import FILE, read_edits
         from audit.validity.tokens import write_token_distances
 
-        result = run_audit(run.resolved, analysis, display)
+        result = run_audit(run.resolved, analysis, display, hooks=hooks(config.registry))
     if result.rows == 0:
         print_failed(result.failed)  # every model did
         return 1
@@ -187,10 +186,6 @@ def validity(
 
         judge_run(result.run_dir, config)
     write_token_distances(result.run_dir, run.resolved, read_edits(result.run_dir / FILE))
-    if config.named_tests:
-        from audit.validity.named_tests import run_named_tests
-
-        run_named_tests(result.run_dir)
     done(config, result.run_dir)
     print_cells(load_cells(result.run_dir, VALIDITY.schema), VALIDITY)
     paths = None

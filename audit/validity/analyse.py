@@ -1,15 +1,16 @@
-"""Cells -> results: statistics, gates, injected faults and statuses, corrected over the panel."""
+"""How the construct-validity audit judges a cell. Holm's correction is over cells and directions."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from audit.statistics.multiplicity import holm
-from audit.statistics.selectivity import N_RESAMPLES
+from audit.chronology import Chronology
+from audit.judge.record import Case, Judge, holm_rows, judge_cells
 from audit.validity.calibrated import nearest
 from audit.validity.decide import decide
 from audit.validity.edits.record import Archetype, Family
@@ -17,69 +18,34 @@ from audit.validity.evidence import CellEvidence, measure
 from audit.validity.faults import inject_all, regression_gate
 from audit.validity.gates import all_gates, named
 from audit.validity.record import ValidityCell
-from audit.validity.result import NamedTests, PaperDecision, ValidityResult
+from audit.validity.result import PaperDecision, ValidityResult
 from audit.validity.status import PaperCell, paper_status
 from audit.validity.thresholds import ValidityThresholds
+from audit.validity.vocabulary import GATES
 from audit.validity.words import cannot_exclude, headline
 from audit.verdict.gates import failed
 from audit.verdict.result import Status
+from audit.verdict.run import JudgedRun
+
+_Case = Case[ValidityCell, CellEvidence, list[float | None]]
 
 
-def analyse(
-    cells: Sequence[ValidityCell],
-    thresholds: ValidityThresholds,
-    *,
-    seed: int,
-    n_resamples: int = N_RESAMPLES,
-    table: Mapping[str, Any] | None = None,
-    tests: NamedTests | None = None,
-) -> tuple[ValidityResult, ...]:
-    """One result a cell, in order. Holm's correction is over cells and directions.
-
-    A cell's random numbers depend on seed and names alone. table: of `shipped_table(SHIPPED)`.
-    tests: those that the chronology names, where they were run.
-    """
-    evidence = []
-    for cell in cells:
-        rng = np.random.default_rng([seed, zlib.crc32(cell.name.encode())])
-        evidence.append(measure(cell, margin=thresholds.margin, rng=rng, n_resamples=n_resamples))
-    above, below = _adjusted(evidence)
-    return tuple(
-        _result(cell, e, thresholds, table, a, b, seed, tests)
-        for cell, e, a, b in zip(cells, evidence, above, below, strict=True)
-    )
-
-
-def _adjusted(evidence: Sequence[CellEvidence]) -> tuple[list[float | None], list[float | None]]:
-    """Holm over every cell and both directions of each."""
+def over_panel(evidence: Sequence[CellEvidence]) -> list[list[float | None]]:
+    """[above, below] of each cell after Holm over every cell and both directions; None where it was not tested."""
     raw = [
-        p
+        [None, None]
+        if e.primary is None
+        else [e.primary.above_p, 1.0 if e.non_selective_p is None else e.non_selective_p]
         for e in evidence
-        if e.primary is not None
-        for p in (e.primary.above_p, 1.0 if e.non_selective_p is None else e.non_selective_p)
     ]
-    adjusted = iter(holm(np.array(raw)).tolist() if raw else [])
-    above: list[float | None] = []
-    below: list[float | None] = []
-    for e in evidence:
-        above.append(next(adjusted) if e.primary is not None else None)
-        below.append(next(adjusted) if e.primary is not None else None)
-    return above, below
+    return holm_rows(raw)
 
 
-def _result(
-    cell: ValidityCell,
-    e: CellEvidence,
-    t: ValidityThresholds,
-    table: Mapping[str, Any] | None,
-    above_p: float | None,
-    below_p: float | None,
-    seed: int,
-    tests: NamedTests | None,
-) -> ValidityResult:
-    gates = all_gates(cell, e, t)
-    injected = inject_all(cell, gates, t, np.random.default_rng([seed, 1]))
-    gates = (*gates, regression_gate(injected, tests))
+def _result(case: _Case) -> ValidityResult:
+    cell, e, t = case.cell, case.evidence, case.settings.thresholds
+    above_p, below_p = case.panel
+    injected = inject_all(cell, case.gates, t, np.random.default_rng([case.settings.seed, 1]))
+    gates = (*case.gates, regression_gate(injected))
     decision = decide(e, gates, t, above_p, below_p)
     return ValidityResult(
         model=cell.model,
@@ -94,7 +60,9 @@ def _result(
         evidence=e,
         above_p=above_p,
         below_p=below_p,
-        calibration=nearest(table, clusters=len(np.unique(cell.cluster)), change=_surface(e), thresholds=t.to_dict()),
+        calibration=nearest(
+            case.settings.table, clusters=len(np.unique(cell.cluster)), change=_surface(e), thresholds=t.to_dict()
+        ),
     )
 
 
@@ -133,3 +101,55 @@ def paper_decision(
         )
     )
     return PaperDecision(found.status.value, found.step, tuple(found.flags))
+
+
+JUDGE = Judge(
+    name=lambda cell: (cell.name,),
+    measure=lambda cell, s, rng: measure(cell, margin=s.thresholds.margin, rng=rng, n_resamples=s.n_resamples),
+    over_panel=over_panel,
+    gates=lambda case: all_gates(case.cell, case.evidence, case.settings.thresholds),
+    result=_result,
+)
+analyse = partial(judge_cells, JUDGE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunVerdict(JudgedRun[ValidityCell, ValidityResult]):
+    """All cells of a run. edits: what was counted when they were made. chronology: of the runs, None without any."""
+
+    audit = "validity"
+    schema_version = "1.0"
+
+    edits: dict[str, Any]
+    chronology: Chronology | None = None
+
+    def own(self) -> dict[str, Any]:
+        return {
+            "edits": self.edits,
+            "gate_inputs": {name: word.reads for name, word in GATES.items()},
+            "chronology": _told(self.chronology),
+        }
+
+    def own_of_cell(self, cell: ValidityCell, result: ValidityResult) -> dict[str, Any]:
+        names = ("context", "faults", "above_p", "below_p", "evidence")
+        return {
+            **{name: getattr(result, name) for name in names},
+            "paper_status": result.paper,
+            "n_items": cell.n,
+            "n_clusters": len(set(cell.cluster.tolist())),
+            "wanted": cell.wanted,
+            "applicable": dict(cell.applicable),
+            "scorer": dict(cell.scorer),
+            "baseline": result.evidence.baseline if result.evidence else None,
+        }
+
+
+def _told(chronology: Chronology | None) -> dict[str, Any] | None:
+    """What Box 1 wants said of a chronology as a whole, by the entries' ids."""
+    if chronology is None:
+        return None
+    return {
+        "entries": [e.id for e in chronology.entries],
+        "repair_introduced": [e.id for e in chronology.repair_introduced],
+        "unfixed": [e.id for e in chronology.unfixed],
+    }

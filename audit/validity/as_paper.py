@@ -14,13 +14,13 @@ import numpy as np
 
 from audit.chronology import Chronology
 from audit.scoring.reference import REFERENCE, SCORERS
+from audit.validity.analyse import RunVerdict
 from audit.validity.design import Arm
 from audit.validity.edits.record import Family
 from audit.validity.evidence import CellEvidence
 from audit.validity.items_table import ItemRows
 from audit.validity.result import ValidityResult
 from audit.validity.status import Status as PaperWord
-from audit.validity.verdict import RunVerdict
 from audit.validity.vocabulary import GATES
 from audit.verdict.result import Status
 from audit.verdict.tables import csv_text

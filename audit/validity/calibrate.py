@@ -6,38 +6,47 @@ their format edits, and invariance cells in which a group moves answers by exact
 Worlds differ in what a test of means is sensitive to: one attribute edit an item or three, items of one propensity to
 change or of very different ones, wordings that change answers as well or never, items by themselves or four to a
 cluster that share their propensity. The rates are those of the worst world, which is found with MODELS models and then
-measured with AGAIN times as many fresh ones: the largest of sixteen rates lies above its own mean. A world that is not
-quite the worst may be picked in its place, so that a rate may be up to a point too low; docs/validity.md has the check
-with as many models in every world. The statistics are the very functions that the analysis calls. The table ships as
-audit/data/calibration_validity.json.
+measured with AGAIN times as many held-out ones: the largest of sixteen rates lies above its own mean. A world that is
+not quite the worst may be picked in its place, so that a rate may be up to a point too low; docs/validity.md has the
+check with as many models in every world. The statistics are the very functions that the analysis calls. The table ships
+as audit/data/calibration_validity.json.
 """
 
 from __future__ import annotations
 
-import json
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from audit.shards.files import write_file
 from audit.statistics.paired import FloatArray
 from audit.statistics.selectivity import DENOMINATOR_MIN, denominator_low, ratio, ratio_limits, selectivity
-from audit.verdict.simulated import make_parser
+from audit.verdict.simulated import Case, Entries, Entry, Procedure, table_text
 
 ALPHA_EACH = 0.025
-CLUSTERS = (24, 36, 60, 200)
-CHANGES = (0.03, 0.1, 0.25, 0.5)  # mean share of edits that change an answer, of every family
 MARGIN = 0.05  # of invariance cells, as conf/verdict/validity.yaml has it
 SURFACE_EDITS = 3
 MODELS = 500  # a world, to find the worst
-AGAIN = 8  # times as many fresh ones, to measure it
+AGAIN = 8  # times as many held-out ones, to measure it
 SPREAD = 2.0  # a + b of the beta, where items differ: much
 _RATIO_RESAMPLES, _RATIO_EVERY = 200, 4  # the plain interval is made for every fourth model
 NAMES = ("selective", "non_selective", "ratio_selective", "ratio_non_selective", "within_margin", "csr_selective",
          "csr_non_selective")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ValidityDesign:
+    """clusters: independent items. change: mean share of edits that change an answer, of every family."""
+
+    clusters: int
+    change: float
+
+
+SHIPPED = tuple(ValidityDesign(*values) for values in product((24, 36, 60, 200), (0.03, 0.1, 0.25, 0.5)))
 
 
 @dataclass(frozen=True)
@@ -63,14 +72,16 @@ def simulate(
     return attr, fmt, sem if world.wordings else np.zeros(p.size)
 
 
-def rates(clusters: int, change: float, models: int, rng: np.random.Generator) -> dict[str, Any]:
+def worst(design: ValidityDesign, worlds: Sequence[World], rng: np.random.Generator, models: int) -> list[float]:
     """Of the worst world: share of models that are called selective or non-selective (by D, by the interval of the
     ratio where it is reported, by the ratio's plain interval), and of invariance cells called non-selective although D
-    is the margin."""
-    found = [rates_in(world, clusters, change, models, rng) for world in WORLDS]
-    worst = {name: max(range(len(WORLDS)), key=lambda i: found[i][name]) for name in NAMES}
-    again = {i: rates_in(WORLDS[i], clusters, change, AGAIN * models, rng) for i in sorted(set(worst.values()))}
-    return {"clusters": clusters, "change": change, **{name: again[i][name] for name, i in worst.items()}}
+    is the margin; in the order of NAMES."""
+    found = [rates_in(world, design.clusters, design.change, models, rng) for world in worlds]
+    place = {name: max(range(len(worlds)), key=lambda i: found[i][name]) for name in NAMES}
+    again = {
+        i: rates_in(worlds[i], design.clusters, design.change, AGAIN * models, rng) for i in sorted(set(place.values()))
+    }
+    return [again[i][name] for name, i in place.items()]
 
 
 def rates_in(world: World, clusters: int, change: float, models: int, rng: np.random.Generator) -> dict[str, float]:
@@ -93,30 +104,34 @@ def rates_in(world: World, clusters: int, change: float, models: int, rng: np.ra
     return dict(zip(NAMES, (*(ours / models).tolist(), *(plain / tried).tolist()), strict=True))
 
 
-def build(models: int, seed: int = 42) -> dict[str, Any]:
-    """The whole table."""
-    designs = [
-        rates(clusters, change, models, np.random.default_rng([seed, clusters, round(1000 * change)]))
-        for clusters in CLUSTERS
-        for change in CHANGES
-    ]
-    return {
-        "models": AGAIN * models,
-        "plain_models": AGAIN * models // _RATIO_EVERY,
-        "models_to_find_the_worst": models,
-        "worlds": [asdict(world) for world in WORLDS],
-        "margin": MARGIN,
-        "seed": seed,
-        "designs": designs,
-    }
+def procedures(options: Namespace, designs: Sequence[ValidityDesign] = SHIPPED) -> tuple[Procedure, ...]:
+    """One draw of a design is a search for its worst world, so its rates are those of that draw."""
+    models = options.simulations or MODELS
+
+    def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
+        return [{"design": asdict(case.design), "rates": dict(zip(NAMES, found[0][0], strict=True))}]
+
+    keys = [(options.seed, design.clusters, round(1000 * design.change)) for design in designs]
+    procedure = Procedure(
+        cases=[Case(design, "worst", WORLDS, [(key, 1)]) for design, key in zip(designs, keys, strict=True)],
+        judge=partial(worst, models=models),
+        entries=entries,
+        table=markdown,
+        head={
+            "models": AGAIN * models,
+            "plain_models": AGAIN * models // _RATIO_EVERY,
+            "models_to_find_the_worst": models,
+            "worlds": [asdict(world) for world in WORLDS],
+            "thresholds": {"alpha": 2 * ALPHA_EACH, "margin": MARGIN},
+        },
+    )
+    return (procedure,)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, print, write."""
-    asked = make_parser("validity", __doc__).parse_args(argv)
-    table = build(asked.simulations or MODELS)
-    for row in table["designs"]:
-        print("  ".join(f"{name} {value:.4g}" for name, value in row.items()))
-    if asked.out is not None:
-        write_file(asked.out, (json.dumps(table, indent=1) + "\n").encode())
-    return 0
+def markdown(entries: Entries) -> str:
+    """Per cent of models, one row a design."""
+    rows = []
+    for entry in entries:
+        design = "{clusters}, {change:.0%}".format(**entry["design"])
+        rows.append([design, *(f"{100 * entry['rates'][name]:.2f}" for name in NAMES)])
+    return table_text(["independent items, change", *(name.replace("_", " ") for name in NAMES)], rows)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from audit.verdict.simulated import other_thresholds
+from audit.verdict.shipped import apart, nearest_design
 
 SHIPPED = "calibration_validity.json"
-
-
-_ALPHA = 0.05  # both directions of the table: its rates are at .025 each
 
 
 def nearest(
@@ -22,22 +20,34 @@ def nearest(
 
     thresholds: the run's; the sentence says where its level or margin is not the table's.
     """
-    if table is None or not np.isfinite(change) or clusters < 1:
+    if not np.isfinite(change) or clusters < 1:
         return None
-    rows = table["designs"]
-    best = min(rows, key=lambda r: abs(np.log(r["clusters"] / clusters)) + 3 * abs(r["change"] - change))
-    return {
-        **best,
-        "models": table["models"],
-        "sentence": (
-            f"With {best['clusters']} independent items and surface edits that change {best['change']:.0%} of the "
-            f"answers, in the worst found of {len(table['worlds'])} simulated worlds ({table['models']:,} models): "
-            f"of models whose attribute edits move as many, selective {best['selective']:.1%} and non-selective "
-            f"{best['non_selective']:.1%}; of invariance cells whose attribute edits move {table['margin']:.0%} more, "
-            f"non-selective {best['within_margin']:.1%}. The ratio's interval where it is reported: selective "
-            f"{best['ratio_selective']:.1%}, non-selective {best['ratio_non_selective']:.1%} (2.5 % is promised of "
-            "each of these). The ratio's plain interval, which decides nothing: selective "
-            f"{best['csr_selective']:.1%}, non-selective {best['csr_non_selective']:.1%}."
-            + other_thresholds({"thresholds": {"alpha": _ALPHA, "margin": table["margin"]}}, thresholds)
-        ),
-    }
+
+    def sentence(entry: Mapping[str, Any]) -> str:
+        return _sentence(entry, table or {})
+
+    found = nearest_design(
+        table,
+        lambda design: apart(clusters, design["clusters"]) + 3 * abs(change - design["change"]),
+        inf,  # there is no cut-off: the level is kept in every design
+        sentence=sentence,
+        none_near="",
+        thresholds=thresholds,
+    )
+    if found is None or table is None:
+        return None
+    return {**found.design, **found.rates, "models": table["models"], "sentence": found.sentence}
+
+
+def _sentence(entry: Mapping[str, Any], table: Mapping[str, Any]) -> str:
+    d, r = entry["design"], entry["rates"]
+    return (
+        f"With {d['clusters']} independent items and surface edits that change {d['change']:.0%} of the "
+        f"answers, in the worst found of {len(table['worlds'])} simulated worlds ({table['models']:,} models): "
+        f"of models whose attribute edits move as many, selective {r['selective']:.1%} and non-selective "
+        f"{r['non_selective']:.1%}; of invariance cells whose attribute edits move "
+        f"{table['thresholds']['margin']:.0%} more, non-selective {r['within_margin']:.1%}. The ratio's interval where "
+        f"it is reported: selective {r['ratio_selective']:.1%}, non-selective {r['ratio_non_selective']:.1%} (2.5 % is "
+        "promised of each of these). The ratio's plain interval, which decides nothing: selective "
+        f"{r['csr_selective']:.1%}, non-selective {r['csr_non_selective']:.1%}."
+    )

@@ -40,7 +40,6 @@ class ValidityConfig(RunConfig):
     replays: int = 2
     edits: str = "run"  # run, or show: print ten items with all their edits and start nothing
     chronology: str | None = None  # a project's CHRONOLOGY.jsonl, copied into the run's directory for its report
-    named_tests: bool = False  # run the tests that the program's chronology names (G6); from a source checkout
     edits_sha256: str = ""  # of the edits; filled in
     score: str | None = None  # a file of stored predictions: score it, and start nothing
 

@@ -12,6 +12,7 @@ from audit.report.canvas import BLUE, GREEN, GRID, MUTED, PHONE, PHONE_FONT, VER
 from audit.validity.edits.record import Family
 from audit.validity.result import ValidityResult
 from audit.validity.vocabulary import VERDICTS
+from audit.verdict.vocabulary import VerdictWord
 
 _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
 _POINTS = FuncFormatter(lambda value, _: f"{100 * value:+.0f}")
@@ -20,6 +21,11 @@ _FAMILIES = ((Family.FORMAT, MUTED), (Family.SEMANTIC, BLUE), (Family.ATTRIBUTE,
 
 def label(r: ValidityResult) -> str:
     return f"{r.model} / {r.benchmark}" + (f" {r.context}" if r.context else "")
+
+
+def shown_as(r: ValidityResult) -> VerdictWord:
+    """The word of a cell's status, by its archetype."""
+    return VERDICTS[r.verdict].of(r.evidence.archetype if r.evidence else None)
 
 
 def differences(results: Sequence[ValidityResult]) -> Figure:
@@ -31,7 +37,7 @@ def differences(results: Sequence[ValidityResult]) -> Figure:
         axes = figure.add_subplot()
         for y, r in enumerate(reversed(shown)):
             assert r.evidence is not None and r.evidence.primary is not None  # noqa: S101 - filtered above
-            d, word = r.evidence.primary, VERDICTS[r.decision.status]
+            d, word = r.evidence.primary, shown_as(r)
             axes.plot(np.clip([d.low, d.high], -1, 1), [y, y], color=word.colour, linewidth=1.6)
             axes.plot(d.difference, y, word.marker, color=word.colour, markersize=7)
         axes.axvline(0, color=MUTED, linewidth=0.8, linestyle=":")

@@ -45,7 +45,7 @@ Statistic = Callable[[FloatArray], FloatArray]  # totals (B, K) -> (B,)
 def reference_metrics(
     cell: ValidityCell, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
 ) -> tuple[ReferenceMetric, ...]:
-    """Of the first sending of the originals; unread answers are in none. Nothing for a benchmark without a metric."""
+    """Of the first sending of the originals; unparsed answers are in none. Nothing for a benchmark without a metric."""
     make = _MAKERS.get(str(cell.scorer.get("benchmark", "")))
     if make is None or not cell.items:
         return ()

@@ -7,25 +7,23 @@ hold slurs or unsafe requests are blurred until they are clicked.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from markupsafe import escape
 from matplotlib.figure import Figure
 
 from audit.chronology import project_chronology
-from audit.report.canvas import inline_svg, png_bytes, svg_text
+from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, render_page
-from audit.shards.files import write_file
+from audit.validity.analyse import RunVerdict
 from audit.validity.as_paper import PaperTable, paper_tables
 from audit.validity.edits.record import Family
 from audit.validity.edits.show import MASKED
-from audit.validity.figures import differences, family_changes, label
+from audit.validity.figures import differences, family_changes, label, shown_as
 from audit.validity.items_table import ItemRows, items_csv, read_rows, top_items
 from audit.validity.paper_figures import before_and_after, family_deltas, ratios
 from audit.validity.tokens import COLUMNS
-from audit.validity.verdict import RunVerdict
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS
 from audit.verdict.tables import csv_text, digits
 
@@ -39,10 +37,8 @@ STYLE = """
 """
 
 
-def write_page(
-    run_dirs: Sequence[Path], out: Path, verdict: RunVerdict, facts: Sequence[RunFacts]
-) -> tuple[Path, tuple[Path, ...], tuple[Path, ...]]:
-    """Write figures, tables and the page into `out`; their paths (page, tables, figures)."""
+def page(verdict: RunVerdict, run_dirs: Sequence[Path]) -> Page:
+    """Figures, tables and the page of runs."""
     rows = read_rows(run_dirs)
     drawn: dict[str, Figure] = {}
     if any(r.evidence is not None and r.evidence.primary is not None for r in verdict.results):
@@ -53,27 +49,18 @@ def write_page(
     drawn["families"] = family_changes(verdict.results)
     drawn["family_deltas"] = family_deltas(verdict.results)
     paper = paper_tables(verdict, rows, verdict.chronology or project_chronology())
-    lines = (piece.encode("utf-8", "backslashreplace") for piece in items_csv(rows))
-    write_file(out / "tables" / "items.csv", lines)
-    tables, figures = [out / "tables" / "items.csv"], []
-    for name, text in (
-        ("cells.csv", cells_csv(verdict)), ("edits.csv", edits_csv(verdict)),
-        ("transitions.csv", transitions_csv(verdict)), ("reference.csv", reference_csv(verdict)),
-        ("group_dif.csv", group_dif_csv(verdict)), ("placebo.csv", placebo_csv(verdict)),
-        *((f"paper_table{one.number}.csv", one.to_csv()) for one in paper),
-    ):  # fmt: skip
-        write_file(out / "tables" / name, text.encode("utf-8", "backslashreplace"))
-        tables.append(out / "tables" / name)
-    inline: dict[str, str] = {}
-    for name, figure in drawn.items():
-        svg = svg_text(figure)
-        for suffix, data in ((".svg", svg.encode()), (".png", png_bytes(figure))):
-            write_file(out / "figures" / f"{name}{suffix}", data)
-            figures.append(out / "figures" / f"{name}{suffix}")
-        inline[name] = inline_svg(svg, f"f{len(inline)}", str(escape(name)))
-    html = render(verdict, facts, inline, rows, paper)
-    write_file(out / "report.html", html.encode("utf-8", "backslashreplace"))
-    return out / "report.html", tuple(tables), tuple(figures)
+    tables: dict[str, str | Iterator[str]] = {
+        "items.csv": items_csv(rows),
+        "cells.csv": cells_csv(verdict),
+        "edits.csv": edits_csv(verdict),
+        "transitions.csv": transitions_csv(verdict),
+        "reference.csv": reference_csv(verdict),
+        "group_dif.csv": group_dif_csv(verdict),
+        "placebo.csv": placebo_csv(verdict),
+        **{f"paper_table{one.number}.csv": one.to_csv() for one in paper},
+    }
+    facts = [run_facts(one) for one in run_dirs]
+    return Page(tables, drawn, lambda figures: render(verdict, facts, figures, rows, paper))
 
 
 def render(
@@ -85,11 +72,18 @@ def render(
 ) -> str:
     """The page as text."""
     cells: list[dict[str, Any]] = [
-        {"cell": c, "result": r, "mark": verdict.marks.get((r.model, r.benchmark), ""), "label": label(r)}
+        {
+            "cell": c,
+            "result": r,
+            "mark": verdict.mark(c, r),
+            "label": label(r),
+            "word": shown_as(r),
+        }
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]
     items = top_items(rows, verdict.results)
-    tally = Counter(str(r.decision.status) for r in verdict.results)
+    words = [word for base in VERDICTS.values() for word in base.where.values() or [base]]
+    tally = Counter(shown_as(r).name for r in verdict.results)
     return render_page(
         "validity/page.html.j2",
         rows=verdict.rows,
@@ -104,9 +98,9 @@ def render(
         ],
         title=verdict.title("Do answers move when they should?"),
         subtitle=_subtitle(verdict, len(rows)),
-        words={status.value: word for status, word in VERDICTS.items()},
+        words=words,
         cells=cells,
-        tally=[(v, tally[v]) for v in VERDICTS if tally[v]],
+        tally=[(word, tally[word.name]) for word in words if tally[word.name]],
         figures=figures,
         paper=paper,
         chronology=verdict.chronology,
@@ -149,7 +143,7 @@ def cells_csv(verdict: RunVerdict) -> str:
         body.append(
             [r.model, r.benchmark, r.context, c.n, *map(digits, numbers), int(ratio.reported) if ratio else "",
              *map(digits, (ratio.fieller_low, ratio.fieller_high) if ratio else (None, None)),
-             r.paper.status if r.paper else "", *map(digits, ours), r.decision.status.value]
+             r.paper.status if r.paper else "", *map(digits, ours), r.verdict.value]
         )  # fmt: skip
     return csv_text(header, body)
 

@@ -51,7 +51,8 @@ def present(work: Work, question: Question, part: Part, _: Sequence[Generation])
 def read(
     work: Work, question: Question, setting: Setting, one: Presentation, reply: Generation
 ) -> tuple[Score, Mapping[str, Any]]:
-    """The reply as the scorer reads it. `answer` is the position shown; an unread reply has none and is never wrong."""
+    """The reply as the scorer reads it. `answer` is the position shown; an unparsed reply has none and is never
+    wrong."""
     file = _opened(str(work.own))
     scorer = find_scorer(file.about["scorer"])
     found = _edited(file, question.id, setting.arm, setting.level)

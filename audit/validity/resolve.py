@@ -89,7 +89,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     table = to_table(plan, scorer.name)
     config = replace(config, edits_sha256=digest(table))
     resolved = resolve_run(VALIDITY, config, samples=[sample])
-    run = replace(resolved, own=where(resolved.path / FILE), on_open=partial(_save, table, config.chronology))
+    run = replace(resolved, own=lambda place: where(place / FILE), on_open=partial(_save, table, config.chronology))
     labelled = read_labels(Path(config.labels)) if config.labels is not None and scorer.name != JUDGED else ()
     agreement = rule_agreement(scorer, labelled) if labelled else None
     probed = [replace(items.by_id[one.id], order=one.order, options=one.options) for one in sampled]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.validity.evidence import CellEvidence
-from audit.verdict.run import CellResult
+from audit.verdict.run import CellResult, Decided
 
 
 class ValidityStatus(StrEnum):
@@ -23,13 +22,8 @@ class ValidityStatus(StrEnum):
     INDETERMINATE = "indeterminate"
 
 
-@dataclass(frozen=True)
-class Decision:
-    """A status, why, and what to do about it."""
-
-    status: ValidityStatus
-    reasons: tuple[str, ...]
-    what_to_do: tuple[str, ...] = ()
+class Decision(Decided[ValidityStatus]):
+    """With one of these statuses."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +35,6 @@ class Injected:
     check: str
     state: str
     detail: str
-
-
-@dataclass(frozen=True)
-class NamedTests:
-    """The tests that the program's chronology names, as they ended: passed, failed, skipped (the data that they need
-    are not here), missing or not collected, by name. why: they were not run, and then `states` is empty."""
-
-    states: Mapping[str, str]
-    why: str = ""
-
-    def ended(self, state: str) -> list[str]:
-        return [name for name, one in self.states.items() if one == state]
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,10 @@ from rich.console import Console
 from audit.benchmarks.answers import typed_index
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import read_rows
-from audit.benchmarks.items import REFUSES, Item, shuffle_item
+from audit.benchmarks.items import REFUSES, Item, Items, shuffle_item
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.errors import AuditError, BenchmarkError, DataError
-from audit.exits import FAILED, run_command
-from audit.printable import one_line
+from audit.exits import refused, run_command
 from audit.records import Generation
 from audit.scoring.bias import BiasScore, bias_scores, match_option
 from audit.scoring.pll import CrowsMetric, crows_metric
@@ -83,18 +82,12 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
     if chosen.benchmark != benchmark.config.format:
         raise DataError(f"Scorer {chosen.name} reads {chosen.benchmark}, not {benchmark.config.format}.")
     items = benchmark.read_items()
-    excluded = {id_ for ids in items.excluded.values() for id_ in ids}
-    rows = [row for row in _predictions(path) if row.id not in excluded]
-    _check_ids(path, rows, items.by_id)
+    rows = _rows_of(path, items)
     scored = {row.id: _scored(path, row, items.by_id[row.id], chosen) for row in rows}
     asked = [items.by_id[row.id] for row in rows]
-    if not asked:
-        raise DataError(f"{path.name} has no row of an item that can be scored.")
     values = [s.score for s in scored.values() if s.score is not None]
-    why = [s.why or "empty" for s in scored.values() if s.score is None]
-    responses = {id_: s.response for id_, s in scored.items()}
-    labels = _labels(path, rows, responses) if chosen.benchmark == "xstest" else None
-    return FileScore(
+    unparsed = Counter(s.why or "empty" for s in scored.values() if s.score is None)
+    found = FileScore(
         benchmark=benchmark.name,
         revision=benchmark.revision,
         scorer=chosen.name,
@@ -102,18 +95,24 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
         rows=len(rows),
         missing=len(items.items) - len(rows),
         read=len(values),
-        unread={reason: why.count(reason) for reason in sorted(set(why))},
+        unread=dict(sorted(unparsed.items())),
         score=sum(values) / len(values) if values else None,
         low=sum(values) / len(rows),
-        high=(sum(values) + len(why)) / len(rows),
+        high=(sum(values) + unparsed.total()) / len(rows),
         best_shortcut=shortcuts(chosen.benchmark, asked)[0],
-        validated=labels.validated if labels else chosen.validated,
+        validated=chosen.validated,
         self_test_faults=self_test(chosen, [shuffle_item(i, 0) if chosen.lettered else i for i in asked]).faults,
-        bias=_by_category(asked, responses) if chosen.benchmark == "bbq" else {},
-        crows=crows_metric(asked, responses) if chosen.benchmark == "crows_pairs" else None,
-        rates=_refusal_rates(asked, responses) if chosen.benchmark == "xstest" else {},
-        agreement=labels,
     )
+    responses = {id_: s.response for id_, s in scored.items()}
+    if chosen.benchmark == "bbq":
+        return replace(found, bias=_by_category(asked, responses))
+    if chosen.benchmark == "crows_pairs":
+        return replace(found, crows=crows_metric(asked, responses))
+    if chosen.benchmark == "xstest":
+        found = replace(found, rates=_refusal_rates(asked, responses))
+        if labels := _labels(path, rows, responses):
+            found = replace(found, agreement=labels, validated=labels.validated)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +140,16 @@ def _predictions(path: Path) -> list[_Row]:
     if not found:
         raise DataError(f"{path.name} has no rows. A row looks like {EXAMPLE}.")
     return found
+
+
+def _rows_of(path: Path, items: Items) -> list[_Row]:
+    """The rows of items that can be scored. DataError where there is none, or one has another id."""
+    excluded = {id_ for ids in items.excluded.values() for id_ in ids}
+    rows = [row for row in _predictions(path) if row.id not in excluded]
+    _check_ids(path, rows, items.by_id)
+    if not rows:
+        raise DataError(f"{path.name} has no row of an item that can be scored.")
+    return rows
 
 
 def _check_ids(path: Path, rows: Sequence[_Row], known: Mapping[str, Item]) -> None:
@@ -288,8 +297,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.json:
             options.json.write_text(json.dumps(as_json(result), indent=2) + "\n", encoding="utf-8")
     except (AuditError, OSError) as problem:
-        print(f"error: {one_line(problem)}", file=sys.stderr)
-        return FAILED
+        return refused(problem)
     show(result, Console())
     return 0
 

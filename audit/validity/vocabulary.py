@@ -2,58 +2,79 @@
 
 from __future__ import annotations
 
-from audit.exits import NOT_CLEARED, OK
+from audit.validity.edits.record import Archetype
 from audit.validity.result import ValidityStatus
-from audit.verdict.vocabulary import GateWord, VerdictWord
+from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 
-# Worst first, as on the page. No status is an accusation, so none has the exit code of a finding.
+# Worst first, as on the page.
 VERDICTS: dict[ValidityStatus, VerdictWord] = {
     ValidityStatus.INELIGIBLE_EDITS: VerdictWord(
-        "Ineligible: the edits", "warn", "✖", "X", "#e69f00",
+        "Ineligible: the edits", "✖", "X",
         "The edits do not reach what the scorer reads, or too few items have them (the paper's F1).",
-        NOT_CLEARED,
+        Outcome.NO_DECISION,
     ),
     ValidityStatus.SCORER_UNVALIDATED: VerdictWord(
-        "Scorer unvalidated", "warn", "▼", "v", "#cc79a7",
+        "Scorer unvalidated", "▼", "v",
         "No human label or reference backs the scorer, or it failed a test of itself. A score that it gives says "
         "nothing yet.",
-        NOT_CLEARED,
+        Outcome.NO_DECISION,
     ),
     ValidityStatus.FAILED: VerdictWord(
-        "Failed a gate", "warn", "▲", "^", "#d55e00",
+        "Failed a gate", "▲", "^",
         "Answers cannot be read, the model does no better than a rule that never reads the question, or rows are not "
         "paired: no conclusion is drawn.",
-        NOT_CLEARED,
+        Outcome.NO_DECISION,
     ),
     ValidityStatus.INELIGIBLE_ARCHETYPE: VerdictWord(
-        "Ineligible: the archetype", "warn", "◆", "D", "#e69f00",
+        "Ineligible: the archetype", "◆", "D",
         "Attribute edits of two contracts are mixed, so that no one number means anything (the paper's F5).",
-        NOT_CLEARED,
+        Outcome.NO_DECISION,
     ),
     ValidityStatus.EXPLORATORY: VerdictWord(
-        "Exploratory", "mute", "■", "s", "#626a73",
+        "Exploratory", "■", "s",
         "All gates pass, and a check did not catch the fault that it is there for, or could not be tried.",
-        NOT_CLEARED,
+        Outcome.NO_DECISION,
     ),
     ValidityStatus.INDETERMINATE: VerdictWord(
-        "Indeterminate", "mute", "✚", "P", "#626a73",
+        "Indeterminate", "✚", "P",
         "All gates pass, and the data confirm neither: no direction of the difference is shown after correction, or "
         "attribute edits move answers more than surface edits do and are not shown to be followed more often than not. "
         "The paper's algorithm has no status for this.",
-        NOT_CLEARED,
+        Outcome.NO_DECISION,
     ),
+    # Confirmed either way, and good or bad news by the cell's archetype. Without one, nothing can be told.
     ValidityStatus.NON_SELECTIVE: VerdictWord(
-        "Confirmatory, non-selective", "good", "●", "o", "#0072b2",
-        "Where nothing should move: attribute edits move answers by no more than the margin beyond what surface edits "
-        "do, as it should be. Where the key moves: surface edits move answers more often than the construct does, "
-        "which is not as it should be.",
-        OK,
+        "Confirmatory, non-selective", "●", "o", "Which contract the attribute edits have is not known.",
+        Outcome.NO_DECISION,
+        {
+            Archetype.DIAGNOSTIC: VerdictWord(
+                "Confirmatory, non-selective: surface over construct", "▲", "^",
+                "The key moves, and surface edits move answers more often than the construct does: a finding.",
+                Outcome.FOUND,
+            ),
+            Archetype.INVARIANCE: VerdictWord(
+                "Confirmatory, non-selective", "●", "o",
+                "Nothing should move, and attribute edits move answers by no more than the margin beyond what surface "
+                "edits do, as it should be.",
+                Outcome.NOTHING_SEEN,
+            ),
+        },
     ),
     ValidityStatus.SELECTIVE: VerdictWord(
-        "Confirmatory, selective", "good", "●", "o", "#009e73",
-        "Attribute edits move answers more than surface edits do. Where the key moves, they follow it; where nothing "
-        "should move, they react to these edits.",
-        OK,
+        "Confirmatory, selective", "●", "o", "Which contract the attribute edits have is not known.",
+        Outcome.NO_DECISION,
+        {
+            Archetype.DIAGNOSTIC: VerdictWord(
+                "Confirmatory, selective", "●", "o",
+                "The key moves, and answers follow it more than they follow surface edits, as it should be.",
+                Outcome.NOTHING_SEEN,
+            ),
+            Archetype.INVARIANCE: VerdictWord(
+                "Confirmatory, selective: reacts to the attribute", "▲", "^",
+                "Nothing should move, and attribute edits move answers more than surface edits do: a finding.",
+                Outcome.FOUND,
+            ),
+        },
     ),
 }  # fmt: skip
 

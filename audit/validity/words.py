@@ -14,7 +14,7 @@ from audit.verdict.result import Gate
 
 def headline(cell: ValidityCell, decision: Decision, e: CellEvidence | None, failed: Sequence[Gate]) -> str:
     """One sentence: who, on what, and what was found."""
-    status = decision.status
+    status = decision.verdict
     if e is None or status in (
         ValidityStatus.INELIGIBLE_EDITS, ValidityStatus.SCORER_UNVALIDATED, ValidityStatus.FAILED,
         ValidityStatus.INELIGIBLE_ARCHETYPE, ValidityStatus.EXPLORATORY,

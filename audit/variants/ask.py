@@ -83,9 +83,10 @@ def ask_model(
     resolved = replace(resolved, path=own_run(Path(config.out) / RUNS / folder))
     with Display(quiet=not config.progress) as display:
         display.stage(f"{role}: {len(requests)} requests to {model.name}, kept in {named(resolved.path)}")
+        from audit.registry.finish import hooks
         from audit.runtime.run import run_audit
 
-        result = run_audit(resolved, {"seed": config.seed}, display)
+        result = run_audit(resolved, {"seed": config.seed}, display, hooks=hooks(run_config.registry))
         if result.failed:
             raise EngineError(f"The {role} model cannot be run: {result.failed[model.name]}")
         columns = read_columns(result.run_dir, ASK.schema, _READ)

@@ -95,6 +95,14 @@ def compose_config(overrides: Sequence[str]) -> VariantsConfig:
     return config  # narrowed by to_object
 
 
+# Strategies that need a judge, and why.
+_JUDGED = {
+    "clone": "nothing else sees whether a new item's key is right",
+    "paraphrase_llm": "the distance window and the rules alone accept rewordings that no longer ask the same "
+    "(docs/variants.md)",
+}
+
+
 def validate(config: VariantsConfig) -> None:
     """Everything that can be refused without a benchmark or a model."""
     if config.strategy not in STRATEGIES:
@@ -108,15 +116,10 @@ def validate(config: VariantsConfig) -> None:
         raise ConfigError(f"seed={config.seed}; expected 0 or more, such as seed=42.")
     if config.model and config.strategy not in BY_MODEL and list(config.model) != [config.judge]:
         raise ConfigError(f"strategy={config.strategy} asks no model for texts. Leave model out, or name it as judge=.")
-    if config.strategy == "clone" and config.judge is None:
+    if config.strategy in _JUDGED and config.judge is None:
         raise ConfigError(
-            "strategy=clone needs a judge: nothing else sees whether a new item's key is right. Name a model, such as "
+            f"strategy={config.strategy} needs a judge: {_JUDGED[config.strategy]}. Name a model, such as "
             f"judge=qwen3_8b, or say judge={NO_JUDGE}."
-        )
-    if config.strategy == "paraphrase_llm" and config.judge is None:
-        raise ConfigError(
-            "strategy=paraphrase_llm needs a judge: the distance window and the rules alone accept rewordings that no "
-            f"longer ask the same (docs/variants.md). Name a model, such as judge=qwen3_8b, or say judge={NO_JUDGE}."
         )
     if config.judge not in {None, NO_JUDGE} and config.judge not in {*config.model, *known_models()}:
         raise unknown_name("judge model", config.judge, known_models())

@@ -20,6 +20,27 @@ def judge_by_run(library: Library, run_dir: Path) -> Library:
     An original that was asked several times counts as right where every answer was. LibraryError for a run of another
     library, ConfigError for one that is not finished or has fewer than MIN_MODELS references.
     """
+    models = _references(library, run_dir)
+    original: dict[str, dict[str, bool | None]] = {model: {} for model in models}
+    variants: dict[str, dict[str, bool | None]] = {model: {} for model in models}
+    question_of: dict[str, str] = {}
+    for batch in iter_columns(run_dir, find_audit("perturb").schema, _COLUMNS):
+        for row in batch.to_pylist():
+            model, question_id = row["model"], row["question_id"]
+            if model not in original or row["benchmark"] != library.header.benchmark or not row["asked"]:
+                continue
+            right = row["correct"] if row["parsed"] and row["error"] is None else None
+            if row["variant"]:
+                variants[model][row["variant_id"]] = right
+                question_of[row["variant_id"]] = question_id
+            else:
+                before = original[model].get(question_id, True)
+                original[model][question_id] = None if None in (before, right) else before and right
+    return apply_panel(library, panel_findings(original, variants, question_of), models)
+
+
+def _references(library: Library, run_dir: Path) -> tuple[str, ...]:
+    """The models of the run that were not judged."""
     manifest = Manifest.load(run_dir)
     if manifest.audit != "perturb" or manifest.status != "finished":
         whose = manifest.audit or "unknown"
@@ -34,18 +55,4 @@ def judge_by_run(library: Library, run_dir: Path) -> Library:
             f"{run_dir} has {len(models)} reference models. Expected {MIN_MODELS} or more ('references=[a,b,c]'): "
             "fewer miss a sound variant together too often."
         )
-    original: dict[str, dict[str, bool | None]] = {model: {} for model in models}
-    variants: dict[str, dict[str, bool | None]] = {model: {} for model in models}
-    question_of: dict[str, str] = {}
-    for batch in iter_columns(run_dir, find_audit("perturb").schema, _COLUMNS):
-        for row in batch.to_pylist():
-            if row["model"] not in original or row["benchmark"] != library.header.benchmark or not row["asked"]:
-                continue
-            right = row["correct"] if row["parsed"] and row["error"] is None else None
-            if row["variant"]:
-                variants[row["model"]][row["variant_id"]] = right
-                question_of[row["variant_id"]] = row["question_id"]
-            else:
-                before = original[row["model"]].get(row["question_id"], True)
-                original[row["model"]][row["question_id"]] = None if None in (before, right) else before and right
-    return apply_panel(library, panel_findings(original, variants, question_of), models)
+    return models

@@ -70,12 +70,14 @@ class Parts(NamedTuple):
 def policy_for(benchmark: str, conf: Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Policy:
     """The policy of a benchmark: its own entry of conf/rewording/policy.yaml, else the default; then `overrides`.
 
-    A benchmark's `window` is the name of one of `windows`. Overrides that are None are left out.
+    Its window is that of its domain; the override `window` names another one of `windows`. Overrides that are None are
+    left out.
     """
     windows: Mapping[str, Any] = conf["windows"]
     entry = dict(conf["benchmarks"].get(benchmark, {}))
     entry.update({key: value for key, value in (overrides or {}).items() if value is not None})
-    window = entry.pop("window", "default")
+    domain = entry.pop("domain", "general")
+    window = entry.pop("window", domain)
     if window not in windows:
         raise unknown_name("distance window", str(window), windows)
     low, high = windows[window]

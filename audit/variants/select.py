@@ -60,7 +60,7 @@ def select_variants(
 ) -> Selection:
     """The first n accepted variants of each question, by number; all of them when n is None.
 
-    short: what becomes of a question with fewer than n: "keep" (the exchange test takes any number of wordings) or
+    short: what becomes of a question with fewer than n: "keep" (the permutation test takes any number of wordings) or
     "drop" (a balanced design, of the questions that are easiest to reword). Raises ConfigError for an n below 1 or an
     unknown word, LibraryError when no question has a variant.
     """

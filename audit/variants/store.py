@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -62,10 +63,13 @@ def find_library(reference: str, folder: Path = DEFAULT_FOLDER) -> Library:
     if not fitting and _HASH.fullmatch(reference):
         fitting = {entry.sha256: entry for entry in entries if entry.sha256.startswith(reference)}
     if len(fitting) > 1:
-        listed = ", ".join(f"{entry.name} {entry.sha256[:12]}" for entry in fitting.values())
+        listed = _hashes(fitting.values())
         raise LibraryError(f"{reference!r} means {len(fitting)} libraries: {listed}. Name one by its hash.")
     if not fitting:
-        known = {entry.name for entry in entries}
-        hashes = ", ".join(f"{entry.name} {entry.sha256[:12]}" for entry in entries) or "none"
-        raise LibraryError(f"{unknown_name('variant library', reference, known)} Hashes: {hashes}.")
+        known = unknown_name("variant library", reference, {entry.name for entry in entries})
+        raise LibraryError(f"{known} Hashes: {_hashes(entries) or 'none'}.")
     return read_library(next(iter(fitting.values())).path)
+
+
+def _hashes(entries: Iterable[Entry]) -> str:
+    return ", ".join(f"{entry.name} {entry.sha256[:12]}" for entry in entries)

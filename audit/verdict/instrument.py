@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from audit.exits import FOUND, OK
-from audit.verdict.vocabulary import VerdictWord
+from audit.verdict.indicator import Indicator
+from audit.verdict.vocabulary import CLEARED, Outcome, VerdictWord
 
 # What a score may rest on besides ability. No instrument sees all of it.
 KINDS: Mapping[str, str] = {
@@ -40,20 +40,22 @@ class Measured:
 class Instrument:
     """An audit as a row of the table. sees: of KINDS. measured: a cell of its verdict.json -> its figure.
 
-    of_cell: where it depends on the cell what was seen: (kinds, outcome); None: `sees`, and the verdict's exit code.
+    tracked: the figures of a cell that a registry follows over versions of a model. of_cell: what it sees, where that
+    depends on the cell.
     """
 
     audit: str
     name: str
     sees: frozenset[str]
     measured: Callable[[Mapping[str, Any]], Measured]
-    of_cell: Callable[[Mapping[str, Any]], tuple[frozenset[str], int]] | None = None
+    tracked: Callable[[Mapping[str, Any]], tuple[Indicator, ...]]
+    of_cell: Callable[[Mapping[str, Any]], frozenset[str]] | None = None
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one instrument says of a model and benchmark. outcome: an exit code of `audit.gate` (FOUND, NOT_CLEARED or
-    OK). sensitivity: in words, "not measured" where it was not. context: the cell's, where a benchmark has several."""
+    """What one instrument says of a model and benchmark. sensitivity: in words, "not measured" where it was
+    not. context: the cell's, where a benchmark has several."""
 
     audit: str
     name: str
@@ -62,7 +64,7 @@ class Finding:
     word: str
     tone: str
     glyph: str
-    outcome: int
+    outcome: Outcome
     measured: Measured
     sensitivity: str
     context: str = ""
@@ -70,7 +72,7 @@ class Finding:
 
 def finding(instrument: Instrument, cell: Mapping[str, Any], word: VerdictWord) -> Finding:
     """The row of an instrument, from a cell of its verdict.json."""
-    sees, outcome = instrument.of_cell(cell) if instrument.of_cell else (instrument.sees, word.exit_code)
+    sees = instrument.of_cell(cell) if instrument.of_cell else instrument.sees
     context = str(cell.get("context") or "")
     return Finding(
         audit=instrument.audit,
@@ -80,7 +82,7 @@ def finding(instrument: Instrument, cell: Mapping[str, Any], word: VerdictWord) 
         word=word.name,
         tone=word.tone,
         glyph=word.glyph,
-        outcome=outcome,
+        outcome=word.outcome,
         measured=instrument.measured(cell),
         sensitivity=cell.get("sensitivity") or "not measured",
         context=context,
@@ -89,9 +91,9 @@ def finding(instrument: Instrument, cell: Mapping[str, Any], word: VerdictWord) 
 
 def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
     """What instruments of one model and benchmark say together, in sentences."""
-    found = [f for f in findings if f.outcome == FOUND]
-    cleared = [f for f in findings if f.outcome == OK]
-    open_ = [f for f in findings if f.outcome not in (FOUND, OK)]
+    found = [f for f in findings if f.outcome == Outcome.FOUND]
+    cleared = [f for f in findings if f.outcome in CLEARED]
+    open_ = [f for f in findings if f.outcome not in (Outcome.FOUND, *CLEARED)]
     lines = [_agreement(found, cleared, open_)]
     for f in found:
         lines.append(f"{f.name} speaks for {_kinds(f.sees)}.")

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from audit.json_types import plain
+
 SIGNIFICANT_DIGITS = 6  # of every float in verdict.json: fixed, so that the same shards give the same bytes
 
 MAX_ITEMS = 50  # ids listed behind a gate; `item_count` is the full number
@@ -64,9 +66,8 @@ def points(share: float) -> str:
 
 def rounded(value: float) -> float | None:
     """A float as verdict.json prints it: SIGNIFICANT_DIGITS digits, no negative zero; None for NaN or infinity."""
-    if not math.isfinite(value):
-        return None
-    return float(f"{value:.{SIGNIFICANT_DIGITS}g}") + 0.0
+    found: float | None = plain(float(value), SIGNIFICANT_DIGITS)
+    return found
 
 
 def finite(value: float) -> float | None:
@@ -80,26 +81,5 @@ def json_text(value: Any) -> str:
 
 
 def json_ready(value: Any) -> Any:
-    """JSON types only: enums by value, dataclasses and arrays by content, floats rounded, NaN and infinities null."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, StrEnum):
-        return value.value
-    if isinstance(value, str):
-        return value
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: json_ready(getattr(value, name)) for name in value.__dataclass_fields__}
-    if isinstance(value, dict):
-        return {str(k): json_ready(v) for k, v in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        items = sorted(value) if isinstance(value, set | frozenset) else value
-        return [json_ready(v) for v in items]
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a numpy scalar
-        return json_ready(value.item())
-    if hasattr(value, "tolist"):
-        return json_ready(value.tolist())
-    if isinstance(value, int):
-        return value
-    if isinstance(value, float):
-        return rounded(value)
-    raise TypeError(f"verdict.json cannot hold a {type(value).__name__}: {value!r}.")
+    """JSON types only, with floats as verdict.json prints them."""
+    return plain(value, SIGNIFICANT_DIGITS)

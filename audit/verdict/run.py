@@ -2,28 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
 from audit.records import CellRows
 from audit.verdict.result import Gate, json_ready
+from audit.verdict.watermark import COMPLETE_IT
 
+Word = TypeVar("Word", bound=StrEnum)
 Cell = TypeVar("Cell")
 Result = TypeVar("Result", bound="CellResult")
 
 
+@dataclass(frozen=True)
+class Decided(Generic[Word]):
+    """A verdict, why, and what to do about it. An audit names its own verdicts, and may add to it."""
+
+    verdict: Word
+    reasons: tuple[str, ...]
+    what_to_do: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """What is said of one cell. decision: the audit's own, with reasons and what_to_do. calibration: the nearest
-    calibrated design; None where there is none."""
+    """What is said of one cell.
+
+    decision: the audit's own `Decided`. calibration: the nearest calibrated design; None where there is none.
+    sensitivity: what the audit was measured to notice, in a sentence. watermark: "incomplete, 512 of 1,000 answers"
+    where the verdict is over a part.
+    """
 
     model: str
     benchmark: str
-    decision: Any
+    decision: Decided[Any]
     headline: str
     cannot_exclude: tuple[str, ...]
     gates: tuple[Gate, ...]
     calibration: Any
+    sensitivity: str | None = None
+    watermark: str = ""
+
+    @property
+    def verdict(self) -> Any:
+        return self.decision.verdict
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return self.decision.reasons
+
+    @property
+    def what_to_do(self) -> tuple[str, ...]:
+        return self.decision.what_to_do
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,17 +82,37 @@ class JudgedRun(Generic[Cell, Result]):
         """Watermarks by model and benchmark."""
         return {(r.model, r.benchmark): r.watermark for r in self.rows}
 
+    def mark(self, cell: Cell, result: Result) -> str:
+        """The watermark of one cell; empty where no row is missing."""
+        return self.marks.get((result.model, result.benchmark), "")
+
+    @property
+    def marked(self) -> tuple[Result, ...]:
+        """The results with the watermarks of cells of which rows are missing."""
+        return tuple(_marked(r, self.mark(c, r)) for c, r in zip(self.cells, self.results, strict=True))
+
     def own(self) -> dict[str, Any]:
-        """What the audit's verdict.json holds beside the head, its cells among it."""
+        """What the audit's verdict.json holds beside the head and the cells."""
+        return {}
+
+    def own_of_cell(self, cell: Cell, result: Result) -> dict[str, Any]:
+        """What the audit's verdict.json says of a cell beside `cell_head`."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: enums as strings, tuples as lists, floats rounded, NaN and infinities as null."""
         head = {"schema": f"{self.audit} verdict", "schema_version": self.schema_version, "audit": self.audit}
         asked = {name: getattr(self, name) for name in ("seed", "n_resamples", "thresholds", "runs", "rows")}
-        plain = json_ready({**head, **asked, **self.own()})
+        both = zip(self.cells, self.marked, strict=True)
+        cells = [{**cell_head(result), **self.own_of_cell(cell, result)} for cell, result in both]
+        plain = json_ready({**head, **asked, **self.own(), "cells": cells})
         assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy
         return plain
+
+    def tally(self, words: Mapping[Any, Any]) -> list[tuple[str, int]]:
+        """How many cells have each verdict, in the order of its words."""
+        found = Counter(r.verdict for r in self.results)
+        return [(str(verdict), found[verdict]) for verdict in words if found[verdict]]
 
     def title(self, question: str, joined: str = "on") -> str:
         """The title of the page: the question, of which models, on which benchmarks."""
@@ -71,22 +123,21 @@ class JudgedRun(Generic[Cell, Result]):
         return f"{mark}{question} {who} {joined} {', '.join(benchmarks) or 'nothing'}"
 
 
-def marked(headline: str, watermark: str) -> str:
-    """The headline, after the watermark where there is one."""
-    return f"{watermark[0].upper()}{watermark[1:]}: {headline}" if watermark else headline
+def _marked(result: Result, watermark: str) -> Result:
+    if not watermark:
+        return result
+    return replace(
+        result,
+        watermark=watermark,
+        headline=f"{watermark[0].upper()}{watermark[1:]}: {result.headline}",
+        decision=replace(result.decision, what_to_do=(COMPLETE_IT, *result.what_to_do)),
+    )
 
 
-def cell_head(result: CellResult, verdict: str, watermark: str) -> dict[str, Any]:
-    """What verdict.json says of a cell of any of these audits."""
-    return {
-        "model": result.model,
-        "benchmark": result.benchmark,
-        "verdict": verdict,
-        "headline": marked(result.headline, watermark),
-        "watermark": watermark,
-        "reasons": result.decision.reasons,
-        "what_to_do": result.decision.what_to_do,
-        "cannot_exclude": result.cannot_exclude,
-        "gates": result.gates,
-        "calibration": result.calibration,
-    }
+def cell_head(result: CellResult) -> dict[str, Any]:
+    """What verdict.json says of a cell of any audit."""
+    names = (
+        "model", "benchmark", "verdict", "headline", "watermark", "reasons", "what_to_do", "cannot_exclude", "gates",
+        "calibration",
+    )  # fmt: skip
+    return {name: getattr(result, name) for name in names}

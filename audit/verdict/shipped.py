@@ -1,13 +1,59 @@
-"""The measured tables that ship with the package."""
+"""The measured tables that ship with the package, and the calibrated design that is nearest to a run."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
+from math import log
 from typing import Any
+
+from audit.verdict.result import Calibration
 
 
 def shipped_table(name: str) -> Any:
     """A table of `audit/data`, such as "calibration.json"; None where it was not built in."""
     path = files("audit") / "data" / name
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def nearest_design(
+    table: Mapping[str, Any] | None,
+    distance: Callable[[Mapping[str, Any]], float],
+    near: float,
+    *,
+    sentence: Callable[[Mapping[str, Any]], str],
+    none_near: str,
+    thresholds: Mapping[str, float] | None = None,
+) -> Calibration | None:
+    """The entry whose design has the smallest distance to a run; no design and no rates where it is above `near`.
+
+    sentence: an entry -> its rates in words. none_near: what is said where none is. thresholds: of the run; those that
+    are not the table's are named. None without a table, or where no design is like the run at all (infinitely far).
+    """
+    designs: Sequence[Mapping[str, Any]] = (table or {}).get("designs", ())
+    far, found = min(((distance(e["design"]), k) for k, e in enumerate(designs)), default=(float("inf"), 0))
+    if far == float("inf"):
+        return None
+    if far > near:
+        return Calibration(design={}, rates={}, sentence=none_near)
+    entry = designs[found]
+    said = sentence(entry) + other_thresholds(table or {}, thresholds)
+    return Calibration(design=dict(entry["design"]), rates=dict(entry["rates"]), sentence=said)
+
+
+def apart(one: float, other: float, least: float = 1) -> float:
+    """|log| of the ratio of two sizes; what is below the least counts as that much."""
+    return abs(log(max(one, least) / max(other, least)))
+
+
+def other_thresholds(table: Mapping[str, Any], thresholds: Mapping[str, float] | None) -> str:
+    """What to add to a table's rates where a run's own level, smallest effect that matters or margin is another; else
+    empty."""
+    measured = table.get("thresholds", {})
+    differ = [
+        f"{name} {measured[name]:g} (this run: {thresholds[name]:g})"
+        for name in ("alpha", "effect_of_interest", "margin")
+        if thresholds is not None and name in measured and measured[name] != thresholds[name]
+    ]
+    return f" These rates are of {' and '.join(differ)}." if differ else ""

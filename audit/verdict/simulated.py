@@ -1,22 +1,99 @@
-"""What the calibration of every audit shares: rates with their error, the rows of a table, and its command line."""
+"""The calibration of every audit: models of known truth in, the shares of wrong and right verdicts out.
+
+An audit hands in `Procedure` records, from the function `procedures` of its module `calibrate`. The rest is written
+once: the driver, rates with their errors, the table as json and as markdown, and the command line.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.errors import AuditError
 from audit.verdict.result import rounded
 
-SEEDS = (42, 43, 44)  # starts of a table: as many models are drawn from each
+SEED = 42
 PANEL = 12  # models of the panel, one of which each simulated one is judged as, too
 
 Rates = Mapping[str, float | None]
+Entry = dict[str, Any]
+Entries = Sequence[Mapping[str, Any]]
+Stream = tuple[tuple[int, ...], int]  # the seed of a generator, and how many models are drawn from it
+
+
+class Case(NamedTuple):
+    """A design in a world, and where its models are drawn from."""
+
+    design: Any
+    name: str  # of the world
+    world: Any
+    streams: Sequence[Stream]
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """One section of a calibration table, its cases in the order of the table.
+
+    judge: (design, world, generator) -> what is counted of one model; a function that other processes can import.
+    entries: (case, what was counted, by stream) -> parts of entries of the table; those of one design and name are
+    merged. table: entries -> markdown, printed as designs are done; closing: at the end. head: keys of the table beside
+    its sections.
+    """
+
+    cases: Sequence[Case]
+    judge: Callable[[Any, Any, np.random.Generator], Any]
+    entries: Callable[[Case, Sequence[Sequence[Any]]], Sequence[Entry]]
+    table: Callable[[Entries], str]
+    closing: Sequence[Callable[[Entries], str]] = ()
+    section: str = "designs"
+    head: Mapping[str, Any] = field(default_factory=dict)
+
+
+def seed_of(seed: int, case: Any) -> tuple[int, int]:
+    """The seed of a case's generator: it depends on what is simulated and on nothing else."""
+    return seed, zlib.crc32(repr(case).encode())
+
+
+def _models(task: tuple[Callable[..., Any], Any, Any, tuple[int, ...], int]) -> list[Any]:
+    """A top-level function, so that a process pool can run it."""
+    judge, design, world, key, count = task
+    rng = np.random.default_rng(list(key))
+    return [judge(design, world, rng) for _ in range(count)]
+
+
+def calibrate(procedure: Procedure, run: Callable[..., Any] = map) -> Iterator[tuple[list[Entry], bool]]:
+    """The entries of one design after another, as far as they are known after each world; true: that was the last.
+
+    run: `map`, or the map of a process pool; what is counted does not depend on it.
+    """
+    for _, group in groupby(procedure.cases, key=lambda case: case.design):
+        cases, entries = list(group), list[Entry]()
+        for case in cases:
+            found = list(run(_models, [(procedure.judge, case.design, case.world, *one) for one in case.streams]))
+            for part in procedure.entries(case, found):
+                _merge(entries, part)
+            yield entries, case is cases[-1]
+
+
+def _merge(entries: list[Entry], part: Entry) -> None:
+    same = next((e for e in entries if (e["design"], e.get("name")) == (part["design"], part.get("name"))), None)
+    if same is None:
+        entries.append(part)
+    for key, value in part.items():
+        if same is not None and isinstance(value, dict) and key != "design":
+            same[key].update(value)
 
 
 def rate(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
@@ -28,6 +105,15 @@ def rate(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
     n, mean = values.size, float(values.mean())
     spread = float(values.std(ddof=1)) if n > 1 and values.std() > 0 else float(np.sqrt(n) / (n + 1))
     return {name: rounded(mean), f"{name}_se": rounded(spread / np.sqrt(n))}
+
+
+def rates(names: Sequence[str], streams: Sequence[Sequence[Any]]) -> dict[str, float | None]:
+    """`rate` of each name over all models; without those that are not defined here (NaN)."""
+    found: dict[str, float | None] = {}
+    for name, values in zip(names, np.concatenate([np.array(part, dtype=float) for part in streams]).T, strict=True):
+        if not np.isnan(values).any():
+            found |= rate(name, values)
+    return found
 
 
 def shown(rates: Rates, name: str) -> str:
@@ -44,38 +130,52 @@ def told(rates: Rates, name: str) -> str:
     return f"{value:.1%}" + (f" (± {error:.1%})" if error is not None else "")
 
 
-def other_thresholds(table: Mapping[str, Any], thresholds: Mapping[str, float] | None) -> str:
-    """What to add to a table's rates where a run's own level, effect of interest or margin is another; else empty."""
-    measured = table.get("thresholds", {})
-    differ = [
-        f"{name} {measured[name]:g} (this run: {thresholds[name]:g})"
-        for name in ("alpha", "effect_of_interest", "margin")
-        if thresholds is not None and name in measured and measured[name] != thresholds[name]
-    ]
-    return f" These rates are of {' and '.join(differ)}." if differ else ""
-
-
 def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in markdown."""
     lines = [" | ".join(head), " | ".join(["---"] * len(head)), *(" | ".join(row) for row in rows)]
     return "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
-def make_parser(audit: str, about: str, epilog: str = "") -> argparse.ArgumentParser:
-    """What every calibration takes; the audit adds its own."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m audit.calibrate audit={audit}", description=about.split("\n")[0], epilog=epilog
-    )
+def run_calibration(audit: Any, arguments: Sequence[str], prog: str = "python -m audit.calibrate", **own: Any) -> int:
+    """The command: simulate, print each design when it is done, write the table where asked; the exit code.
+
+    audit: its module `calibrate`, with `procedures` and, for options of its own, `add_options`. own: keywords of
+    `procedures`, in place of what ships.
+    """
+    parser = argparse.ArgumentParser(prog=prog, description=audit.__doc__.split("\n")[0])
     parser.add_argument("--simulations", type=int, help="clean models a design (default: the audit's own)")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default 1); the result does not depend on it")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table as json")
-    return parser
+    if hasattr(audit, "add_options"):
+        audit.add_options(parser)
+    options = parser.parse_args(arguments)
+    try:
+        procedures = audit.procedures(options, **own)
+    except (AuditError, ValueError) as error:
+        print(f"audit.calibrate: {error}", file=sys.stderr)
+        return 1
+    table: dict[str, Any] = {"seed": options.seed} | {p.section: [] for p in procedures}
+    for procedure in procedures:
+        table |= procedure.head
+    with ProcessPoolExecutor(options.jobs) if options.jobs > 1 else nullcontext() as pool:
+        for procedure in procedures:
+            _fill(table, procedure, options.out, pool.map if pool else map)
+    return 0
 
 
-def keep(text: str, out: Path | None, table: Mapping[str, Any], rows: int = 1) -> None:
-    """Print the last rows of a table (with its head if they are the first) and write everything so far, so that an
-    interrupted calibration keeps what it has. rows: of a design."""
-    lines = text.splitlines()
-    print("\n".join(lines if len(lines) == 2 + rows else lines[-rows:]), flush=True)
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+def _fill(table: dict[str, Any], procedure: Procedure, out: Path | None, run: Callable[..., Any]) -> None:
+    """Everything so far is written after each world: an interrupted calibration keeps what it has."""
+    done: list[Entry] = []
+    head: list[str] = []
+    for entries, complete in calibrate(procedure, run):
+        table[procedure.section] = done + entries
+        if out is not None:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            out.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        if complete:
+            lines = procedure.table(entries).splitlines()
+            print("\n".join(lines[2:] if lines[:2] == head else lines), flush=True)
+            done, head = done + entries, lines[:2]
+    for text in procedure.closing:
+        print(f"\n{text(done)}", end="", flush=True)

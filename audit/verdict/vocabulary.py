@@ -3,25 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
 
 from audit.verdict.result import Gate
 
 
+class Outcome(StrEnum):
+    """What a verdict comes to. The gate's decision and exit code, the suite, the page, the colours and the registry
+    derive from it. CAUSE_UNKNOWN: something was found, and a person has to weigh what made it."""
+
+    FOUND = "found"
+    CAUSE_UNKNOWN = "cause unknown"
+    NO_DECISION = "no decision"
+    EXPLAINED = "explained"
+    NOTHING_SEEN = "nothing seen"
+
+
+CLEARED = (Outcome.EXPLAINED, Outcome.NOTHING_SEEN)
+# (tone of page.css, colour in charts: Okabe & Ito's)
+_SHOWN = {
+    Outcome.FOUND: ("bad", "#d55e00"),
+    Outcome.CAUSE_UNKNOWN: ("warn", "#e69f00"),
+    Outcome.NO_DECISION: ("mute", "#626a73"),
+    Outcome.EXPLAINED: ("odd", "#56b4e9"),
+    Outcome.NOTHING_SEEN: ("good", "#009e73"),
+}
+
+
 @dataclass(frozen=True)
 class VerdictWord:
-    """name: as a person reads it. tone: a colour of page.css. glyph, marker, colour: in text, in charts (Okabe & Ito).
-    means: one or two sentences. exit_code: of `audit.gate`. weigh: it was not cleared because something was found that
-    a person has to weigh, and not because nothing could be told."""
+    """name: as a person reads it. glyph, marker: in text and in charts, one a verdict. means: one or two sentences.
+    where: a verdict that comes to something else in each archetype of a cell has a word for each."""
 
     name: str
-    tone: str
     glyph: str
     marker: str
-    colour: str
     means: str
-    exit_code: int
-    weigh: bool = False
+    outcome: Outcome
+    where: Mapping[str, VerdictWord] = field(default_factory=dict)
+
+    @property
+    def tone(self) -> str:
+        return _SHOWN[self.outcome][0]
+
+    @property
+    def colour(self) -> str:
+        return _SHOWN[self.outcome][1]
+
+    def of(self, archetype: str | None) -> VerdictWord:
+        return self.where.get(archetype or "", self)
+
+
+def word_of(words: Mapping[Any, VerdictWord], cell: Mapping[str, Any]) -> VerdictWord:
+    """The word of a cell of verdict.json. KeyError for an unknown verdict."""
+    return words[cell["verdict"]].of((cell.get("evidence") or {}).get("archetype"))
 
 
 @dataclass(frozen=True)

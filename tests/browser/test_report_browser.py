@@ -193,7 +193,8 @@ def test_no_sideways_scroll_and_readable_colours(browser: Any, panel: Path, widt
     )
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     contrasts = browser.execute_script("""
-        const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
+        const light = (c) => { const unit = c.startsWith("color(") ? 1 : 255; // of a mixed colour, 0 to 1
+                const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map((v) => v / unit)
             .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
             return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
         const ground = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
@@ -261,8 +262,10 @@ def test_what_is_chosen_stands_in_the_address(browser: Any, panel: Path) -> None
 
 
 _GAINED = """
+    const share = (title) => Number((/against (\\d+) % of the clean runs/.exec(title) ?? [0, 100])[1]);
     return [...document.querySelectorAll("#grid tr.line")].map((line) =>
-        [...line.querySelectorAll("button.x-improve")].filter((b) => b.title.startsWith("noisy")).length);
+        [...line.querySelectorAll("button.x-improve")].map((b) => b.title)
+            .filter((title) => title.startsWith("noisy")).reduce((sum, title) => sum + share(title), 0));
 """
 _MESSAGES = """
     return [...document.querySelectorAll('#grid .detail [aria-label^="Router message"]')].map((box) => {
@@ -277,7 +280,7 @@ def test_the_grid_leads_from_what_changed_to_the_words_that_changed(browser: Any
     """Wrong in clean and right under noise first; a square opens its answer, whose link opens it again elsewhere."""
     _open(browser, panel)
     gained = browser.execute_script(_GAINED)
-    assert gained == sorted(gained, reverse=True) and gained[0] == 3  # right at every r
+    assert gained == sorted(gained, reverse=True) and gained[0] == 300  # right at every r, and wrong in every clean run
     square = "#grid tr.line button[title^='noisy r=3: correct, improve']"
     browser.find_element("css selector", square).click()
     name = browser.find_element("css selector", square).get_attribute("aria-label").split(", ")[0]

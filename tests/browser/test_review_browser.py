@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from audit.gate import main as gate
+from audit.commands.gate import main as gate
 from audit.governance.keys import create_key, load_signer, load_trusted
 from audit.governance.serve import Reviewing, create_app
 
@@ -45,6 +45,8 @@ def served(tmp_path: Path) -> Iterator[tuple[str, Path, Path]]:
     trusted = tmp_path / "trusted"
     trusted.mkdir()
     public.rename(trusted / public.name)
+    _, carol = create_key("carol", tmp_path / "keys")  # who ran it: known by her key, so one other person is enough
+    carol.rename(trusted / carol.name)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -52,7 +54,7 @@ def served(tmp_path: Path) -> Iterator[tuple[str, Path, Path]]:
     app = create_app(
         Reviewing(
             folder=tmp_path / "runs", signer=load_signer(private), trusted=load_trusted(trusted), keys=trusted,
-            approvals=1, registry=None, token=TOKEN, hosts=frozenset({at}),
+            approvals=1, check=None, registry=None, token=TOKEN, hosts=frozenset({at}),
         )
     )  # fmt: skip
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
@@ -115,6 +117,6 @@ def test_a_reviewer_reads_and_decides_and_nobody_else_does(
     browser.find_element("name", "expires").send_keys("2099-01-01")
     browser.find_element("css selector", "button[value=override]").click()
     within(10, "document.body.innerText.includes('override by alice')")
-    assert gate([str(run), "--keys", str(trusted)], datetime.now(UTC)) == 0
+    assert gate([str(run), "--trust-report", "--keys", str(trusted)], datetime.now(UTC)) == 0
     refused = [one for one in browser.get_log("browser") if "/run/" in one["message"] and one["level"] == "SEVERE"]
     assert all("Content Security Policy" in one["message"] or "40" in one["message"] for one in refused)

@@ -25,10 +25,11 @@ SWEEP = [
 def test_ray_job_submit_runs_the_sweep_and_its_metrics_are_exported(cluster, tmp_path):
     run_dir = tmp_path / "run"
     submit = [
-        RAY, "job", "submit", "--address", cluster.dashboard, "--working-dir", ROOT, "--submission-id", "audit-test",
-        "--no-wait", "--", "python", "-m", "audit.sweep", "model=scripted", f"run_dir={run_dir}", *SWEEP,
+        RAY, "job", "submit", "--address", cluster.dashboard, "--runtime-env", "jobs/runtime_env.yaml",
+        "--submission-id", "audit-test", "--no-wait",
+        "--", "python", "-m", "audit.sweep", "model=scripted", f"run_dir={run_dir}", *SWEEP,
     ]  # fmt: skip
-    done = subprocess.run(submit, env=cluster.env, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(submit, cwd=ROOT, env=cluster.env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
     metrics, status, deadline = "", "", time.monotonic() + 240

@@ -15,11 +15,11 @@ import pytest
 from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
 
+from audit.commands.gate import main as gate
+from audit.commands.report import main as rebuild
 from audit.config import CONF_DIR
-from audit.gate import main as gate
 from audit.memory.__main__ import run_config
 from audit.memory.config import register
-from audit.report.__main__ import main as rebuild
 
 KEY = ("model", "benchmark", "question_id", "arm", "ordering", "replicate")
 # A model that recites: what is published is likelier, word by word, than the same in another order.
@@ -46,7 +46,7 @@ class Finished:
 
 
 def memory(run_dir: Path, conf: Path, *overrides: str) -> Finished:
-    """The command, in this process; `conf` holds the models and the fresh set."""
+    """The command, in this process; `conf` holds the models and the held-out set."""
     register()
     out = io.StringIO()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
@@ -115,8 +115,8 @@ def test_a_model_that_recites_the_order_is_found_and_its_reference_is_not_judged
     assert cell["verdict"] == "memory_of_text_seen"
     found = {one["name"]: one for one in cell["indicators"]}
     assert found["order"]["adjusted"] < 0.01 and found["order"]["estimate"] > 0
-    assert found["gap"]["pvalue"] is None and "fresh items" in found["gap"]["why"]
-    assert cell["evidence"]["order"]["references"][0]["pvalue"] > 0.05
+    assert found["gap"]["pvalue"] is None and "held-out items" in found["gap"]["why"]
+    assert cell["evidence"]["order"]["references"][0]["t_pvalue"] > 0.05
     page = (finished.run_dir / "report" / "report.html").read_text()
     assert page.count("<li data-marks=") == 60 and "<b>wheel" not in page and "&lt;b&gt;wheel" in page
     assert "MEMORY OF TEXT SEEN" in finished.out and gate([str(finished.run_dir)]) == 3

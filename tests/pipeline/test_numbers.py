@@ -13,17 +13,17 @@ from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
 from toy_run import run_toy
 
+from audit.benchmarks.number import read_number
 from audit.command_line import hydra_arguments
+from audit.commands.variants import main as variants
 from audit.config import CONF_DIR
 from audit.errors import ConfigError
 from audit.perturb.__main__ import run_config
 from audit.perturb.audit import PERTURB
 from audit.perturb.config import PerturbConfig, register
-from audit.scoring.number import read_number
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.statistics.paired import State
-from audit.variants.__main__ import main as variants
 from audit.variants.record import State as Came
 from audit.variants.store import find_library
 
@@ -49,7 +49,7 @@ def finished(driver, tmp_path_factory) -> tuple[Path, str, str]:
     with contextlib.redirect_stdout(built), contextlib.redirect_stderr(built):
         code = variants([
             "build", "name=foreign", *exam, "strategy=file", "num_variants=1", "file.align=row", f"out={folder}",
-            f"file.path=[{folder / REWORDED.name}]", "policy.window=default",
+            f"file.path=[{folder / REWORDED.name}]", "policy.window=general",
             r"file.extract='Question:\s*(?P<text>.*?)\s*\n\s*Answer:'",
         ])  # fmt: skip
     assert code == 0, built.getvalue()

@@ -9,8 +9,8 @@ import time
 from s3_server import CREDENTIALS, s3_server
 from storm.nights import ray_workers
 
-from audit.gate import main as gate
-from audit.report.__main__ import main as report
+from audit.commands.gate import main as gate
+from audit.commands.report import main as report
 
 SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "store.rows_per_shard=24",
          "cluster.chunks_in_flight=4")  # fmt: skip

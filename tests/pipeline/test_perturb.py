@@ -16,17 +16,19 @@ from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
 
 from audit.command_line import hydra_arguments
+from audit.commands.evidence import main as evidence
+from audit.commands.gate import main as gate
+from audit.commands.report import main as rebuild
 from audit.config import CONF_DIR
-from audit.evidence import main as evidence
-from audit.gate import main as gate
 from audit.perturb.__main__ import run_config
 from audit.perturb.config import PerturbConfig, register
+from audit.perturb.result import PerturbVerdict
 from audit.perturb.vocabulary import VERDICTS
-from audit.report.__main__ import main as rebuild
 from audit.shards.manifest import Manifest
 from audit.variants.arrow import write_library
 from audit.variants.record import Library, State
 from audit.variants.store import find_library
+from audit.verdict.vocabulary import Outcome
 
 KEY = ("model", "question_id", "arm", "variant", "replicate")
 ASKED = ("n=32", "store.rows_per_shard=20", "references=[peer]", "seed=7", "verdict.alpha=0.01")
@@ -62,13 +64,13 @@ def conf(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory) -> tuple[str, ...]:
-    """What the finished run asks: some questions of the shipped benchmark, and fresh ones."""
+    """What the finished run asks: some questions of the shipped benchmark, and held-out ones."""
     return *ASKED, *fresh_exam(tmp_path_factory.mktemp("fresh"), 40)
 
 
 @pytest.fixture(scope="module")
 def finished(driver, conf, asked, tmp_path_factory) -> Finished:
-    """A finished run of one judged model and one reference, with fresh items. To be read only."""
+    """A finished run of one judged model and one reference, with held-out items. To be read only."""
     done = perturb(tmp_path_factory.mktemp("perturb") / "run", conf, *asked)
     assert done.code == 0, done.out
     return done
@@ -110,8 +112,8 @@ def test_the_verdict_judges_the_tested_model_beside_its_reference(finished):
     (cell,) = verdict["cells"]
     assert (cell["model"], cell["references"], cell["not_asked"]) == ("scripted", ["peer"], 0)
     assert cell["requests"] == {"compared": 96, "same_as_original": 0, "repeated": 0, "items": []}
-    codes = {verdict.value: word.exit_code for verdict, word in VERDICTS.items()}
-    assert gate([str(finished.run_dir)]) == codes[cell["verdict"]]
+    outcome = VERDICTS[PerturbVerdict(cell["verdict"])].outcome
+    assert gate([str(finished.run_dir)]) == {Outcome.FOUND: 3, Outcome.NOTHING_SEEN: 0}.get(outcome, 4)
     page = (finished.run_dir / "report" / "report.html").read_text()
     assert page.count("<li data-marks=") == 32 and "On clean models" in page and "not run" in page
 
@@ -134,7 +136,7 @@ def test_fresh_items_are_asked_in_their_own_words_and_serve_as_control(finished)
     assert all(row["wording"].startswith("New exam: ") and row["wording"] in row["prompt"] for row in variants)
     verdict = json.loads((finished.run_dir / "report" / "verdict.json").read_text())
     assert (verdict["control_library"]["name"], verdict["control_library"]["benchmark"]) == ("fresh", "fresh")
-    (cell,) = verdict["cells"]  # fresh items are no cell to judge
+    (cell,) = verdict["cells"]  # held-out items are no cell to judge
     control = cell["evidence"]["tests"]["control"]
     right = {
         arm: [row["correct"] for row in rows if row["model"] == "scripted" and row["arm"] == arm]
@@ -144,9 +146,9 @@ def test_fresh_items_are_asked_in_their_own_words_and_serve_as_control(finished)
     assert control["original"] == pytest.approx(sum(right["original"]) / 64)
     assert control["variants"] == pytest.approx(sum(right["variant"]) / 96)
     assert [one["scale"] for one in control["beyond"]] == ["points", "share"]
-    assert "On 32 fresh items of fresh, rewording costs it" in finished.out
+    assert "On 32 held-out items of fresh, rewording costs it" in finished.out
     page = (finished.run_dir / "report" / "report.html").read_text()
-    assert "The same rewording of fresh items" in page and "library <strong>fresh</strong>" in page
+    assert "The same rewording of held-out items" in page and "library <strong>fresh</strong>" in page
 
 
 def test_what_is_lost_is_run_again_and_nothing_else(finished, conf, asked, tmp_path):

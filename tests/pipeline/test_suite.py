@@ -18,19 +18,19 @@ from pipeline_helpers import launch, rows_of
 from ray.util.state import list_actors
 
 from audit.audits import find_audit
-from audit.evidence import main as evidence
+from audit.commands.evidence import main as evidence
+from audit.commands.gate import main as gate
+from audit.commands.registry import main as registry
+from audit.commands.report import main as rebuild
+from audit.commands.suite import main
 from audit.exits import INTERRUPTED
-from audit.gate import main as gate
-from audit.gate import rule_run
 from audit.governance.formats import FORMATS
 from audit.governance.keys import create_key
-from audit.registry.__main__ import main as registry
+from audit.governance.ruling import rule_run
 from audit.registry.database import open_registry
 from audit.registry.store import kept
-from audit.report.__main__ import main as rebuild
 from audit.runtime import keep
 from audit.shards.manifest import Manifest
-from audit.suite.__main__ import main
 
 AUDITS = {
     "sweep": ["r=1", "arms=[forward_full,noisy_rewrite]"],
@@ -43,7 +43,7 @@ SUITE = {
     "model_config": {"model_id": "scripted", "model_version": "scripted"},
     "dataset_config": {"benchmark_name": "elementary", "sample_size": 12, "sampling_seed": 7},
     "audits": AUDITS,
-    "domains": {"factual": {"review_required_above_cs": 0.5}},
+    "domains": {"general": {"review_required_above_cs": 0.5}},
 }
 
 
@@ -129,7 +129,7 @@ def test_one_report_one_verdict_one_exit_code(walked, capsys):
     assert set(verdict["audits"]) == set(AUDITS)
     suite = verdict["suite"]
     assert suite["model"] == {"claimed": False, "found": "scripted", "name": "scripted", "stated": "scripted"}
-    assert (suite["domain"], suite["thresholds"]["review_required_above_cs"]) == ("factual", 0.5)
+    assert (suite["domain"], suite["thresholds"]["review_required_above_cs"]) == ("general", 0.5)
     (source,) = suite["source"]
     assert source["n"] == 12 and {one["name"] for one in source["numbers"]} < set(suite["thresholds"])
     ruling = rule_run(walked.run_dir)
@@ -137,7 +137,7 @@ def test_one_report_one_verdict_one_exit_code(walked, capsys):
     assert walked.code == ruling.exit_code and walked.code in (0, 3, 4) and "RULE  " in walked.out
     for name in FORMATS:
         assert gate([str(walked.run_dir), "--format", name]) == walked.code
-        assert "false alarms" in capsys.readouterr().out, name
+        assert "false positives" in capsys.readouterr().out, name
     pages = [walked.run_dir / one / "report" / "report.html" for one in ("", *AUDITS)]
     assert all(page.is_file() for page in pages) and "Suite tiny" in pages[0].read_text()
 

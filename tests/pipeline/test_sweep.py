@@ -9,9 +9,9 @@ import pyarrow.dataset as ds
 import pytest
 from pipeline_helpers import keys_of, rows_of
 
-from audit.errors import ConfigError
-from audit.gate import main as gate
-from audit.report.__main__ import main as rebuild
+from audit.commands.gate import main as gate
+from audit.commands.report import main as rebuild
+from audit.errors import ConfigError, DataError
 from audit.shards.manifest import Manifest
 from audit.sweep.columns import SCHEMA
 from audit.sweep.report import analysis_options, build_report
@@ -174,3 +174,43 @@ def test_runs_that_were_judged_differently_are_no_panel_by_accident(tmp_path):
     assert analysis_options(runs[:1], {"seed": None}).keys() == {"seed", "thresholds"}
     with pytest.raises(ConfigError, match="judged with different thresholds"):
         analysis_options(runs, {"seed": None})
+
+
+def test_another_model_answers_the_stored_messages_and_the_gain_is_set_against_its_own(sweep, own_model, tmp_path):
+    replies = "{forward_full/router: echo, noisy_rewrite/router: noise}"
+    accuracy = "{direct: 0.5, forward_full: 0.5, noisy_rewrite: 0.9}"
+    path = own_model("gains", f"scripted: {{accuracy: {accuracy}, replies: {replies}}}")
+    words = ("n=150", "r=1", "noisy_replicates=2", "clean_replicates=2", path)
+    place = tmp_path / "tested"
+    tested = sweep(*words, model="gains", run_dir=place)
+    before = verdict_of(place)
+    assert before["verdict"] == "gain_uncontrolled" and "hint_reference" in before["what_to_do"][0]
+
+    other = sweep(*words, f"messages_from={place}", run_dir=tmp_path / "other")
+    mine, theirs = (
+        {(r["question_id"], r["arm"], r["routers"], r["replicate"]): r for r in rows_of(run.run_dir)}
+        for run in (tested, other)
+    )
+    assert mine.keys() == theirs.keys()
+    assert all(mine[k]["router_messages"] == theirs[k]["router_messages"] for k in mine)
+    assert all(mine[k]["prompt"] == theirs[k]["prompt"] for k in mine)
+    assert not any(r["router_calls"] for r in theirs.values())  # no router was called
+
+    again = sweep(*words, f"hint_reference={other.run_dir}", model="gains", run_dir=place)
+    assert again.code == 0, again.out
+    assert verdict_of(place)["verdict"] == "excess"  # the manifest knows the reference
+
+    strangers = sweep("n=150", "r=1", "seed=7", run_dir=tmp_path / "strangers")
+    with pytest.raises(DataError, match="messages_from=RUN_DIR"):
+        build_report([place], tmp_path / "no", references=[strangers.run_dir], n_resamples=99)
+
+
+def test_messages_of_other_questions_are_refused(sweep, tmp_path):
+    run = sweep("n=20", "r=1")
+    refused = sweep("n=20", "r=1..2", f"messages_from={run.run_dir}", run_dir=tmp_path / "other")
+    assert refused.code == 1 and "has no messages of" in refused.out and not (tmp_path / "other").exists()
+
+
+def verdict_of(run_dir) -> dict:
+    assert rebuild([str(run_dir)]) == 0
+    return json.loads((run_dir / "report" / "verdict.json").read_text())["cells"][0]

@@ -87,7 +87,7 @@ def test_the_summary_compares_with_the_audits_baseline(finished):
 def test_its_gates_decision_words_and_section_stand_in_the_page_of_every_audit(finished):
     """Shouting costs what the scripted engine was told; with a reply in ten unread the verdict is withheld."""
     (judged,), html = page(finished)
-    assert judged["result"]["decision"]["verdict"] == "matters" and VERDICTS["matters"].exit_code == 3
+    assert judged["result"]["decision"]["verdict"] == "matters" and VERDICTS["matters"].outcome == "found"
     for text in ("Shouting matters", "Shouting costs", "Readable answers", "✓ pass", "Content-Security-Policy"):
         assert text in html
     assert html.count("<li data-marks=") == 25 and 'id="drill-form"' in html and "Run run" in html

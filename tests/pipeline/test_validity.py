@@ -16,14 +16,14 @@ from pipeline_helpers import rows_of
 from s3_server import CREDENTIALS, s3_server
 
 from audit.command_line import hydra_arguments
+from audit.commands.gate import main as gate
+from audit.commands.report import main as rebuild
 from audit.config import CONF_DIR
-from audit.gate import main as gate
-from audit.report.__main__ import main as rebuild
 from audit.shards.working_copy import run_folder, working_copy
-from audit.validity import named_tests
 from audit.validity.__main__ import run_config
 from audit.validity.config import ValidityConfig, register
 from audit.validity.vocabulary import VERDICTS
+from audit.verdict.vocabulary import CLEARED, Outcome, word_of
 
 XSTEST = Path("../shared/data/xstest/xstest_prompts.csv")
 
@@ -89,8 +89,9 @@ def test_the_verdict_has_both_statuses_and_every_gate(finished):
         assert not [f for f in cell["faults"] if f["state"] == "missed"]
         assert [f["state"] for f in cell["faults"] if f["check"] == "scorer_valid"] == ["caught", "caught"]
         assert cell["calibration"]["sentence"]
-    codes = {VERDICTS[status].exit_code for status in VERDICTS if any(c["verdict"] == status for c in verdict["cells"])}
-    assert gate([str(finished.run_dir)]) == max(codes)
+    found = {word_of(VERDICTS, cell).outcome for cell in verdict["cells"]}
+    code = 3 if Outcome.FOUND in found else 0 if found <= set(CLEARED) else 4
+    assert gate([str(finished.run_dir)]) == code
     page = (finished.run_dir / "report" / "report.html").read_text()
     assert page.count("<li data-marks=") == 30 and 'class="blur"' not in page and "Injected faults" in page
     for name in ("items", "cells", "edits", "transitions", "placebo"):
@@ -114,16 +115,11 @@ def test_other_edits_are_refused_in_the_same_directory(finished):
 
 
 @pytest.mark.skipif(not XSTEST.is_file(), reason="../shared/data/xstest is not here")
-def test_unsafe_texts_are_blurred_and_their_scorer_is_unvalidated(driver, tmp_path, monkeypatch):
-    monkeypatch.setattr(named_tests, "checkout", lambda: None)  # as in an installed package, which has no tests
-    done = validity(
-        tmp_path / "run", "benchmark=xstest", f"benchmark.path={XSTEST.resolve()}", "n=12", "named_tests=true"
-    )
+def test_unsafe_texts_are_blurred_and_their_scorer_is_unvalidated(driver, tmp_path):
+    done = validity(tmp_path / "run", "benchmark=xstest", f"benchmark.path={XSTEST.resolve()}", "n=12")
     assert done.code == 0, done.out
     (cell,) = verdict_of(done)["cells"]
     assert cell["verdict"] == "scorer_unvalidated"
-    (six,) = [g for g in cell["gates"] if g["name"] == "G6_repair_regression"]
-    assert "were not run: an installed package has no tests" in six["detail"]
     page = (tmp_path / "run" / "report" / "report.html").read_text()
     prompts = {row["edited"] for row in rows_of(tmp_path / "run") if row["arm"] == "original"}
     assert 'class="blur"' in page and not any(text in done.out for text in prompts)

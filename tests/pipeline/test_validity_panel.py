@@ -16,8 +16,8 @@ import ray
 from pipeline_helpers import rows_of
 from ray.util.state import list_actors
 
-from audit.gate import main as gate
-from audit.gate import rule_run
+from audit.commands.gate import main as gate
+from audit.governance.ruling import rule_run
 from audit.runtime import keep
 from audit.validity.__main__ import main
 from audit.validity.report import build_report

@@ -18,7 +18,7 @@ import pytest
 from pipeline_helpers import launch, rows_of
 from tiny_nli import LABELS, tiny
 
-from audit.variants.__main__ import main
+from audit.commands.variants import main
 from audit.variants.record import Library, ModelRef, State
 from audit.variants.store import find_library
 

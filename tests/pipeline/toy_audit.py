@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from audit.audits import Audit, Roles, Work
 from audit.config import RunConfig
-from audit.exits import FOUND, NOT_CLEARED, OK
 from audit.prompting.prompts import direct_prompt
 from audit.records import Design, Generation, Part, Presentation, Question
 from audit.report.build import run_facts
@@ -25,13 +24,13 @@ from audit.statistics.paired import CellOutcomes, State
 from audit.summary import summarise
 from audit.verdict.gates import checked, failed, ids_where
 from audit.verdict.result import Gate, points
-from audit.verdict.vocabulary import GateWord, VerdictWord, gate_reasons
+from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord, gate_reasons
 
 ALPHA, ANSWERED_MIN = 0.05, 0.95
 VERDICTS = {
-    "withheld": VerdictWord("Withheld", "warn", "✖", "X", "#e69f00", "A check failed.", NOT_CLEARED),
-    "matters": VerdictWord("Shouting matters", "bad", "▲", "^", "#d55e00", "Shouted questions are missed.", FOUND),
-    "nothing": VerdictWord("No harm found", "good", "●", "o", "#009e73", "Shouted questions fare no worse.", OK),
+    "withheld": VerdictWord("Withheld", "✖", "X", "A check failed.", Outcome.NO_DECISION),
+    "matters": VerdictWord("Shouting matters", "▲", "^", "Shouted questions are missed.", Outcome.FOUND),
+    "nothing": VerdictWord("No harm found", "●", "o", "Shouted questions fare no worse.", Outcome.NOTHING_SEEN),
 }
 GATES = {"parseability": GateWord("Readable answers", "too many answers could not be read")}
 

@@ -15,7 +15,6 @@ from audit.chronology import (
     Residual,
     append,
     chronology_of,
-    main,
     missing_tests,
     parse_chronology,
     parse_entry,
@@ -23,6 +22,7 @@ from audit.chronology import (
     read_chronology,
     render,
 )
+from audit.commands.chronology import main
 from audit.errors import AuditError, DataError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -76,6 +76,13 @@ def test_several_jobs_are_refused_with_the_spelling_that_works(typed: list[str],
     assert instead in str(error.value)
 
 
+@pytest.mark.parametrize("word", ["benchmark.name=${oc.env:HOME}", "+run_dir=${n}"])
+def test_a_value_from_elsewhere_is_refused(word: str) -> None:
+    """A secret of the environment would be written into shards, tables and report."""
+    with pytest.raises(ConfigError):
+        hydra_arguments(["n=20", word], SweepConfig)
+
+
 def test_the_spelling_is_of_the_command_that_was_typed() -> None:
     with pytest.raises(ConfigError, match=r"do python -m audit\.perturb n="):
         hydra_arguments(["n=20,30"], PerturbConfig)

@@ -16,31 +16,42 @@ from pathlib import Path
 import pytest
 
 from audit.__main__ import COMMANDS, help_text, main
-from audit.completion import SCRIPTS, candidates
 from audit.config import CONF_DIR
 
 ROOT = Path(__file__).resolve().parents[2]
 NO_COMMANDS = {
-    "audit.calibrate_early",
     "audit.engines.convert_gguf",
     "audit.plant.train",
     "audit.validity.score_file",
     "audit",
 }  # makers of data
-HYDRAS = {name for name, command in COMMANDS.items() if command.config}
 
 
 def test_every_module_that_can_be_started_is_a_command() -> None:
+    """`python -m audit.<command>` is for those that jobs, the Makefile and the docs type."""
     guarded = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__")
         for path in (ROOT / "audit").rglob("*.py")
         if 'if __name__ == "__main__":' in path.read_text()
     }
-    named = {command.module.removesuffix(".__main__") for command in COMMANDS.values()}
-    assert named == guarded - NO_COMMANDS, "give the command a line in audit/__main__.py"
-    for command in COMMANDS.values():
+    named = {f"audit.{name}" for name in COMMANDS}
+    assert guarded - NO_COMMANDS == named - {
+        "audit.export", "audit.compare", "audit.runs", "audit.reanalyze", "audit.chronology", "audit.completion",
+        "audit.import",
+    }  # fmt: skip
+    for name, command in COMMANDS.items():
+        own = "import_logs" if name == "import" else name  # a keyword is no name of a module
+        assert command.module in (f"audit.commands.{own}", f"audit.{name}.__main__")
         assert callable(import_module(command.module).main)
         assert not command.config or (CONF_DIR / f"{command.config}.yaml").is_file()
+    here = {f"audit.commands.{path.stem}" for path in (ROOT / "audit" / "commands").glob("[!_]*.py")}
+    assert here - {command.module for command in COMMANDS.values()} == {"audit.commands.again"}
+
+
+def test_errors_are_said_at_one_door() -> None:
+    """`exits.refused` prints them; plant.train is a process of its own, whose parent reads what it says."""
+    said = {path.name for path in (ROOT / "audit").rglob("*.py") if re.search(r"print\(.*error: ", path.read_text())}
+    assert said == {"exits.py", "train.py"}
 
 
 def test_help_names_every_command_and_a_mistake_its_neighbour(capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,64 +74,56 @@ def test_help_of_an_audit_fits_a_screen_or_two(name: str) -> None:
     assert len(out.splitlines()) < 60 and f"audit {name} --cfg job" in out and "model: " in out
 
 
+def offered(line: str) -> list[str]:
+    """What the shell is told, as bash asks: argcomplete writes it to descriptor 8."""
+    code = (
+        "import os, sys; read, write = os.pipe(); os.dup2(write, 8); os.close(write)\n"
+        "from audit.__main__ import console\n"
+        "if os.fork(): os.close(8); print(os.fdopen(read).read().replace(chr(11), chr(10)))\n"
+        "else: console()"
+    )
+    env = {
+        **os.environ, "PYTHONPATH": str(ROOT), "_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)),
+        "COMP_TYPE": "9", "_ARGCOMPLETE_IFS": "\v", "_ARGCOMPLETE_COMP_WORDBREAKS": " \t\n",
+    }  # fmt: skip
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60, check=True)
+    return [one for one in done.stdout.splitlines() if one]
+
+
 def test_completion_offers_commands_keys_and_what_groups_hold() -> None:
-    commands = {name: command.config for name, command in COMMANDS.items()}
-
-    def offered(line: str) -> list[str]:
-        return candidates(line, commands, CONF_DIR)
-
     assert offered("audit sw") == ["sweep "]
-    assert {"model=", "r=", "benchmark=", "clean_replicates="} <= set(offered("audit sweep "))
-    assert "model=qwen3_8b " in offered("audit plan n=10 model=q")
-    assert "worker=qwen3_8b " in offered("audit sweep worker=qwen3_8")
-    assert "control_benchmark=arc_easy " in offered("audit sweep control_benchmark=arc")
+    assert {"model=", "r=", "benchmark=", "clean_replicates=", "--cfg"} <= set(found := offered("audit sweep "))
+    assert not [one for one in found if "hydra" in one or "override" in one] and "--json" not in found
+    assert offered("audit plan n=10 model=qwen3_8") == ["model=qwen3_8b "]
+    assert offered("audit sweep worker=qwen3_8") == ["worker=qwen3_8b "]
+    assert "control_benchmark=arc_easy " in offered("audit sweep control_benchmark=arc_e")
     assert offered("audit plan audit=per") == ["audit=perturb "]
-    assert offered("audit sweep gate=") == ["gate=true ", "gate=false "]
-    assert offered("audit report outputs/") == []  # the shell's own file names
-    assert "num_variants=" in offered("audit perturb num")
-    assert {"--routers ", "--simulations ", "--out "} <= set(offered("audit calibrate --n 10 "))  # of the sweep
+    assert offered("audit sweep gate=") == ["gate=true", "gate=false"]
+    assert offered("audit report audit/memo") == ["audit/memory/"]  # files and folders
+    assert offered("audit perturb num") == ["num_variants="]
+    assert {"--routers", "--simulations", "--out"} <= set(offered("audit calibrate --n 10 --"))  # of the sweep
     assert offered("audit calibrate audit=perturb --co") == ["--control "]
+    assert offered("audit calibrate audit=v") == ["audit=validity "]
     assert {"strategy=", "num_variants="} <= set(offered("audit variants build "))
-    assert "doses=" in offered("audit plant do")
-    assert {"--json ", "audit=", "r="} <= set(offered("audit plan ")) and "--json " not in offered("audit sweep ")
+    assert offered("audit plant do") == ["doses="]
+    assert {"--json", "audit=", "r="} <= set(offered("audit plan "))
     assert "num_variants=" in offered("audit plan audit=perturb ") and "r=" in offered("audit plan audit=nowhere ")
-    assert not [one for one in offered("audit sweep ") if "hydra" in one or "override" in one]
-
-
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"suite", "calibrate", "completion", *HYDRAS}))
-def test_completion_offers_what_the_commands_help_names(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Subcommands and options, no more and no fewer, read from --help as a person would."""
-
-    def offered(*words: str) -> set[str]:
-        line = " ".join(["audit", *words, ""])
-        return {one.strip() for one in candidates(line, dict.fromkeys(COMMANDS, ""), CONF_DIR)}
-
-    def of_help(*words: str) -> tuple[set[str], set[str]]:
-        with pytest.raises(SystemExit):
-            main([*words, "--help"])
-        usage, _, rest = capsys.readouterr().out.partition("\n\n")
-        options = set(re.findall(r"^  (?:-\w(?: [A-Z]+)?, )?(--[a-z-]+\d?)", rest, re.MULTILINE)) - {"--help"}
-        return options, set(re.findall(r"^    ([a-z]+)(?: |$)", rest, re.MULTILINE)) if "..." in usage else set()
-
-    options, below = of_help(name)
-    if name == "evidence":
-        below = {"verify"}  # `audit evidence RUN_DIR` has no subcommand, and names this one at its end
-    assert options | below and offered(name) - {"--folder"} == (options | below) - {"--folder"}
-    for one in below - {"build"}:  # build takes keys
-        assert offered(name, one) == of_help(name, one)[0], one
+    assert {"--key", "--with-shards", "verify"} <= set(offered("audit evidence "))
+    assert "model_version=" in offered("audit suite demo model")
+    assert {"--reason", "--expires"} <= set(offered("audit review approve --"))
+    assert offered("audit completion z") == ["zsh "]
 
 
 def test_bash_completes(tmp_path: Path) -> None:
     stub = tmp_path / "audit"
     stub.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m audit "$@"\n')
     stub.chmod(0o755)
-    script = f"""{SCRIPTS["bash"]}
-COMP_LINE="audit sweep model=qwen3_8"; COMP_POINT=${{#COMP_LINE}}; _audit_complete
-printf '[%s]' "${{COMPREPLY[@]}}"
-COMP_LINE="audit rep"; COMP_POINT=${{#COMP_LINE}}; _audit_complete
-printf '[%s]' "${{COMPREPLY[@]}}"
-COMP_LINE="audit review ap"; COMP_POINT=${{#COMP_LINE}}; _audit_complete
-printf '[%s]' "${{COMPREPLY[@]}}"
+    script = """eval "$(audit completion bash)"
+for line in "audit sweep model=qwen3_8" "audit rep" "audit review ap"; do
+  COMP_LINE=$line COMP_POINT=${#line} COMP_TYPE=9 _python_argcomplete audit
+  printf '[%s]' "${COMPREPLY[@]}"
+done
 """
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=True)
@@ -128,10 +131,11 @@ printf '[%s]' "${{COMPREPLY[@]}}"
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_the_other_scripts_are_read_by_their_shell(shell: str) -> None:
+def test_the_other_scripts_are_read_by_their_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    subprocess.run([shell, "-n"], input=SCRIPTS[shell], text=True, timeout=60, check=True)
+    assert main(["completion", shell]) == 0
+    subprocess.run([shell, "-n"], input=capsys.readouterr().out, text=True, timeout=60, check=True)
 
 
 EXAMPLE = re.compile(r"^(?:[ #]{2,}|\s*|.*?: `)((?:audit [a-z]|python -m audit|make [a-z]|\.venv/bin/audit).*)$")
@@ -141,7 +145,7 @@ EXAMPLE = re.compile(r"^(?:[ #]{2,}|\s*|.*?: `)((?:audit [a-z]|python -m audit|m
     "path",
     [
         *(ROOT / name for name in ("README.md", "jobs/README.md", "cluster/README.md")),
-        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs").rglob("*.md")),
         *sorted((ROOT / "conf").rglob("*.yaml")),
     ],
     ids=lambda path: str(path.relative_to(ROOT)),

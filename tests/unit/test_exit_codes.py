@@ -1,4 +1,4 @@
-"""The README's table of exit codes, held against what every command does."""
+"""The documented table of exit codes, held against what every command does."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from audit.__main__ import COMMANDS, main
 from audit.exits import BROKEN_PIPE, INTERRUPTED, TERMINATED
 from audit.governance.decision import rule, words
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/exit_codes.md"
 
 
 def table() -> dict[str, dict[int, str]]:
     """{command: {code: what the table says}}, cells that say nothing left out."""
-    lines = README.read_text().split("<!-- exit codes")[1].splitlines()[1:]
+    lines = PAGE.read_text().split("<!-- exit codes")[1].splitlines()[1:]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[: lines.index("")]]
     head, _, *body = rows
     found: dict[str, dict[int, str]] = {}
@@ -44,6 +44,7 @@ REFUSED = {
     "review": ["show", "nowhere"],
     "evidence": ["verify", "nowhere.zip", "--unsigned"],
     "export": ["inspect", "nowhere"],
+    "import": ["nowhere.eval", "-o", "nowhere"],
     "chronology": ["check", "nowhere.jsonl"],
     "calibrate": ["--n", "some"],
     "reanalyze": ["nowhere.csv"],
@@ -78,12 +79,17 @@ def test_what_a_command_does_is_in_its_column(name: str, monkeypatch: pytest.Mon
 def test_a_verdicts_code_stands_beside_its_name() -> None:
     """Of every audit, and nowhere but in the column of the gate, by which a suite ends."""
     says = table()
-    for verdict in words():
-        code = rule({"cells": [{"verdict": str(verdict)}], "rows": []}).exit_code
+    cells = [
+        {"verdict": str(verdict), "evidence": {"archetype": archetype}}
+        for verdict, word in words().items()
+        for archetype in word.where or [None]
+    ]
+    for cell in cells:
+        verdict, code = cell["verdict"], rule({"audit": "any", "cells": [cell], "rows": []}).exit_code
         said = str(verdict).replace("excess_explained_by", "explained by").replace("_cause_unknown", "")
         assert said.replace("_", " ") in says["gate"][code].replace("a gain explained", "explained"), verdict
     assert all(not {3, 4} & set(codes) for name, codes in says.items() if name not in ("gate", "suite"))
 
 
 def test_an_unknown_command_is_wrong_usage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert code_of(["swep"], monkeypatch, tmp_path) == 2 and "unknown command" in README.read_text()
+    assert code_of(["swep"], monkeypatch, tmp_path) == 2 and "unknown command" in PAGE.read_text()

@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent / "registry"))
 from outcome_tables import outcomes_to_table
 from registered_runs import make_run
 
-from audit.export import main, sample_id, sample_of
+from audit.commands.export import main
+from audit.export import sample_id, sample_of
 from audit.shards.manifest import Manifest
 from audit.sweep.columns import SCHEMA
 

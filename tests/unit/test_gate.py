@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -12,15 +13,23 @@ from junitparser import JUnitXml
 from outcome_tables import analyse_outcomes
 from synthetic import synthetic_outcomes
 
-from audit.gate import main
-from audit.governance.decision import rule, words
+from audit.audits import AUDITS, part_of
+from audit.commands.gate import main as gate
+from audit.governance.decision import rule
 from audit.governance.formats import FORMATS
+from audit.verdict.instrument import finding, synthesis
 from audit.verdict.result import json_text
+from audit.verdict.vocabulary import word_of
 
 
 def verdict(*names: str) -> dict[str, object]:
     cells = [{"verdict": n, "headline": "h", "reasons": ["why"], "controls_missing": []} for n in names]
-    return {"cells": cells, "rows": [], "runs": []}
+    return {"audit": "sweep", "cells": cells, "rows": [], "runs": []}
+
+
+def main(arguments: list[str]) -> int:
+    """What the words of a verdict come to: no run lies beside these."""
+    return gate([*arguments, "--trust-report"])
 
 
 def written(tmp_path: Path, text: str) -> str:
@@ -54,8 +63,12 @@ def test_an_unknown_verdict_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", "{}", '{"cells": []}', '{"cells": [{"verdict": "guilty"}]}', '{"cells": [3]}']
-)
+    "text",
+    [
+        "{", "[]", "{}", '{"audit": "sweep", "cells": []}', '{"audit": "sweep", "cells": [{"verdict": "guilty"}]}',
+        '{"audit": "sweep", "cells": [3]}', '{"cells": [{"verdict": "excess"}], "rows": []}',
+    ],
+)  # fmt: skip
 def test_a_file_that_is_no_verdict_means_the_run_failed(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -121,11 +134,48 @@ def test_decisions(names: tuple[str, ...], decision: str) -> None:
     assert rule(verdict(*names)).decision == decision
 
 
-def test_every_word_of_every_audit_has_a_decision_that_fits_its_exit_code() -> None:
-    for name, word in words().items():
-        ruling = rule(verdict(name))
-        assert ruling.exit_code == word.exit_code
-        assert (ruling.exit_code == 0) == (ruling.decision == "pass")
+# What each outcome is for the gate, its exit code, what the joint page says, and the tone of both pages.
+OUTCOMES = {
+    "found": ("block", 3, "found something", "bad"),
+    "cause unknown": ("review", 4, "could not tell", "warn"),
+    "no decision": ("no decision", 4, "could not tell", "mute"),
+    "explained": ("pass", 0, "found nothing", "odd"),
+    "nothing seen": ("pass", 0, "found nothing", "good"),
+}
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_gate_joint_page_and_colours_read_one_table(audit: str) -> None:
+    """Of every verdict of every audit, in every archetype."""
+    instrument, table = part_of(audit, "instrument").INSTRUMENT, part_of(audit, "vocabulary").VERDICTS
+    evidence = {"drop": {"drop": {}}, "gap": None, "primary": None}
+    for name, archetype in itertools.product(table, ("diagnostic", "invariance", "mixed", None)):
+        cell = {**cell_of(name), "evidence": {**evidence, "archetype": archetype}, "effect": None,
+                "calibration": None, "references": []}  # fmt: skip
+        word = word_of(table, cell)
+        ruling = rule({"audit": audit, "cells": [cell], "rows": [], "runs": []})
+        row = finding(instrument, cell, word)
+        decision, code, says, tone = OUTCOMES[word.outcome]
+        assert (ruling.decision, ruling.exit_code, word.tone, row.tone) == (decision, code, tone, tone)
+        assert says in synthesis([row])[0] and row.outcome == word.outcome
+
+
+@pytest.mark.parametrize(
+    ("status", "archetype", "decision"),
+    [
+        ("confirmatory_selective", "invariance", "block"),  # reacts to the attribute where nothing should move
+        ("confirmatory_non_selective", "diagnostic", "block"),  # the surface moves answers more than the key does
+        ("confirmatory_selective", "diagnostic", "pass"),
+        ("confirmatory_non_selective", "invariance", "pass"),
+        ("confirmatory_selective", None, "no decision"),
+        ("indeterminate", "invariance", "no decision"),
+    ],
+)
+def test_a_confirmed_status_blocks_where_the_joint_page_calls_it_a_finding(
+    status: str, archetype: str | None, decision: str
+) -> None:
+    cell = cell_of(status, evidence={"archetype": archetype})
+    assert rule({"audit": "validity", "cells": [cell], "rows": []}).decision == decision
 
 
 NAMES = ("evil]](x)::error::y", "b\n::warning::z", "<script>|%0A")
@@ -138,7 +188,7 @@ def hostile_ruling(tmp_path: Path, capsys: pytest.CaptureFixture, kind: str) -> 
     cells.append(cell_of("withheld", gates=gates, controls_missing=[text]))
     folder = tmp_path / kind
     folder.mkdir()
-    written(folder, json.dumps({"cells": cells, "rows": [], "runs": []}))
+    written(folder, json.dumps({"audit": "sweep", "cells": cells, "rows": [], "runs": []}))
     assert main([str(folder), "--format", kind]) == 4
     return capsys.readouterr().out
 
@@ -167,7 +217,7 @@ def test_junit_is_read_back_by_its_library_and_counts_what_is_not_a_pass(
     assert (xml.tests, xml.failures, xml.errors) == (2, 1, 1)  # a review fails, no decision is an error
     cells = [cell_of("no_excess_detected"), cell_of("excess")]
     (tmp_path / "plain").mkdir()
-    written(tmp_path / "plain", json.dumps({"cells": cells, "rows": [], "runs": []}))
+    written(tmp_path / "plain", json.dumps({"audit": "sweep", "cells": cells, "rows": [], "runs": []}))
     assert main([str(tmp_path / "plain"), "--format", "junit"]) == 3
     xml = JUnitXml.fromstring(capsys.readouterr().out.encode())
     assert (xml.tests, xml.failures, xml.errors) == (2, 1, 0)
@@ -185,7 +235,7 @@ def test_markdown_shows_hostile_text_and_obeys_none_of_it(tmp_path: Path, capsys
 def test_a_failed_run_fails_in_every_format(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     short = {"model": "m", "benchmark": "b", "found": 512, "expected": 1000}
     for number, text in enumerate(
-        ("{", json.dumps({"cells": [cell_of("no_excess_detected")], "rows": [short], "runs": []}))
+        ("{", json.dumps({"audit": "sweep", "cells": [cell_of("no_excess_detected")], "rows": [short], "runs": []}))
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -212,7 +262,7 @@ def test_github_writes_the_summary_where_the_job_has_a_page(
     summary = tmp_path / "summary.md"
     summary.write_text("before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    written(tmp_path, json.dumps({"cells": [cell_of("excess")], "rows": [], "runs": []}))
+    written(tmp_path, json.dumps({"audit": "sweep", "cells": [cell_of("excess")], "rows": [], "runs": []}))
     assert main([str(tmp_path), "--format", "github"]) == 3
     text = summary.read_text()
     assert text.startswith("before\n## ") and "block" in text and "Exit code 3." in text

@@ -7,29 +7,36 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from audit.audits import AUDITS, part_of
+from audit.judge.record import Judge
+from audit.judge.report import Report
+from audit.report.joint import SUITE_TABLE
+from audit.verdict.shipped import shipped_table
 
 ROOT = Path(__file__).resolve().parents[2]
 
 # From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
 LAYERS = (
-    ("audit.errors", "audit.exits", "audit.records", "audit.config_keys", "audit.verdict",
-     "audit.chronology", "audit.printable"),
+    ("audit.errors", "audit.records", "audit.config_keys", "audit.verdict", "audit.chronology", "audit.json_types",
+     "audit.printable"),
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
-    ("audit.engines",),
+    ("audit.engines", "audit.exits"),
     ("audit.config", "audit.references", "audit.audits", "audit.plan_cost"),
-    ("audit.resolve", "audit.command_line", "audit.panel", "audit.report", "audit.summary", "audit.gate",
-     "audit.governance", "audit.evidence", "audit.review", "audit.registry"),
+    ("audit.resolve", "audit.dry_run", "audit.convictions", "audit.command_line", "audit.panel", "audit.report",
+     "audit.summary", "audit.judge", "audit.governance", "audit.registry", "audit.export"),
     ("audit.runtime", "audit.variants"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
-    ("audit.plant", "audit.suite", "audit.plan", "audit.calibrate", "audit.calibrate_early", "audit.reanalyze",
-     "audit.loading", "audit.compare", "audit.export", "audit.runs",
-     "audit.completion", "audit.__main__"),
+    ("audit.plant", "audit.suite", "audit.imports", "audit.loading", "audit.papers"),
+    ("audit.commands",),
+    ("audit.__main__", "audit.gate", "audit.review", "audit.evidence", "audit.plan", "audit.calibrate",
+     "audit.report.__main__", "audit.registry.__main__", "audit.variants.__main__", "audit.suite.__main__"),
 )  # fmt: skip
 SHARED = tuple(prefix for layer in LAYERS[:7] for prefix in layer if prefix != "audit.variants")
 RANK = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
@@ -46,6 +53,7 @@ def imports(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module
+            yield from (name for alias in node.names if (name := f"{node.module}.{alias.name}") in FILES)
 
 
 def rank(module: str) -> int | None:
@@ -63,6 +71,39 @@ def test_no_import_runs_back_up() -> None:
     }
     assert not upward
     assert all(rank(module) is not None for module in FILES if module != "audit"), "give the new module a layer"
+
+
+def room(module: str) -> str:
+    """The first package under audit, or the top-level module; what starts a package is a room above it."""
+    return module if module.endswith(".__main__") else ".".join(module.split(".")[:2])
+
+
+def test_no_two_rooms_import_each_other() -> None:
+    """However long the way round, and wherever the imports stand: the rooms can be read one after the other."""
+    below: dict[str, set[str]] = {}
+    for module, path in FILES.items():
+        found = {room(other) for other in imports(path) if other.startswith("audit.")}
+        below.setdefault(room(module), set()).update(found - {room(module)})
+    try:
+        TopologicalSorter(below).prepare()
+    except CycleError as error:
+        pytest.fail(f"these rooms import each other: {' <- '.join(error.args[1])}")
+
+
+def test_no_import_hides_in_a_string() -> None:
+    """A name of ours given to import_module is an arrow that the other tests do not see."""
+    hidden = {}
+    for module, path in FILES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
+                "import_module",
+                "__import__",
+            ):
+                texts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
+                if any(str(text).startswith("audit") for text in texts):
+                    hidden[module] = ast.unparse(node)
+    # `part_of` is how the shared rooms find an audit by its name, so that a new one is a folder and a word in AUDITS.
+    assert set(hidden) == {"audit.audits"}, hidden
 
 
 @pytest.mark.parametrize(("package", "room"), [("ray", "audit.runtime"), ("vllm", "audit.engines")])
@@ -86,31 +127,55 @@ def test_the_shared_rooms_know_no_audit() -> None:
 
 
 def test_the_shared_rooms_and_commands_name_no_routers() -> None:
-    """But `audit.plant`, which runs the sweep, and who lists all audits or quotes a title."""
+    """But `audit.plant`, which runs the sweep, the sweep's paper, and who lists all audits or quotes a title."""
     named = {
         module
         for module, path in FILES.items()
         if re.search(r"router", path.read_text(encoding="utf-8"), re.IGNORECASE)
     }
-    own = tuple(f"audit.{audit}" for audit in (*AUDITS, "plant"))
+    own = tuple(f"audit.{audit}" for audit in (*AUDITS, "plant", "papers.song2026"))
     assert "audit.sweep.design" in named
-    assert {m for m in named if not m.startswith(own)} == {"audit", "audit.__main__", "audit.suite.schema"}
+    assert {m for m in named if not m.startswith(own)} == {
+        "audit", "audit.commands", "audit.suite.schema",
+        "audit.suite.calibrate", "audit.suite.worlds", "audit.report.sensitivity",
+    }  # fmt: skip
 
 
 def test_every_audit_has_the_same_files() -> None:
     """Who has read one has read all; `part_of` finds what commands need by its name."""
-    names = ("__main__", "audit", "config", "design", "present", "columns", "decide", "words", "vocabulary", "report")
+    names = (
+        "__main__", "audit", "config", "design", "present", "columns", "thresholds", "analyse", "evidence", "decide",
+        "result", "words", "vocabulary", "instrument", "report", "page",
+    )  # fmt: skip
     for audit in AUDITS:
         missing = [name for name in names if f"audit.{audit}.{name}" not in FILES]
         assert not missing and any(module.startswith(f"audit.{audit}.gates") for module in FILES), (audit, missing)
+        assert isinstance(part_of(audit, "analyse").JUDGE, Judge) and isinstance(
+            part_of(audit, "report").REPORT, Report
+        )
         assert callable(part_of(audit, "report").report_runs) and part_of(audit, "vocabulary").VERDICTS
+        assert callable(part_of(audit, "plan").show) and callable(part_of(audit, "plan").calls_of)
+        assert part_of(audit, "instrument").INSTRUMENT.audit == part_of(audit, "analyse").RunVerdict.audit == audit
+
+
+def test_calibration_tables_have_one_form_and_one_writer() -> None:
+    """An audit hands in what is simulated; only `audit.verdict.simulated` draws, counts, parses options and writes."""
+    calibrations = [part_of(audit, "calibrate") for audit in AUDITS]
+    for module in (*calibrations, import_module("audit.suite.calibrate"), import_module("audit.sweep.calibrate_early")):
+        assert callable(module.procedures) and not hasattr(module, "main"), module.__name__
+        text = FILES[module.__name__].read_text(encoding="utf-8")
+        assert not re.search(r"import json|ArgumentParser\(|default_rng\(\[", text), module.__name__
+    for name in (*(part_of(audit, "calibrated").SHIPPED for audit in AUDITS), SUITE_TABLE, "early_stopping.json"):
+        table = shipped_table(name)
+        assert isinstance(table["seed"], int) and table["designs"], name
+        assert all("design" in entry for entry in table["designs"]), name
 
 
 def test_what_is_refused_first_needs_no_arrays() -> None:
     """NumPy and Arrow take a third of a second of CPU: more than the rest of a refusal but Hydra."""
     code = "import sys, importlib\nfor one in sys.argv[1:]: importlib.import_module(one)\n"
     code += "print(sorted({'numpy', 'pyarrow', 'jsonschema', 'jinja2'} & set(sys.modules)))"
-    names = [f"audit.{audit}.__main__" for audit in AUDITS]
+    names = ["audit.__main__", *(f"audit.{audit}.__main__" for audit in AUDITS)]
     out = subprocess.run([sys.executable, "-c", code, *names], cwd=ROOT, capture_output=True, text=True, check=True)
     assert out.stdout == "[]\n"
 
@@ -122,8 +187,9 @@ LIGHT = [
     ["audit.report", "--help"],
     ["audit.review", "--help"],
     ["audit.registry", "--help"],
-    ["audit.compare", "--help"],
-    ["audit.export", "--help"],
+    ["audit", "--help"],
+    ["audit", "compare", "--help"],
+    ["audit", "export", "--help"],
     ["audit.sweep", "r=9..1"],
     ["audit.sweep", "verdict.alpha=2"],
     ["audit.sweep", "model=scripted", "benchmark=mcq_file", "benchmark.path=nowhere.jsonl"],

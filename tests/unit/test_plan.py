@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from audit.audits import AUDITS, part_of
+from audit.commands.plan import main
 from audit.config import load_group
+from audit.dry_run import Asked
 from audit.engines.config import ModelConfig
 from audit.exits import run_command
-from audit.plan import main
-from audit.records import Question
+from audit.plan_cost import PlannedCalls, PlannedCost, Tokens
 from audit.statistics.power import mcnemar_power
 from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.plan import PLANNED_DISCORDANCE, Plan, describe, make_plan
@@ -47,10 +48,11 @@ def planned(n: int, r: str = "1..9", **also: int) -> tuple[Plan, str]:
     config = SweepConfig(
         model={"m": ModelConfig(name="m", engine="scripted")}, protocol=load_group("protocol", "song2026"), r=r, n=n
     )
-    some = [Question(f"q{i}", "b", "How many?", ("1", "2"), 0, f"q{i}") for i in range(3)]
     design = design_of(config)
-    plan = make_plan(config, "m", design, some, n, thresholds=THRESHOLDS, **also)
-    return plan, "\n".join(describe(plan, design, THRESHOLDS))
+    calls = PlannedCalls("m", "b", n, Tokens(n, n), PlannedCost(None, None, None, "USD", ""))
+    asked = Asked(calls, n, {}, 0, {})
+    plan = make_plan(asked, design, thresholds=THRESHOLDS, **also)
+    return plan, "\n".join(describe(asked, plan, design, THRESHOLDS))
 
 
 def power_of(gain: float, n: int, n_tests: int) -> float:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from audit.errors import DataError
+from audit.papers.song2026.published import EXAMPLE, read_settings
+from audit.papers.song2026.reanalysis import expected_without_effect
+from audit.papers.song2026.show import analyse, main, shipped
 from audit.sweep.paper import setting_row
-from audit.sweep.published import EXAMPLE, read_settings
-from audit.sweep.reanalysis import expected_without_effect
-from audit.sweep.reanalyze import analyse, main, shipped
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = "model,routers,clean_accuracy,noisy_accuracy,gain,improve,degrade"
@@ -47,6 +47,15 @@ def test_the_survivors_are_not_above_chance(paper):
     assert {m for m, c in result.chance.items() if not c.above} == {"Llama-3.1-8B", "Llama-3.2-3B", "Qwen3.5-35B"}
     assert {t.row.model for t in result.settings if t.holm < 0.05} <= {"Llama-3.1-8B", "Qwen3.5-35B"}
     assert "not above chance" in result.sentence and "62 of 108" in result.sentence
+
+
+def test_the_headline_hangs_on_four_options_which_the_paper_does_not_print():
+    table2 = shipped("table2_model_router.csv").read_text()
+    result, _ = analyse(table2, simulations=20, chance_assumed=True)
+    assert "If 4, as assumed here, all that survive Holm are of models whose clean accuracy is not" in result.sentence
+    assert "if 10, all that survive Holm are of models whose clean accuracy is above chance" in result.sentence
+    ten, _ = analyse(table2, simulations=20, chance=0.1)
+    assert all(c.above for c in ten.chance.values()) and "not printed" not in ten.sentence
 
 
 def test_what_no_effect_would_show(paper):
@@ -92,7 +101,7 @@ def test_command_writes_files_and_the_same_bytes_again(tmp_path, capsys):
 
 def test_statistics_and_reanalyze_load_neither_ray_nor_vllm_nor_torch():
     code = (
-        "import importlib, pkgutil, sys, audit.sweep.reanalyze, audit.statistics\n"
+        "import importlib, pkgutil, sys, audit.papers.song2026.show, audit.statistics\n"
         "for m in pkgutil.iter_modules(audit.statistics.__path__):\n"
         "    importlib.import_module('audit.statistics.' + m.name)\n"
         "print(sorted({m.split('.')[0] for m in sys.modules} & {'ray', 'vllm', 'torch', 'transformers'}))"

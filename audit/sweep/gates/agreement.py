@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import scipy
 
+from audit.judge.gates import Agreement, agreement
 from audit.records import Setting
 from audit.statistics.chance import chance_check
 from audit.statistics.paired import CellOutcomes, FloatArray
@@ -25,8 +25,6 @@ _ARM_WORDS: dict[str, str] = {
     Arm.FORWARD_FULL: "the clean arm",
     Arm.NOISY_REWRITE: "the noisy arm",
 }
-_MARGIN = 3.5  # standard errors by which agreement may fall short of what is expected, whatever `pairing_z_min` is
-_LIMIT_MIN = 1.5  # a lower limit would let one broken pairing in ten or more pass
 
 
 def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThresholds) -> Gate:
@@ -67,89 +65,98 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, thresholds: SweepThr
             "Nothing can be checked beyond the texts: answers must agree well enough within the arms (several settings "
             f"above chance, with right and wrong answers to {thresholds.pairing_questions_min} questions or more).",
         )
-    worst = min(found, key=lambda f: f.z - f.limit)
-    passed = worst.z >= worst.limit
+    worst = min(found, key=lambda one: one.found.z - one.found.limit)
+    at = worst.found
     return checked(
         name=name,
-        passed=passed,
-        number=worst.z,
-        threshold=worst.limit,
+        passed=at.z >= at.limit,
+        number=at.z,
+        threshold=at.limit,
         source=source,
-        detail=f"Right and wrong answers under {worst.what} agree with the other arms {worst.z:.1f} standard errors "
-        f"better than shuffled questions would; {worst.expected:.0f} are expected from the agreement within the arms "
+        detail=f"Right and wrong answers under {worst.what} agree with the other arms {at.z:.1f} standard errors "
+        f"better than shuffled questions would; {at.expected:.0f} are expected from the agreement within the arms "
         f"(the lowest of {len(found)} comparisons).",
         advice="Answers of one arm seem to belong to other questions: compare the rows of one id across arms.",
-        numbers={"comparisons": float(len(found)), "noisy_compared": float(any(f.noisy for f in found))},
+        numbers={"comparisons": float(len(found)), "noisy_compared": float(any(one.noisy for one in found))},
     )
 
 
 @dataclass(frozen=True)
-class _Agreement:
-    """z of one side's agreement with the rest, what was expected, and the limit below which it fails."""
-
+class _Compared:
     what: str
     noisy: bool
-    z: float
-    expected: float
-    limit: float
+    found: Agreement
 
 
-def _agreements(cell: CellOutcomes, thresholds: SweepThresholds) -> list[_Agreement]:
-    """Every comparison that can speak.
-
-    Settings of nested draws share messages within their arm and replicate, and agree for that reason alone: their
-    agreement says nothing of the questions, and together they count as one.
-    """
-    usable = {s: to_values(cell.row(s)) for s in cell.settings if _speaks(to_values(cell.row(s)), cell, thresholds)}
-    nested = cell.draws == Draws.NESTED
-    pairs = {
-        (s, t): _correlation(usable[s], usable[t])
-        for s, t in combinations(usable, 2)
-        if not nested or (s.arm, s.replicate) != (t.arm, t.replicate)
-    }
-
-    def within(settings: Sequence[Setting]) -> float | None:
-        known = [r for (s, t), r in pairs.items() if s in settings and t in settings and not np.isnan(r)]
-        return max(float(np.mean(known)), 0.0) if known else None
-
-    def count(settings: Sequence[Setting]) -> int:
-        return len({(s.arm, s.replicate) for s in settings}) if nested else len(settings)
-
-    arms: dict[str, list[Setting]] = {}
-    for setting in usable:
-        ensemble = setting.arm == Arm.FORWARD_FULL and setting.level > 1
-        arms.setdefault("the ensemble control" if ensemble else _ARM_WORDS[setting.arm], []).append(setting)
+def _agreements(cell: CellOutcomes, thresholds: SweepThresholds) -> list[_Compared]:
+    """Every comparison of a side with the settings of the other arms that can speak."""
+    within = _Within(cell, thresholds)
     found = []
-    for arm, settings in arms.items():
-        others = [s for s in usable if s not in settings]
-        if not others:
-            continue
+    for arm, settings in within.arms().items():
+        others = [s for s in within.usable if s not in settings]
         sides = {arm: settings}
         if len(others) >= 3 and cell.n >= 10 * thresholds.pairing_questions_min and len(settings) > 1:
             sides |= {label(s): [s] for s in settings}
         for what, side in sides.items():
-            known = [r for r in (within(side), within(others)) if r is not None]
-            if not known:
-                continue
-            reliable, rest = known[0], known[-1]  # a side that cannot tell is taken to be as the other
-            x, y = settings_values(cell, side), settings_values(cell, others)
-            both = ~np.isnan(x - y)
-            x, y = x[both], y[both]
-            if x.size < thresholds.pairing_questions_min or x.std() == 0 or y.std() == 0:
-                continue
-            if abs(x.mean() - y.mean()) >= thresholds.brittle_drop_min:
-                continue  # what costs so much accuracy may cost the agreement too
-            root = np.sqrt(x.size - 1)
-            correlation = float(np.sqrt(_stepped_up(reliable, count(side)) * _stepped_up(rest, count(others))))
-            # Standard error of z around it: 1 without agreement; more where few questions are wrong, as their chance
-            # meetings decide (for 0/1 values E[x^2 y^2] = 1 + skew(x) skew(y) corr(x, y) of the standardised x, y).
-            spread = np.sqrt(max(1 + scipy.stats.skew(x) * scipy.stats.skew(y) * correlation, 1.0))
-            z = _correlation(x, y) * root
-            limit = min(thresholds.pairing_z_min, correlation * root - _MARGIN * spread)
-            if limit >= _LIMIT_MIN:
-                noisy = arm == _ARM_WORDS[Arm.NOISY_REWRITE]
-                found.append(_Agreement(what, noisy, float(z), float(correlation * root), float(limit)))
+            one = _compared(cell, within, side, others, thresholds) if others else None
+            if one is not None:
+                found.append(_Compared(what, arm == _ARM_WORDS[Arm.NOISY_REWRITE], one))
     return found
+
+
+def _compared(
+    cell: CellOutcomes,
+    within: _Within,
+    side: Sequence[Setting],
+    others: Sequence[Setting],
+    thresholds: SweepThresholds,
+) -> Agreement | None:
+    """None where the two cannot tell a pairing."""
+    reliable, rest = within.reliability(side), within.reliability(others)
+    if reliable is None and rest is None:
+        return None
+    x, y = settings_values(cell, side), settings_values(cell, others)
+    both = ~np.isnan(x - y)
+    x, y = x[both], y[both]
+    if x.size < thresholds.pairing_questions_min or abs(x.mean() - y.mean()) >= thresholds.brittle_drop_min:
+        return None  # what costs so much accuracy may cost the agreement too
+    # a side that cannot tell is taken to be as the other
+    own = _stepped_up(rest if reliable is None else reliable, within.count(side))
+    theirs = _stepped_up(reliable if rest is None else rest, within.count(others))
+    return agreement(x, y, float(np.sqrt(own * theirs)), thresholds.pairing_z_min)
+
+
+class _Within:
+    """The settings of a cell that can speak, and how well they agree among themselves.
+
+    Settings of nested draws share messages within their arm and replicate, and agree for that reason alone: their
+    agreement says nothing of the questions, and together they count as one.
+    """
+
+    def __init__(self, cell: CellOutcomes, thresholds: SweepThresholds) -> None:
+        values = {s: to_values(cell.row(s)) for s in cell.settings}
+        self.usable = {s: v for s, v in values.items() if _speaks(v, cell, thresholds)}
+        self.nested = cell.draws == Draws.NESTED
+        self.pairs = {
+            (s, t): _correlation(self.usable[s], self.usable[t])
+            for s, t in combinations(self.usable, 2)
+            if not self.nested or (s.arm, s.replicate) != (t.arm, t.replicate)
+        }
+
+    def arms(self) -> dict[str, list[Setting]]:
+        arms: dict[str, list[Setting]] = {}
+        for setting in self.usable:
+            ensemble = setting.arm == Arm.FORWARD_FULL and setting.level > 1
+            arms.setdefault("the ensemble control" if ensemble else _ARM_WORDS[setting.arm], []).append(setting)
+        return arms
+
+    def reliability(self, settings: Sequence[Setting]) -> float | None:
+        """Mean correlation of two of these settings; None where no two can be correlated."""
+        known = [r for (s, t), r in self.pairs.items() if s in settings and t in settings and not np.isnan(r)]
+        return max(float(np.mean(known)), 0.0) if known else None
+
+    def count(self, settings: Sequence[Setting]) -> int:
+        return len({(s.arm, s.replicate) for s in settings}) if self.nested else len(settings)
 
 
 def _speaks(values: FloatArray, cell: CellOutcomes, thresholds: SweepThresholds) -> bool:
@@ -169,6 +176,7 @@ def _correlation(x: FloatArray, y: FloatArray) -> float:
     return float(np.corrcoef(x, y)[0, 1]) if x.size > 1 and x.std() > 0 and y.std() > 0 else float("nan")
 
 
-def _stepped_up(correlation: float, k: int) -> float:
+def _stepped_up(correlation: float | None, k: int) -> float:
     """Reliability of the mean of k settings of which two correlate so (Spearman-Brown)."""
+    assert correlation is not None  # noqa: S101 - one side could tell
     return k * correlation / (1 + (k - 1) * correlation)

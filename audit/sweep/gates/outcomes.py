@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
+from audit.judge.gates import CHANCE_SOURCE, exact_accuracies
+from audit.judge.gates import above_chance as chance_gate
 from audit.records import Reading
 from audit.statistics.chance import chance_check, chance_level
 from audit.statistics.mcnemar import cochran_q
@@ -16,7 +18,6 @@ from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.gates import absent, checked, exact, ids_where
 from audit.verdict.result import Gate, points
 
-_IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all settings, below which it withholds
 _PARSE_ALPHA = 0.05  # of all arms and settings of a cell together
 
 
@@ -25,7 +26,6 @@ def above_chance(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
 
     number: the smaller of the two z scores, (accuracy - chance) / standard error of a guesser.
     """
-    name, source = "above_chance", "mean of 1/k over the questions; conf/verdict: above_chance_standard_errors"
     limit = thresholds.above_chance_standard_errors
     found: dict[str, float] = {}
     for arm, settings in (("clean", clean_settings(cell)), ("direct", replicates_of(cell, Arm.DIRECT, 0))):
@@ -39,21 +39,9 @@ def above_chance(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
     scores = [v for k, v in found.items() if k.endswith("_z")]
     chance = chance_level(cell.n_options)
     if not scores:
-        return absent(name, limit, source, "Neither the clean nor the direct arm has an answer.")
-    passed = min(scores) > limit
+        return absent("above_chance", limit, CHANCE_SOURCE, "Neither the clean nor the direct arm has an answer.")
     shown = " and ".join(f"{a} {found[a + '_accuracy']:.3f}" for a in ("clean", "direct") if f"{a}_z" in found)
-    return checked(
-        name=name,
-        passed=passed,
-        number=min(scores),
-        threshold=limit,
-        source=source,
-        detail=f"Accuracy ({shown}) is {'above' if passed else 'not above'} guessing ({chance:.3f}) by {limit:g} "
-        "standard errors.",
-        advice="A model that guesses has no score to audit: check the prompt, the reading of answers "
-        "and the gold labels, or take an easier benchmark.",
-        numbers={"chance": chance, **found},
-    )
+    return chance_gate(shown, min(scores), chance, limit, {"chance": chance, **found})
 
 
 def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
@@ -160,26 +148,16 @@ def _complete_clean(cell: CellOutcomes) -> FloatArray:
 def exact_values(cell: CellOutcomes) -> Gate:
     """Values that real data rarely give: an accuracy of exactly 0 or 1, no changed answer in any noisy setting.
 
-    number: how many such alarms. A strong model is right on all of 50 questions now and then: where the accuracy over
-    all settings makes an exact 1 likely enough (1 in 1,000 over the settings), the alarm is printed and withholds
-    nothing. So is a gain of exactly 0 with some answers changed, which is common in a small sample (for 20 changed
-    answers, 18 % of the time): `zero_gains` counts those.
+    number: how many such alarms. A gain of exactly 0 with some answers changed withholds nothing: it is common in a
+    small sample (for 20 changed answers, 18 % of the time). `zero_gains` counts those.
     """
-    alarms: list[str] = []
-    harmless: list[str] = []
+    rows = [(label(s), to_values(cell.row(s))) for s in cell.settings]
+    alarms, harmless = exact_accuracies(rows, to_values(cell.state))
     zero_gains = zero_width = noisy_settings = 0
-    clean = to_values(cell.row(CLEAN)) if CLEAN in cell.settings else None
-    everything = to_values(cell.state)
-    pooled = float(np.nanmean(everything)) if np.any(~np.isnan(everything)) else float("nan")
-    for setting in cell.settings:
-        values = to_values(cell.row(setting))
-        answered = int(np.sum(~np.isnan(values)))
-        mean = float(np.nanmean(values)) if answered else float("nan")
-        if mean in (0.0, 1.0):
-            plausible = mean == 1.0 and pooled < 1 and len(cell.settings) * pooled**answered > _IMPLAUSIBLE
-            (harmless if plausible else alarms).append(f"accuracy of exactly {mean:.0f} under {label(setting)}")
-        if setting.arm == Arm.NOISY_REWRITE and clean is not None:
-            change = (values - clean)[~np.isnan(values - clean)]
+    for setting in cell.settings if CLEAN in cell.settings else ():
+        if setting.arm == Arm.NOISY_REWRITE:
+            gap = to_values(cell.row(setting)) - to_values(cell.row(CLEAN))
+            change = gap[~np.isnan(gap)]
             noisy_settings += 1
             zero_gains += bool(change.size and change.sum() == 0)
             zero_width += bool(change.size and not change.any())
@@ -190,15 +168,15 @@ def exact_values(cell: CellOutcomes) -> Gate:
         alarms,
         harmless,
         f"No accuracy is exactly 0 or 1.{gains}",
-        "Look at the raw replies: such values usually come from unread answers, wrong labels or a manipulation that "
+        "Look at the raw replies: such values usually come from unparsed answers, wrong labels or a manipulation that "
         "changed nothing. A benchmark at its ceiling cannot show a gain.",
         {"zero_gains": float(zero_gains), "zero_width_intervals": float(zero_width)},
     )
 
 
 def enough_data(largest_compatible: float | None, thresholds: SweepThresholds) -> Gate:
-    """The largest gain still compatible with the data, against the effect of interest. A failure alone withholds
-    nothing: without a finding it means `underpowered`."""
+    """The largest gain still compatible with the data, against the smallest effect that matters. A failure alone
+    withholds nothing: without a finding it means `underpowered`."""
     limit = thresholds.effect_of_interest
     source = "97.5 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
     if largest_compatible is None:

@@ -100,7 +100,7 @@ def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds)
         f"{shares[worst]:.1%} of the answers to {worst} can be read, the fewest of {len(shares)}."
         + (f" The edit itself changes what can be read: {', '.join(fell[:3])}." if fell else "")
         + (f" Not read, of all: {', '.join(f'{n} {name}' for name, n in why.items())}." if why else "")
-        + f" Were all unread answers wrong or right, the score of originals would be {least:.3f} or {best:.3f}.",
+        + f" Were all unparsed answers wrong or right, the score of originals would be {least:.3f} or {best:.3f}.",
         "Read some unreadable replies. A change of answers under such an edit is a change of the reader."
         + (" Tied are options of one likelihood, which bfloat16 makes common: try dtype=float32." * ("tied" in why)),
         items=ids(cell, unread),
@@ -127,6 +127,6 @@ def _mcnemar(before: BoolArray, after: BoolArray) -> float:
 
 
 def _bounds(cell: ValidityCell) -> tuple[float, float]:
-    """Score of originals were every unread answer right, and were every one wrong."""
+    """Score of originals were every unparsed answer right, and were every one wrong."""
     s = cell.score_before
     return float(np.nan_to_num(s, nan=1.0).mean()), float(np.nan_to_num(s, nan=0.0).mean())

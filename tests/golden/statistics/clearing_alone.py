@@ -1,4 +1,5 @@
-"""The test that clears in the perturbation audit by itself, at the effect of interest: docs/perturb_calibration.md.
+"""The test that clears in the perturbation audit by itself, at the smallest effect that matters:
+docs/perturb_calibration.md.
 
     PYTHONPATH=. python tests/golden/statistics/clearing_alone.py
 
@@ -21,7 +22,7 @@ DESIGNS = (PerturbDesign(1000, 3, 0), PerturbDesign(1000, 3, 0, replicates=2), P
 
 
 def refuted(design: PerturbDesign, name: str) -> dict[str, float | None]:
-    """Share of models of a world whose drop the data say to be below the effect of interest."""
+    """Share of models of a world whose drop the data say to be below the smallest effect that matters."""
     thresholds, rng = PerturbThresholds(), np.random.default_rng(SEED)
     found = []
     for _ in range(MODELS):

@@ -2,7 +2,7 @@
 
     PYTHONPATH=. python tests/golden/statistics/every_world.py
 
-`audit.calibrate audit=validity` measures with many models the world that it found to be the worst with few. Here all
+`audit calibrate audit=validity` measures with many models the world that it found to be the worst with few. Here all
 have MODELS, and the largest rate of the sixteen is printed: as a maximum it lies above its own mean, where several are
 near to it.
 """

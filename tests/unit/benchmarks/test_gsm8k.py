@@ -8,7 +8,7 @@ import pytest
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
-from audit.benchmarks.rows import RowContext, gsm8k
+from audit.benchmarks.rows import RowContext, gsm8k, shuffled
 from audit.benchmarks.sample import draw_sample, take_census
 from audit.errors import BenchmarkError
 from audit.records import NO_OPTION, Question
@@ -65,3 +65,8 @@ def test_published_file(shared_data: Path) -> None:
     assert [q.target for q in questions[:3]] == [18.0, 3.0, 70_000.0]
     assert sum((q.target or 0) < 0 for q in questions) == 2  # the counts of shared/data/README.md
     assert draw_sample(benchmark, 10).chance == 0.0
+
+
+def test_a_question_without_options_is_not_shuffled() -> None:
+    with pytest.raises(BenchmarkError):
+        shuffled(gsm8k(ROW, CONTEXT), 1)

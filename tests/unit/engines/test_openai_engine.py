@@ -653,6 +653,48 @@ def test_a_key_that_is_revoked_during_the_run_stops_it() -> None:
     assert with_server(lambda c: error(401, "revoked") if c.number > 5 else echo(c), use, concurrency=2) <= 8
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed(status: int) -> None:
+    """It would send the questions to another host, and store that host's reply under this one's name."""
+
+    async def main() -> None:
+        async with FaultyServer() as other:
+            target = Reply(status=status, headers={"location": f"{other.url}/chat/completions"})
+
+            async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
+                with pytest.raises(EngineError, match=f"HTTP {status}"):
+                    await engine.run([request()])
+                assert server.calls
+
+            async with FaultyServer(lambda call: target) as server:
+                engine = await started(endpoint(server))
+                try:
+                    await use(engine, server)
+                finally:
+                    await engine.close()
+            assert not other.calls
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(body=completion("x" * (17 * 2**20))),
+        Reply(body=completion("small"), headers={"content-encoding": "gzip"}),
+    ],
+    ids=["17 MiB", "compressed"],
+)
+def test_a_reply_has_a_bound(reply: Reply) -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> list[Generation]:
+        return list(await engine.run([request("large"), request("small")]))
+
+    patient = replace(FAST_RETRY, max_attempts=2, outage_s=60.0)  # 17 MiB take a busy machine a while
+    large, small = with_server(lambda call: reply if call.prompt == "large" else echo(call), use, retry=patient)
+    assert large.error is not None and "refused" in large.error
+    assert small.error is None and "small" in small.text
+
+
 def test_an_exhausted_quota_stops_the_run_at_once() -> None:
     async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
         with pytest.raises(EngineError, match="no quota left"):

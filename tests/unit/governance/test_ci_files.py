@@ -21,7 +21,7 @@ KINDS = ("github-actions.yml", "gitlab-ci.yml", "rayjob-gate.yaml")
 
 def verdict_text(word: str) -> str:
     cell = {"verdict": word, "model": "m", "benchmark": "b", "headline": "h", "reasons": ["why"]}
-    return json.dumps({"cells": [cell], "rows": [], "runs": []})
+    return json.dumps({"audit": "sweep", "cells": [cell], "rows": [], "runs": []})
 
 
 def load(name: str) -> Any:
@@ -69,6 +69,7 @@ if sys.argv[1:3] == ["-m", "audit.sweep"]:
         (report / "verdict.json").write_text({verdict_text(word)!r})
     sys.exit(0)
 words = [word.replace("/runs", {str(folder)!r}) for word in sys.argv[1:]]
+words += ["--trust-report"] * ("audit.gate" in words)  # the stub of the sweep left no answers
 os.execv({sys.executable!r}, [{sys.executable!r}, *words])
 """
     )

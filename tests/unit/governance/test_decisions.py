@@ -14,14 +14,14 @@ import pytest
 from junitparser import JUnitXml
 from securesystemslib.dsse import Envelope
 
+from audit.commands.evidence import main as evidence
+from audit.commands.gate import main as gate
+from audit.commands.review import main as review
 from audit.errors import ConfigError
-from audit.evidence import main as evidence
-from audit.gate import main as gate
 from audit.governance.decision import Ruling, failed, rule
 from audit.governance.formats import FORMATS
 from audit.governance.keys import create_key, load_signer, load_trusted
 from audit.governance.reviews import Decided, Kind, honour, parse_time
-from audit.review import main as review
 from audit.shards.manifest import Manifest, open_run_dir
 from audit.sweep.columns import SCHEMA
 
@@ -42,7 +42,8 @@ def decide(keys: Path, run_dir: Path) -> Callable[..., int]:
 
 
 def gated(run_dir: Path, keys: Path, *words: str, now: datetime = LATER) -> int:
-    return gate([str(run_dir), "--keys", str(keys / "trusted"), *words], now)
+    """As the gate checks decisions; that it computes the verdict again is in `test_gate_recomputes.py`."""
+    return gate([str(run_dir), "--trust-report", "--keys", str(keys / "trusted"), *words], now)
 
 
 def test_an_override_lets_a_run_pass_says_so_in_every_format_and_expires(
@@ -290,7 +291,7 @@ def test_no_mutation_passes(name: str, overridden: Path, keys: Path, tmp_path: P
     run, trusted = Path(shutil.copytree(overridden, tmp_path / "run")), tmp_path / "trusted"
     shutil.copytree(keys / "trusted", trusted)
     MUTATIONS[name](run, keys)
-    assert gate([str(run), "--keys", str(trusted)], LATER) == 1
+    assert gate([str(run), "--trust-report", "--keys", str(trusted)], LATER) == 1
 
 
 def test_an_answer_that_was_changed_after_the_run_does_not_pass(
@@ -346,8 +347,8 @@ def test_a_deleted_decision_is_missed_where_a_registry_knows_of_it(
     run_dir: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last of two, all of them, and one in the place of another; and how to begin anew, which people hear of."""
+    from audit.commands.registry import main as registry
     from audit.registry import database
-    from audit.registry.__main__ import main as registry
 
     place, trusted = ["--registry", str(tmp_path / "r.db")], ["--keys", str(keys / "trusted")]
     for who in ("alice", "bob"):
@@ -388,7 +389,7 @@ def test_a_deleted_decision_is_missed_where_a_registry_knows_of_it(
 def test_decisions_made_without_the_registry_are_noted_later(
     overridden: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    from audit.registry.__main__ import main as registry
+    from audit.commands.registry import main as registry
 
     run = Path(shutil.copytree(overridden, tmp_path / "run"))
     place = ["--registry", str(tmp_path / "r.db")]
@@ -435,7 +436,7 @@ def test_a_failed_run_passes_by_nobodys_word(overridden: Path, keys: Path, tmp_p
 
 
 def ruling(word: str) -> Ruling:
-    return rule({"cells": [{"verdict": word}], "rows": []})
+    return rule({"audit": "sweep", "cells": [{"verdict": word}], "rows": []})
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from audit.commands.again import suite_section
+from audit.commands.evidence import main
 from audit.errors import ConfigError, ShardError, SignatureError
-from audit.evidence import main
 from audit.governance.archive import open_archive, write_archive
 from audit.governance.keys import load_signer, load_trusted
 from audit.governance.pack import write_pack
@@ -84,7 +85,7 @@ def test_a_shell_alone_can_check_the_hashes(packed: Path, tmp_path: Path) -> Non
 def test_with_shards_the_verdict_is_computed_again(built: Path, keys: Path, tmp_path: Path) -> None:
     """That another verdict is found: test_panel_decisions.py, test_governance_life.py."""
     write_pack(built, tmp_path / "pack.zip", with_shards=True, signer=load_signer(keys / "bob.key"))
-    assert verify_pack(tmp_path / "pack.zip", load_trusted(keys / "trusted")).recomputed
+    assert verify_pack(tmp_path / "pack.zip", load_trusted(keys / "trusted"), suite_section).recomputed
 
 
 def test_any_byte_that_changes_is_found(
@@ -99,11 +100,11 @@ def test_any_byte_that_changes_is_found(
         pack.write_bytes(packed.read_bytes())
         changed(pack, at)
         with pytest.raises(SignatureError):
-            verify_pack(pack, trusted)
+            verify_pack(pack, trusted, suite_section)
     for data in (packed.read_bytes() + b"\0", b"\0" + packed.read_bytes(), packed.read_bytes()[:-1], b"", b"PK"):
         pack.write_bytes(data)
         with pytest.raises(SignatureError):
-            verify_pack(pack, trusted)
+            verify_pack(pack, trusted, suite_section)
 
 
 def test_contents_that_change_together_with_their_hash_are_found_by_the_signature(
@@ -116,23 +117,23 @@ def test_contents_that_change_together_with_their_hash_are_found_by_the_signatur
     new = hashlib.sha256(config + b" ").hexdigest()
     sums = sums.replace(hashlib.sha256(config).hexdigest(), new)
     pack = repacked(packed, tmp_path / "pack.zip", {"config.json": config + b" ", SUMS: sums.encode()})
-    assert verify_pack(pack, None).signer is None  # consistent, and nobody vouches for it
+    assert verify_pack(pack, None, suite_section).signer is None  # consistent, and nobody vouches for it
     with pytest.raises(SignatureError, match="another SHA256SUMS"):
-        verify_pack(pack, load_trusted(keys / "trusted"))
+        verify_pack(pack, load_trusted(keys / "trusted"), suite_section)
     for changes in ({"config.json": None}, {"extra.txt": b"x"}, {SUMS: None}, {SUMS: b"nonsense\n"}):
         with pytest.raises(SignatureError):
-            verify_pack(repacked(packed, tmp_path / "other.zip", changes), None)
+            verify_pack(repacked(packed, tmp_path / "other.zip", changes), None, suite_section)
 
 
 def test_a_stranger_or_nobody_signed(built: Path, packed: Path, keys: Path, tmp_path: Path) -> None:
     trusted = load_trusted(keys / "trusted")
     write_pack(built, tmp_path / "m.zip", with_shards=False, signer=load_signer(keys / "mallory.key"))
     with pytest.raises(SignatureError, match="not among the trusted keys"):
-        verify_pack(tmp_path / "m.zip", trusted)
+        verify_pack(tmp_path / "m.zip", trusted, suite_section)
     write_pack(built, tmp_path / "u.zip", with_shards=False, signer=None)
     with pytest.raises(SignatureError, match="is not signed"):
-        verify_pack(tmp_path / "u.zip", trusted)
-    assert verify_pack(tmp_path / "u.zip", None).signer is None
+        verify_pack(tmp_path / "u.zip", trusted, suite_section)
+    assert verify_pack(tmp_path / "u.zip", None, suite_section).signer is None
 
 
 def entry(name: str, mode: int = stat.S_IFREG | 0o644) -> zipfile.ZipInfo:
@@ -203,7 +204,7 @@ def test_a_run_that_is_not_what_its_manifest_says_gives_no_pack(
 
 def test_verify_loads_neither_ray_nor_arrow_nor_numpy(packed: Path, keys: Path) -> None:
     code = (
-        "import sys; from audit.evidence import main\n"
+        "import sys; from audit.commands.evidence import main\n"
         f"assert main(['verify', {str(packed)!r}, '--keys', {str(keys / 'trusted')!r}]) == 0\n"
         "print(sorted({'ray', 'pyarrow', 'numpy', 'hydra', 'scipy', 'matplotlib', 'vllm'} & set(sys.modules)))"
     )

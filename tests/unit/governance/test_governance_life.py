@@ -11,7 +11,7 @@ import json
 import shutil
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
 from email.policy import default
@@ -25,21 +25,25 @@ from aiosmtpd.controller import Controller
 from outcome_tables import outcomes_to_table
 from synthetic import synthetic_outcomes
 
+from audit.commands.evidence import main as evidence
+from audit.commands.gate import main as gate
+from audit.commands.registry import main as registry
+from audit.commands.review import main as review
+from audit.commands.suite import main as suite
 from audit.config import RunConfig
 from audit.engines.weights import resolve_weights
 from audit.errors import EngineError
-from audit.evidence import main as evidence
-from audit.gate import main as gate
+from audit.json_types import plain
 from audit.records import Setting
 from audit.registry import model_registries
-from audit.registry.__main__ import main as registry
-from audit.review import main as review
-from audit.shards.manifest import now, open_run_dir, plain
+from audit.shards.manifest import now, open_run_dir
 from audit.shards.write import write_shard
-from audit.suite.__main__ import main as suite
 from audit.sweep import __main__ as sweep_command
 from audit.sweep.columns import SCHEMA
+from audit.sweep.config import hint_references
+from audit.sweep.design import Arm
 
+READER = "reader"  # another model that answers from the same messages: what hints in them explain
 NAME = "smollm2_135m"  # a model of conf/model; its weights are a folder of the test
 SUITE: dict[str, Any] = {
     "audit_suite_id": "life-v1",
@@ -89,24 +93,39 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 
     def sweep(config: RunConfig) -> int:
         """A finished run, as the sweep's own command leaves it where it builds no report."""
-        rows = synthetic_outcomes(
-            120, (1,), rng=np.random.default_rng(3), model=NAME, benchmark="elementary", gain=model["gain"]
-        )
-        facts = {NAME: {"revision": resolve_weights(config.model[NAME]).revision, "reading": "letter", "worker": NAME}}
-        with open_run_dir(config.run_dir, SCHEMA, "f" * 64, plain(asdict(config)), facts, {"seed": 42}) as run:
-            info = write_shard(run.path, outcomes_to_table(rows), SCHEMA, attempt=run.attempt)
-            run.update(
-                settings=[asdict(s) for s in sorted({Setting(o.arm, o.routers, o.replicate) for o in rows})],
-                benchmark={"elementary": {"n": 120, "revision": "sha256:b", "ids_sha256": "1" * 64}},
-                prompt_hashes={NAME: "0" * 64},
-                shards=[info.record()],
-                status="finished",
-                ended=now(),
-            )
+        revision = resolve_weights(config.model[NAME]).revision
+        analysis = {"seed": 42, "references": hint_references(config)}
+        finished(Path(config.run_dir), NAME, revision, plain(asdict(config)), analysis, model["gain"])
         return 0
 
     monkeypatch.setattr(sweep_command, "sweep", sweep)
     return model
+
+
+def finished(
+    run_dir: Path, name: str, revision: str, config: dict[str, Any], analysis: dict[str, Any], gain: float
+) -> None:
+    """A finished run of a model. READER is sent the messages that a model of this gain was, and gains nothing."""
+    rows = synthetic_outcomes(120, (1,), rng=np.random.default_rng(3), model=name, benchmark="elementary", gain=gain)
+    if name == READER:
+        clean = {row.question_id: row for row in rows if row.arm == Arm.FORWARD_FULL}
+        told = {key: (row.answer, row.correct, row.response) for key, row in clean.items()}
+        rows = [
+            replace(row, **dict(zip(("answer", "correct", "response"), told[row.question_id], strict=True)))
+            if row.arm == Arm.NOISY_REWRITE else row
+            for row in rows
+        ]  # fmt: skip
+    facts = {name: {"revision": revision, "reading": "letter", "worker": name}}
+    with open_run_dir(run_dir, SCHEMA, "f" * 64, config, facts, analysis) as run:
+        info = write_shard(run.path, outcomes_to_table(rows), SCHEMA, attempt=run.attempt)
+        run.update(
+            settings=[asdict(s) for s in sorted({Setting(o.arm, o.routers, o.replicate) for o in rows})],
+            benchmark={"elementary": {"n": 120, "revision": "sha256:b", "ids_sha256": "1" * 64}},
+            prompt_hashes={name: "0" * 64},
+            shards=[info.record()],
+            status="finished",
+            ended=now(),
+        )
 
 
 class ModelRegistry:
@@ -134,8 +153,9 @@ def weights(folder: Path, text: str) -> Path:
 @pytest.mark.usefixtures("no_figures")
 def test_the_whole_life(
     keys: Path, mail: Mailbox, answering: dict[str, float], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
+    readers = tmp_path_factory.mktemp("readers")
     place, trusted = ["--registry", str(tmp_path / "registry.db")], ["--keys", str(keys / "trusted")]
     monkeypatch.setenv("AUDIT_RUN_BY", "carol")
     start = datetime.now(UTC)
@@ -145,7 +165,12 @@ def test_the_whole_life(
         monkeypatch.setenv("HOME", str(tmp_path))
         pin = resolve_of(folder)
         path = tmp_path / "suite.json"
-        path.write_text(json.dumps({**SUITE, "model_config": {"model_id": NAME, "model_version": pin}}))
+        reader = readers / "newest"  # one name in the suite, so that its versions can be compared
+        shutil.rmtree(reader, ignore_errors=True)
+        finished(reader, READER, "sha256:r", {}, {"seed": 42}, gain)
+        audits = {"sweep": ["r=1", f"hint_reference={reader}"]}
+        model = {"model_id": NAME, "model_version": pin}
+        path.write_text(json.dumps({**SUITE, "audits": audits, "model_config": model}))
         answering["gain"] = gain
         words = [f"run_dir={run_dir}", f"model.{NAME}.path={folder}", f"registry={place[1]}", "progress=false"]
         return run_dir, suite([str(path), *words])

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
+from audit.commands.again import suite_section
+from audit.commands.review import main as review
 from audit.errors import SignatureError
 from audit.governance import verify
 from audit.governance.archive import write_archive
 from audit.governance.keys import load_signer, load_trusted
 from audit.governance.pack import write_pack
 from audit.governance.verify import STATEMENT, SUMS, verify_pack
-from audit.review import main as review
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 Files = dict[str, bytes]
@@ -156,14 +157,14 @@ def test_no_mutation_of_a_pack_verifies(name: str, packs: tuple[Files, Files], k
     with path.open("wb") as file:
         write_archive(file, files)
     with pytest.raises(SignatureError):
-        verify_pack(path, load_trusted(keys / "trusted"))
+        verify_pack(path, load_trusted(keys / "trusted"), suite_section)
 
 
 def test_what_was_not_changed_verifies(
     packs: tuple[Files, Files], keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So none of the above is found for the way in which it was packed."""
-    monkeypatch.setattr(verify, "_recompute", lambda archive, path: None)  # seconds; test_evidence_pack.py has it
+    monkeypatch.setattr(verify, "_recompute", lambda *given: None)  # seconds; test_evidence_pack.py has it
     with (tmp_path / "pack.zip").open("wb") as file:
         write_archive(file, packs[0])
-    assert verify_pack(tmp_path / "pack.zip", load_trusted(keys / "trusted")).signer == "alice"
+    assert verify_pack(tmp_path / "pack.zip", load_trusted(keys / "trusted"), suite_section).signer == "alice"

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from audit.evidence import main as evidence
-from audit.gate import main as gate
+from audit.commands.evidence import main as evidence
+from audit.commands.gate import main as gate
+from audit.commands.report import main as report
+from audit.commands.review import main as review
 from audit.governance.decision import failed
 from audit.governance.reviews import bound_to
 from audit.panel import write_panel
-from audit.report.__main__ import main as report
-from audit.review import main as review
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from audit.commands.gate import main as gate
+from audit.commands.review import main as review
 from audit.errors import ConfigError
-from audit.gate import main as gate
 from audit.governance.keys import load_signer, load_trusted
 from audit.governance.serve import SESSION, Reviewing, create_app
 from audit.panel import write_panel
-from audit.review import main as review
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 AT = "127.0.0.1:8790"
@@ -28,7 +28,8 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'>\x1b[2J\u202
 def reviewing(folder: Path, keys: Path, who: str = "alice") -> Reviewing:
     return Reviewing(
         folder=folder, signer=load_signer(keys / f"{who}.key"), trusted=load_trusted(keys / "trusted"),
-        keys=keys / "trusted", approvals=1, registry=None, token=TOKEN, hosts=frozenset({AT}), now=lambda: NOW,
+        keys=keys / "trusted", approvals=1, check=None, registry=None, token=TOKEN, hosts=frozenset({AT}),
+        now=lambda: NOW,
     )  # fmt: skip
 
 

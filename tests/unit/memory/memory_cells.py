@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from audit.memory.calibrate import MemoryDesign, World, simulate
 from audit.memory.record import TOKEN_SCORES, MemoryCell, ModelSet, Reads
+from audit.memory.worlds import MemoryDesign, World, simulate
 
 READS = {arm: Reads(100, 100, 0) for arm in ("score", "published", "options", "order")}
 
@@ -22,6 +22,7 @@ def cell(n=300, fresh=200, references=3, seed=1, **world) -> MemoryCell:
 
 
 def _whole(one: ModelSet) -> ModelSet:
-    name = one.model.replace("model 0", "m").replace("model ", "r")
+    k = int(one.model.removeprefix("model "))
+    name = f"{chr(ord('q') + k)}{k}" if k else "m"  # r1, s2, t3: references of several families
     tokens = dict.fromkeys(TOKEN_SCORES, one.texts["item"])
     return replace(one, model=name, reads=READS, tokens=tokens, ranks=np.full(one.score.size, 0.4))

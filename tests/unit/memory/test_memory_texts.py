@@ -8,12 +8,12 @@ import pytest
 from audit.memory.texts import (
     item_pieces,
     item_text,
+    likelihoods_a_byte,
     natural_order,
     option_orders,
     orders_of,
     shard_pieces,
     shards_of,
-    wrong_option_pieces,
 )
 from audit.records import NO_OPTION, Question
 
@@ -32,10 +32,13 @@ def test_an_item_is_its_stem_and_its_lettered_options_as_published():
         assert item_text(q) == "Which animal barks at night?\nA. cow\nB. hen\nC. dog\nD. ant"
         pieces = item_pieces(q)
         assert pieces[:4] == ("Which animal barks", " at night?", "\nA.", " cow")
-        assert [pieces[k] for k in wrong_option_pieces(q)] == [" cow", " hen", " ant"]
+        told = likelihoods_a_byte(pieces, [-float(k) for k in range(len(pieces))], q.options, q.gold)
+        assert [pieces[k] for k in (3, 5, 9)] == [" cow", " hen", " ant"]
+        assert told["wrong"] == -(3 + 5 + 9) / 12 and told["half"] == -1 / len(pieces[1])
     assert item_pieces(question(text="Why?"))[:2] == ("Why?", "")
     number = Question("n", "b", "How many?", (), NO_OPTION, "n", target=3.0)
-    assert item_text(number) == "How many?" and wrong_option_pieces(number) == ()
+    assert item_text(number) == "How many?"
+    assert set(likelihoods_a_byte(("How", " many?"), (-1.0, -2.0), (), NO_OPTION)) == {"item", "half"}
 
 
 @pytest.mark.parametrize(

@@ -10,70 +10,77 @@ import jsonschema
 import numpy as np
 import pytest
 from memory_cells import READS, cell
-from scipy import stats
 
 from audit.config import load_group
 from audit.errors import ConfigError
 from audit.governance.decision import rule
-from audit.memory.analyse import analyse
+from audit.judge.record import Settings
+from audit.memory.analyse import RunVerdict, analyse, cell_dict
 from audit.memory.calibrated import nearest, sentence
-from audit.memory.decide import decide
-from audit.memory.evidence import Name, correct, measure
+from audit.memory.decide import decide, tipping
+from audit.memory.evidence import Name, correct
 from audit.memory.instrument import INSTRUMENT, measured
+from audit.memory.measure import measure
 from audit.memory.record import ItemSet, MemoryCell, Reads
 from audit.memory.result import MemoryVerdict as V
 from audit.memory.thresholds import MemoryThresholds
-from audit.memory.verdict import RunVerdict, cell_dict
 from audit.memory.vocabulary import GATES, INDICATORS, VERDICTS
 from audit.records import CellRows
+from audit.statistics.completion import Auc
 from audit.statistics.multiplicity import holm
+from audit.statistics.unparsed import GAMMAS
 from audit.verdict.instrument import KINDS
 from audit.verdict.result import json_ready
+from audit.verdict.run import cell_head
+from audit.verdict.vocabulary import Outcome
 
 SETTINGS = MemoryThresholds()
+WIDE = {"effect_of_interest": 0.1}  # cells of a few hundred items refute no 5 points
 
 
 def judged(*cells: MemoryCell, **thresholds):
-    return analyse(cells, replace(SETTINGS, **thresholds), seed=3, n_resamples=999)
+    return analyse(cells, Settings(replace(SETTINGS, **thresholds), 3, 999))
 
 
 def p_of(result, name: Name):
     return result.evidence.indicator(name).adjusted
 
 
-def test_nothing_is_seen_only_where_both_kinds_of_indicator_looked_hard_enough():
+def test_nothing_is_seen_only_where_both_kinds_of_indicator_looked_and_the_data_refute_the_gap():
     clean = cell(references=5, seed=1)
     (result,) = judged(clean, effect_of_interest=0.2)
     assert result.decision.verdict == V.NOTHING_SEEN
-    gap = result.evidence.gap  # the level that Holm asks of the smallest of six p-values, 5 references: t with 4
-    quantiles = stats.t.ppf(1 - 0.05 / 6, 4) + stats.t.ppf(0.8, 4)
-    assert gap.did.df == 4 and gap.detectable == pytest.approx(quantiles * gap.did.se)
+    limit = result.evidence.limits()[2]
+    assert limit == max(result.evidence.gap.high, result.evidence.rasch.gap_high) <= 0.2
     (three,) = judged(cell(references=3, seed=1), effect_of_interest=0.2)
-    assert three.decision.verdict == V.UNDERPOWERED  # three references tell too little of how models differ
+    assert three.decision.verdict == V.NOTHING_SEEN  # by the data alone, whatever power such a design has
     assert "not cleared" in result.headline and any("another layout" in x for x in result.cannot_exclude)
-    (few,) = judged(clean, effect_of_interest=0.01)
-    assert few.decision.verdict == V.UNDERPOWERED and "could go unseen" in few.decision.reasons[0]
+    (few,) = judged(clean, effect_of_interest=limit - 0.001)
+    assert few.decision.verdict == V.UNDERPOWERED and "still compatible" in few.decision.reasons[0]
     (alone,) = judged(replace(clean, fresh=None, tested=(clean.tested[0], None), references=()))
-    assert alone.decision.verdict == V.UNDERPOWERED
-    assert alone.evidence.indicator(Name.ORDER).judged and not alone.evidence.indicator(Name.GAP).judged
+    assert alone.decision.verdict == V.UNDERPOWERED and not alone.evidence.indicator(Name.GAP).judged
     assert any("fine-tuning" in x for x in alone.cannot_exclude)
 
 
 def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
-    """A design that finds 7 points with 80 % power, and a gap of 10: Holm over a panel of twelve models (72 indicators)
-    takes the finding away, and that is no clearance."""
+    """A gap of 10 points: Holm over a panel of twelve models (72 indicators) and more takes the finding away, and that
+    is no clearance."""
     made = cell(n=1000, fresh=900, references=8, answers=0.335)
     (alone,) = judged(made)
-    assert alone.decision.verdict == V.GAP_TO_FRESH and alone.evidence.gap.detectable < 0.1
-    panel = tuple(replace(one, adjusted=min(1.0, 72 * one.pvalue)) for one in alone.evidence.indicators)
+    assert alone.decision.verdict == V.GAP_TO_FRESH
+    panel = tuple(replace(one, adjusted=1.0, unguarded_adjusted=1.0) for one in alone.evidence.indicators)
     found = decide(replace(alone.evidence, indicators=panel), alone.gates, SETTINGS)
-    assert found.verdict == V.UNDERPOWERED and "still compatible" in found.reasons[0]
-    (clean,) = judged(cell(n=1000, fresh=900, references=8))
+    assert found.verdict == V.UNDERPOWERED and "still compatible" in found.reasons[1]
+    read = judged(cell(n=1000, fresh=500, references=3, text=0.3))[0].evidence  # nor where only the text was read
+    panel = tuple(replace(one, adjusted=1.0, unguarded_adjusted=1.0) for one in read.indicators)
+    found = decide(replace(read, indicators=panel), (), replace(SETTINGS, effect_of_interest=0.3))
+    assert found.verdict == V.UNDERPOWERED and "by itself" in found.reasons[0]
+    (clean,) = judged(cell(n=1000, fresh=900, references=8), **WIDE)
     assert clean.decision.verdict == V.NOTHING_SEEN
 
 
 def without(made: MemoryCell, published: float, fresh: float, share: float = 0.04) -> MemoryCell:
-    """With so many of the tested model's answers unread on each set, all of this score."""
+    """With so many of the tested model's answers unparsed on each set, all of this score."""
     sides = []
     for one, score in zip(made.tested, (published, fresh), strict=True):
         lost = np.flatnonzero(one.score == score)[: round(share * one.score.size)]
@@ -83,41 +90,55 @@ def without(made: MemoryCell, published: float, fresh: float, share: float = 0.0
     return replace(made, tested=(sides[0], sides[1]))
 
 
-def test_unread_answers_clear_nobody():
-    """A gap of 10 points whose right published and wrong fresh answers are unread: as read it seems refuted."""
+def test_unparsed_answers_that_hide_a_gap_clear_nobody():
+    """A gap of 10 points whose right published and wrong fresh answers are unparsed: as parsed it seems refuted."""
     made = cell(n=3000, fresh=1500, references=8, answers=1 / 3, seed=1)
     (whole,) = judged(made)
-    assert whole.evidence.gap_adverse is whole.evidence.gap_favourable is None
-    (result,) = judged(without(made, 1.0, 0.0, 0.06), effect_of_interest=0.11, alpha=1e-6)
+    assert whole.evidence.held == () and whole.holds_up_to is None
+    (result,) = judged(without(made, 1.0, 0.0, 0.06), alpha=1e-9)
     e = result.evidence
-    high = min(e.gap.did.high, e.largest_compatible)
-    assert e.gap.did.high < e.gap_favourable.did.high == e.largest_compatible
-    readable = tuple(replace(g, status="pass") for g in result.gates)
-    limit = (high + e.largest_compatible) / 2  # refuted as read, and not where unread answers are held for the gap
-    found = decide(e, readable, replace(SETTINGS, effect_of_interest=limit, alpha=1e-6))
-    assert found.verdict == V.UNDERPOWERED and "held for it" in found.reasons[0]
-    read = replace(e, gap_adverse=None, gap_favourable=None)
-    assert decide(read, readable, replace(SETTINGS, effect_of_interest=limit, alpha=1e-6)).verdict == V.NOTHING_SEEN
+    highs = [one.high for one in e.held]
+    assert e.gap.high < e.limits()[2] and highs == sorted(highs) and [one.gamma for one in e.held] == list(GAMMAS)
+    limit = (e.gap.high + e.limits()[2]) / 2  # refuted as parsed, and not at an odds ratio of 3
+    strict = replace(SETTINGS, effect_of_interest=limit, alpha=1e-9)
+    found = decide(e, result.gates, strict)
+    assert found.verdict == V.UNDERPOWERED and "unparsed" in found.reasons[0]
+    assert decide(replace(e, held=()), result.gates, strict).verdict == V.NOTHING_SEEN
+    wide = replace(SETTINGS, effect_of_interest=(highs[3] + highs[4]) / 2, alpha=1e-9)
+    assert decide(e, result.gates, wide).verdict == V.NOTHING_SEEN and tipping(e, V.NOTHING_SEEN, wide) == 3.0
 
 
-def test_unread_answers_make_no_gap():
-    """A clean model whose wrong published and right fresh answers are unread: the gap is gone where these count."""
+def test_unparsed_answers_make_no_gap():
+    """A clean model whose wrong published and right fresh answers are unparsed: the gap is gone where these count."""
     made = cell(n=3000, fresh=1500, references=8, seed=6)
     (result,) = judged(without(made, 0.0, 1.0, 0.06))
     e = result.evidence
-    assert e.gap.pvalue < 0.05 / 6 < e.gap_adverse.pvalue == e.indicator(Name.GAP).pvalue
-    assert result.decision.verdict == V.WITHHELD and "held against it" in result.decision.reasons[0]
-    assert "held against it" in result.headline
+    assert e.gap.pvalue < 0.05 / 6 < e.limits()[0] == e.indicator(Name.GAP).pvalue
+    assert result.decision.verdict == V.CAUSE_UNKNOWN and "could not be parsed" in result.headline
 
 
 def test_answers_that_were_never_asked_for_are_held_for_nothing():
     made = without(cell(n=300, fresh=200), 0.0, 1.0)
     (result,) = judged(replace(made, tested=tuple(replace(s, asked=~np.isnan(s.score)) for s in made.tested)))
-    assert result.evidence.gap_adverse is None
+    assert result.evidence.held == ()
+
+
+def test_four_in_a_hundred_unparsed_at_random_do_not_take_the_clearance():
+    made, r = cell(n=3000, fresh=2000, references=8, seed=2), np.random.default_rng(1)
+
+    def lose(one):
+        return replace(one, score=np.where(r.random(one.score.size) < 0.04, np.nan, one.score))
+
+    lost = replace(
+        made, tested=tuple(map(lose, made.tested)), references=tuple(tuple(map(lose, p)) for p in made.references)
+    )
+    before, after = judged(made, **WIDE)[0], judged(lost, **WIDE)[0]
+    assert before.decision.verdict == after.decision.verdict == V.NOTHING_SEEN
+    assert after.holds_up_to >= 3 and after.evidence.held[-1].high > after.evidence.limits()[2]
 
 
 def test_memory_of_the_text_is_seen_by_order_and_completion():
-    (result,) = judged(cell(text=0.5))
+    (result,) = judged(cell(n=600, fresh=400, references=8, text=0.5))
     assert result.decision.verdict == V.MEMORY_OF_TEXT
     assert all(p_of(result, name) <= 0.05 for name in (Name.ORDER, Name.OPTIONS, Name.ITEM, Name.HALF, Name.WRONG))
     assert p_of(result, Name.GAP) > 0.05
@@ -136,7 +157,7 @@ def test_harder_fresh_items_are_told_by_the_references():
     assert result.decision.verdict == V.WITHHELD and "not as hard" in result.headline
     assert not result.evidence.indicator(Name.GAP).judged and not result.evidence.indicator(Name.ITEM).judged
     (text,) = judged(cell(n=1000, fresh=600, harder=0.25, text=0.5))
-    assert text.decision.verdict == V.MEMORY_OF_TEXT  # what does not rest on the fresh items still speaks
+    assert text.decision.verdict == V.MEMORY_OF_TEXT  # what does not rest on the held-out items still speaks
 
 
 def test_an_order_with_a_sense_of_its_own_counts_only_beyond_the_references():
@@ -144,10 +165,31 @@ def test_an_order_with_a_sense_of_its_own_counts_only_beyond_the_references():
     with_references, alone = judged(
         sequenced, replace(sequenced, fresh=None, tested=(sequenced.tested[0], None), references=())
     )
-    assert p_of(alone, Name.ORDER) <= 0.05 < p_of(with_references, Name.ORDER)
-    assert any("has a sense" in x for x in alone.cannot_exclude)
-    assert alone.decision.verdict == V.MEMORY_OF_TEXT and "sense of its own" in alone.headline  # 47 to 89 % of them
-    assert any("likelier options first" in x for x in alone.cannot_exclude)
+    order = alone.evidence.indicator(Name.ORDER)
+    assert order.unguarded_adjusted <= 0.05 < p_of(with_references, Name.ORDER) and not order.judged
+    assert alone.decision.verdict == V.CAUSE_UNKNOWN and "sense of its own" in alone.headline
+    assert VERDICTS[V.CAUSE_UNKNOWN].outcome == Outcome.CAUSE_UNKNOWN
+
+
+def test_an_order_whose_sense_the_tested_model_feels_twice_as_much_is_no_memory():
+    """The references find the order likelier, too: beyond twice their gain there is nothing."""
+    made = cell(n=1000, fresh=500, references=8, sequenced=0.3, felt=2.0)
+    (result,) = judged(made)
+    for name in (Name.ORDER, Name.OPTIONS):
+        one = result.evidence.indicator(name)
+        assert one.unguarded < 0.02 and one.pvalue > 0.05 / 6, name
+    assert result.decision.verdict == V.CAUSE_UNKNOWN and "twice as much" in result.headline
+    (read,) = judged(cell(n=1000, fresh=500, references=8, text=0.3))
+    assert p_of(read, Name.OPTIONS) <= 0.05  # and a text that was read still shows
+
+
+def test_references_that_find_any_text_less_likely_do_not_bracket_the_model():
+    made = cell(text=0.6)
+    better = replace(made.tested[1], texts={**made.tested[1].texts, "item": made.tested[1].texts["item"] * 0 - 0.5})
+    worse = tuple((a, replace(b, texts={**b.texts, "item": b.texts["item"] * 0 - 0.6})) for a, b in made.references)
+    (result,) = judged(replace(made, tested=(made.tested[0], better), references=worse))
+    one = result.evidence.indicator(Name.ORDER)
+    assert one.pvalue == 1.0 and one.unguarded < 0.01 and "every reference" in one.doubt
 
 
 def test_orders_that_a_reference_could_not_read_are_not_judged():
@@ -182,10 +224,16 @@ def test_without_an_indicator_there_is_no_verdict():
 
 @pytest.mark.parametrize(("arm", "gate"), [("published", "likelihoods_read"), ("score", "parseability")])
 def test_what_was_not_read_withholds_the_verdict(arm, gate):
-    made = cell(text=0.5)
+    made = cell(text=0.5, references=6)
     own = replace(made.tested[0], reads={**READS, arm: Reads(100, 80, 7)})
     (result,) = judged(replace(made, tested=(own, made.tested[1])))
     assert result.decision.verdict == V.WITHHELD and GATES[gate].because in result.headline
+    few = replace(own, reads={**READS, arm: Reads(100, 93, 7)})  # 86 to 97 %: not shown to be below 95 %
+    assert judged(replace(made, tested=(few, made.tested[1])))[0].decision.verdict == V.MEMORY_OF_TEXT
+    poor = replace(made.references[0][0], reads={**READS, arm: Reads(100, 80, 7)})
+    (left,) = judged(replace(made, references=((poor, made.references[0][1]), *made.references[1:])))
+    assert left.decision.verdict == V.MEMORY_OF_TEXT and len(left.evidence.order.references) == 5
+    assert any("r1" in g.detail for g in left.gates)
 
 
 def test_references_that_guess_are_left_out_of_the_score():
@@ -204,7 +252,7 @@ def test_holm_is_over_all_indicators_of_the_panel():
     )]  # fmt: skip
     raw = [one.pvalue for e in panel for one in e.indicators if one.judged]
     corrected = [one.adjusted for e in correct(panel) for one in e.indicators if one.judged]
-    assert len(raw) == 2 + 6
+    assert len(raw) == 6  # without references orders have another cause
     assert corrected == holm(raw).tolist()
 
 
@@ -230,7 +278,8 @@ def test_the_verdict_is_plain_fits_its_schema_and_is_the_same_to_the_byte():
     jsonschema.validate(run.to_dict(), schema)
     assert run.to_dict() == replace(run, results=judged(*cells)).to_dict()
     first, second = run.to_dict()["cells"]
-    assert first["headline"].startswith("Incomplete, 90 of 100 answers: m shows memory")
+    assert first["headline"].startswith("Incomplete, 90 of 100 answers: Score .")
+    assert "m shows memory" in first["headline"]
     assert second["fresh"] is None and second["evidence"]["gap"] is None
     assert rule(replace(run, rows=()).to_dict()).exit_code == 3 and rule(run.to_dict()).exit_code == 1
     with pytest.raises(jsonschema.ValidationError):
@@ -243,8 +292,8 @@ def test_every_word_is_there():
     assert set(INDICATORS) == set(Name)
     assert set(schema["$defs"]["indicator"]["properties"]["name"]["enum"]) == set(Name)
     (result,) = judged(cell(n=100, fresh=80))
-    assert {g.name for g in result.gates} == set(GATES)
-    assert [v for v, w in VERDICTS.items() if w.exit_code == 0] == [V.NOTHING_SEEN]
+    assert {g.name for g in result.gates} == set(GATES) - {"above_guessing"}  # of a score that is all there is
+    assert [v for v, w in VERDICTS.items() if w.outcome == "nothing seen"] == [V.NOTHING_SEEN]
 
 
 def test_the_thresholds_of_the_file_are_the_defaults():
@@ -263,7 +312,8 @@ def test_the_nearest_design_is_of_the_same_kind():
                for n, f, r in ((100, 0, 0), (1000, 0, 0), (1000, 500, 5))]  # fmt: skip
     table = {"designs": designs}
     assert nearest(table, n=200, fresh=0, references=0).design["n"] == 100
-    assert nearest(table, n=200, fresh=100, references=1).design["fresh"] == 500
+    assert nearest(table, n=800, fresh=400, references=4).design["fresh"] == 500
+    assert nearest(table, n=200, fresh=100, references=1).rates == {}  # none near
     assert nearest(table, n=900, fresh=100, references=0).design == designs[1]["design"]
     assert nearest(None, n=1, fresh=0, references=0) is None
     assert "4.0% (± 1.0%)" in sentence(designs[0]) and "unmeasured" in sentence(designs[0])
@@ -302,9 +352,48 @@ def test_few_references_judge_nothing_against_fresh_items_unless_asked_to():
 
 def test_the_instrument_is_a_row_beside_others():
     (result,) = judged(cell(n=100, fresh=80))
-    plain = cell_dict(cell(n=100, fresh=80), result)
+    plain = cell_head(result) | cell_dict(cell(n=100, fresh=80), result)
     found = measured(json_ready(plain))
     assert found.estimate == pytest.approx(result.evidence.gap.did.difference, rel=1e-4) and found.false_alarms is None
     made = cell(n=100, fresh=0, references=0)
-    assert measured(json_ready(cell_dict(made, judged(made)[0]))).estimate is None
+    (without,) = judged(made)
+    assert measured(json_ready(cell_head(without) | cell_dict(made, without))).estimate is None
     assert INSTRUMENT.sees <= set(KINDS)
+
+
+def test_each_reference_stands_against_the_rest_and_one_that_has_learnt_the_exam_is_named():
+    made = cell(n=1000, fresh=700, references=6)
+    (clean,) = judged(made)
+    assert [one.model for one in clean.evidence.apart] == ["r1", "s2", "t3", "u4", "v5", "w6"]
+    assert not any("a reference" in x for x in clean.cannot_exclude)
+    r = np.random.default_rng(3)
+    first, fresh = made.references[0]
+    learnt = replace(first, score=np.maximum(first.score, r.random(1000) < 0.9))
+    (result,) = judged(replace(made, references=((learnt, fresh), *made.references[1:])))
+    apart = {one.model: one for one in result.evidence.apart}
+    assert apart["r1"].low > 0 and all(one.low < 0 for name, one in apart.items() if name != "r1")
+    assert any("r1, a reference" in x for x in result.cannot_exclude)
+    assert cell_dict(made, result)["evidence"]["apart"][0].model == "r1"
+
+
+def test_fresh_items_of_another_kind_take_their_indicators_away():
+    made = cell(n=600, fresh=400, references=5, answers=0.9)
+    assert judged(made)[0].decision.verdict == V.GAP_TO_FRESH
+    (result,) = judged(replace(made, kind=Auc(0.95, 0.93, 0.97, 0.0)))
+    assert result.decision.verdict == V.WITHHELD and "words" in result.headline
+    (near,) = judged(replace(made, kind=Auc(0.82, 0.78, 0.86, 0.0)))  # not shown to be above .8
+    assert near.decision.verdict == V.GAP_TO_FRESH
+
+
+def test_references_of_one_family_find_no_memory():
+    """Fine-tunes of one base agree on style: 24 to 26 % of clean models of other families stood out beside them."""
+    made = cell(n=1000, fresh=600, references=5, text=0.5)
+    (several,) = judged(made)
+    assert several.decision.verdict == V.MEMORY_OF_TEXT
+    named = [tuple(one and replace(one, model=f"llama_{k}") for one in pair) for k, pair in enumerate(made.references)]
+    (result,) = judged(replace(made, references=tuple(named)))
+    assert result.decision.verdict == V.CAUSE_UNKNOWN
+    assert all("one family (llama)" in one.doubt for one in result.evidence.indicators if one.judged)
+    own = tuple(one and replace(one, model="llama_9") for one in made.tested)
+    (kin,) = judged(replace(made, references=tuple(named), tested=own))
+    assert kin.decision.verdict == V.MEMORY_OF_TEXT

@@ -22,7 +22,9 @@ def cell(n=600, variants=3, references=5, seed=1, checked=300, replicates=2, con
         # as many changes to right as to wrong would need luck: take back what tips the balance
         original = np.concatenate([original, np.where(np.cumsum(again - original)[None] == 0, again, original)])
     tested = Wordings("m", original, made.tested.variants)
-    return replace(made, benchmark="b", tested=tested, requests=RequestCounts(n * variants, 0))
+    # of as many families: references that are all of one other than the tested model's are not compared with
+    others = tuple(replace(w, model=f"{chr(97 + k) * 2} {k + 1}") for k, w in enumerate(made.references))
+    return replace(made, benchmark="b", tested=tested, references=others, requests=RequestCounts(n * variants, 0))
 
 
 def with_answers(base: PerturbCell, original=None, variants=None, asked=None) -> PerturbCell:

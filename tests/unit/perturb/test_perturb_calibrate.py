@@ -1,25 +1,30 @@
 import json
 import math
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from audit.perturb import calibrate as perturb
 from audit.perturb.calibrate import (
+    CORE,
+    EVERYWHERE,
     SHIPPED,
-    calibrate,
-    cleared,
     cleared_markdown,
-    curve_markdown,
-    main,
     markdown,
+    procedures,
+    worlds_markdown,
 )
 from audit.perturb.calibrated import SHIPPED as TABLE
-from audit.perturb.calibrated import nearest, sentence
+from audit.perturb.calibrated import nearest
+from audit.perturb.decide import decide
 from audit.perturb.evidence import grounds, panel_pvalues, run_tests
+from audit.perturb.result import PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
-from audit.perturb.worlds import WORLDS, PerturbDesign, World, simulate
+from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.verdict.shipped import shipped_table
+from audit.verdict.simulated import calibrate, run_calibration
 
 
 def test_worlds_are_what_they_say():
@@ -41,7 +46,7 @@ def test_worlds_are_what_they_say():
     assert drop(WORLDS["broken_5"]) == pytest.approx([0.0225, 0.0175, 0.0225, 0.0275], abs=0.01)
     # 15 % of the 30 % wrong originals of the tested model
     assert drop(WORLDS["memorised"]) == pytest.approx([0.045, 0, 0, 0], abs=0.01)
-    # the effect of interest, exactly: to clear these is wrong
+    # the smallest effect that matters, exactly: to clear these is wrong
     for name in ("memorised_5", "memorised_5_groups"):
         assert drop(WORLDS[name]) == pytest.approx([0.05, 0, 0, 0], abs=0.01)
     grouped = simulate(design, WORLDS["memorised_5_groups"], rng)
@@ -54,12 +59,26 @@ def test_worlds_are_what_they_say():
     )
 
 
+def calibrated(design, worlds=None, *, simulations, seed=42):
+    """The entry of one design."""
+    asked = Namespace(simulations=simulations, seed=seed, control=False)
+    *_, ((entry,), complete) = calibrate(*procedures(asked, [design], worlds))
+    assert complete
+    return entry
+
+
+def cleared(found, thresholds, factor=1.0):
+    p = min(factor * found.tests.found_p, 1.0)
+    return decide(found, (), thresholds, p).verdict == PerturbVerdict.NO_DROP_DETECTED
+
+
 LIMIT = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / 80)
 
 
 def test_a_rule_that_clears_always_or_by_lack_of_power_does_not_keep_the_level():
-    """80 models with a drop of the effect of interest and 30 clean ones, through the verdict and two rules that a
-    program could have in its place. A real rule clears at most one in twenty of the former, and most of the latter."""
+    """80 models with a drop of the smallest effect that matters and 30 clean ones, through the verdict and two rules
+    that a program could have in its place. A real rule clears at most one in twenty of the former, and most of the
+    latter."""
     thresholds, rng = PerturbThresholds(), np.random.default_rng(4)
     delta = thresholds.effect_of_interest
 
@@ -70,8 +89,8 @@ def test_a_rule_that_clears_always_or_by_lack_of_power_does_not_keep_the_level()
 
     losing, clean = drawn("memorised_5", 80), drawn("clean", 30)
     rules = {
-        "the verdict": lambda g: cleared(g, thresholds)[0],
-        "the verdict, in a panel": lambda g: cleared(g, thresholds)[1],
+        "the verdict": lambda g: cleared(g, thresholds),
+        "the verdict, in a panel": lambda g: cleared(g, thresholds, 12),
         "always": lambda g: True,
         "nothing found": lambda g: 12 * g.tests.found_p > thresholds.alpha,
         "nothing found, by a design with power": lambda g: (
@@ -90,9 +109,9 @@ def test_no_panel_takes_more_findings_away_than_the_one_of_the_calibration():
     """Holm over twelve models at most multiplies each p by twelve, so no more models are cleared than is printed."""
     thresholds, rng = PerturbThresholds(), np.random.default_rng(5)
     tests = [
-        run_tests(simulate(PerturbDesign(300, 3, 1), WORLDS["memorised"], rng), thresholds, rng=rng) for _ in range(12)
+        run_tests(simulate(PerturbDesign(300, 3, 5), WORLDS["memorised"], rng), thresholds, rng=rng) for _ in range(12)
     ]
-    found, beyond = panel_pvalues(tests)
+    found, beyond, _ = panel_pvalues(tests)
     assert all(p <= min(12 * t.found_p, 1.0) + 1e-12 for p, t in zip(found, tests, strict=True))
     assert all(p <= min(12 * t.beyond_p, 1.0) + 1e-12 for p, t in zip(beyond, tests, strict=True))
 
@@ -106,75 +125,117 @@ def test_flips_are_those_of_the_design():
 def test_rates_are_reproducible_and_written():
     design = PerturbDesign(150, 3, 1)
     worlds = {k: WORLDS[k] for k in ("clean", "memorised")}
-    first = calibrate(design, simulations=6, worlds=worlds)
-    assert first == calibrate(design, simulations=6, worlds=worlds)
+    first = calibrated(design, worlds, simulations=6)
+    assert first == calibrated(design, worlds, simulations=6)
     rates = first["rates"]
-    assert set(rates) >= {"clean_beyond", "clean_beyond_se", "memorised_brittle", "clean_article_blocked"}
+    assert set(rates) >= {
+        "clean_beyond",
+        "clean_beyond_se",
+        "memorised_brittle",
+        "clean_article_blocked",
+        "clean_panel",
+    }
     assert "clean_curve" not in rates  # one reference gives none
     assert (rates["simulations"], rates["power_simulations"]) == (6, 6)  # a third of 4, rounded up, from each seed
     assert np.mean(first["by_seed"]["memorised"]) == pytest.approx(rates["memorised_beyond"], abs=1e-5)
-    assert calibrate(design, simulations=6, worlds=worlds, seeds=(45, 46, 47)) != first
-    assert "| 150 | 3 | 1 | 150 | 1 |" in markdown([first])
+    verdicts = ("beyond", "brittle", "cleared", "withheld", "underpowered")
+    assert sum(rates[f"memorised_{one}"] for one in verdicts) == pytest.approx(1, abs=1e-5)
+    assert calibrated(design, worlds, simulations=6, seed=45) != first
+    assert "| 150 | 3 | 1 | 1 |" in markdown([first])
+    every = calibrated(design, simulations=6)  # half as many, of the worlds for every design
+    assert set(every["by_seed"]) == set(CORE) and every["rates"]["simulations"] == 3
 
 
 def test_ten_references_bring_the_curve():
     """A design with so many is judged with ConStat's curve, and its own findings are counted."""
-    rates = calibrate(PerturbDesign(60, 2, 10), simulations=3, worlds={"clean": WORLDS["clean"]})["rates"]
+    rates = calibrated(PerturbDesign(60, 2, 10), {"clean": WORLDS["clean"]}, simulations=3)["rates"]
     assert 0 <= rates["clean_curve"] <= 1
+
+
+def test_the_other_worlds_are_what_they_say():
+    """Means over 12 benchmarks of 2000 items; standard error about .3 points."""
+    rng = np.random.default_rng(2)
+    design = PerturbDesign(2000, 3, 3)
+
+    def means(world):
+        cells = [simulate(design, world, rng) for _ in range(12)]
+        return np.array(
+            [
+                np.mean([(np.nanmean(w.original), np.nanmean(w.variants)) for w in models], axis=0)
+                for models in zip(*((c.tested, *c.references) for c in cells), strict=True)
+            ]
+        )
+
+    abler = means(OTHERS["abler_10"])
+    assert abler[:, 0] == pytest.approx([0.65, 0.75, 0.85, 0.95], abs=0.012)
+    drops = abler[:, 0] - abler[:, 1]
+    assert drops[0] == pytest.approx(0.105, abs=0.015) and np.all(np.diff(drops) < 0)  # a common shift of log-odds
+    assert np.all(np.diff(drops / abler[:, 0]) < 0)  # and no common share
+    weaker = means(OTHERS["weaker"])
+    assert weaker[0, 0] == pytest.approx(0.80, abs=0.012) and weaker[1:, 0].mean() == pytest.approx(0.60, abs=0.012)
+    tainted = means(OTHERS["tainted"])
+    assert tainted[1, 0] - tainted[1, 1] > 0.05 > 0.01 > abs(tainted[0, 0] - tainted[0, 1])
+    alone = means(OTHERS["broken_alone"])
+    assert (alone[0, 0] - alone[0, 1]) > 1.5 * (alone[1:, 0] - alone[1:, 1]).mean() > 0
+    unparsed = simulate(design, WORLDS["clean_unparsed"], rng)
+    for w in (unparsed.tested, *unparsed.references):
+        assert np.isnan(w.variants).mean() == pytest.approx(0.04, abs=0.01)
+    assert {w.model.split()[0] for w in simulate(design, OTHERS["family"], rng).references} == {"kin"}
+    assert 2 * (lambda v: np.mean(v[0] != v[1]))(simulate(design, OTHERS["logit"], rng).tested.variants) > 0.3
 
 
 def test_the_table_that_ships_holds_what_is_claimed():
     table = shipped_table(TABLE)
     assert table is not None and len(table["designs"]) == len(SHIPPED)
     designs = {
-        tuple(e["design"][k] for k in ("n", "variants", "references", "checked", "replicates")): e["rates"]
+        tuple(e["design"][k] for k in ("n", "variants", "references", "replicates")): e["rates"]
         for e in table["designs"]
     }
-    for (_, _, references, _, _), rates in designs.items():
-        # one reference cannot show that models differ in what rewording costs them, and the verdict says so
-        worlds = ["clean", "harder", "broken_2", "broken_5", "harder_unread"]
-        worlds += ["harder_references_unread"] * (references > 0) + ["stronger", "uneven"] * (references > 1)
-        for world in worlds:
-            assert rates[f"{world}_beyond"] <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["simulations"])
+    everywhere = [e["rates"] for e in table["designs"] if PerturbDesign(**e["design"]) in EVERYWHERE]
+    assert len(everywhere) == len(EVERYWHERE)
+    clean = [name for name, world in {**WORLDS, **OTHERS}.items() if not world.memorised]
+    for rates in everywhere:
+        level = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["simulations"])
+        for name in clean:
+            if name not in EXPECTED_ABOVE:
+                assert rates[f"{name}_beyond"] <= level, name
+                assert rates[f"{name}_panel"] <= 0.02, name  # of one of twelve
+    for (n, _, references, _), rates in designs.items():
+        level = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["simulations"])
+        assert max(rates[f"{name}_beyond"] for name in ("clean", "clean_unparsed", "harder", "uneven")) <= level
         if not references:
-            assert rates["clean_beyond"] == 0  # without references nothing is beyond them
-    # the reach is .9: with five references two runs of the original have it, one run has not (docs)
-    assert designs[1000, 3, 5, 150, 2]["memorised_beyond"] >= 0.9 > designs[1000, 3, 5, 150, 1]["memorised_beyond"]
-    for references in (8, 10, 20):
-        rates = designs[1000, 3, references, 150, 1]
-        assert rates["memorised_beyond"] >= 0.9 - 2 * rates["memorised_beyond_se"]
-    # why the curve is not used alone: it takes models' own differences for memory
-    assert designs[1000, 3, 10, 150, 1]["uneven_curve"] > 0.1 > designs[1000, 3, 10, 150, 1]["uneven_beyond"]
-    for (n, _, references, checked, replicates), rates in designs.items():
-        for world in ("harder", "memorised_5", "memorised_5_groups", "memorised_5_unread"):
-            for label in ("cleared", "cleared_panel"):
-                share, count = rates[f"{world}_{label}"], rates["power_simulations"]
-                assert share <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / count), (n, references, checked, replicates, world)
-    assert designs[1000, 3, 5, 150, 2]["clean_cleared"] >= 0.9  # and it does clear, where there are data
+            assert rates["clean_beyond"] == rates["memorised_beyond"] == 0
+        for name in ("harder", "memorised_5"):
+            allowed = 0.08 + 2.5 * math.sqrt(0.08 * 0.92 / rates["power_simulations"])
+            assert rates[f"{name}_cleared"] <= allowed, (n, references, name)
+        if n >= 1000:  # references take no clearance away, and unparsed answers few
+            assert rates["clean_cleared"] >= 0.9
+            assert rates["clean_unparsed_cleared"] >= 0.85 * rates["clean_cleared"]
+    assert designs[1000, 3, 3, 1]["memorised_half_beyond"] >= 0.95  # half of the exam, with three references
     documented = (Path(__file__).resolve().parents[3] / "docs" / "perturb_calibration.md").read_text(encoding="utf-8")
-    assert cleared_markdown(table["designs"]) in documented
-    assert markdown(table["designs"]) in documented and curve_markdown(table["designs"]) in documented
+    for text in (markdown, worlds_markdown, cleared_markdown):
+        assert text(table["designs"]) in documented
+
+
+# Answers that are missing because of what they were, and models that differ by more than the prior's scale: what a
+# verdict says of these, and how many are called so, is in the documentation.
+EXPECTED_ABOVE = {"uneven_4", "harder_unread", "harder_references_unread"}
 
 
 def test_the_nearest_design_is_printed():
     table = shipped_table(TABLE)
-    found = nearest(table, n=900, variants=3, references=6, checked=140)
+    run = {"n": 900, "variants": 3, "references": 6, "checked": 140}
+    found = nearest(table, **run)
     assert (found.design["n"], found.design["references"], found.design["checked"]) == (1000, 5, 150)
     assert "5 reference models" in found.sentence and "15 % of the items" in found.sentence
-    assert "Fresh items" not in found.sentence
+    assert "Held-out items" not in found.sentence
     for rate in ("clean_cleared", "memorised_5_cleared", "memorised_5_cleared_panel"):  # both errors, beside each other
         assert f"{found.rates[rate]:.1%}" in found.sentence
-    assert "(false clearance)" in found.sentence
-    for rate in ("harder_unread_beyond", "harder_references_unread_beyond"):  # and of unread answers
-        assert f"{found.rates[rate]:.1%}" in found.sentence.partition("unread, ")[2]
-    uncounted = {"design": found.design, "rates": {k: v for k, v in found.rates.items() if "_cleared" not in k}}
-    assert sentence(uncounted).endswith("was not measured in this design.")
-    same = nearest(table, n=900, variants=3, references=6, checked=140, thresholds=PerturbThresholds().to_dict())
-    other = nearest(
-        table, n=900, variants=3, references=6, checked=140, thresholds=PerturbThresholds(alpha=0.01).to_dict()
-    )
+    assert "(false negative)" in found.sentence
+    same = nearest(table, **run, thresholds=PerturbThresholds().to_dict())
+    other = nearest(table, **run, thresholds=PerturbThresholds(alpha=0.01).to_dict())
     assert same.sentence == found.sentence and "alpha 0.05 (this run: 0.01)" in other.sentence
-    controlled = nearest(table, n=900, variants=3, references=6, checked=140, control=True)
+    controlled = nearest(table, **run, control=True)
     assert controlled.sentence.startswith(found.sentence) and "only take findings away" in controlled.sentence
     assert "brittle" in nearest(table, n=900, variants=3, references=0, checked=0).sentence
     assert "No person has read" not in found.sentence
@@ -186,17 +247,26 @@ def test_the_nearest_design_is_printed():
     assert nearest(None, n=1, variants=1, references=0, checked=0) is None
 
 
+@pytest.mark.parametrize(
+    "far", [{"n": 60}, {"n": 14000}, {"accuracy": 0.1}, {"references": 40}, {"unparsed": 0.2}, {"variants": 60}]
+)
+def test_no_rate_is_quoted_where_no_design_is_near(far):
+    run = {"n": 1000, "variants": 3, "references": 5, "checked": 150}
+    assert nearest(shipped_table(TABLE), **run).rates
+    found = nearest(shipped_table(TABLE), **(run | far))
+    assert not found.rates and found.sentence.startswith("No calibrated design is near")
+
+
 def test_the_table_of_the_control_is_printed_whole(capsys):
-    assert (
-        main(["--control", "--simulations", "2"], (PerturbDesign(60, 2, 1, control=40), PerturbDesign(60, 2, 0))) == 0
-    )
+    designs = (PerturbDesign(60, 2, 1, control=40), PerturbDesign(60, 2, 0))
+    assert run_calibration(perturb, ["--control", "--simulations", "2"], designs=designs) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2 + 3 + 3 and "| both |" in lines[2] and "| 60 | 0 | 0 | fresh items | - |" in lines[-1]
+    assert len(lines) == 2 + 3 + 3 and "| both |" in lines[2] and "| 60 | 0 | 0 | held-out items | - |" in lines[-1]
 
 
 def test_the_generator_writes_its_table(tmp_path):
     designs = (PerturbDesign(60, 2, 0), PerturbDesign(60, 2, 1))
-    assert main(["--out", str(tmp_path / "t.json"), "--simulations", "2"], designs) == 0
+    assert run_calibration(perturb, ["--out", str(tmp_path / "t.json"), "--simulations", "2"], designs=designs) == 0
     table = json.loads((tmp_path / "t.json").read_text())
     assert [e["design"]["references"] for e in table["designs"]] == [0, 1] and table["designs"][0]["seeds"] == [
         42,

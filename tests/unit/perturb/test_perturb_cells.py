@@ -12,13 +12,12 @@ import pytest
 from perturb_cells import cell
 
 from audit.governance.decision import rule
-from audit.perturb.analyse import analyse
+from audit.perturb.analyse import PerturbSettings, RunVerdict, analyse
 from audit.perturb.calibrated import SHIPPED
 from audit.perturb.figures import distance_bins
 from audit.perturb.items_table import items_csv
 from audit.perturb.result import PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
-from audit.perturb.verdict import RunVerdict
 from audit.perturb.vocabulary import VERDICTS
 from audit.records import CellRows
 from audit.report.diff import word_diff
@@ -56,7 +55,7 @@ def test_bins_of_distance_hold_equally_many_answers():
 def judged(found: int = 10, expected: int = 10) -> RunVerdict:
     one = cell(n=200, references=0)
     thresholds = PerturbThresholds()
-    results = analyse([one], thresholds, seed=1, n_resamples=200, n_draws=50)
+    results = analyse([one], PerturbSettings(thresholds, 1, 200, n_draws=50))
     rows = (CellRows("m", "b", found, expected),)
     return RunVerdict(
         seed=1, n_resamples=200, thresholds=thresholds.to_dict(), library={}, runs=({"models": []},), rows=rows,
@@ -87,7 +86,7 @@ def test_every_verdict_fits_the_schema_that_ships():
     nothing = replace(cells[0], tested=replace(cells[0].tested, variants=np.full((3, 200), np.nan)))  # no evidence
     cells.append(nothing)
     thresholds = PerturbThresholds()
-    results = analyse(cells, thresholds, seed=1, n_resamples=200, n_draws=50, table=shipped_table(SHIPPED))
+    results = analyse(cells, PerturbSettings(thresholds, 1, 200, shipped_table(SHIPPED), n_draws=50))
     assert [r.evidence is None for r in results] == [False, False, True]
     assert results[1].evidence.tests.curve is not None and results[1].calibration is not None
     rows = (CellRows("m", "b", 10, None),)
@@ -114,7 +113,7 @@ def test_a_verdict_over_a_part_says_so_and_is_no_verdict_for_the_gate():
     ],
 )  # fmt: skip
 def test_each_verdict_has_its_exit_code(verdict, code):
-    assert rule({"cells": [{"verdict": verdict}], "rows": []}).exit_code == code
+    assert rule({"audit": "perturb", "cells": [{"verdict": verdict}], "rows": []}).exit_code == code
     assert PerturbVerdict(verdict) in VERDICTS
 
 

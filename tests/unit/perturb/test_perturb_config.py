@@ -12,16 +12,18 @@ from hydra import compose, initialize_config_dir
 
 from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR, load_group
+from audit.dry_run import dry_run
 from audit.errors import ConfigError, LibraryError
 from audit.perturb.config import PerturbConfig, from_hydra, register
 from audit.perturb.design import make_design
-from audit.perturb.plan import describe, planned
+from audit.perturb.plan import describe
 from audit.perturb.resolve import resolve_perturb
 from audit.perturb.thresholds import PerturbThresholds
 from audit.records import Setting
 from audit.references import judged
 from audit.registry.entry import comparable
 from audit.shards.manifest import Manifest
+from audit.shards.questions import write_questions
 from audit.variants.arrow import write_library
 from audit.variants.record import Library, State
 from audit.variants.store import find_library
@@ -60,7 +62,7 @@ def test_the_design_is_the_originals_and_the_variants():
         ("short=never", "short"),
         ("references=[nobody]", "nobody"),
         ("references=[scripted]", "none is judged"),
-        ("control_variants=elementary", "control_variants=elementary rewords fresh items, and none are named"),
+        ("control_variants=elementary", "control_variants=elementary rewords held-out items, and none are named"),
         ("+verdict.alpa=0.1", "alpa"),
         ("verdict.alpha=2", "0 < alpha < 1"),
     ],
@@ -122,32 +124,35 @@ def test_the_library_is_in_the_fingerprint_by_its_hash_however_it_was_named(tmp_
     assert thin.resolved.identity != same.resolved.identity
 
 
-def test_a_reference_run_of_another_library_is_refused(tmp_path):
-    Manifest("f", {"variants": "0" * 64}, audit="perturb", benchmark={"elementary": {}}, status="finished").save(
-        tmp_path
-    )
-    with pytest.raises(ConfigError, match="asked the variants of library 000000000000"):
-        resolve_perturb(configured(f"references=[{tmp_path}]"))
-    Manifest("f", {}, audit="sweep").save(tmp_path)
+def earlier(path: Path, audit: str = "perturb", **config: str) -> Path:
+    """A finished run with one reference, m, of the same questions."""
+    path.mkdir()
+    write_questions(path, resolve_perturb(configured()).resolved.samples[0].questions())
+    Manifest(
+        "f", config, audit=audit, benchmark={"elementary": {}}, models={"m": {}}, analysis={"judged": []},
+        status="finished",
+    ).save(path)  # fmt: skip
+    return path
+
+
+def test_a_reference_run_of_another_library_or_audit_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="was run with variants=000000000000"):
+        resolve_perturb(configured(f"references=[{earlier(tmp_path / 'a', variants='0' * 64)}]"))
     with pytest.raises(ConfigError, match="expected perturb"):
-        resolve_perturb(configured(f"references=[{tmp_path}]"))
+        resolve_perturb(configured(f"references=[{earlier(tmp_path / 'b', 'sweep')}]"))
 
 
 def test_two_runs_of_one_model_are_not_two_references(tmp_path):
-    facts = {"variants": find_library("elementary").sha256}
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        Manifest(name, facts, audit="perturb", benchmark={"elementary": {}}, models={"m": {}}, status="finished").save(
-            tmp_path / name
-        )
-    resolve_perturb(configured(f"references=[{tmp_path / 'a'}]"))
+    a, b = (earlier(tmp_path / name, variants=find_library("elementary").sha256) for name in "ab")
+    resolve_perturb(configured(f"references=[{a}]"))
     with pytest.raises(ConfigError, match="Reference model m is given 2 times"):
-        resolve_perturb(configured(f"references=[{tmp_path / 'a'},{tmp_path / 'b'}]"))
+        resolve_perturb(configured(f"references=[{a},{b}]"))
 
 
 def test_the_plan_counts_calls_and_what_could_be_found():
     config = configured("n=100", "plan=true")
-    text = "\n".join(describe(resolve_perturb(config), config))
+    run = resolve_perturb(config)
+    text = "\n".join(describe(run, config, dry_run(run.resolved)))
     assert "500  200 original, 300 variant" in text
     # (1.645 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) / 100) = 9.08 points
     assert "9.1%" in text
@@ -166,7 +171,7 @@ def test_fresh_items_are_drawn_from_those_with_a_variant_and_their_library_is_in
     assert (benchmark.sample.n, control.sample.n, control.benchmark.name) == (10, 8, "fresh")
     assert all(id_.startswith("f/elementary/") for id_ in control.sample.ids)
     assert run.resolved.plain["control_variants"] == run.control.library.sha256
-    assert set(run.resolved.own) == {"elementary", "fresh"}
+    assert set(run.resolved.work("scripted").own) == {"elementary", "fresh"}
     alone = resolve_perturb(configured())
     assert alone.control is None and alone.resolved.identity != run.resolved.identity
     assert run.unlike == ""
@@ -202,11 +207,12 @@ def test_what_fresh_items_cannot_be_is_refused(tmp_path):
 def test_the_plan_counts_the_calls_on_fresh_items(tmp_path):
     config = configured("n=100", "plan=true", *fresh_exam(tmp_path, 50))
     run = resolve_perturb(config)
-    text = "\n".join(describe(run, config))
-    assert "scripted (judged) on fresh, fresh items" in text and "250  100 original, 150 variant" in text
+    asked = dry_run(run.resolved)
+    text = "\n".join(describe(run, config, asked))
+    assert "scripted (judged) on fresh, held-out items" in text and "250  100 original, 150 variant" in text
     # (1.645 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) * (1/100 + 1/50)) = 15.73 points
-    assert "beyond fresh items        15.7%" in text
-    assert [(one.benchmark, one.calls) for one in planned(run, config)] == [("elementary", 500), ("fresh", 250)]
+    assert "beyond held-out items        15.7%" in text
+    assert [(one.planned.benchmark, one.planned.calls) for one in asked] == [("elementary", 500), ("fresh", 250)]
 
 
 def test_another_library_of_the_fresh_items_is_another_control_in_a_registry():

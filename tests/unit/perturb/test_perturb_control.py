@@ -1,6 +1,7 @@
-"""Fresh items as a control: what they take away, what they say, and when they are not asked."""
+"""Held-out items as a control: what they take away, what they say, and when they are not asked."""
 
 import json
+from argparse import Namespace
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
@@ -10,19 +11,19 @@ import numpy as np
 import pytest
 from perturb_cells import cell, with_answers
 
-from audit.perturb.analyse import analyse
-from audit.perturb.calibrate import calibrate, control_markdown
+from audit.perturb.analyse import PerturbSettings, RunVerdict, analyse
+from audit.perturb.calibrate import control_markdown, procedures
 from audit.perturb.control import fresh_control
 from audit.perturb.decide import decide
-from audit.perturb.evidence import Tests as Measured
-from audit.perturb.evidence import measure, run_tests
+from audit.perturb.evidence import grounds, measure, run_tests
+from audit.perturb.grounds import Tests as Measured
 from audit.perturb.result import Decision
 from audit.perturb.result import PerturbVerdict as V
 from audit.perturb.thresholds import PerturbThresholds
-from audit.perturb.verdict import RunVerdict
 from audit.perturb.words import cannot_exclude, headline
 from audit.perturb.worlds import CONTROL_WORLDS, PerturbDesign
 from audit.records import CellRows
+from audit.verdict.simulated import calibrate
 
 LIMITS = PerturbThresholds()
 BIG = {"n": 1500, "checked": 600}
@@ -36,7 +37,8 @@ def measured():
 
 def result(c):
     tests = run_tests(c, LIMITS, rng=np.random.default_rng(1))
-    evidence = replace(measured(), tests=tests)
+    found = grounds(c, tests, LIMITS, rng=np.random.default_rng(2), n_resamples=200)
+    evidence = replace(measured(), tests=tests, drop=found.drop, equivalence=found.equivalence)
     decision = decide(evidence, (), LIMITS, tests.found_p, tests.beyond_p)
     return Judged(decision, headline("m", "b", decision, evidence, ()), cannot_exclude(c, evidence), tests)
 
@@ -68,9 +70,9 @@ def test_memory_beyond_references_and_fresh_items_stays_a_finding_and_says_what_
     found = result(cell(**BIG, memorised=0.3, control=800))
     assert found.decision.verdict == V.DROP_BEYOND_REFERENCE
     text = " ".join(found.decision.reasons)
-    assert "On 800 fresh items of fresh, rewording costs it" in text
+    assert "On 800 held-out items of fresh, rewording costs it" in text
     assert text.count("exceeds what these say it should be by") == 2
-    assert any("fresh items' variants are less hard" in c for c in found.cannot_exclude)
+    assert any("held-out items' variants are easier" in c for c in found.cannot_exclude)
     c = cell(**BIG, control=800)
     told = result(replace(c, control=replace(c.control, unlike=("window", "judge")))).cannot_exclude
     assert any("their libraries differ in window, judge" in one for one in told)
@@ -80,8 +82,8 @@ def test_fresh_items_alone_accuse_nobody():
     found = result(cell(**BIG, memorised=0.3, references=0, control=800))
     assert found.tests.control.pvalue < 0.001 and found.tests.beyond_p is None
     assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN and found.tests.beyond_p is None
-    assert "more than rewording fresh items costs it" in found.headline
-    assert "these variants may be harder than the fresh items'" in found.headline
+    assert "more than rewording held-out items costs it" in found.headline
+    assert "these variants may be harder than the held-out items'" in found.headline
 
 
 def test_fresh_items_whose_variants_are_easier_break_the_control_and_the_references_hold():
@@ -89,7 +91,7 @@ def test_fresh_items_whose_variants_are_easier_break_the_control_and_the_referen
     found = result(c)
     assert found.tests.control.pvalue < 0.01  # it looks like memory beside them
     assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
-    assert "reference models lose" in found.headline and "fresh items" not in found.headline
+    assert "reference models lose" in found.headline and "held-out items" not in found.headline
     # reference models that answered both sets show it
     theirs = cell(n=800, seed=5).references
     told = result(replace(c, control=replace(c.control, references=theirs)))
@@ -107,17 +109,8 @@ def test_a_control_can_only_take_away():
         assert beside.found_p == alone.found_p
 
 
-def test_the_detectable_drop_counts_what_the_fresh_items_cannot_tell():
-    c = cell(n=200, control=100)
-    found = [
-        measure(x, LIMITS, rng=np.random.default_rng(0), n_resamples=100).detectable
-        for x in (c, replace(c, control=None), replace(c, references=()), replace(c, references=(), control=None))
-    ]
-    assert found[0] > found[1] and found[2] == found[3]  # without references nothing hangs on the control
-
-
 def spoilt(kind):
-    """A model with memory whose fresh items cannot be asked."""
+    """A model with memory whose held-out items cannot be asked."""
     c = cell(**BIG, memorised=0.3, control=25 if kind == "few" else 60 if kind == "vague" else 500)
     fresh = c.control
     o, v = (x.copy() for x in fresh.tested.pair)
@@ -136,11 +129,11 @@ def spoilt(kind):
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        ("few", "25 fresh items can be compared, and 30 are the fewest"),
-        ("groups", "500 fresh items in 20 groups can be compared, and 30"),
-        ("guessing", "not above guessing on the reworded fresh items"),
+        ("few", "25 held-out items can be compared, and 30 are the fewest"),
+        ("groups", "500 held-out items in 20 groups can be compared, and 30"),
+        ("guessing", "not above guessing on the reworded held-out items"),
         ("unread", "a check failed: parseability: 88.0%"),
-        ("nothing", "not one fresh item has an answer"),
+        ("nothing", "not one held-out item has an answer"),
         ("vague", "more than twice that of the comparison with the references"),
     ],
 )
@@ -167,7 +160,7 @@ def test_the_control_is_in_the_verdict_as_its_schema_says():
     schema = json.loads((files("audit.perturb") / "verdict.schema.json").read_text(encoding="utf-8"))
     c = cell(n=300, control=200)
     cells = (replace(c, control=replace(c.control, references=cell(n=200, seed=3).references)), spoilt("few"))
-    results = analyse(cells, LIMITS, seed=1, n_resamples=100, n_draws=50)
+    results = analyse(cells, PerturbSettings(LIMITS, 1, 100, n_draws=50))
     assert results[0].evidence.tests.control.references is not None
     facts = {
         "name": "l", "sha256": "a" * 64, "benchmark": "b", "strategy": "file", "window": (0.15, 0.45), "review": None,
@@ -186,7 +179,9 @@ def test_the_control_is_in_the_verdict_as_its_schema_says():
 def test_the_same_models_are_drawn_with_and_without_a_control():
     design = PerturbDesign(80, 2, 1)
     worlds = {"memorised": CONTROL_WORLDS["memorised"]}
-    alone, beside = (calibrate(d, simulations=6, worlds=worlds)["rates"] for d in (design, replace(design, control=60)))
+    asked = Namespace(simulations=6, seed=42, control=False)
+    designs = (design, replace(design, control=60))
+    alone, beside = (entry["rates"] for ((entry,), _) in calibrate(*procedures(asked, designs, worlds)))
     assert "memorised_control" not in alone and "memorised_control" in beside
     assert beside["memorised_brittle"] + beside["memorised_beyond"] == pytest.approx(
         alone["memorised_brittle"] + alone["memorised_beyond"], abs=1e-5

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from perturb_cells import cell, with_answers
+from scipy import stats
 
 from audit.errors import ConfigError, DataError
 from audit.perturb.gates import all_gates, enough_data, exact_values, noise_floor, order_of_items, parseability
@@ -16,8 +17,8 @@ from audit.verdict.result import Status
 NAN, LIMITS = float("nan"), PerturbThresholds()
 
 
-def failing(c: PerturbCell, detectable: float = 0.03) -> set[str]:
-    return {g.name for g in all_gates(c, LIMITS, detectable) if g.status == Status.FAIL}
+def failing(c: PerturbCell) -> set[str]:
+    return {g.name for g in all_gates(c, LIMITS) if g.status == Status.FAIL}
 
 
 def unread(c: PerturbCell) -> PerturbCell:
@@ -65,36 +66,37 @@ def test_a_gate_fails_under_its_fault_and_no_other_does(gate, fault):
     assert failing(fault(cell())) == ({gate} if gate else set())
 
 
-def test_too_little_data_withholds_nothing():
-    gate = enough_data(0.08, LIMITS)
-    assert gate.status == Status.FAIL and not gate.withholds and "8.0 points" in gate.detail
-    assert enough_data(NAN, LIMITS).status == Status.FAIL
-    assert enough_data(None, LIMITS).status == Status.NOT_APPLICABLE
+def test_too_few_questions_withhold_nothing():
+    """Of 59 items or fewer, or of 59 groups, no verdict; .95^58 > .05 > .95^59: fewer could never clear."""
+    assert 0.95**58 > 0.05 > 0.95**59
+    gate = enough_data(cell(n=59), LIMITS)
+    assert gate.status == Status.FAIL and not gate.withholds and gate.number == 59
+    assert enough_data(cell(n=60), LIMITS).status == Status.PASS
+    grouped = replace(cell(n=300), cluster=np.arange(300) // 6)
+    assert enough_data(grouped, LIMITS).number == 50 and "50 groups" in enough_data(grouped, LIMITS).detail
 
 
 def test_what_was_not_measured_is_not_applicable():
     bare = replace(cell(replicates=1), broken=None, requests=None)
-    statuses = {g.name: g.status for g in all_gates(bare, LIMITS, 0.03)}
+    statuses = {g.name: g.status for g in all_gates(bare, LIMITS)}
     missing = {name for name, s in statuses.items() if s == Status.NOT_APPLICABLE}
     assert missing == {"noise_floor", "variants_reached_model", "broken_share"}
 
 
 def test_parseability_counts_what_was_asked_and_gives_an_interval():
-    """100 items; variant 2 exists for 50, of which 46 are read: .92, Wilson 95 % .812 to .968 (by hand)."""
+    """100 items; variant 2 exists for 50, of which 40 are read: .80, Clopper-Pearson 95 % .663 to .900. With 46 of 50
+    (.92, to .978) it may be that .95 can be read."""
     base = cell(n=100, references=0, replicates=1)
     asked = np.ones((3, 100), dtype=bool)
     asked[1, 50:] = False
     variants = np.where(asked, base.tested.variants, NAN)
     variants[1, :4] = NAN
+    assert parseability(with_answers(base, variants=variants, asked=asked), LIMITS).status == Status.PASS
+    variants[1, :10] = NAN
     gate = parseability(with_answers(base, variants=variants, asked=asked), LIMITS)
-    assert gate.status == Status.FAIL and gate.number == pytest.approx(0.92) and gate.item_count == 4
-    z, p, m = 1.959964, 0.92, 50
-    centre, half = (
-        (p + z**2 / (2 * m)) / (1 + z**2 / m),
-        z * np.sqrt(p * (1 - p) / m + z**2 / (4 * m**2)) / (1 + z**2 / m),
-    )
-    assert gate.numbers["variant 2_low"] == pytest.approx(centre - half)
-    assert gate.numbers["variant 2_high"] == pytest.approx(centre + half)
+    assert gate.status == Status.FAIL and gate.item_count == 10
+    exact = stats.binomtest(40, 50).proportion_ci(0.95, method="exact")
+    assert (gate.numbers["variant 2_low"], gate.number) == pytest.approx((exact.low, exact.high), rel=1e-6)
 
 
 def test_a_strong_model_may_be_right_on_everything():

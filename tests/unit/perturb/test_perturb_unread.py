@@ -1,4 +1,4 @@
-"""Answers that were asked and not read, of the tested model, its references and the fresh items: no finding rests on
+"""Answers that were asked and not read, of the tested model, its references and the held-out items: no finding rests on
 which ones are missing, and where none is missing nothing changes."""
 
 import json
@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 from perturb_cells import cell, with_answers
 
-from audit.perturb.analyse import analyse
-from audit.perturb.calibrate import held
+from audit.perturb.analyse import PerturbSettings, analyse, cell_dict
 from audit.perturb.decide import decide, finding, standing
 from audit.perturb.design import Arm
-from audit.perturb.evidence import Adverse, run_tests
+from audit.perturb.evidence import adverse, no_larger, run_tests
 from audit.perturb.gates import parseability
+from audit.perturb.grounds import Adverse
 from audit.perturb.record import Wordings
 from audit.perturb.result import PerturbVerdict as V
 from audit.perturb.rows import Requests, wordings
 from audit.perturb.thresholds import PerturbThresholds
-from audit.perturb.unread import LeftOut, against_drop, unread_for_drop
-from audit.perturb.verdict import cell_dict
+from audit.perturb.unread import LeftOut, against_drop, for_drop
 from audit.perturb.worlds import WORLDS, PerturbDesign, simulate
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
+from audit.statistics.unparsed import predict_right
 from audit.verdict.gates import failed
 from audit.verdict.result import Status
 
@@ -36,7 +36,7 @@ def measured(c, seed=0):
 
 
 def result(c):
-    return analyse([c], LIMITS, seed=1, n_resamples=200, n_draws=100)[0]
+    return analyse([c], PerturbSettings(LIMITS, 1, 200, n_draws=100))[0]
 
 
 def lose(w: Wordings, answer: int, share: float, seed: int = 0) -> Wordings:
@@ -56,86 +56,69 @@ def harder(**more):
     return cell(n=3000, checked=600, references=8, harder=0.05, replicates=1, **more)
 
 
-@pytest.mark.parametrize(
-    ("made", "golden"),
-    [
-        ({}, (5.5135554496678575e-09, 2.5982549979883497e-07, 0.004013480848433527, 0.003967909358524116, 0.0, 0.0)),
-        (
-            {"references": 10, "harder": 0.05},
-            (1.2425792429985372e-13, 5.479480551056807e-13, 0.0019577547258540556, 0.0020368266228256685,
-             0.009900990099009901, 0.0),
-        ),
-        (
-            {"control": 400},
-            (5.5135554496678575e-09, 2.5982549979883497e-07, 0.004013480848433527, 0.003967909358524116, 0.0,
-             0.006620593252979889),
-        ),
-    ],
-)  # fmt: skip
-def test_where_all_was_read_nothing_is_held(made, golden):
-    """p-values of these cells as they were before unread answers were held against every test (commit c19f905)."""
-    c = cell(n=600, memorised=0.3, **made)
-    t = measured(c)
-    p = (t.exchange.pvalue, t.broken_p, *(b.pvalue for b in t.beyond))
-    p += (t.curve.pvalue if t.curve else 0.0, t.control.pvalue if t.control else 0.0)
-    assert p == pytest.approx(golden, rel=1e-9)
-    assert (t.found_p, t.beyond_p) == pytest.approx((golden[1], max(golden[1:])), rel=1e-9)
-    assert t.adverse is None and t.left_out == () and against_drop(c) is None and unread_for_drop(c) is None
-    assert standing(t, 0.05) == finding(t, 0.05) == result(c).decision.verdict == V.DROP_BEYOND_REFERENCE
+@pytest.mark.parametrize("made", [{}, {"references": 10, "harder": 0.05}, {"control": 400}])
+def test_where_all_was_parsed_nothing_is_held(made):
+    c = cell(n=600, memorised=0.4, **made)
+    t, found = measured(c), result(c)
+    assert t.adverse is None and t.left_out == () and against_drop(c, 3.0) is None and for_drop(c, 3.0) is None
+    assert standing(t, 0.05) == finding(t, 0.05) == found.decision.verdict == V.DROP_BEYOND_REFERENCE
+    assert found.unparsed is None and found.evidence.largest_worst is None
 
 
-def test_references_whose_wrong_answers_are_unread_make_no_finding():
-    """Variants cost every model 5 points, and 4 % of each reference's answers, all of them wrong, are missing."""
-    c = harder(seed=2)
+def beyond_at(c, gamma):
+    """p beyond reference with unparsed answers held against it at these odds."""
+    return adverse(c, measured(c), LIMITS, gamma, rng=np.random.default_rng(0), n_draws=100).beyond_p
+
+
+def test_a_finding_that_hangs_on_unparsed_answers_of_the_references_is_withheld():
+    """Variants cost every model 5 points, and 5 % of each reference's answers, all wrong ones, are not parsed."""
+    c = harder(seed=8)
     assert result(c).decision.verdict == V.BRITTLE_CAUSE_UNKNOWN  # what is true
-    found = result(references_unread(c))
+    lost = references_unread(c, 0.05)
+    found = result(lost)
     t = found.evidence.tests
     assert not failed(found.gates) and t.left_out == ()
     assert finding(t, 0.05) == V.DROP_BEYOND_REFERENCE and t.beyond_p < 0.05 < t.adverse.beyond_p
-    assert standing(t, 0.05) == V.BRITTLE_CAUSE_UNKNOWN and held(t, 0.05) is None
-    assert found.decision.verdict == V.WITHHELD and "hangs on unread answers" in found.headline
-    assert "beyond the references" in found.headline and "still there" in found.decision.reasons[1]
+    assert standing(t, 0.05) == V.BRITTLE_CAUSE_UNKNOWN
+    assert found.decision.verdict == V.WITHHELD and "hangs on unparsed answers" in found.headline
+    assert found.unparsed.holds == V.DROP_BEYOND_REFERENCE and found.unparsed.tipping_point < 3
+    worst = [beyond_at(lost, gamma) for gamma in (1.0, 3.0, 20.0, float("inf"))]
+    assert worst == sorted(worst) and worst[0] < 0.05 < worst[1]
 
 
-def test_right_answers_of_the_tested_model_that_are_unread_make_no_finding():
-    """The same variants, and 4 % of the tested model's answers to them, all of them right, are missing."""
-    c = harder(seed=13)
-    assert result(c).decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
-    found = result(replace(c, tested=lose(c.tested, 1, 0.04)))
+def test_right_answers_of_the_tested_model_that_are_unparsed_make_no_finding():
+    """The same variants, and 5 % of the tested model's answers to them, all of them right, are missing."""
+    c = harder(seed=18)
+    lost = replace(c, tested=lose(c.tested, 1, 0.05))
+    found = result(lost)
     t = found.evidence.tests
     assert not failed(found.gates)
     assert finding(t, 0.05) == V.DROP_BEYOND_REFERENCE and t.adverse.found_p < 0.05 < t.adverse.beyond_p
-    assert found.decision.verdict == V.WITHHELD and "hangs on unread answers" in found.headline
+    assert found.decision.verdict == V.WITHHELD and "hangs on unparsed answers" in found.headline
 
 
-def test_a_drop_above_broken_variants_must_be_so_with_unread_answers_held_against_it():
-    """The exchange test holds in the adverse reading and the bound of broken variants does not: no finding."""
-    c = cell(n=3000, checked=150, references=0, replicates=1, memorised=0.1, seed=4)
-    c = replace(c, tested=lose(c.tested, 1, 0.03))
-    worst = against_drop(c)
-    t, bare = measured(c), measured(replace(worst, broken=None))
-    assert t.found_p < 0.05 and bare.found_p < 0.05 < t.adverse.found_p
-    assert standing(t, 0.05) is None and result(c).decision.verdict == V.WITHHELD
-
-
-def test_memory_that_outweighs_the_unread_answers_stays_a_finding():
-    c = references_unread(cell(n=1500, checked=600, references=5, memorised=0.5), 0.01)
-    c = replace(c, tested=lose(c.tested, 1, 0.01))
+def test_memory_that_outweighs_the_unparsed_answers_stays_a_finding_and_says_how_far_it_holds():
+    c = references_unread(cell(n=1500, checked=600, references=5, memorised=0.5), 0.02)
+    c = replace(c, tested=lose(c.tested, 1, 0.02))
     found = result(c)
-    t = found.evidence.tests
-    assert found.decision.verdict == V.DROP_BEYOND_REFERENCE
-    assert t.adverse.beyond_p <= 0.05 and t.adverse.beyond_p > t.beyond_p
+    assert found.decision.verdict == V.DROP_BEYOND_REFERENCE == found.unparsed.holds
+    assert found.unparsed.worst_case and "holds whatever they were" in found.decision.reasons[-1]
+    assert found.evidence.tests.adverse.beyond_p <= beyond_at(c, float("inf")) <= 0.05
 
 
-def test_false_alarms_of_the_two_worlds_are_few_and_were_many():
-    """40 models each, 3,000 items, eight references: at most 6 of 40 where 5 % are promised (p < .02)."""
-    rng, design, alarms = np.random.default_rng(3), PerturbDesign(3000, 3, 8), {}
-    for world in ("harder_unread", "harder_references_unread"):
-        tests = [measured(simulate(design, WORLDS[world], rng)) for _ in range(40)]
-        beyond = V.DROP_BEYOND_REFERENCE
-        alarms[world] = (sum(finding(t, 0.05) == beyond for t in tests), sum(held(t, 0.05) == beyond for t in tests))
-    assert all(stated <= 5 for _, stated in alarms.values())
-    assert alarms["harder_references_unread"][0] > 10
+def test_a_clearance_holds_up_to_its_tipping_point():
+    """Clean, and 5 % of the variants unparsed at random: cleared, and not whatever they were."""
+    base = cell(n=800, checked=3000, references=0, replicates=1, seed=3)
+    lost = np.random.default_rng(0).random(base.tested.variants.shape) < 0.05
+    c = with_answers(base, variants=np.where(lost, NAN, base.tested.variants))
+    found = result(c)
+    assert found.decision.verdict == V.NO_DROP_DETECTED == found.unparsed.holds
+    point = found.unparsed.tipping_point
+    assert LIMITS.unparsed_gamma <= point < float("inf") and not found.unparsed.worst_case
+    p = {gamma: no_larger(c, LIMITS, gamma)[0].p_no_larger for gamma in (1.0, point, float("inf"))}
+    assert p[1.0] <= p[point] <= 0.05 < p[float("inf")]
+    assert f"holds up to {point:g}" in found.decision.reasons[-1]
+    assert found.evidence.largest_worst > 0.05 > found.evidence.drop.largest
 
 
 def test_the_worlds_lose_the_answers_that_they_say():
@@ -159,12 +142,12 @@ def test_a_reference_of_which_too_little_can_be_read_is_left_out_and_named():
     found = result(c)
     t = found.evidence.tests
     assert t.left_out == (LeftOut("r", "90.0% of its answers to variant 2 can be read"),)
-    assert t.references == ("model 2",) and t.beyond[0].references == 1
+    assert t.references == ("bb 2",) and t.beyond[0].references == 1
     named = "Reference models left out: r (90.0% of its answers to variant 2 can be read)."
     assert named in found.decision.reasons
     gate = parseability(c, LIMITS)
     assert gate.status == Status.PASS and "references r (90.0% to variant 2)" in gate.detail
-    assert gate.numbers["reference r"] == 0.9 and gate.numbers["reference model 2"] == 1.0
+    assert gate.numbers["reference r"] == 0.9 and gate.numbers["reference bb 2"] == 1.0
     alone = result(replace(c, references=c.references[:1]))
     assert alone.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
     assert "No reference model can be compared with" in " ".join(alone.decision.reasons)
@@ -176,13 +159,13 @@ def test_a_reference_of_which_too_little_can_be_read_is_left_out_and_named():
 
 
 def test_a_reference_that_is_above_chance_by_what_is_missing_alone_is_left_out():
-    """.268 right as read, and .256 with the 4.5 % that are unread wrong: chance is .25, and two errors are .009."""
+    """.262 right as parsed, and .25 with the 4.5 % that are unparsed held against it: chance .25, two errors .01."""
     rng, n = np.random.default_rng(0), 3000
-    variants = np.stack([rng.permutation(np.arange(n) < 0.256 * n) * 1.0 for _ in range(3)])
+    variants = np.stack([rng.permutation(np.arange(n) < 0.25 * n) * 1.0 for _ in range(3)])
     weak = lose(Wordings("w", (rng.random((1, n)) < 0.4) * 1.0, variants), 0, 0.045)
     c = replace(cell(n=n, checked=600, references=1, memorised=0.3), references=(weak,))
     assert c.can_lose(weak)
-    assert measured(c).left_out == (LeftOut("w", "not above chance with its unread answers counted as wrong"),)
+    assert measured(c).left_out == (LeftOut("w", "not above chance with its unparsed answers held against it"),)
 
 
 def test_a_reference_that_met_fewer_questions_has_not_left_the_others_unread():
@@ -196,17 +179,26 @@ def test_a_reference_that_met_fewer_questions_has_not_left_the_others_unread():
     assert found.was_asked.tolist() == [[True, False, True], [False, False, True]]
 
 
-def test_every_run_of_an_original_is_held():
-    """One of two runs is missing: it is wrong where it is held against a drop, whatever the other one is."""
-    w = Wordings("m", np.array([[NAN, 1.0], [1.0, 1.0]]), np.array([[0.0, NAN]]))
-    held_w = w.held(original=0.0, variants=1.0)
-    assert held_w.original.tolist() == [[0.0, 1.0], [1.0, 1.0]] and held_w.variants.tolist() == [[0.0, 1.0]]
-    asked = np.array([[False, True]])  # an original that no variant is compared with is held for nothing
-    assert np.isnan(replace(w, asked=asked).held(original=0.0, variants=1.0).original[0, 0])
+def test_unparsed_answers_are_right_more_often_the_larger_the_odds():
+    """400 of 1,000 variants are unparsed. At odds of 1 as many are right as the others predict; at infinite odds all,
+    or none. Every run of an original is held, one that no variant is compared with for nothing."""
+    base = cell(n=1000, references=0, replicates=1).tested
+    w = replace(base, variants=np.where(np.arange(1000) < 400, NAN, base.variants))
+    right = [w.held(g, original=False, variants=True).variants[:, :400].mean() for g in (1, 2, 5, float("inf"))]
+    assert right == sorted(right) and right[-1] == 1.0
+    assert right[0] == pytest.approx(predict_right(np.concatenate(w.pair))[:400].mean(), abs=0.02)
+    held = [w.held(g, original=True, variants=False).variants[:, :400].mean() for g in (1, 2, 5, float("inf"))]
+    assert held == sorted(held, reverse=True) and held[-1] == 0.0
+    assert np.array_equal(w.held(3, original=True, variants=True).variants[:, 400:], w.variants[:, 400:])
+    two = Wordings("m", np.array([[NAN, 1.0], [1.0, 1.0]]), np.array([[0.0, NAN]]))
+    assert two.held(np.inf, original=False, variants=True).original.tolist() == [[0.0, 1.0], [1.0, 1.0]]
+    asked = np.array([[False, True]])
+    assert np.isnan(replace(two, asked=asked).held(np.inf, original=False, variants=True).original[0, 0])
 
 
 def test_fresh_items_whose_wrong_answers_are_unread_make_no_finding():
-    """A model touchy about wording among references that are not; fresh items would say so, but for what is missing."""
+    """A model touchy about wording among references that are not; held-out items would say so, but for what is
+    missing."""
     c = cell(n=2000, checked=600, harder=0.10, control=2000, seed=5)
     c = replace(c, references=cell(n=2000, checked=600).references)
     t = measured(c)

@@ -68,13 +68,13 @@ def test_every_audit_reads_every_item(one, readings):
 
 
 def test_the_result_names_every_indicator_and_says_its_sentence(one, readings):
-    found, text, plants = result_of(one, readings, n_splits=20)
+    found, text = result_of(one, readings, n_splits=20)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     names = {f["indicator"] for f in found["plants"][1]["found"]}
     assert {"gap", "completion_item", "order", "options", "wording_drop", "router_gain"} <= names
     assert found["learnt_items"] == 30 and found["other_items"] == 30
-    assert "audit.sweep would have noticed with probability" in text and text.startswith("| form |")
-    write_figure(plants, one.path / "figure.png", 0.05)
+    assert "- sweep: Sensitivity in a field design" in text and text.startswith("| form |")
+    write_figure(found, one.path / "figure.png")
     assert (one.path / "figure.png").stat().st_size > 5000
 
 

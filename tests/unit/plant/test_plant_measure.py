@@ -94,7 +94,7 @@ def test_likelihoods_are_a_byte_and_by_part_of_the_item():
     told = (-2.0, -4.0, -1.0, -8.0, -1.0, -6.0, -1.0, -2.0)
     reply = Generation(option_logprobs=told, option_tokens=(2, 2, 1, 1, 1, 2, 1, 1))
     shown = Presentation("p", question.options, 0, pieces=pieces)
-    found = measure.likelihoods([Row(0, Setting("published", 0), shown, reply)], [question])
+    found = measure.likelihoods([Row(0, Setting("published", 0), shown, reply)], 1)
     assert found["item"] == [pytest.approx(-25 / (7 + 10 + 3 + 6 + 3 + 7 + 3 + 8))]
     assert found["half"] == [-0.4]
     # " blue 0" and " green 0"

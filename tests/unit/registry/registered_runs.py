@@ -19,7 +19,6 @@ from audit.sweep.analyse import analyse
 from audit.sweep.columns import SCHEMA
 from audit.sweep.report import check_panel
 from audit.sweep.rows import read_run, read_texts
-from audit.sweep.verdict import watermarked
 from audit.verdict.result import json_text
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -51,7 +50,7 @@ def make_run(folder: Path, *, seed: int = 3, revision: str = "rev1", clean_accur
     read = read_run(folder)  # as `build_report`, without the page, whose figures take seconds
     texts, _ = read_texts([read], None)
     runs = [{"models": contents(read.outcomes.seen)}]
-    verdict = watermarked(analyse(read.outcomes.cells, texts, n_resamples=200, runs=runs), check_panel([read]))
+    verdict = analyse(read.outcomes.cells, texts, n_resamples=200, runs=runs, rows=check_panel([read]))
     (folder / "report").mkdir()
     (folder / "report" / "verdict.json").write_text(json_text(verdict.to_dict()))
     return folder

@@ -20,8 +20,8 @@ import requests
 import yaml
 from huggingface_hub import HfApi, ModelCard, parse_eval_result_entries
 
+from audit.commands.registry import main
 from audit.registry import model_registries
-from audit.registry.__main__ import main
 from audit.registry.entry import read_entry
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from registered_runs import make_run
 
-from audit.compare import main
+from audit.commands.compare import main
 from audit.errors import DataError
 from audit.panel import write_panel
 from audit.statistics import paired_difference as module
@@ -150,12 +150,14 @@ def test_a_model_that_one_run_lost_is_not_left_out_in_silence(
     path = other / "report" / "verdict.json"
     verdict = json.loads(path.read_text())
     verdict["cells"].append(verdict["cells"][0] | {"model": "lost"})
+    verdict["rows"].append({"model": "lost", "benchmark": "synthetic", "found": 0, "expected": 0})
     path.write_text(json.dumps(verdict))
     path = other / "manifest.json"
     manifest = json.loads(path.read_text())
     for name in ("models", "prompt_hashes"):
         manifest[name]["lost"] = manifest[name]["m"]
     manifest["config"]["model"]["lost"] = manifest["config"]["model"]["m"]
+    manifest["stop"] = {"asked": {"lost": {"synthetic": 0}}}
     path.write_text(json.dumps(manifest))
     assert main([str(other), str(built_run)]) == 1
     assert "The runs judged lost, m and m. Name the models to compare: --models m=m" in capsys.readouterr().err
@@ -169,10 +171,12 @@ def test_a_benchmark_that_one_run_lost_is_not_left_out_in_silence(
     path = other / "report" / "verdict.json"
     verdict = json.loads(path.read_text())
     verdict["cells"].append(verdict["cells"][0] | {"benchmark": "lost"})
+    verdict["rows"].append({"model": "m", "benchmark": "lost", "found": 0, "expected": 0})
     path.write_text(json.dumps(verdict))
     path = other / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest["benchmark"]["lost"] = manifest["benchmark"]["synthetic"]
+    manifest["stop"] = {"asked": {"m": {"lost": 0}}}
     path.write_text(json.dumps(manifest))
     assert main([str(other), str(built_run)]) == 1
     said = capsys.readouterr().err
@@ -184,7 +188,7 @@ def test_a_benchmark_that_one_run_lost_is_not_left_out_in_silence(
 def test_hostile_names_and_texts_are_escaped(two: tuple[Path, Path], tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from audit.report.comparison import compare_runs, page
+    from audit.registry.comparison import compare_runs, page
 
     (change,) = compare_runs(*two)
     bad = "<script>alert(1)</script>"

@@ -19,16 +19,16 @@ from aiosmtpd.controller import Controller
 from registered_runs import NOW
 from sqlalchemy import select, update
 
+from audit.commands.registry import main
+from audit.commands.review import main as review
 from audit.errors import ConfigError
 from audit.governance.keys import create_key
 from audit.registry import finish, notify
-from audit.registry.__main__ import main
 from audit.registry.database import Registry
 from audit.registry.entry import read_entry
 from audit.registry.notify import addresses, send, send_waiting, unreached, waiting
 from audit.registry.schema import notices
 from audit.registry.store import Notice, add, write_notice
-from audit.review import main as review
 
 NOTE = Notice("k", "block", "Audit blocks: m", "the body\nof it")
 SECRET = "hunter2secret"

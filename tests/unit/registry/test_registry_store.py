@@ -21,9 +21,9 @@ from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import OperationalError
 
 from audit.audits import AUDITS, part_of
+from audit.commands.registry import main
 from audit.errors import ConfigError, RegistryError
 from audit.registry import database, finish
-from audit.registry.__main__ import main
 from audit.registry.database import Registry, open_registry, place_of
 from audit.registry.entry import Entry, content_key, key_of, read_entry
 from audit.registry.schema import cells, indicators, metadata, notices, runs
@@ -274,7 +274,7 @@ def test_every_audit_registers_its_run_and_says_what_is_followed(audit: str) -> 
     """What a run does is tested in the pipeline's tests; here that no audit forgets it."""
     source = Path(str(part_of(audit, "__main__").__file__)).read_text()
     assert "conclude(config, result.run_dir" in source  # which registers it
-    assert callable(part_of(audit, "followed").followed)
+    assert callable(part_of(audit, "instrument").INSTRUMENT.tracked)
 
 
 def test_list_and_show(told: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

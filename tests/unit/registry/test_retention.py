@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from registered_runs import NOW
 
+from audit.commands.registry import main
+from audit.commands.review import main as review
 from audit.governance.keys import create_key
 from audit.panel import write_panel
 from audit.registry import retention
-from audit.registry.__main__ import main
 from audit.registry.database import Registry
 from audit.registry.entry import read_entry
 from audit.registry.rotation import draw, period_of, rotation
 from audit.registry.store import add, all_runs, kept, set_hold
-from audit.review import main as review
 
 SUITE = {"audit_suite_id": "s", "governance": {"result_retention_days": 30, "rotate_every": "quarter"}}
 LATER = NOW + timedelta(days=60)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from registered_runs import NOW
 
+from audit.commands.registry import main
 from audit.errors import ConfigError, DataError
-from audit.registry.__main__ import main
 from audit.registry.database import Registry
 from audit.registry.entry import Entry, read_entry
 from audit.registry.store import add, kept

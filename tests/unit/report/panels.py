@@ -13,6 +13,7 @@ from outcome_tables import Outcome, outcomes_to_table
 from synthetic import Faults, synthetic_outcomes
 
 from audit.records import Setting
+from audit.report.build import write_report
 from audit.shards.attempt import start_attempt
 from audit.shards.files import file_sha256
 from audit.shards.manifest import Manifest
@@ -22,11 +23,21 @@ from audit.sweep.columns import SCHEMA
 from audit.sweep.drill import DrillDown, DrillRows, pack
 from audit.sweep.paper import setting_rows
 from audit.sweep.record import sweep_of
-from audit.sweep.report import drawn_questions, write_report
-from audit.sweep.result import CellVerdict, Contrast, Effect, Hypothesis, NoiseFloor, SelfTest, Slope, Verdict
+from audit.sweep.report import REPORT, Behind, drawn_questions
+from audit.sweep.result import (
+    Contrast,
+    Decision,
+    Effect,
+    Hypothesis,
+    NoiseFloor,
+    RunVerdict,
+    SelfTest,
+    Slope,
+    SweepResult,
+    Verdict,
+)
 from audit.sweep.rows import read_run, read_texts
 from audit.sweep.thresholds import SweepThresholds
-from audit.sweep.verdict import RunVerdict
 from audit.verdict.result import Calibration, Gate, Status
 
 HOSTILE = (
@@ -113,14 +124,16 @@ def write(run: Path, out: Path, *, max_rows: int = 10**6, **options: Any) -> Non
     read = read_run(run)
     cells = read.outcomes.cells
     _, listed = read_texts([read], drawn_questions(cells, 1, max_rows))
-    write_report([run], out, verdict_of([run], seed=1), cells, listed, seed=1, **options)
+    verdict = verdict_of([run], seed=1)
+    write_report(out, verdict, REPORT.page(verdict, Behind([run], cells, listed, 1, **options)))
 
 
 def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> RunVerdict:
     """A RunVerdict for tests of the page alone: every field filled, all six verdicts in turn. Not an analysis."""
     kinds = list(Verdict)
-    cells = []
-    for k, cell in enumerate(load_cells([*run_dirs], SCHEMA)):
+    cells = load_cells([*run_dirs], SCHEMA)
+    results = []
+    for k, cell in enumerate(cells):
         kind = kinds[(k + 5) % 6]
         failed = kind is Verdict.WITHHELD
         fails = {Verdict.WITHHELD: "parseability", Verdict.UNDERPOWERED: "enough_data"}.get(kind)
@@ -140,19 +153,25 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> RunVerdict:
             for name in ("above_chance", "parseability", "clean_fidelity", "answer_leak", "exact_values", "enough_data")
         )
         gain = 0.02 * (k % 5) - 0.03
-        cells.append(
-            CellVerdict(
+        results.append(
+            SweepResult(
                 model=cell.model,
                 benchmark=cell.benchmark,
-                verdict=kind,
+                decision=Decision(
+                    kind,
+                    ("The largest gain is within the noise floor.", "All gates that withhold passed."),
+                    ("Ask 400 questions instead of 100.", "Run the direct arm."),
+                ),
                 headline="Noise did not raise the score by more than chance would.",
-                reasons=("The largest gain is within the noise floor.", "All gates that withhold passed."),
-                what_to_do=("Ask 400 questions instead of 100.", "Run the direct arm."),
                 effect=Effect(3, gain + 0.01, gain - 0.03, gain + 0.05, gain, gain - 0.02, gain + 0.02),
                 p_value=0.2,
                 p_adjusted=0.0004 if kind is Verdict.EXCESS else 0.61,
                 run_sd=0.01,
                 run_sd_df=8,
+                noisy_run_sd=0.02,
+                noisy_run_sd_df=6,
+                unparsed_tipping=None,
+                worst_case_gain=None,
                 largest_compatible_gain=gain + 0.05,
                 gates=gates,
                 contrasts=(
@@ -177,13 +196,15 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> RunVerdict:
                 states={"correct": 5, "wrong": 3},
             )
         )
-    rows = [row for cell in load_cells([*run_dirs], SCHEMA) for row in setting_rows(sweep_of(cell, first_only=True))]
+    rows = [row for cell in cells for row in setting_rows(sweep_of(cell))]
     return RunVerdict(
         seed=seed,
         n_resamples=10_000,
         runs=({"fingerprint": "abc", "models": ["m"]},),
         thresholds=SweepThresholds().to_dict(),
+        rows=(),
         cells=tuple(cells),
+        results=tuple(results),
         paper={"model_summary": [], "router_summary": [], "cells": [asdict(row) for row in rows]},
         hypotheses=(Hypothesis("H1", 0.04, 0.02, "Some model gains under noise."),),
         calibration=Calibration({"n": 100, "routers": 3}, {"excess_fpr": 0.031}, "Wrong in 3.1 %."),

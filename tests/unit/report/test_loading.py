@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import audit
+from audit.commands.runs import main
 from audit.errors import ConfigError, DataError
-from audit.runs import main
 from audit.sweep.report import build_report
 
 QUESTIONS = 8

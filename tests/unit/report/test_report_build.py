@@ -20,9 +20,10 @@ import pytest
 from markupsafe import escape
 from outcome_tables import Outcome
 
+from audit.commands.gate import main as gate
+from audit.commands.report import main
 from audit.errors import DataError, ShardError
-from audit.gate import main as gate
-from audit.report.__main__ import main
+from audit.governance.ruling import print_content
 from audit.report.build import ReportPaths, run_facts
 from audit.report.canvas import svg_text
 from audit.report.follow import follow, goes_on
@@ -32,11 +33,12 @@ from audit.shards.attempt import RunLock
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.shards.shard_file import iter_batches
+from audit.statistics.notice import Field
 from audit.sweep.accuracy import breadths, labels, model_scores, pooled_rows, router_points
 from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm
 from audit.sweep.figures import breadth, small_multiples, transitions, violation_pattern
-from audit.sweep.page import ONE_RUN, POOLED, calibrated
+from audit.sweep.page import BY_CHANCE, POOLED, calibrated
 from audit.sweep.report import build_report, check_panel, drawn_questions
 from audit.sweep.result import Verdict
 from audit.sweep.rows import read_run
@@ -44,10 +46,14 @@ from audit.sweep.vocabulary import LABELS, VERDICTS
 from audit.verdict.result import Calibration
 from audit.verdict.shipped import shipped_table
 
-NOTICE = {"estimate": 0.4, "low": 0.2, "high": 0.6}
+GAIN = {"indicator": "router_gain", "audit": "sweep", "others": 0.0, "sd": 0.5}
 OWN_SENSITIVITY = {
-    "schema": "sensitivity", "model": "model-01", "benchmark": "synthetic", "learnt_items": 15,
-    "plants": [{"form": "qa", "passes": 2, "audits": {"sweep": {"notice": NOTICE}}}],
+    "schema": "sensitivity", "model": "model-01", "benchmark": "synthetic", "learnt_items": 15, "other_items": 15,
+    "alpha": 0.05, "audits": ["sweep"],
+    "plants": [
+        {"form": "none", "passes": 0, "accuracy": [0.5, 0.5], "found": [{**GAIN, "learnt": 0.0}]},
+        {"form": "qa", "passes": 2, "accuracy": [0.5, 0.5], "found": [{**GAIN, "learnt": 0.3}]},
+    ],
 }  # fmt: skip
 
 
@@ -85,10 +91,11 @@ def test_every_cell_quotes_what_the_sweep_was_measured_to_notice(
 ) -> None:
     verdict = json.loads((built / "report" / "verdict.json").read_text())
     shipped, own = (cell["sensitivity"] for cell in verdict["cells"])
-    assert shipped == quote(load_sensitivity(), "sweep", "model-00", "synthetic")
-    assert "qa, 2 passes: 0.40 (0.20 to 0.60). A property of this model and benchmark" in own
+    assert shipped == quote(load_sensitivity(), "sweep", "model-00", "synthetic", Field(30))
+    # A gain of .15 (half of the items) is 1.64 errors of .5 / sqrt(30), and the test asks for 1.70: .48.
+    assert "as qa 0.48 after 2 passes. A property of this model and benchmark" in own
     page = (built / "report" / "report.html").read_text(encoding="utf-8")
-    gate([str(built / "report")])
+    print_content(verdict)
     told = capsys.readouterr().out
     for text in (shipped, own):
         assert str(escape(text)) in page and f"\n  {text}\n" in told
@@ -101,25 +108,30 @@ def test_the_same_shards_and_seed_give_the_same_bytes(built: Path) -> None:
             assert path.read_bytes() == (built / "again" / path.relative_to(built / "report")).read_bytes(), path.name
 
 
-def test_the_papers_numbers_are_of_replicate_0(built: Path) -> None:
-    """Counted from the outcomes themselves: two clean runs were made, the paper's tables know the first alone."""
+def test_the_papers_numbers_are_over_every_run(built: Path) -> None:
+    """Counted from the outcomes themselves: of two clean runs, a change against one of them is half a change."""
     right = {o.key: o.correct for o in panels.outcomes_of(2, 30)}
     assert {key.replicate for key in right} == {0, 1}
     rows = _read(built / "report" / "tables" / "table2_models_by_router.csv")
     assert len(rows) == 2 * 3
     for row in rows:
         model, r = row["model"], int(row["routers"])
-        counts: Counter[tuple[bool | None, bool | None]] = Counter()
+        improve = degrade = clean = answered = 0.0
         for key, noisy in right.items():
             if (key.model, key.arm, key.level) == (model, Arm.NOISY_REWRITE, r):
-                counts[right[key._replace(arm=Arm.FORWARD_FULL, level=1)], noisy] += 1
-        assert (int(row["improve"]), int(row["degrade"])) == (counts[False, True], counts[True, False])
-        answered = sum(n for pair, n in counts.items() if None not in pair)
+                runs = [right[key._replace(arm=Arm.FORWARD_FULL, level=1, replicate=k)] for k in (0, 1)]
+                before = [one for one in runs if one is not None]
+                if noisy is None or not before:
+                    continue
+                share, answered = sum(before) / len(before), answered + 1
+                clean += share
+                improve, degrade = improve + (1 - share) * noisy, degrade + share * (not noisy)
+        assert (float(row["improve"]), float(row["degrade"])) == pytest.approx((improve, degrade))
         assert (int(row["n"]), int(row["left_out"])) == (answered, 30 - answered)
-        assert float(row["clean_accuracy"]) == pytest.approx((counts[True, True] + counts[True, False]) / answered)
+        assert float(row["clean_accuracy"]) == pytest.approx(clean / answered)
     verdict = json.loads((built / "report" / "verdict.json").read_text())
     assert [(r["improve"], r["degrade"]) for r in verdict["paper"]["cells"]] == [
-        (int(row["improve"]), int(row["degrade"])) for row in rows
+        (float(row["improve"]), float(row["degrade"])) for row in rows
     ]
 
 
@@ -157,7 +169,7 @@ def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict
     verdict = json.loads((tmp_path / "report" / "verdict.json").read_text())
     (judged,) = verdict["cells"]
     gains = {c["routers"]: c for c in judged["contrasts"] if c["name"] == "noisy_vs_clean" and c["routers"]}
-    assert all(r["gain"] > 0 for r in verdict["paper"]["cells"])  # as the paper counts: run 1 alone
+    assert all(r["gain"] < 0 for r in verdict["paper"]["cells"])  # as the figures: over every run
     (cell,) = load_cells(run, SCHEMA)
     pooled = pooled_rows(cell)
     for row in pooled:
@@ -199,12 +211,12 @@ def test_improve_and_degrade_are_shown_where_averaged_runs_make_them_fractions(t
 def test_the_page_says_which_runs_the_papers_numbers_are_of(built: Path, tmp_path: Path) -> None:
     page = (built / "report" / "report.html").read_text(encoding="utf-8")
     assert page.count(POOLED) == 4  # Figures 2 to 5
-    assert page.count(ONE_RUN) == 1
-    assert page.count(", of replicate 0 alone</summary>") == 3  # the paper's tables
+    assert page.count(BY_CHANCE) == 2  # under which cost of noise a clean model violates how often
+    assert page.count(", replicates averaged</summary>") == 3  # the paper's tables
     run = panels.run_of(tmp_path / "run", panels.outcomes_of(1, 4, clean_replicates=1))
     panels.write(run, tmp_path / "report")
     alone = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
-    assert ONE_RUN not in alone and POOLED not in alone and "replicate 0 alone" not in alone
+    assert POOLED not in alone and "replicates averaged" not in alone
 
 
 def test_the_gates_are_a_matrix_whose_words_lead_to_the_findings(built: Path) -> None:
@@ -221,7 +233,7 @@ def test_the_gates_are_a_matrix_whose_words_lead_to_the_findings(built: Path) ->
 def test_models_stand_worst_first_with_the_gates_that_block_alone(tmp_path: Path) -> None:
     """Six models with the verdicts in another order; a failure that withholds nothing stands in the matrix alone."""
     run = panels.run_of(tmp_path / "run", panels.outcomes_of(6, 4, (1,), clean_replicates=1))
-    cells = [(c.verdict, c.model) for c in panels.verdict_of([run], seed=1).cells]
+    cells = [(c.verdict, c.model) for c in panels.verdict_of([run], seed=1).results]
     panels.write(run, tmp_path / "report")
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     table = page.split('aria-label="Verdicts">')[1].split("</table>")[0]
@@ -363,7 +375,7 @@ def test_a_finished_run_without_some_of_its_shards_is_incomplete(
     run = panels.run_of(tmp_path / "run", asked)
     panels.manifest_of(run, asked, status="finished")
     build_report([run], run / "report", n_resamples=200)
-    assert gate([str(run)]) != 1
+    assert gate([str(run), "--trust-report"]) != 1
     shards = sorted((run / "shards").glob("*.arrow"))
     assert len(shards) == 3  # one a model
     for path in shards[1:]:
@@ -395,11 +407,8 @@ def test_a_panel_is_as_incomplete_as_its_runs(tmp_path: Path) -> None:
         ("model-02", 80, None),
     ]
     assert [r.model for r in paths.incomplete] == ["model-01"]
-    assert [c["watermark"] for c in json.loads(paths.verdict.read_text())["cells"]] == [
-        "",
-        "incomplete, 77 of 80 answers",
-        "",
-    ]
+    marks = [c["watermark"] for c in json.loads(paths.verdict.read_text())["cells"]]
+    assert marks[:2] == ["", "incomplete, 77 of 80 answers"] and "no manifest" in marks[2]
 
 
 def test_rows_that_the_run_did_not_ask_for_are_refused(tmp_path: Path) -> None:

@@ -50,18 +50,39 @@ def test_transitions_follow_the_clean_baseline() -> None:
     """Only two answers can be compared; an unreadable one is neither improve nor degrade."""
     outcomes = panels.outcomes_of(2, 40)
     pack = panels.packed(outcomes, seed=1)
-    clean = {
-        (o.model, o.question_id): o for o in outcomes if (o.arm, o.routers, o.replicate) == (Arm.FORWARD_FULL, 1, 0)
-    }
+    base = [o for o in outcomes if (o.arm, o.routers) == (Arm.FORWARD_FULL, 1)]
+    clean: dict[tuple[str, str], list[bool]] = {}
+    for o in base:
+        if o.correct is not None:
+            clean.setdefault((o.model, o.question_id), []).append(o.correct)
     expected = {"improve": 0, "degrade": 0}
     for o in outcomes:
-        before = clean[o.model, o.question_id]
-        if before is not o and before.correct is not None and o.correct is not None and before.correct != o.correct:
+        before = clean.get((o.model, o.question_id), [])
+        if o not in base and o.correct is not None and any(b != o.correct for b in before):
             expected["improve" if o.correct else "degrade"] += 1
     found = np.bincount(_column(pack, "transition", "u1"), minlength=6)
     assert expected["improve"] > 0
     assert {name: int(found[d.TRANSITIONS.index(name)]) for name in expected} == expected
-    assert found[d.TRANSITIONS.index("clean baseline")] == len(clean)
+    assert found[d.TRANSITIONS.index("clean baseline")] == len(base)
+
+
+def test_the_grid_is_coloured_against_every_clean_run() -> None:
+    """Noisy against clean runs 0, 1, 2: 36 up and 21 down, 30 and 35, 26 and 36. Together 92 / 3 up and 92 / 3 down."""
+    right = np.arange(100) < 60  # of noisy
+    rows = [("noisy_rewrite", 3, 0, right)]
+    for k, (up, down) in enumerate([(36, 21), (30, 35), (26, 36)]):
+        clean = right.copy()
+        clean[:up], clean[60 : 60 + down] = False, True
+        rows.append(("forward_full", 1, k, clean))
+    col = {
+        "model": ["m"] * 400, "benchmark": ["b"] * 400, "question_id": [str(i) for _ in rows for i in range(100)],
+        "arm": [a for a, *_ in rows for _ in range(100)], "routers": [r for _, r, *_ in rows for _ in range(100)],
+    }  # fmt: skip
+    state = [0 if one else 1 for *_, outcome in rows for one in outcome]
+    change, weight = d._transitions(col, state)
+    up, down = (int(weight[change == code].sum()) for code in (0, 1))
+    assert up == pytest.approx(100 * 92 / 3, abs=20) and down == pytest.approx(up, abs=20)  # per cent, rounded
+    assert not weight[100:].any() and (change[100:] == 5).all()
 
 
 def test_the_order_of_the_shards_does_not_matter() -> None:

@@ -98,7 +98,7 @@ def test_the_worst_verdict_stands_first_and_what_is_drawn_is_the_row() -> None:
     upright = [
         line.get_xdata()[0] for line in axes.lines if len({*line.get_xdata()}) == 1 and len(line.get_xdata()) == 2
     ]
-    assert {0, -0.05, 0.05} <= set(upright)  # no gain, and the effect of interest on both sides
+    assert {0, -0.05, 0.05} <= set(upright)  # no gain, and the smallest effect that matters on both sides
     (band,) = [patch for patch in axes.patches if patch.get_width() > 0]  # the clean arm of one model was run again
     assert (round(band.get_x(), 9), round(band.get_width(), 9)) == (-0.03, 0.06) and abs(band.get_y()) < 0.5
 

@@ -12,12 +12,12 @@ import jsonschema
 import pytest
 
 from audit.audits import AUDITS, part_of
+from audit.commands.gate import main
 from audit.errors import ConfigError
-from audit.exits import FOUND, OK
-from audit.gate import main
 from audit.governance.decision import rule
 from audit.report.joint import content, page
 from audit.verdict.instrument import KINDS
+from audit.verdict.vocabulary import CLEARED, Outcome
 
 
 def cell(verdict: str, **own: Any) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def models(revision: str) -> dict[str, Any]:
 def sweep(verdict: str, found: int = 4, **own: Any) -> dict[str, Any]:
     effect = {"gain": 0.02, "ci_low": -0.01, "ci_high": 0.05}
     rows = [{"model": "m", "benchmark": "b", "found": found, "expected": 4}]
-    return {"cells": [cell(verdict, effect=effect, **own)], "rows": rows, "runs": [models("1")]}
+    return {"audit": "sweep", "cells": [cell(verdict, effect=effect, **own)], "rows": rows, "runs": [models("1")]}
 
 
 def perturb(verdict: str, revision: str = "1", **own: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def test_the_exit_code_is_the_worst(one: str, other: str, code: int, tmp_path: P
     assert rule(joint).exit_code == code
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "verdict.json").write_text(json.dumps(joint))
-    assert main([str(tmp_path)]) == code
+    assert main([str(tmp_path), "--trust-report"]) == 1  # nothing says of which runs it is
 
 
 def test_an_incomplete_run_makes_the_whole_incomplete() -> None:
@@ -179,13 +179,13 @@ def test_three_real_audits_clear_nothing_that_none_of_those_that_could_tell_sees
     for verdicts in itertools.product(*words.values()):
         audits = dict(zip(names, verdicts, strict=True))
         lines = together(**audits)
-        outcome = {name: words[name][verdict].exit_code for name, verdict in audits.items()}
+        outcome = {name: words[name][verdict].outcome for name, verdict in audits.items()}
         against = " ".join(line for line in lines if " speaks against " in line)
         for kind, title in KINDS.items():
-            cleared = any(kind in sees[name] and outcome[name] == OK for name in names)
+            cleared = any(kind in sees[name] and outcome[name] in CLEARED for name in names)
             assert (title in against) == cleared, (kind, audits)
         assert KINDS["format"] in next(line for line in lines if line.startswith("No instrument here sees "))
-        open_ = any(code not in (OK, FOUND) for code in outcome.values())
+        open_ = any(one not in (*CLEARED, Outcome.FOUND) for one in outcome.values())
         assert any("could not tell" in line for line in lines) == open_, audits
 
 
@@ -198,6 +198,14 @@ def test_memory_that_the_methods_of_the_sources_do_not_see_is_not_cleared_by_the
     both = " ".join(together(sweep="no_excess_detected", perturb="no_drop_detected"))
     for kind in ("answers", "text"):
         assert KINDS[kind] in both.split("No instrument here sees ")[1]
+
+
+def test_the_score_without_memory_is_the_first_line_of_all() -> None:
+    line = "Score .82 [.80, .84]. Without memory: .71 [.66, .77] (8 references)."
+    told = memory("gap_to_fresh_items", without_memory={"sentence": line})
+    plain = content({"sweep": sweep("no_excess_detected"), "memory": told})
+    assert plain["joint"][0]["together"][0] == line
+    assert rule(plain).together[0].endswith(line)
 
 
 def test_the_page_of_three_quotes_each_ones_own_sensitivity() -> None:

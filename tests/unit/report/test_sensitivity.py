@@ -7,66 +7,81 @@ import json
 import pytest
 
 from audit.errors import DataError
-from audit.report.sensitivity import FILE, load_sensitivity, quote
+from audit.report.sensitivity import FILE, chance_of, chances, load_sensitivity, quote
+from audit.statistics.notice import Field
+
+FIELD = Field(1000, 500, 5)
+BASE = (0.6, 0.6)
 
 
-def plant(form, passes, **audits):
-    of = {name: {"notice": {"estimate": e, "low": e - 0.1, "high": e + 0.05}} for name, e in audits.items()}
-    return {"form": form, "passes": passes, "audits": of}
+def plant(form, passes, accuracy=BASE, **rows):
+    """rows: by indicator (learnt, others)."""
+    found = [
+        {"indicator": name, "audit": AUDITS[name], "learnt": learnt, "others": others}
+        for name, (learnt, others) in rows.items()
+    ]
+    return {"form": form, "passes": passes, "accuracy": list(accuracy), "found": found}
 
 
+AUDITS = {
+    "gap": "memory", "completion_item": "memory", "wording_drop": "", "wording_drop_beyond_reference": "perturb",
+    "router_gain": "sweep",
+}  # fmt: skip
 FOUND = {
-    "schema": "sensitivity", "model": "m", "benchmark": "b", "learnt_items": 104,
-    "plants": [plant("none", 0, perturb=0.2), plant("qa", 1, perturb=0.3), plant("raw", 4, memory=0.9)],
+    "schema": "sensitivity", "model": "m", "benchmark": "b", "learnt_items": 104, "other_items": 104, "alpha": 0.05,
+    "audits": ["memory", "perturb", "sweep"],
+    "plants": [
+        plant("none", 0, wording_drop=(0.03, 0.03), router_gain=(0.12, 0.0)),
+        plant("qa", 1, (0.65, 0.6), gap=(0.05, 0.0), wording_drop_beyond_reference=(0.03, 0.03)),
+        plant("qa", 5, (0.99, 0.6), gap=(0.39, 0.0), router_gain=(0.12, 0.0)),
+        plant("raw", 5, gap=(0.0, 0.0), wording_drop_beyond_reference=(0.23, 0.03)),
+    ],
 }  # fmt: skip
 
 
-def test_the_sentence_quotes_every_plant_on_which_the_audit_was_tried():
-    assert quote(FOUND, "perturb", "m", "b") == (
-        "Measured sensitivity: of m, taught 104 items of b, this audit would have noticed with probability (95 % "
-        "interval) qa, 1 pass: 0.30 (0.20 to 0.35). A property of this model and benchmark, and of planted memory "
-        "(docs/sensitivity.md)."
-    )
-    assert "raw, 4 passes: 0.90" in str(quote(FOUND, "memory", "m", "b"))
+def test_every_dose_is_quoted_with_its_chance_in_the_runs_own_design():
+    """No dose is chosen for what was seen at it."""
+    said = quote(FOUND, "memory", "m", "b", FIELD)
+    small, large = (chance_of(FOUND, FOUND["plants"][k], "gap", FIELD).estimate for k in (1, 2))
+    assert f"as qa {small:.2f}, {large:.2f} after 1 and 5 passes" in said and "as raw 0.0" in said
+    assert small < 0.1 and large > 0.85
+    assert "1,000 items, 500 held-out items, 5 other models" in said and "property of this model and benchmark" in said
+
+
+def test_the_chance_is_of_the_design_and_not_of_the_experiments_p():
+    qa = FOUND["plants"][1]
+    many, few = (chance_of(FOUND, qa, "gap", Field(*one)).estimate for one in ((20_000, 20_000, 8), (200, 100, 3)))
+    assert many > 2 * few
+    assert chance_of(FOUND, FOUND["plants"][2], "gap", Field(1000, 0, 5)).high == 0  # no held-out items were asked
+
+
+def test_a_drop_and_a_gain_count_beyond_the_base_models_own():
+    """Damaged messages gave the base model 12 points, too: that is nothing that was learnt."""
+    gain = chance_of(FOUND, FOUND["plants"][2], "router_gain", Field(1000))
+    assert gain.estimate == pytest.approx(0.05, abs=0.005)
+    harmless, drop = (chance_of(FOUND, FOUND["plants"][k], "wording_drop_beyond_reference", FIELD) for k in (1, 3))
+    assert harmless.estimate < 0.06 and drop.estimate > 0.85
 
 
 def test_of_another_model_it_says_whose_property_that_is():
     for model, benchmark in (("x", "b"), ("m", "x")):
-        assert "not of this run's" in str(quote(FOUND, "perturb", model, benchmark))
+        assert "not of this run's" in quote(FOUND, "perturb", model, benchmark, FIELD)
 
 
 def test_what_was_not_measured_is_said_in_words():
-    for said in (quote(FOUND, "sweep", "m", "b"), quote(None, "perturb", "m", "b")):
+    for said in (quote(FOUND, "validity", "m", "b", FIELD), quote(None, "perturb", "m", "b", FIELD)):
         assert said.startswith("Sensitivity not measured: ")
 
 
-def test_of_several_doses_those_are_quoted_between_which_it_begins_to_notice():
-    chances = {1: 0.2, 2: 0.5, 4: 0.9, 8: 0.95}
-    tried = {**FOUND, "plants": [plant("qa", k, sweep=p) for k, p in reversed(chances.items())]}
-    said = quote(tried, "sweep", "m", "b")
-    assert "qa, 2 passes: 0.50 (0.40 to 0.55); qa, 4 passes: 0.90 (0.80 to 0.95) (of several doses" in said
-    assert "1 pass" not in said and "8 passes" not in said
-    never = quote({**FOUND, "plants": [plant("qa", k, sweep=0.1) for k in (1, 8)]}, "sweep", "m", "b")
-    assert "qa, 8 passes: 0.10" in never and "1 pass" not in never
-    always = quote({**FOUND, "plants": [plant("qa", k, sweep=0.8) for k in (1, 8)]}, "sweep", "m", "b")
-    assert "qa, 1 pass: 0.80" in always and "8 passes" not in always
-    # a larger dose that was noticed less is told too
-    uneven = {**FOUND, "plants": [plant("qa", k, sweep=p) for k, p in {1: 0.9, 4: 0.7}.items()]}
-    assert "qa, 1 pass: 0.90 (0.80 to 0.95); qa, 4 passes: 0.70" in quote(uneven, "sweep", "m", "b")
-
-
 def test_only_the_indicators_that_a_run_judged_count():
-    """A run without fresh items cannot have noticed what the gap to them shows."""
     shipped = load_sensitivity()
-    whole = quote(shipped, "memory", "m", "b")
-    without = quote(shipped, "memory", "m", "b", {"options"})
-    assert "qa, 1 pass: 0.82" in whole and "this audit" in whole
-    assert "qa, 8 passes: 0.0" in without and "what was judged here" in without
-    every = {one["indicator"] for plant in shipped["plants"] for one in plant["found"] if one["audit"] == "memory"}
-    assert quote(shipped, "memory", "m", "b", every) == whole.replace(
-        "this audit would", "what was judged here, with the unspoilt model as the one reference, would"
-    )
-    assert quote(shipped, "memory", "m", "b", set()).startswith("Sensitivity: none")
+    whole = chances(shipped, "memory", FIELD)
+    texts = chances(shipped, "memory", FIELD, {"completion_item"})
+    # Answers that were learnt show in the score alone, and texts in their likelihood alone.
+    assert whole["qa"][5].estimate > 0.85 > 0.1 > texts["qa"][5].estimate
+    assert texts["raw"][5].estimate > 0.9
+    assert list(whole["qa"]) == [1, 2, 4, 5, 8]
+    assert quote(shipped, "memory", "m", "b", FIELD, set()).startswith("Sensitivity: none")
 
 
 def test_a_measurement_in_the_runs_own_directory_comes_first(tmp_path):

@@ -17,7 +17,7 @@ from audit.errors import ConfigError, ShardError
 from audit.resolve import ResolvedRun, resolve_run
 from audit.runtime.early import EarlyStop, Looks
 from audit.runtime.progress import Display
-from audit.runtime.run import RunResult, _finish, _record_failure, run_audit
+from audit.runtime.run import Start, _record_failure, run_audit
 from audit.shards.attempt import start_attempt
 from audit.shards.manifest import Manifest, RunDir, open_run_dir, package_versions
 from audit.shards.questions import QuestionFile, write_questions
@@ -55,7 +55,7 @@ def store(run: RunDir, rows: list[Outcome]) -> None:
 
 
 def finish(resolved: ResolvedRun, run: RunDir) -> None:
-    _finish(resolved, QuestionFile(run.path), run, RunResult(run.path, 0), None)
+    Start(resolved, run, Display(quiet=True)).finish()
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------

@@ -58,6 +58,7 @@ def row(
         "router_cached_tokens": 8,
         "router_completion_tokens": 30,
         "engine_id": "e0",
+        "reasked": False,
         "router_engine_ids": ("e0",) * routers,
         "seed": 7,
     }

@@ -17,10 +17,10 @@ from s3_server import CREDENTIALS, S3Server, s3_server
 from shard_rows import Outcome, row
 
 from audit import load
+from audit.commands.gate import main as gate
+from audit.commands.report import main as report
 from audit.errors import AuditError, ConfigError, ShardError
-from audit.gate import main as gate
 from audit.records import Question, Setting
-from audit.report.__main__ import main as report
 from audit.shards.attempt import DRIVER
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.manifest import RunDir, open_run_dir
@@ -208,8 +208,8 @@ def test_a_put_that_fails_is_one_sentence(s3: S3Server) -> None:
 
 
 def test_commands_that_need_a_folder_say_so(s3: S3Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from audit.compare import main as compare
-    from audit.runs import main as runs
+    from audit.commands.compare import main as compare
+    from audit.commands.runs import main as runs
 
     url = s3.url("bucket/absent")
     with pytest.raises(SystemExit):

@@ -57,6 +57,7 @@ OUTCOMES = st.builds(
     seed=st.integers(-(2**63), 2**63 - 1),
     error=st.none() | TEXT,
     options_shown=st.booleans(),
+    reasked=st.booleans(),
     request_sha256=st.none() | TEXT,
     router_calls=TOKENS,
 )

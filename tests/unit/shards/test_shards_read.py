@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ from shard_rows import failed, names, new_run, row, write
 from audit.errors import ConfigError, DataError, ShardError
 from audit.records import Design, Part, Setting
 from audit.shards.cost import run_cost
-from audit.shards.read import drop_rows, iter_columns, load_cells, open_dataset, read_columns, scan_run
+from audit.shards.read import drop_rows, iter_columns, load_cells, open_dataset, read_columns, scan_run, shard_files
 from audit.shards.schema import row_schema
 from audit.shards.shard_file import CorruptShardError, read_shard
 from audit.statistics.paired import State
@@ -297,7 +299,7 @@ def shard_of(path: Path, audit: str | None, version: str, **own: pa.DataType) ->
     [
         (None, "", r"it is of no audit \(written before audits were named\), and rows of audit sweep"),
         ("perturb", SCHEMA.version, "it is of audit perturb"),
-        ("sweep", "version 1.1", r"it is of audit sweep, version 1\.1, and rows of audit sweep, version 3\.1"),
+        ("sweep", "version 1.1", r"it is of audit sweep, version 1\.1, and rows of audit sweep, version 4\.1"),
     ],
 )
 def test_rows_of_another_audit_or_version_are_refused_in_a_sentence(
@@ -327,3 +329,19 @@ def test_a_row_that_was_never_asked_did_not_fail() -> None:
     rows = pa.table({"error": ["no such order", None, "too long"], "asked": [False, True, True]})
     assert schema.failed(rows).tolist() == [False, False, True]
     assert SCHEMA.failed(rows).tolist() == [True, False, True]  # the sweep asks every row
+
+
+def test_a_shard_that_was_changed_after_the_run_is_not_read(tmp_path: Path) -> None:
+    """An inverted `correct` would make another report without a word."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "registry"))
+    from registered_runs import make_run
+
+    run = make_run(tmp_path / "run")
+    (path,) = shard_files(run)
+    table = read_shard(path, SCHEMA)
+    at = table.schema.get_field_index("correct")
+    forged = table.set_column(at, table.schema.field(at), pc.invert(table.column(at)))
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, forged.schema) as writer:
+        writer.write_table(forged)
+    with pytest.raises(ShardError):
+        shard_files(run)

@@ -8,6 +8,7 @@ from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.completion import membership_auc, text_scores
+from audit.statistics.word_kind import kind_auc
 
 
 def test_min_k_is_over_the_least_likely_fifth():
@@ -48,3 +49,24 @@ def test_what_cannot_be_scored_is_refused():
 def test_sets_that_are_parted_without_exception_have_an_interval():
     found = membership_auc([3.0, 4.0, 5.0], [0.0, 1.0, 2.0, 2.5])
     assert (found.auc, found.low, found.high) == (1.0, pytest.approx(0.025 ** (1 / 3)), 1.0)
+
+
+def test_words_alone_tell_sets_of_two_subjects_and_not_halves_of_one():
+    rng = np.random.default_rng(4)
+    words = [f"w{k}" for k in range(400)]
+
+    def texts(of: slice, count: int) -> list[str]:
+        return [" ".join(rng.choice(words[of], 12)) for _ in range(count)]
+
+    def auc(a: list[str], b: list[str]):
+        return kind_auc(a, b, (np.arange(len(a)), np.arange(len(b))), rng=np.random.default_rng(1))
+
+    one, other = texts(slice(0, 250), 200), texts(slice(150, 400), 150)
+    same = auc(one[:100], one[100:])
+    assert same.low < 0.5 < same.high
+    assert auc(one, other).low > 0.9 and auc(other, one).low > 0.9
+    assert auc(one[:9], other) is None
+    copies = [text for text in one[:40] for _ in range(5)]  # of one group: they are never taught and asked at once
+    groups = np.repeat(np.arange(40), 5)
+    found = kind_auc(copies, one[40:], (groups, np.arange(160)), rng=np.random.default_rng(1))
+    assert found.auc < 0.7 < auc(copies, one[40:]).auc

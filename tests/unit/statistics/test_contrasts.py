@@ -10,7 +10,6 @@ from audit.records import Setting
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.resampling import studentised_pvalue
-from audit.statistics.run_variance import RunVariance
 from audit.statistics.values import is_binary, levels_of, runs_of, to_values
 from audit.sweep.contrasts import contrast, difference_in_differences, score_gap
 from audit.sweep.design import Arm
@@ -187,7 +186,7 @@ def test_the_score_gap_is_that_of_two_independent_samples():
     rows = [c.row(DIRECT) for c in (public, fresh)]
     assert found.estimate == pytest.approx(rows[0].mean() - rows[1].mean())
     assert found.se == pytest.approx(np.sqrt(sum(r.var() / r.size for r in rows)), rel=0.05)
-    wider = score_gap(public, fresh, rng=rng(), run_variance=RunVariance(1e-4, 4e-4, 5))
+    wider = score_gap(public, fresh, rng=rng(), shift=4e-4)
     assert wider.se == pytest.approx(np.sqrt(found.se**2 + 2 * 4e-4), rel=1e-6)
     assert wider.high - wider.estimate == pytest.approx((found.high - found.estimate) * wider.se / found.se)
 

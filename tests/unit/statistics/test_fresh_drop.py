@@ -1,4 +1,4 @@
-"""The drop on a benchmark against that on fresh items, of one model."""
+"""The drop on a benchmark against that on held-out items, of one model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def test_points_are_a_welch_test_of_the_differences_of_items():
     expected = stats.ttest_ind(a - b, c - d, equal_var=False, alternative="greater")
     assert (found.pvalue, found.df) == pytest.approx((expected.pvalue, expected.df))
     same = set_difference((a - b, c - d))
-    assert (found.low, found.high, found.se) == pytest.approx((same.low, same.high, same.se))
+    assert (found.difference, found.se) == pytest.approx((same.difference, same.se))
+    assert found.low == pytest.approx(same.difference - stats.t.isf(0.05, same.df) * same.se)  # the limit of its test
     assert found.expected == pytest.approx(np.mean(c - d))
 
 
@@ -106,5 +107,5 @@ def test_items_without_an_answer_are_left_out_and_nothing_is_refused():
     assert beyond_fresh(benchmark, (fresh[0], holes, *fresh[2:])) == beyond_fresh(benchmark, cut)
     with pytest.raises(DataError, match="needs two items that share no cluster"):
         beyond_fresh(benchmark, (fresh[0], np.full((3, 80), np.nan), *fresh[2:]))
-    with pytest.raises(DataError, match="not above chance on the fresh items"):
+    with pytest.raises(DataError, match="not above chance on the held-out items"):
         beyond_fresh(benchmark, (fresh[0], np.zeros((3, 80)), *fresh[2:]), scale="share")

@@ -3,8 +3,9 @@ import pytest
 from scipy import stats
 
 from audit.errors import DataError
+from audit.statistics.between_models import TauPrior
 from audit.statistics.difficulty import draw_difficulties, shift
-from audit.statistics.references import difference_in_differences, reference_curve
+from audit.statistics.references import difference_in_differences, on_scales, reference_curve
 from audit.statistics.wording_drop import item_means
 
 N_ITEMS = 400
@@ -61,6 +62,59 @@ def test_a_share_of_what_can_be_lost():
     assert share.difference == pytest.approx(0.2 - 0.4 * 0.2 / 0.4)
 
 
+def test_log_odds_move_the_tested_model_by_what_a_reference_changes():
+    """The reference falls from .8 to .5: 1.386 in log-odds. The tested model, .5 under the variants, would have had .8;
+    one with .9 would have had .973."""
+    zero = np.zeros(N_ITEMS)
+    rows = {share: np.repeat([[1.0, 0.0]], [round(share * N_ITEMS), N_ITEMS - round(share * N_ITEMS)], axis=1)
+            for share in (0.5, 0.8, 0.9, 1.0)}  # fmt: skip
+    for now, expected in ((0.5, 0.8 - 0.5), (0.9, 0.36 / 0.37 - 0.9)):
+        found = difference_in_differences((rows[1.0], rows[now]), [(rows[0.8], rows[0.5])], zero, ITEMS, scale="logit")
+        assert found.drops == pytest.approx((expected,)) and found.difference == pytest.approx(1.0 - now - expected)
+
+
+def test_the_error_in_log_odds_is_that_of_a_jackknife_over_items():
+    tested, references = world(np.random.default_rng(4), 1)
+    found = difference_in_differences(tested, references, CHANCE, ITEMS, scale="logit")
+
+    def without(i):
+        keep = np.arange(N_ITEMS) != i
+        cut = [tuple(side[:, keep] for side in pair) for pair in (tested, references[0])]
+        return difference_in_differences(cut[0], cut[1:], CHANCE[keep], ITEMS[:-1], scale="logit").difference
+
+    left = np.array([without(i) for i in range(N_ITEMS)])
+    assert found.se == pytest.approx(np.sqrt((N_ITEMS - 1) * left.var()), rel=0.02)
+
+
+def test_the_spread_is_that_of_the_scale_on_which_the_references_agree():
+    """References of many abilities with a common shift of log-odds: in points they differ, in log-odds they do not,
+    and the error of all three scales is that of the latter. Without a prior each scale has its own."""
+    rng = np.random.default_rng(2)
+    base = stats.norm.rvs(scale=1.5, size=N_ITEMS, random_state=3)
+
+    def irt(ability):
+        chances = (1 / (1 + np.exp(-(base + ability - shifted))) for shifted in (0.0, 1.6))
+        return tuple((rng.random((k, N_ITEMS)) < p).astype(float) for k, p in zip((9, 9), chances, strict=True))
+
+    tested, references = irt(2.2), [irt(a) for a in (1.2, 1.6, 2.2, 3.0, 5.0)]
+    points, share, logit = on_scales(tested, references, CHANCE, ITEMS, prior=TauPrior(0.03))
+    assert points.tau > 2 * logit.tau
+    assert points.plain.se > points.se and points.plain.df == 4 and points.df == N_ITEMS - 1
+    alone = difference_in_differences(tested, references, CHANCE, ITEMS, prior=TauPrior(0.03))
+    assert alone.se > points.se and alone.plain == points.plain
+    assert share.difference != points.difference
+
+
+def test_with_one_reference_models_differ_by_the_prior():
+    tested, references = world(np.random.default_rng(1), 1)
+    plain, prior = (
+        difference_in_differences(tested, references, CHANCE, ITEMS, prior=p) for p in (None, TauPrior(0.03))
+    )
+    # root mean square of a half-normal tau is its scale, and it counts 1 + 1/R = 2 times
+    assert prior.se == pytest.approx(np.sqrt(plain.se**2 + 2 * 0.03**2), rel=0.01)
+    assert prior.difference == plain.difference and prior.plain.se == plain.se
+
+
 def test_three_references_that_lie_together_by_chance_convict_nobody():
     """Models differ by two points in what rewording costs them; with t of hundreds of degrees of freedom 9 % of clean
     models were accused here. The sampling error of this rate is 1.1."""
@@ -71,7 +125,7 @@ def test_three_references_that_lie_together_by_chance_convict_nobody():
     assert np.mean(rejected) <= 0.05 + 1.6 * np.sqrt(0.05 * 0.95 / trials)
 
 
-@pytest.mark.parametrize("scale", ["points", "share"])
+@pytest.mark.parametrize("scale", ["points", "share", "logit"])
 @pytest.mark.parametrize("references", [1, 5])
 def test_harder_variants_convict_nobody(scale, references):
     """400 items, variants 5 points harder for everybody (notes, section 2)."""

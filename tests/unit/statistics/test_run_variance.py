@@ -1,4 +1,4 @@
-"""Run variance: estimated without bias, zero where nothing was repeated, and in tests and intervals."""
+"""Run variance: estimated without bias, of each side by itself, and in tests and intervals."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import pytest
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.permutation import max_statistic_exchange
-from audit.statistics.run_variance import ASSUMED_ZERO, RunVariance, pooled_run_variance
+from audit.statistics.run_variance import UNMEASURED, RunShifts, RunVariance, pooled_run_variance
 from audit.sweep import words
+from audit.sweep.decide import decide
 from audit.sweep.design import Arm
-from audit.sweep.runs import run_contrasts
+from audit.sweep.evidence import measure
+from audit.sweep.result import Verdict
+from audit.sweep.runs import noisy_contrasts, run_contrasts, run_shifts
 from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.thresholds import SweepThresholds
 
 CLEAN = [Setting(Arm.FORWARD_FULL, 1, k) for k in range(3)]
 
@@ -64,12 +68,12 @@ def test_a_trend_of_the_ensemble_over_r_is_no_run_variance_and_a_bend_only_adds(
     assert estimate([0.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]) > 1e-4
 
 
-def test_nothing_repeated_is_assumed_zero_and_copies_count_once() -> None:
+def test_nothing_repeated_is_not_measured_and_copies_count_once() -> None:
     one = np.array([1, 0, 1, 1])
     alone = cell_of({CLEAN[0]: one, Setting(Arm.NOISY_REWRITE, 1): one, Setting(Arm.NOISY_REWRITE, 2): 1 - one})
-    assert pooled_run_variance([run_contrasts(alone)], 0.02) == ASSUMED_ZERO
-    assert pooled_run_variance([run_contrasts(cell_of(dict.fromkeys(CLEAN, one)))], 0.02) == ASSUMED_ZERO
-    assert pooled_run_variance([], 0.02) == ASSUMED_ZERO
+    assert pooled_run_variance([run_contrasts(alone)], 0.02) == UNMEASURED
+    assert pooled_run_variance([run_contrasts(cell_of(dict.fromkeys(CLEAN, one)))], 0.02) == UNMEASURED
+    assert pooled_run_variance([], 0.02) == UNMEASURED
 
 
 def test_what_is_used_is_bounded_without_evidence_and_not_with_it() -> None:
@@ -77,11 +81,12 @@ def test_what_is_used_is_bounded_without_evidence_and_not_with_it() -> None:
     few = cell_of({s: rng.random(60) < 0.5 for s in CLEAN})  # sampling error 6.5 points
     quiet = pooled_run_variance([run_contrasts(few)], 0.02)
     assert quiet.df == 2 and quiet.used <= 0.02**2
-    assert quiet.capped and "all that is plausible" in words.run_variance(quiet)
+    assert quiet.capped and "all that is plausible" in words.run_shifts(RunShifts(quiet, quiet), repeated=True)[0]
     apart = cell_of({s: rng.random(5000) < 0.4 + 0.1 * k for k, s in enumerate(CLEAN)})  # sd 10 points
     loud = pooled_run_variance([run_contrasts(apart)], 0.02)
     assert loud.estimate == pytest.approx(0.01, rel=0.3) and loud.used > loud.estimate
-    assert not loud.capped and "the estimate and one standard error" in words.run_variance(loud)
+    assert not loud.capped
+    assert "the estimate and one standard error" in words.run_shifts(RunShifts(loud, loud), repeated=True)[0]
 
 
 def test_unread_answers_leave_the_mean_of_the_run() -> None:
@@ -93,13 +98,60 @@ def test_unread_answers_leave_the_mean_of_the_run() -> None:
 def test_a_known_run_variance_widens_the_test_to_its_level() -> None:
     # Two runs, each shifted by sd 5 points, n=400: without it the test rejects far more than one model in twenty.
     rng, rejected = np.random.default_rng(3), {"without": 0, "with": 0}
-    known = RunVariance(0.05**2, 0.05**2, 1)
     for _ in range(400):
         a, b = (rng.random((1, 1, 400)) < np.clip(0.5 + rng.normal(0, 0.05), 0, 1) for _ in range(2))
-        for name, variance in (("without", ASSUMED_ZERO), ("with", known)):
+        for name, variance in (("without", 0.0), ("with", 0.05**2)):
             found = max_statistic_exchange(
-                a.astype(float), b.astype(float), n_permutations=199, run_variance=variance, rng=rng
+                a.astype(float), b.astype(float), n_permutations=199, shifts=(variance, variance), rng=rng
             )
             rejected[name] += found.pvalue <= 0.05
     assert rejected["without"] > 60  # 15 %
     assert 6 <= rejected["with"] <= 36  # 5 %, give or take 3.7 standard errors
+
+
+def test_each_side_has_its_own_shift_and_what_is_unknown_is_not_zero() -> None:
+    measured = RunVariance(1e-4, 2e-4, 3)
+    assert RunShifts(measured, UNMEASURED, 0.02).used == (2e-4, 2e-4)  # nothing befalls a control that noisy is spared
+    assert RunShifts(UNMEASURED, measured, 0.02).used == (4e-4, 2e-4)
+    assert RunShifts(UNMEASURED, UNMEASURED, 0.02).used == (4e-4, 4e-4)
+    small, large = RunVariance(0, 1e-6, 3), RunVariance(9e-4, 1e-3, 3)
+    assert RunShifts(small, small, 0.02).tested(repeated=True) == (1e-6, 1e-6)
+    assert RunShifts(small, small, 0.02).tested(repeated=False) == (4e-4, 1e-6)
+    assert RunShifts(large, UNMEASURED, 0.02).tested(repeated=False) == (1e-3, 1e-3)
+    assert RunShifts().tested(repeated=False) == (0.0, 0.0)
+
+
+def test_the_noisy_arms_scatter_over_r_is_measured_without_its_trend_and_first_level() -> None:
+    rng = np.random.default_rng(5)
+
+    def contrasts(gain: list[float], replicates: int = 1) -> tuple[int, float]:
+        runs = {
+            Setting(Arm.NOISY_REWRITE, r, k): rng.random(20_000) < 0.5 + g
+            for r, g in enumerate(gain, 1)
+            for k in range(replicates)
+        }
+        c = noisy_contrasts(cell_of(runs))
+        return c.squares.size, float(np.mean(c.squares - c.sampling)) if c.squares.size else 0.0
+
+    line = [0.0, *(0.05 + 0.01 * k for k in range(8))]  # nine router counts: less a mean, the first, a slope
+    assert contrasts(line)[0] == 6 and abs(contrasts(line)[1]) < 3e-5
+    assert contrasts([0.0, 0.1, 0, 0.1, 0, 0.1, 0, 0.1, 0])[1] > 1e-3
+    assert contrasts([0.0, 0.2, 0.1], 2)[0] == 3  # replicates against each other, at three router counts
+    assert contrasts([0.0, 0.1])[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("design", "world"),
+    [
+        (Design(3000, 1, clean_replicates=1), World(shock=0.02)),  # nothing repeated: 15 of 100 without the plausible
+        (Design(3000, 1, clean_replicates=3), World(shock=0.003, noisy_shock=0.03)),
+    ],
+)
+def test_a_shifted_noisy_run_is_no_excess(design: Design, world: World) -> None:
+    rng, thresholds, found = np.random.default_rng(11), SweepThresholds(), 0
+    for _ in range(150):
+        cell = simulate(design, world, rng).cell
+        shifts = run_shifts([cell], thresholds.run_sd_plausible)
+        e = measure(cell, rng=rng, n_resamples=199, shifts=shifts)
+        found += decide(e, (), thresholds).verdict == Verdict.EXCESS
+    assert found <= 15  # 5 %, and 3 standard errors

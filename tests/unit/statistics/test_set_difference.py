@@ -1,4 +1,4 @@
-"""Published against fresh items, a model against its references."""
+"""Published against held-out items, a model against its references."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 
 from audit.errors import DataError
-from audit.statistics.fresh_gap import fresh_gap, held_gaps
-from audit.statistics.set_difference import set_difference
+from audit.statistics.fresh_gap import fresh_gap, unparsed_held
+from audit.statistics.priors import PRIORS
+from audit.statistics.set_difference import in_own_spread, set_difference
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -105,7 +106,7 @@ def test_the_gap_keeps_its_level_and_finds_learnt_answers():
 
 
 def test_matching_is_an_exact_test_within_the_references_levels():
-    # The reference has 4 published and 4 fresh items right; of these the model has 4 and 0, of the others none.
+    # The reference has 4 published and 4 held-out items right; of these the model has 4 and 0, of the others none.
     ref = np.array([1.0] * 4 + [0.0] * 4), np.array([1.0] * 4 + [0.0] * 4)
     own = np.array([1.0] * 4 + [0.0] * 4), np.zeros(8)
     found = fresh_gap(own and (own[0], own[1]), [ref], rng=rng(), n_resamples=20_000)
@@ -149,14 +150,64 @@ def test_where_nothing_varies_the_interval_is_the_difference():
     assert (found.difference, found.low, found.high, found.pvalue) == (2.0, 2.0, 2.0, 1.0)
 
 
-def test_unread_answers_are_held_against_a_gap_and_for_one():
+def test_unparsed_answers_are_held_against_a_gap_and_for_one():
     """Means by hand: 4 items a set; the tested model lacks one answer of each, the reference one published."""
     nan = np.nan
-    tested, reference = ([1, 1, 0, nan], [0, 1, 0, nan]), ([1, 0, 1, nan], [1, 0, 1, 0])
-    unread = [tuple(np.isnan(side) for side in one) for one in (tested, reference)]
-    against, favour = held_gaps(tested, [reference], unread, rng=np.random.default_rng(1), n_resamples=99)
+    models = [([1, 1, 0, nan], [0, 1, 0, nan]), ([1, 0, 1, nan], [1, 0, 1, 0])]
+    lost = [tuple(np.isnan(side) for side in one) for one in models]
+
+    def gap(gamma, against, prior=None):
+        filled, heights = unparsed_held(models, lost, gamma, against=against)
+        return fresh_gap(filled[0], filled[1:], rng=rng(1), n_resamples=99, heights=heights, prior=prior)
+
+    against, favour = gap(np.inf, True), gap(np.inf, False)
     assert (against.published, against.fresh) == (0.5, 0.5) and against.reference_gap == pytest.approx(0.75 - 0.5)
     assert (favour.published, favour.fresh) == (0.75, 0.25) and favour.reference_gap == pytest.approx(0.5 - 0.5)
     assert against.matched.strata == favour.matched.strata  # difficulty is told by what was read
-    none = [tuple(np.zeros(4, dtype=bool) for _ in (0, 1)) for _ in (tested, reference)]
-    assert held_gaps(tested, [reference], none, rng=np.random.default_rng(1)) is None
+    differences = [gap(g, a).did.difference for a in (True, False) for g in (np.inf, 3.0, 1.0)]
+    assert differences == sorted(differences[:3]) + sorted(differences[3:], reverse=True)[::-1] or (
+        differences[0] < differences[1] < differences[2] == pytest.approx(differences[5])
+        and differences[5] < differences[4] < differences[3]
+    )
+
+
+def test_imputed_chances_keep_the_level_of_the_matched_test():
+    """A tenth of the tested model's answers are chances: the test of matched items is a t then, and no exact one."""
+    r = rng(9)
+
+    def one() -> float:
+        sets = [r.beta(2, 1, 200), r.beta(2, 1, 150)]
+        ref = tuple((r.random(x.size) < x).astype(float) for x in sets)
+        own = [(r.random(x.size) < x).astype(float) for x in sets]
+        for side in own:
+            side[: side.size // 10] = r.beta(4, 2, side.size // 10)
+        return fresh_gap((own[0], own[1]), [ref], rng=r, n_resamples=1).matched.pvalue
+
+    p = np.array([one() for _ in range(400)])
+    for level in (0.05, 0.2):
+        assert abs(np.mean(p <= level) - level) <= 3 * np.sqrt(level * (1 - level) / p.size), level
+
+
+def test_what_is_known_of_how_models_differ_finds_with_three_references_what_they_alone_cannot():
+    r = rng(11)
+    sets = [r.beta(2, 1, 1000), r.beta(2, 1, 500)]
+    models = [tuple((r.random(x.size) < x).astype(float) for x in sets) for _ in range(4)]
+    learnt = (np.maximum(models[0][0], r.random(1000) < 0.7), models[0][1])
+    alone = fresh_gap(learnt, models[1:], rng=r, n_resamples=999)
+    known = fresh_gap(learnt, models[1:], rng=r, n_resamples=999, prior=PRIORS["held_out"])
+    assert alone.predicted is None and (alone.low, alone.high) == (alone.did.low, alone.did.high)
+    assert known.did == alone.did  # the rule without it stands beside
+    assert known.pvalue == max(known.predicted.pvalue, known.matched.pvalue)
+    assert known.pvalue < 0.05 / 6 < alone.pvalue and known.high - known.low < alone.high - alone.low
+
+
+def test_a_model_that_uses_what_makes_a_text_likely_more_has_no_more_of_its_own_spread():
+    r = rng(12)
+    shared = r.normal(0.5, 1, 400), r.normal(0, 1, 300)  # the published texts are half a spread more popular
+    models = [tuple(k * x + 0.3 * r.normal(size=x.size) for x in shared) for k in (1.5, 1.0, 1.1, 0.9, 1.0, 1.05)]
+    nats = set_difference(models[0], models[1:])
+    scaled = [in_own_spread(one) for one in models]
+    own = set_difference(scaled[0], scaled[1:])
+    assert nats.pvalue < 0.01 < 0.05 < own.pvalue
+    assert all(one[1].std(ddof=1) == pytest.approx(1) for one in scaled)
+    assert np.isnan(in_own_spread((np.arange(3.0), np.ones(3)))[0]).all()

@@ -1,4 +1,4 @@
-"""The source's thresholds beside our verdict: what each says, what gates, and their false alarms."""
+"""The source's thresholds beside our verdict: what each says, what gates, and their false positives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from junitparser import JUnitXml
 
-from audit.gate import main as gate
+from audit.commands.gate import main as gate
+from audit.errors import ConfigError
 from audit.governance.decision import rule
 from audit.governance.formats import FORMATS
 from audit.panel import PANEL, panel_runs, write_panel
@@ -87,13 +88,13 @@ def test_a_threshold_of_cs_that_few_items_exceed_flags_fewer() -> None:
 
 
 def test_the_benchmarks_domain_sets_thresholds() -> None:
-    domains = {"factual": {"review_required_above_cs": 0.1}, "code": {"contamination_threshold": 0.5}}
+    domains = {"general": {"review_required_above_cs": 0.1}, "code": {"contamination_threshold": 0.5}}
     factual = source_thresholds(suite(domains=domains))
     assert (factual["review_required_above_cs"], factual["contamination_threshold"]) == (0.1, 0.1)
     code = suite(domains=domains, dataset_config={"benchmark_name": "elementary", "domain": "code"})
     assert source_thresholds(code)["contamination_threshold"] == 0.5
-    assert "thresholds of domain factual" in sentences(suite(domains=domains), [], {})[0]
-    unknown = suite(domains=domains, dataset_config={"benchmark_name": "mcq_file"})
+    assert "thresholds of domain general" in sentences(suite(domains=domains), [], {})[0]
+    unknown = suite(domains=domains, dataset_config={"benchmark_name": "gsm8k"})  # reasoning, of which it says nothing
     assert source_thresholds(unknown)["review_required_above_cs"] == 0.25
     assert "no domain's thresholds" in sentences(unknown, [], {})[0]
 
@@ -133,13 +134,13 @@ def test_the_suite_says_which_rule_gates_and_both_are_printed(
     ruling = rule(plain, "run")
     assert (ruling.decision, ruling.exit_code) == (decision, code)
     assert "our verdict" in ruling.rules[0] and "the source's rule" in ruling.rules[0]
-    assert any("max_allowed_contaminated_items_pct 5" in one and "false alarms: " in one for one in ruling.rules)
+    assert any("max_allowed_contaminated_items_pct 5" in one and "false positives: " in one for one in ruling.rules)
     for name, show in FORMATS.items():
         text = show(ruling).replace("&#95;", "_").replace("\\_", "_")
         assert "max" in text and "allowed" in text, name
     assert JUnitXml.fromstring(FORMATS["junit"](ruling).encode()) is not None
     shown = page(plain)
-    assert "&lt;1&gt;" in shown and "claimed" in shown and "false alarms" in shown
+    assert "&lt;1&gt;" in shown and "claimed" in shown and "false positives" in shown
 
 
 def test_missing_answers_are_no_pass_whatever_gates() -> None:
@@ -153,7 +154,7 @@ def test_a_panel_whose_runs_are_gone_does_not_pass(tmp_path: Path, capsys: pytes
     (panel / "report").mkdir(parents=True)
     plain = joint(suite(), "no_drop_detected", 0)
     (panel / "report" / "verdict.json").write_text(json.dumps(plain))
-    assert gate([str(panel)]) == 0  # a report that was copied alone
+    assert gate([str(panel), "--trust-report"]) == 1  # nothing says of which runs it is
     (panel / "suite.json").write_text("{}")
     write_panel(panel, [run])
     assert panel_runs(panel) == [panel / "../runs/perturb"]
@@ -163,3 +164,50 @@ def test_a_panel_whose_runs_are_gone_does_not_pass(tmp_path: Path, capsys: pytes
     assert gate([str(panel)]) == 1  # it has no answers
     (panel / PANEL).write_text('{"runs": []}')
     assert gate([str(panel)]) == 1
+
+
+def with_forms(plain: dict[str, Any], **doses: float) -> dict[str, Any]:
+    """The same, where these forms were passed at these doses."""
+    forms = ("answers", "wording", "text")
+    passed = [{"form": form, "dose": dose, "audit": "perturb"} for form, dose in doses.items()]
+    scope = {"passed": passed, "found": [], "not_examined": [f for f in forms if f not in doses], "error": None}
+    return {**plain, "joint": [{**plain["joint"][0], "forms": scope}]}
+
+
+def test_a_pass_says_of_which_forms_and_exits_0_all_the_same() -> None:
+    ruling = rule(with_forms(joint(suite(), "no_drop_detected", 0), wording=0.15), "run")
+    assert (ruling.decision, ruling.exit_code) == ("pass", 0)
+    for name, show in FORMATS.items():
+        assert "wording (15 %); not examined: answers, text" in show(ruling).replace("%25", "%").replace(
+            "&#58;", ":"
+        ), name
+    shown = page(joint(suite(), "no_drop_detected", 0))  # without references nothing near was simulated
+    assert "Not examined: answers, wording, text" in shown
+
+
+@pytest.mark.parametrize(
+    ("required", "code"),
+    [
+        ({}, 0),
+        ({"wording": 0.15}, 0),
+        ({"wording": 0.5}, 0),
+        ({"wording": 0.1}, 4),
+        ({"wording": 0.15, "text": 0.5}, 4),
+    ],
+)
+def test_a_suite_that_requires_forms_has_no_decision_without_them(required: dict[str, float], code: int) -> None:
+    asked = suite(governance={"forms_required": required})
+    plain = with_forms(joint(asked, "no_drop_detected", 0), wording=0.15)
+    plain["suite"]["forms_required"] = asked.governance.forms_required
+    ruling = rule(plain, "run")
+    assert ruling.exit_code == code and (ruling.decision == "pass") == (code == 0)
+    assert any("forms_required" in one for one in ruling.rules) == (code == 4)
+    # A finding stays one, whatever is required.
+    found = with_forms(joint(asked, "drop_beyond_reference", 0))
+    assert rule({**found, "suite": plain["suite"]}, "run").exit_code == 3
+
+
+@pytest.mark.parametrize("wrong", [{"ability": 0.15}, {"text": "all"}, {"text": 15.0}, ["text"]])
+def test_forms_that_there_are_not_are_refused(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="forms_required"):
+        suite(governance={"forms_required": wrong})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ import pytest
 from jsonschema import Draft202012Validator
 from omegaconf import OmegaConf
 
-from audit.config import load_model_config
+from audit.commands.suite import main
+from audit.config import CONF_DIR, load_group, load_model_config
 from audit.errors import ConfigError
-from audit.suite.__main__ import main
-from audit.suite.commands import audit_words, check_version, domain_of, model_name, steps
+from audit.suite.commands import audit_words, check_version, domain_of, model_name, steps, windows_of
 from audit.suite.read import SUITES, known_suites, read_suite, suite_of
-from audit.suite.schema import json_schema, schema_text
+from audit.suite.schema import DOMAINS, json_schema, schema_text
+from audit.variants.policy import policy_for
 
 # The source's listing, letter by letter.
 ARTICLE = """{
@@ -66,6 +67,10 @@ def small(**changes: Any) -> dict[str, Any]:
         "dataset_config": {"benchmark_name": "elementary", "sample_size": 20},
     }
     return {**plain, **changes}
+
+
+def named(benchmark: str, **changes: Any) -> dict[str, Any]:
+    return small(dataset_config={"benchmark_name": benchmark, "sample_size": 20}, **changes)
 
 
 def test_the_published_schema_is_made_from_the_dataclasses_and_agrees_with_the_reader() -> None:
@@ -221,14 +226,46 @@ def test_a_model_is_found_by_its_name_or_hub_id() -> None:
 
 def test_the_domain_sets_what_our_verdicts_have_to_exclude() -> None:
     plain = small(
-        audits={"sweep": [], "validity": ["benchmark=contrast"]}, domains={"factual": {"effect_of_interest": 0.1}}
+        audits={"sweep": [], "validity": ["benchmark=contrast"]}, domains={"general": {"effect_of_interest": 0.1}}
     )
     words = audit_words(suite_of(plain))
-    assert domain_of(suite_of(plain)) == "factual"
+    assert domain_of(suite_of(plain)) == "general"
     assert "verdict.effect_of_interest=0.1" in words["sweep"]
     assert not [word for word in words["validity"] if "effect" in word or word == "benchmark=elementary"]
     plain["dataset_config"]["domain"] = "code"
     assert not [word for word in audit_words(suite_of(plain))["sweep"] if "effect" in word]
+
+
+def test_one_table_has_the_domain_of_every_shipped_benchmark_and_the_window_of_every_domain() -> None:
+    table = load_group("rewording", "policy")
+    assert set(table["windows"]) == set(DOMAINS)
+    shipped = {path.stem for path in (CONF_DIR / "benchmark").glob("*.yaml")} - {
+        "mcq_file"
+    }  # whose rows are the user's
+    assert {name: domain_of(suite_of(named(name))) in DOMAINS for name in shipped} == dict.fromkeys(shipped, True)
+    low, high = table["windows"]["reasoning"]
+    for name in ("gsm8k", "arc_challenge", "mmlu_pro", "commonsense_qa"):
+        assert domain_of(suite_of(named(name))) == "reasoning"
+        assert (policy_for(name, table).low, policy_for(name, table).high) == (low, high)
+
+
+@pytest.mark.parametrize("name", known_suites())
+def test_a_shipped_suite_accepts_the_library_that_the_shipped_policy_builds(name: str) -> None:
+    suite = read_suite(name)
+    policy = policy_for(suite.dataset_config.benchmark_name, load_group("rewording", "policy"))
+    assert (policy.low, policy.high) in windows_of(suite)
+    assert (0.1, 0.9) not in windows_of(suite)
+    own = replace(suite.perturbation_config, min_semantic_distance=0.1)  # a window of the suite's own is kept to
+    assert windows_of(replace(suite, perturbation_config=own)) == [(0.1, own.max_semantic_distance)]
+
+
+def test_a_benchmark_of_no_known_domain_is_asked_for_one_where_thresholds_hang_on_it() -> None:
+    plain = named("mcq_file", domains={"factual": {"effect_of_interest": 0.1}})
+    with pytest.raises(ConfigError, match=r"of which domain mcq_file is.*dataset_config.domain=factual"):
+        audit_words(suite_of(plain))
+    plain["dataset_config"]["domain"] = "factual"
+    assert "verdict.effect_of_interest=0.1" in audit_words(suite_of(plain))["perturb"]
+    audit_words(suite_of(named("mcq_file")))
 
 
 @pytest.mark.parametrize(

@@ -54,17 +54,25 @@ def test_every_setting_belongs_to_one_router_set(draws):
     assert len(set(design.settings)) == len(design.settings) == sum(len(part.levels) for part in design.parts)
 
 
-@pytest.mark.parametrize("name", ["replicates", "clean_replicates"])
+def test_the_noisy_arm_can_be_repeated_alone():
+    design = make_design([1, 3], noisy_replicates=2)
+    assert [s.replicate for s in design.settings if s.arm == Arm.NOISY_REWRITE] == [0, 1, 0, 1]
+    assert [s.replicate for s in design.settings if s.arm == Arm.FORWARD_FULL] == [0]
+
+
+@pytest.mark.parametrize("name", ["replicates", "clean_replicates", "noisy_replicates"])
 def test_no_replicate_is_refused(name):
     with pytest.raises(ConfigError, match=f"Invalid {name}: 0"):
         make_design([1], **{name: 0})
 
 
 def test_controls_that_are_not_run_are_named_with_the_override():
-    assert missing_controls(make_design((1, 2), ensemble_control=True)) == ()
-    assert missing_controls(make_design((1,))) == ()  # with one router the clean baseline is the ensemble control
-    (ensemble,) = missing_controls(make_design((1, 2, 5)))
+    assert missing_controls(make_design((1, 2), ensemble_control=True, noisy_replicates=2)) == ()
+    assert missing_controls(make_design((1,), replicates=2)) == ()  # with one router the clean baseline is its control
+    (once,) = missing_controls(make_design((1,)))
+    assert "noisy_replicates=2" in once
+    (ensemble,) = missing_controls(make_design((1, 2, 5), noisy_replicates=2))
     assert "r=2, 5" in ensemble and "ensemble_control=true" in ensemble
-    (direct,) = missing_controls(make_design((1,), arms=(Arm.FORWARD_FULL, Arm.NOISY_REWRITE)))
+    (direct,) = missing_controls(make_design((1,), arms=(Arm.FORWARD_FULL, Arm.NOISY_REWRITE), noisy_replicates=2))
     assert "direct" in direct
     assert missing_controls(make_design((1, 2), arms=(Arm.DIRECT,))) == ()

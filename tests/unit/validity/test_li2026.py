@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from audit import reanalyze
+from audit.commands import reanalyze
 from audit.errors import DataError
+from audit.papers.li2026.reanalysis import Li2026, reanalyse_li2026
+from audit.papers.li2026.show import TABLES, shipped
 from audit.statistics.selectivity import csr
-from audit.validity.li2026 import Li2026, reanalyse_li2026
-from audit.validity.show_li2026 import TABLES, shipped
 from audit.validity.status import PaperCell, Status, paper_status
 
 # score .6 against .5, n = 200: SE = sqrt(.6 * .4 / 200) = .0346, two of them .069: G2 passes at .1 above

@@ -37,7 +37,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def results(runs: tuple[Path, Path]) -> tuple[ValidityResult, ...]:
-    return judge([runs[0]], n_resamples=10).results
+    return judge([runs[0]], n_resamples=10)[0].results
 
 
 def bytes_a_row(runs: tuple[Path, Path], work: Callable[[Path], object]) -> float:

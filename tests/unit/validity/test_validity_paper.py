@@ -14,11 +14,11 @@ from audit.chronology import Chronology, parse_chronology, project_chronology
 from audit.errors import DataError
 from audit.report.canvas import svg_text
 from audit.statistics.dif import by_group
+from audit.validity.analyse import RunVerdict
 from audit.validity.as_paper import _GATES, PaperTable, merged, no_op_rates, paper_tables
 from audit.validity.config import ValidityConfig, validate
 from audit.validity.page import group_dif_csv
 from audit.validity.paper_figures import before_and_after, family_deltas, ratios
-from audit.validity.verdict import RunVerdict
 from audit.validity.vocabulary import GATES
 
 ENTRY = {

@@ -10,8 +10,9 @@ import pytest
 import scripted_models as models
 from scripted_models import cell
 
+from audit.judge.record import Settings
 from audit.statistics.contracts import UNREAD, fits
-from audit.validity.analyse import _adjusted, analyse
+from audit.validity.analyse import analyse, over_panel
 from audit.validity.edits.record import Family
 from audit.validity.result import ValidityStatus as S
 from audit.validity.thresholds import ValidityThresholds
@@ -21,7 +22,7 @@ T = ValidityThresholds()
 
 
 def judged(one, **options):
-    (result,) = analyse([one], T, seed=1, n_resamples=200, **options)
+    (result,) = analyse([one], Settings(T, 1, 200, **options))
     return result
 
 
@@ -55,7 +56,7 @@ TABLE = [
 )
 def test_each_model_gets_its_status(model, directional, status, stopped_by):
     result = judged(cell(model, directional=directional))
-    assert result.decision.status == status, result.decision.reasons
+    assert result.decision.verdict == status, result.decision.reasons
     assert stopped_by <= failing(result)
     if not stopped_by:
         assert not failing(result)
@@ -69,7 +70,7 @@ def test_a_positional_bias_shows_under_the_order_of_options_and_counts_as_surfac
     # It knows two thirds and follows there; the first option is no reaction to the construct.
     follow = result.evidence.families[Family.ATTRIBUTE].followed
     assert follow.estimate < 0.8
-    assert result.decision.status == S.SELECTIVE
+    assert result.decision.verdict == S.SELECTIVE
     always = judged(cell(models.first_option))
     assert always.evidence.families[Family.FORMAT].response_change.estimate == pytest.approx(1 / 3)
 
@@ -78,7 +79,7 @@ def test_a_model_that_ignores_its_input_is_never_selective_whatever_the_key_does
     for n in (30, 120, 400):
         for directional in (True, False):
             result = judged(cell(models.ignores_input, n=n, directional=directional))
-            assert result.decision.status == S.FAILED
+            assert result.decision.verdict == S.FAILED
             assert result.evidence.families[Family.ATTRIBUTE].response_change.estimate == 0
     # Under a key that moves, its published ratio is far above 1 all the same.
     ignoring = judged(cell(models.ignores_input))
@@ -88,14 +89,14 @@ def test_a_model_that_ignores_its_input_is_never_selective_whatever_the_key_does
 
 def test_the_scorer_comes_before_the_numerical_gates_and_the_paper_s_order_stands_beside():
     result = judged(cell(models.ignores_input, validated=False))
-    assert result.decision.status == S.SCORER_UNVALIDATED
+    assert result.decision.verdict == S.SCORER_UNVALIDATED
     assert (result.paper.status, result.paper.step) == ("failed-G2-G4", 2)
     assert "scorer-unvalidated" in result.paper.flags
 
 
 def test_a_perfect_model_fails_the_paper_s_g3_and_not_ours():
     result = judged(cell(lambda asked: asked.key))
-    assert result.decision.status == S.SELECTIVE
+    assert result.decision.verdict == S.SELECTIVE
     assert result.paper.status == "failed-G2-G4"  # its denominator is 0
     assert not result.evidence.csr["own key"].reported
 
@@ -110,19 +111,19 @@ def test_edits_that_do_not_reach_the_scorer_are_ineligible():
     block = one.families[Family.SEMANTIC]
     same = replace(block, same=np.ones_like(block.same))
     result = judged(replace(one, families={**one.families, Family.SEMANTIC: same}))
-    assert result.decision.status == S.INELIGIBLE_EDITS
+    assert result.decision.verdict == S.INELIGIBLE_EDITS
     assert failing(result) >= {"G1_edits_reach_scorer", "G1_enough_edits"}
     assert result.evidence.families[Family.SEMANTIC].read == 0  # left out, and not averaged in as zeros
 
 
 def test_answers_that_could_not_be_read_do_not_confirm_that_nothing_reacts():
     made = cell(models.follower, n=200, directional=False)
-    assert judged(made).decision.status == S.NON_SELECTIVE
+    assert judged(made).decision.verdict == S.NON_SELECTIVE
     block = made.families[Family.ATTRIBUTE]
     response = block.response.copy()
     response[:, :9] = UNREAD  # 4.5 %: readable enough for G1, and nearly the margin of 5 points
     result = judged(replace(made, families={**made.families, Family.ATTRIBUTE: replace(block, response=response)}))
-    assert not failing(result) and result.decision.status == S.INDETERMINATE
+    assert not failing(result) and result.decision.verdict == S.INDETERMINATE
 
 
 def test_mixed_contracts_are_ineligible():
@@ -131,14 +132,14 @@ def test_mixed_contracts_are_ineligible():
     half = np.arange(one.n) % 2 == 0
     mixed = replace(block, directional=block.directional & half)
     result = judged(replace(one, families={**one.families, Family.ATTRIBUTE: mixed}))
-    assert result.decision.status == S.INELIGIBLE_ARCHETYPE
+    assert result.decision.verdict == S.INELIGIBLE_ARCHETYPE
 
 
 def test_few_items_are_indeterminate_and_say_so():
     result = judged(cell(models.surface_driven, n=24, directional=False, seed=3))
-    assert result.decision.status in (S.INDETERMINATE, S.NON_SELECTIVE)
+    assert result.decision.verdict in (S.INDETERMINATE, S.NON_SELECTIVE)
     weak = judged(cell(models.positional, n=24))
-    assert weak.decision.status != S.NON_SELECTIVE
+    assert weak.decision.verdict != S.NON_SELECTIVE
 
 
 def test_unread_answers_are_not_held_for_followed():
@@ -156,13 +157,13 @@ def test_unread_answers_are_not_held_for_followed():
     assert follow.followed_held.estimate <= whole.followed.estimate < follow.followed.estimate
     least = (follow.followed_held.low + follow.followed.low) / 2
     strict = replace(T, follow_min=least)
-    (result,) = analyse([less], strict, seed=1, n_resamples=200)
-    assert result.decision.status == S.INDETERMINATE and "held for not followed" in result.decision.reasons[-1]
+    (result,) = analyse([less], Settings(strict, 1, 200))
+    assert result.decision.verdict == S.INDETERMINATE and "held for not followed" in result.decision.reasons[-1]
 
 
 def test_holm_is_over_cells_and_directions():
     alone = judged(cell(models.follower, n=40))
-    panel = analyse([cell(models.follower, n=40)] * 3, T, seed=1, n_resamples=50)
+    panel = analyse([cell(models.follower, n=40)] * 3, Settings(T, 1, 50))
     raw = alone.evidence.primary.above_p
     assert alone.above_p == pytest.approx(2 * raw)
     assert min(r.above_p for r in panel) == pytest.approx(6 * raw)
@@ -171,7 +172,7 @@ def test_holm_is_over_cells_and_directions():
 def test_a_p_value_of_0_is_a_p_value_and_not_a_missing_one():
     sure = SimpleNamespace(primary=SimpleNamespace(above_p=1.0), non_selective_p=0.0)
     untested = SimpleNamespace(primary=None, non_selective_p=None)
-    assert _adjusted([untested, sure]) == ([None, 1.0], [None, 0.0])
+    assert over_panel([untested, sure]) == [[None, None], [1.0, 0.0]]
 
 
 def test_the_same_cell_gives_the_same_result():

@@ -11,15 +11,15 @@ import numpy as np
 import scripted_models as models
 
 from audit.chronology import Chronology
+from audit.judge.record import Settings
 from audit.report.page import RunFacts
-from audit.validity.analyse import analyse
+from audit.validity.analyse import RunVerdict, analyse
 from audit.validity.as_paper import paper_tables
 from audit.validity.edits.record import Family
 from audit.validity.items_table import ItemRows, small_table
 from audit.validity.page import render
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
-from audit.validity.verdict import RunVerdict
 
 HOSTILE = "<img src=x onerror=\"document.body.dataset.broken='1'\"> <script>document.body.dataset.broken='1'</script>"
 LEVELS = {Family.FORMAT: 2, Family.SEMANTIC: 1, Family.ATTRIBUTE: 1}
@@ -47,7 +47,7 @@ def cells(benchmark: str = "contrast", n: int = 60) -> list[ValidityCell]:
 
 def verdict(found: Sequence[ValidityCell], chronology: Chronology | None = None) -> RunVerdict:
     t = ValidityThresholds()
-    results = analyse(found, t, seed=1, n_resamples=100)
+    results = analyse(found, Settings(t, 1, 100))
     return RunVerdict(
         seed=1, n_resamples=100, thresholds=t.to_dict(), edits={"replaced": {}}, runs=(), rows=(), cells=tuple(found),
         results=results, chronology=chronology,

@@ -210,7 +210,7 @@ def test_policy_of_a_benchmark() -> None:
     assert (policy_for("truthfulqa_mc1", conf).low, policy_for("truthfulqa_mc1", conf).high) == (0.15, 0.30)
     assert policy_for("my_exam", conf) == Policy(0.15, 0.45)
     assert policy_for("bbq", conf).context == "last_sentence"
-    assert policy_for("gsm8k", conf, {"window": "default", "options": None}) == Policy(0.15, 0.45)
+    assert policy_for("gsm8k", conf, {"window": "general", "options": None}) == Policy(0.15, 0.45)
     for name in conf["benchmarks"]:
         policy_for(name, conf)
     for bad, found in (({"window": "wide"}, "Unknown distance window"), ({"options": "shuffle"}, "Unknown options"),

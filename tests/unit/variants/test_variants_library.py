@@ -14,11 +14,11 @@ import pytest
 from scipy.stats import binom
 from variant_helpers import CAPITAL, EGGS, FAR, GOOD, HEADER, NEAR, OTHER, QUESTIONS, make_library
 
+from audit.commands.variants import main
 from audit.errors import ConfigError, DataError, LibraryError
 from audit.perturb.columns import SCHEMA
 from audit.perturb.report import reviewed_since
 from audit.shards.manifest import Manifest
-from audit.variants.__main__ import main
 from audit.variants.arrow import METADATA, read_about, read_library, to_table, write_library
 from audit.variants.combine import diff, merge
 from audit.variants.export import export_library

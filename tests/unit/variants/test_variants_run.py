@@ -111,7 +111,7 @@ def test_build_with_a_scripted_paraphraser() -> None:
 
 def test_help_and_refusals_are_light() -> None:
     code = (
-        "import sys; from audit.variants.__main__ import main\n"
+        "import sys; from audit.commands.variants import main\n"
         "assert main(['show', 'no_such_library']) == 1\n"
         "print([m for m in ('torch', 'transformers', 'vllm', 'ray') if m in sys.modules])"
     )

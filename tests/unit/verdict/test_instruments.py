@@ -7,14 +7,17 @@ import itertools
 import pytest
 
 from audit.audits import AUDITS, part_of
-from audit.exits import FOUND, NOT_CLEARED
-from audit.exits import OK as CLEARED
 from audit.verdict.instrument import KINDS, Finding, Measured, synthesis
+from audit.verdict.vocabulary import Outcome
+
+FOUND, NOT_CLEARED, CLEARED = Outcome.FOUND, Outcome.NO_DECISION, Outcome.NOTHING_SEEN
 
 NOTHING = Measured("gain", None, None, None, None)
 
 
-def said(*outcomes: int, sees: tuple[tuple[str, ...], ...] = (("noise",), ("wording",), ("answers", "text"))) -> str:
+def said(
+    *outcomes: Outcome, sees: tuple[tuple[str, ...], ...] = (("noise",), ("wording",), ("answers", "text"))
+) -> str:
     names = ("A", "B", "C")
     findings = [
         Finding(name, name, kinds, "v", "V", "good", "o", outcome, NOTHING, "not measured")
@@ -24,7 +27,7 @@ def said(*outcomes: int, sees: tuple[tuple[str, ...], ...] = (("noise",), ("word
 
 
 @pytest.mark.parametrize("outcomes", list(itertools.product((FOUND, CLEARED, NOT_CLEARED), repeat=2)))
-def test_what_no_instrument_sees_is_never_cleared(outcomes: tuple[int, int]) -> None:
+def test_what_no_instrument_sees_is_never_cleared(outcomes: tuple[Outcome, Outcome]) -> None:
     text = said(*outcomes)
     for kind in ("answers", "text", "format"):
         assert KINDS[kind] in text.split("No instrument here sees ")[1]

@@ -58,7 +58,7 @@ def test_verdict_json_is_valid_whatever_the_run(outcomes: list[Outcome]) -> None
     verdict = analyse_outcomes(outcomes, n_resamples=RESAMPLES, calibration=TABLE, runs=[{"fingerprint": "f"}])
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     jsonschema.validate(verdict.to_dict(), SCHEMA)
-    assert len(verdict.cells) == len({(o.model, o.benchmark) for o in outcomes})
+    assert len(verdict.results) == len({(o.model, o.benchmark) for o in outcomes})
 
 
 def test_the_schema_refuses_what_is_no_verdict() -> None:
@@ -83,14 +83,14 @@ def test_a_model_keeps_its_intervals_when_the_panel_grows() -> None:
     # one clean run and no ensemble control: no run variance, which is the panel's
     options = {"clean_replicates": 1, "with_ensemble": False}
     enough = 999  # permutations for both panels
-    one = analyse_outcomes(rows(**options), n_resamples=enough).cells[0]
-    two = analyse_outcomes(rows(**options) + rows(model="zz", seed=5, **options), n_resamples=enough).cells[0]
+    one = analyse_outcomes(rows(**options), n_resamples=enough).results[0]
+    two = analyse_outcomes(rows(**options) + rows(model="zz", seed=5, **options), n_resamples=enough).results[0]
     assert (one.effect, one.p_value, one.contrasts) == (two.effect, two.p_value, two.contrasts)
 
 
 def test_contrasts_with_and_without_leaks_bounds_and_control_benchmark() -> None:
     outcomes = rows(faults=Faults(leak=0.1, unparsed=0.02)) + rows(benchmark="fresh", seed=8)
-    cells = analyse_outcomes(outcomes, n_resamples=RESAMPLES, control_benchmark="fresh").cells
+    cells = analyse_outcomes(outcomes, n_resamples=RESAMPLES, control_benchmark="fresh").results
     first = next(c for c in cells if c.benchmark == "synthetic")
     names = {c.name for c in first.contrasts}
     ends = ("", "_without_leak", "_adverse", "_favourable")
@@ -106,7 +106,7 @@ def test_contrasts_with_and_without_leaks_bounds_and_control_benchmark() -> None
 
 def test_effect_and_mcnemar_counts_agree_with_the_rows() -> None:
     outcomes = rows(n=100, clean_replicates=1, gain=0.1)
-    cell = analyse_outcomes(outcomes, n_resamples=RESAMPLES).cells[0]
+    cell = analyse_outcomes(outcomes, n_resamples=RESAMPLES).results[0]
     right = {(o.arm, o.routers, o.question_id): bool(o.correct) for o in outcomes}
     ids = sorted({o.question_id for o in outcomes})
     for r in ROUTERS:
@@ -207,7 +207,7 @@ def test_the_synthetic_model_has_the_accuracy_discordance_and_gain_asked_for() -
 
 def test_the_slope_is_that_of_the_accuracies_over_r_and_has_limits_where_there_are_enough_groups() -> None:
     outcomes = rows(n=200)
-    (cell,) = analyse_outcomes(outcomes, n_resamples=RESAMPLES).cells
+    (cell,) = analyse_outcomes(outcomes, n_resamples=RESAMPLES).results
     noisy = [o for o in outcomes if o.arm == Arm.NOISY_REWRITE]
     routers = sorted({o.routers for o in noisy})
     accuracy = [np.mean([o.correct for o in noisy if o.routers == r]) for r in routers]
@@ -216,8 +216,8 @@ def test_the_slope_is_that_of_the_accuracies_over_r_and_has_limits_where_there_a
     assert cell.slope.ci_low is not None and cell.slope.ci_high is not None
     assert cell.slope.ci_low < cell.slope.estimate < cell.slope.ci_high
 
-    (grouped,) = analyse_outcomes([replace(o, group="one") for o in outcomes], n_resamples=RESAMPLES).cells
+    (grouped,) = analyse_outcomes([replace(o, group="one") for o in outcomes], n_resamples=RESAMPLES).results
     assert grouped.slope is not None and grouped.slope.ci_low is None and "too few groups" in grouped.slope.sentence
 
     one_r = [o for o in outcomes if o.arm != Arm.NOISY_REWRITE or o.routers == 1]
-    assert analyse_outcomes(one_r, n_resamples=RESAMPLES).cells[0].slope is None
+    assert analyse_outcomes(one_r, n_resamples=RESAMPLES).results[0].slope is None

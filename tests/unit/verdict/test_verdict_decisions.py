@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcome_tables import Outcome, pair, texts_of
+from outcome_tables import Outcome, honest, honest_of, pair, texts_of
 from synthetic import Faults, synthetic_outcomes
 
 from audit.records import Setting
@@ -16,7 +16,7 @@ from audit.sweep.analyse import analyse, category, share_left
 from audit.sweep.decide import Corrected, Decision, decide, over_panel
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Reading, measure
-from audit.sweep.result import CellVerdict, Verdict
+from audit.sweep.result import SweepResult, Verdict
 from audit.sweep.thresholds import SweepThresholds
 
 RESAMPLES = 499
@@ -33,9 +33,11 @@ def cell_of_rows(outcomes: list[Outcome]) -> CellOutcomes:
     return cell
 
 
-def judged(outcomes: list[Outcome], texts: bool = False) -> CellVerdict:
+def judged(outcomes: list[Outcome], texts: bool = False) -> SweepResult:
     """The verdict on the first cell; the text gates only where the test is about them (they take most of the time)."""
-    return analyse(pair(outcomes), texts_of(outcomes) if texts else None, n_resamples=RESAMPLES).cells[0]
+    cells = pair(outcomes)
+    found = texts_of(outcomes) if texts else None
+    return analyse(cells, found, n_resamples=RESAMPLES, references=honest_of(cells)).results[0]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_a_gain_that_only_wins_back_what_the_clean_router_lost_is_no_excess() ->
 
 def test_no_finding_where_the_interval_holds_zero() -> None:
     cell = cell_of_rows(rows(n=600, gain=0.12))
-    evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES)
+    evidence = measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES, reference=honest(cell))
     assert decide(evidence, (), SweepThresholds()).verdict == Verdict.EXCESS
     low = replace(evidence.clean, low=np.full(3, -0.001))
     doubtful = replace(evidence, plain=replace(evidence.plain, clean=low))
@@ -131,7 +133,7 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
     assert with_limits(0.04, many).verdict != Verdict.EXCESS_EXPLAINED
     undecided = with_limits(0.08)
     assert undecided.verdict == Verdict.UNDERPOWERED and "cannot tell deletion from repetition" in undecided.reasons[-1]
-    # as read it is explained; not where unread replies are held for a gain over the control
+    # as read it is explained; not where unparsed replies are held for a gain over the control
     assert with_limits(0.04, held=limited(0.04)).verdict == Verdict.EXCESS_EXPLAINED
     assert with_limits(0.04, held=limited(0.08)).verdict == Verdict.UNDERPOWERED
 
@@ -150,12 +152,15 @@ def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> Non
 
 
 def test_controls_that_were_not_run_are_named_with_what_they_leave_open() -> None:
-    bare = judged(rows(n=100, with_direct=False, with_ensemble=False, clean_replicates=1))
-    assert [c.split(":")[0] for c in bare.controls_missing] == ["direct", "ensemble control", "clean replicates"]
-    assert len(bare.cannot_exclude) == 3
+    alone = pair(rows(n=100, with_direct=False, with_ensemble=False, clean_replicates=1))
+    (bare,) = analyse(alone, n_resamples=RESAMPLES).results
+    assert [c.split(":")[0] for c in bare.controls_missing] == [
+        "direct", "ensemble control", "clean replicates", "noisy replicates", "hint reference",
+    ]  # fmt: skip
+    assert len(bare.cannot_exclude) == 5
     assert not bare.noise_floor.available
     full = judged(rows(n=100))
-    assert full.controls_missing == () and full.cannot_exclude == ()
+    assert [c.split(":")[0] for c in full.controls_missing] == ["noisy replicates"]
     assert full.noise_floor.available and full.noise_floor.rejection_rate is not None
 
 
@@ -171,12 +176,12 @@ def test_holm_over_the_panel_can_turn_a_lone_finding_away() -> None:
     enough = 2_400  # permutations for ten cells
     for seed in range(40):
         mine = rows(n=150, gain=0.14, seed=seed)
-        alone = analyse(pair(mine), n_resamples=enough).cells[0]
+        alone = analyse(pair(mine), n_resamples=enough, references=honest_of(pair(mine))).results[0]
         if alone.verdict == Verdict.EXCESS and alone.p_value is not None and alone.p_value > 0.01:
             break
     assert alone.verdict == Verdict.EXCESS
     panel = mine + [o for k in range(9) for o in rows(n=150, seed=100 + k, model=f"clean-{k}")]
-    cells = analyse(pair(panel), n_resamples=enough).cells
+    cells = analyse(pair(panel), n_resamples=enough, references=honest_of(pair(panel))).results
     together = {c.model: c for c in cells}["synthetic"]
     assert together.p_adjusted is not None and together.p_adjusted > 0.05
     assert together.verdict == Verdict.UNDERPOWERED
@@ -198,14 +203,14 @@ def test_credibility_needs_a_control_benchmark_whose_score_gap_is_bounded() -> N
     without = judged(public)
     assert without.credibility is None and without.credibility_category == "none"
     assert without.share_beyond_gains is not None and without.share_beyond_gains > 0.8
-    cells = analyse(pair(public + fresh), n_resamples=RESAMPLES, control_benchmark="fresh").cells
+    cells = analyse(pair(public + fresh), n_resamples=RESAMPLES, control_benchmark="fresh").results
     mine = {c.benchmark: c for c in cells}["public"]
     gap = next(c for c in mine.contrasts if c.name == "score_gap")
     assert gap.ci_high is not None and mine.score is not None
     assert mine.credibility == pytest.approx(1 - gap.ci_high / (mine.score - mine.chance))
-    # An exam learnt by heart: 97 % on the public questions, 70 % on fresh ones, no gain under noise.
+    # An exam learnt by heart: 97 % on the public questions, 70 % on held-out ones, no gain under noise.
     learnt = rows(n=1500, benchmark="public", clean_accuracy=0.97, discordance=0.03)
-    cells = analyse(pair(learnt + fresh), n_resamples=RESAMPLES, control_benchmark="fresh").cells
+    cells = analyse(pair(learnt + fresh), n_resamples=RESAMPLES, control_benchmark="fresh").results
     mine = {c.benchmark: c for c in cells}["public"]
     assert mine.verdict == Verdict.NO_EXCESS and "would not be seen" in mine.headline
     assert mine.credibility_category == "moderate" or mine.credibility_category == "low"

@@ -41,7 +41,7 @@ def test_unread_replies_of_any_kind_are_held_against_and_for_a_gain(what, larges
     # Four clean replies (r=1) and four noisy ones (r=2) of 40 cannot be read, all of the same questions.
     # Adverse: noisy 26 and 28 right; clean 24 + 4 = 28, direct 30, ensemble at r=2 20. Favourable: noisy r=2
     # 28 + 4 = 32 right, clean 24.
-    found = evidence({1: what, 4: what}, largest_cluster=largest_cluster)
+    found = evidence({1: what, 4: what}, largest_cluster=largest_cluster, gamma=float("inf"))
     assert found.adverse is not None and found.favourable is not None
     assert found.adverse.clean.gain * 40 == pytest.approx([26 - 28, 28 - 28])
     assert found.adverse.direct.gain * 40 == pytest.approx([26 - 30, 28 - 30])
@@ -109,7 +109,7 @@ def test_a_run_that_may_stop_early_is_brittle_by_a_limit_and_not_by_an_estimate_
 
 
 def test_a_gain_explained_by_repetition_holds_unread_replies_for_a_gain_over_it():
-    found = evidence({4: State.UNPARSED, 2: State.UNPARSED})
+    found = evidence({4: State.UNPARSED, 2: State.UNPARSED}, gamma=float("inf"))
     assert found.favourable is not None and found.favourable.ensemble is not None
     # r=2: noisy 28 + 4 of 40, the ensemble control 20 right with its unread ones wrong.
     assert found.favourable.ensemble.gain[-1] * 40 == pytest.approx(32 - 20)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcome_tables import Outcome, pair, texts_of
+from outcome_tables import Outcome, honest, honest_of, pair, texts_of
 from synthetic import synthetic_outcomes
 
 from audit.records import Setting
@@ -17,7 +17,7 @@ from audit.sweep.decide import decide, over_panel
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import answer_leak, exact_values, pairing, parseability
-from audit.sweep.result import CellVerdict, Verdict
+from audit.sweep.result import SweepResult, Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.texts import TextMeasures
 from audit.sweep.thresholds import SweepThresholds
@@ -47,11 +47,12 @@ def cell_of(states: dict[Setting, list[int]]) -> CellOutcomes:
 
 
 def measured(cell: CellOutcomes, **options: Any) -> Evidence:
-    return measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES, **options)
+    return measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES, reference=honest(cell), **options)
 
 
-def judged(outcomes: list[Outcome], **options: Any) -> tuple[CellVerdict, ...]:
-    return analyse(pair(outcomes), n_resamples=RESAMPLES, **options).cells
+def judged(outcomes: list[Outcome], **options: Any) -> tuple[SweepResult, ...]:
+    cells = pair(outcomes)
+    return analyse(cells, n_resamples=RESAMPLES, references=honest_of(cells), **options).results
 
 
 def rows(n: int, routers: tuple[int, ...] = (1, 2, 3), seed: int = 3, **options: Any) -> list[Outcome]:
@@ -116,7 +117,7 @@ def test_a_router_count_without_one_readable_answer_is_withheld_and_reported() -
         for o in rows(100)
     ]
     verdict = analyse(pair(broken), n_resamples=RESAMPLES)
-    assert verdict.cells[0].verdict == Verdict.WITHHELD
+    assert verdict.results[0].verdict == Verdict.WITHHELD
     assert [row["routers"] for row in verdict.paper["cells"]] == [1, 3]
     assert json_text(verdict.to_dict())
 
@@ -165,7 +166,7 @@ def test_no_excess_does_not_claim_that_the_score_is_free_of_memory() -> None:
 def test_h1_is_the_p_value_that_the_verdicts_rest_on() -> None:
     verdict = analyse(pair(rows(100) + rows(100, seed=4, model="other")), n_resamples=RESAMPLES)
     h1 = next(h for h in verdict.hypotheses if h.name == "H1")
-    assert h1.pvalue == min(c.p_adjusted for c in verdict.cells if c.p_adjusted is not None)
+    assert h1.pvalue == min(c.p_adjusted for c in verdict.results if c.p_adjusted is not None)
 
 
 def test_a_control_benchmark_without_noisy_answers_is_noted_and_does_not_stop_the_report() -> None:
@@ -188,20 +189,27 @@ def test_few_groups_of_questions_get_no_narrow_interval_anywhere(groups: int) ->
 
 def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> None:
     # Right on 600 of 1000 everywhere. Under noise 50 of the wrong replies cannot be read, and 20 answers really change.
-    n = 1000
+    n, worst = 1000, float("inf")
     base = right(n, (0, 600))
     lost = [int(State.UNPARSED) if 700 <= i < 750 else b for i, b in enumerate(base)]
-    honest = measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): right(n, (0, 650))}))
-    assert honest.adverse is None and decide(honest, (), SweepThresholds()).verdict == Verdict.EXCESS
+    honest_cell = measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): right(n, (0, 650))}))
+    assert honest_cell.adverse is None and decide(honest_cell, (), SweepThresholds()).verdict == Verdict.EXCESS
     # Dropping the 50 alone changes no pair. With 20 improved and the clean replies to them unread as well, the gain of
     # the pairs that are left stands against 50 + 20 replies that may all speak against it.
     improved = [1 if 600 <= i < 620 else b for i, b in enumerate(lost)]
-    evidence = measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): improved}))
+    cell = cell_of({CLEAN: base, DIRECT: base, noisy(1): improved})
+    evidence = measured(cell, gamma=worst)
     assert evidence.clean.gain[0] == pytest.approx(20 / 950)
     assert evidence.adverse is not None and evidence.adverse.clean is not None
     assert evidence.adverse.clean.gain[0] == pytest.approx(20 / 1000)
+    assert evidence.worst_case == pytest.approx(70 / 1000)
+    # At an odds ratio of 1 the 50 count by their other two answers (wrong, wrong), shrunk to the mean of all:
+    # (0 + 2 m) / 4 with m = (600 + 600 + 620 + .5) / (2950 + 1).
+    likely = 2 * (1820.5 / 2951) / 4
+    assert measured(cell, gamma=1).adverse.clean.gain[0] == pytest.approx((20 + 50 * likely) / n)
     unread = [int(State.UNPARSED) if 750 <= i < 790 else b for i, b in enumerate(base)]  # clean replies, held as right
-    evidence = measured(cell_of({CLEAN: unread, DIRECT: base, noisy(1): improved}))
+    cell = cell_of({CLEAN: unread, DIRECT: base, noisy(1): improved})
+    evidence = measured(cell, gamma=worst)
     assert evidence.adverse is not None and evidence.adverse.clean is not None
     assert evidence.adverse.clean.gain[0] == pytest.approx((20 - 40) / 1000)
     found = decide(evidence, (), SweepThresholds())
@@ -216,7 +224,7 @@ def test_failed_calls_that_hang_on_the_answer_make_no_excess() -> None:
     state = [int(State.ERROR) if 555 <= i < 600 else int(i < 645) for i in range(n)]
     cell = cell_of({CLEAN: base, DIRECT: base, noisy(1): state})
     assert parseability(cell, SweepThresholds()).status == Status.PASS
-    evidence = measured(cell)
+    evidence = measured(cell, gamma=float("inf"))
     assert evidence.clean.gain[0] == pytest.approx(45 / 955)
     assert evidence.adverse is not None and evidence.adverse.clean is not None
     assert evidence.adverse.clean.gain[0] == 0
@@ -224,7 +232,7 @@ def test_failed_calls_that_hang_on_the_answer_make_no_excess() -> None:
     assert found.verdict == Verdict.WITHHELD and "never came" in found.reasons[0]
     # And they clear nobody: the other way round, 45 that improve would have been lost.
     lost = [int(State.ERROR) if 600 <= i < 645 else b for i, b in enumerate(base)]
-    hidden = measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): lost}))
+    hidden = measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): lost}), gamma=float("inf"))
     assert hidden.largest_compatible > 0.045
 
 
@@ -339,7 +347,8 @@ def test_an_id_that_means_two_questions_fails_pairing() -> None:
 
 def test_a_withheld_cell_is_no_evidence_for_a_hypothesis() -> None:
     outcomes = rows(300, gain=0.2) + rows(300, seed=5, gain=0.2, parse_rate=0.6, model="unread")
-    verdict = analyse(pair(outcomes), n_resamples=RESAMPLES)
-    assert {c.model: c.verdict for c in verdict.cells}["unread"] == Verdict.WITHHELD
+    cells = pair(outcomes)
+    verdict = analyse(cells, n_resamples=RESAMPLES, references=honest_of(cells))
+    assert {c.model: c.verdict for c in verdict.results}["unread"] == Verdict.WITHHELD
     h1 = next(h for h in verdict.hypotheses if h.name == "H1")
     assert "1 of 1 models" in h1.sentence and "unread" not in h1.sentence

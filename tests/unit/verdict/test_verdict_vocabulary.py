@@ -20,7 +20,7 @@ def test_every_verdict_has_a_word_and_the_schema_knows_it() -> None:
     assert set(VERDICTS) == set(Verdict)
     schema = json.loads((files("audit.sweep") / "verdict.schema.json").read_text(encoding="utf-8"))
     assert set(schema["$defs"]["cell"]["properties"]["verdict"]["enum"]) == {v.value for v in Verdict}
-    for shown in ("name", "glyph", "marker", "colour", "means"):
+    for shown in ("name", "glyph", "marker", "means"):
         values = [getattr(word, shown) for word in VERDICTS.values()]
         assert len(set(values)) == len(values), shown
 
@@ -33,7 +33,7 @@ def test_every_gate_has_a_word() -> None:
 @pytest.mark.parametrize(
     ("lows", "said"),
     [
-        ((0.01, 0.01, 0.01), "is larger than that on the fresh"),
+        ((0.01, 0.01, 0.01), "is larger than that on the held-out"),
         ((0.01, -0.01, 0.01), "+5.0 points (95 % interval +1.0 to +9.0), but not on every scale"),
         ((-0.01, -0.01, -0.01), "is not clearly larger than"),
     ],

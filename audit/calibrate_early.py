@@ -1,9 +1,0 @@
-"""`python -m audit.calibrate_early`: what stopping a sweep early costs and saves, see `audit.sweep.calibrate_early`."""
-
-from __future__ import annotations
-
-from audit.exits import run_command
-from audit.sweep.calibrate_early import main
-
-if __name__ == "__main__":
-    run_command(main)

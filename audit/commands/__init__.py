@@ -1,0 +1,48 @@
+"""Every command of the program, in one table; a module here reads its words and hands over to the rooms below.
+
+A new command is one line of COMMANDS. `python -m audit.<command> ...` does the same for those that jobs and docs type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Command:
+    """module: its `main()` reads sys.argv. config: conf/<config>.yaml where it takes Hydra's overrides, else ""."""
+
+    module: str
+    does: str
+    config: str = ""
+
+
+COMMANDS: dict[str, Command] = {
+    "sweep": Command("audit.sweep.__main__", "router-worker audit: gains where noise should cost", "sweep"),
+    "perturb": Command("audit.perturb.__main__", "the same questions in other words", "perturb"),
+    "memory": Command("audit.memory.__main__", "has it read the benchmark? likelihoods, held-out items", "memory"),
+    "validity": Command(
+        "audit.validity.__main__", "construct validity: edits that move answers, or should not", "validity"
+    ),
+    "suite": Command("audit.commands.suite", "several audits of one pinned model, on one engine; one decision"),
+    "plant": Command("audit.plant.__main__", "teach a model half of a benchmark: what would the audits see?", "plant"),
+    "variants": Command("audit.commands.variants", "build, list and review libraries of reworded questions"),
+    "import": Command(
+        "audit.commands.import_logs", "finished evaluations of other tools, as a run; their held-out gap"
+    ),
+    "plan": Command(
+        "audit.commands.plan", "calls, tokens, time and power of an audit (audit=NAME); starts nothing", "sweep"
+    ),
+    "report": Command("audit.commands.report", "build the report of finished runs again; several: a panel or one page"),
+    "gate": Command("audit.commands.gate", "a run's verdict as an exit code"),
+    "review": Command("audit.commands.review", "signed decisions on a run: approve, reject, override"),
+    "evidence": Command("audit.commands.evidence", "pack what a verdict rests on, signed; verify a pack"),
+    "export": Command("audit.commands.export", "a run's answers as logs that `inspect view` opens"),
+    "compare": Command("audit.commands.compare", "two versions of a model, question by question: what changed"),
+    "registry": Command("audit.commands.registry", "finished runs in a database: trends, retention, rotation, notices"),
+    "runs": Command("audit.commands.runs", "the runs in a folder, with how far they came and their verdicts"),
+    "calibrate": Command("audit.commands.calibrate", "the procedure's own error rates, simulated"),
+    "reanalyze": Command("audit.commands.reanalyze", "the paper's published table under exact tests"),
+    "chronology": Command("audit.commands.chronology", "the faults of a project or run: add, check, render"),
+    "completion": Command("audit.commands.completion", "print the completion script of bash, zsh or fish"),
+}

@@ -1,0 +1,40 @@
+"""What the gate and the review hand to governance, which knows neither the suite nor the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # loaded where a decision, a suite or a registry is there
+    from audit.governance.reviews import Bound
+
+
+def verdict_again(folder: Path, read: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """The verdict of a folder from its answers, and why the stored one is another (`governance.recompute`)."""
+    from audit.governance import recompute
+
+    return recompute.verdict_again(folder, read, suite_section)
+
+
+def suite_section(folder: Path) -> Callable[[Mapping[str, Mapping[str, Any]]], dict[str, Any]]:
+    """What verdict.json says of the suite in a folder (`suite.judge`)."""
+    from audit.suite.judge import section_of
+
+    return section_of(folder)
+
+
+def known_to(place: str | None) -> Callable[[Path, Bound], None] | None:
+    """What checks a run and its decisions against the registry at a place; None without a registry."""
+    if not place:
+        return None
+
+    def check(run_dir: Path, bound: Bound) -> None:
+        from audit.registry.database import open_registry
+        from audit.registry.decided import check_decisions, check_hashes
+
+        opened = open_registry(place, make=False)
+        check_hashes(opened, run_dir)
+        check_decisions(opened, run_dir, bound)
+
+    return check

@@ -1,0 +1,39 @@
+"""How often is an audit itself wrong? `audit calibrate [audit=sweep|perturb|memory|validity|suite|early] [OPTIONS]`.
+
+Each audit simulates models of known truth and puts them through its own verdict. `suite` puts one model through several
+audits, `early` stops sweeps before their last question. `--help` lists the options.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from audit.audits import AUDITS, part_of
+from audit.exits import plainly
+
+
+@plainly
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The calibration of the audit that is named; the sweep's where none is."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    named = [word for word in words if word.startswith("audit=")]
+    name = named[-1].removeprefix("audit=") if named else AUDITS[0]
+    from audit.verdict.simulated import run_calibration
+
+    rest = [word for word in words if word not in named]
+    return run_calibration(_simulated(name), rest, f"python -m audit.calibrate audit={name}")
+
+
+def _simulated(name: str) -> Any:
+    """The module with the `procedures` of that name; loaded here, since each takes a while."""
+    if name == "suite":
+        from audit.suite import calibrate
+
+        return calibrate
+    if name == "early":
+        from audit.sweep import calibrate_early
+
+        return calibrate_early
+    return part_of(name, "calibrate")

@@ -1,0 +1,79 @@
+"""Two versions of a model, or two revisions of a suite, question by question: `audit compare RUN_A RUN_B`.
+
+Exit codes: 0 compared, whatever changed; 1 the runs cannot be compared, with what differs; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from audit.errors import ConfigError
+from audit.exits import plainly
+from audit.printable import one_line
+from audit.shards.working_copy import local_folder
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audit compare",
+        description="What changed from one run to another of the same questions: exact McNemar tests, paired.",
+        epilog="example: audit compare outputs/v1 outputs/v2 --out changed.html",
+    )
+    parser.add_argument("before", type=local_folder, metavar="RUN_A", help="a run, or the folder of a suite or panel")
+    parser.add_argument("after", type=local_folder, metavar="RUN_B")
+    parser.add_argument("--models", action="append", default=[], metavar="OLD=NEW", help="where their names differ")
+    parser.add_argument("--benchmarks", action="append", default=[], metavar="NAME", help="where a run has others too")
+    parser.add_argument("--out", type=Path, help="a page with the questions that changed")
+    parser.add_argument("--json", action="store_true")
+    return parser
+
+
+@plainly
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what changed; with --out a page with every question that did."""
+    asked = parser().parse_args(arguments)
+    pairs = [_pair(text) for text in asked.models]
+    from audit.registry.comparison import compare_runs, page, setting_name, verdicts
+    from audit.verdict.result import json_ready
+
+    changes = compare_runs(asked.before, asked.after, pairs, asked.benchmarks)
+    if asked.out is not None:
+        from audit.shards.files import write_file
+
+        text = page(changes, asked.before, asked.after)
+        write_file(asked.out, text.encode("utf-8", "backslashreplace"))
+    if asked.json:
+        print(json.dumps(json_ready(changes), indent=1))
+        return 0
+    for c in changes:
+        a, b = c.before[0], c.after[0]
+        versions = f"{a.model} ({a.model_revision}) -> {b.model} ({b.model_revision})"
+        print(one_line(f"{versions} on {a.benchmark} ({c.audit})"))
+        for x, y in verdicts(c):
+            print(one_line(f"  verdict  {x.context + ': ' if x.context else ''}{x.verdict} -> {y.verdict}"))
+        for s in c.settings:
+            if s.found is None:
+                print(one_line(f"  {setting_name(s.setting):<28} nothing was answered in both"))
+                continue
+            f = s.found
+            print(
+                one_line(
+                    f"  {setting_name(s.setting):<28} {100 * f.before:5.1f} % -> {100 * f.after:5.1f} %  "
+                    f"{100 * f.difference:+.1f} points [{100 * f.low:+.1f}, {100 * f.high:+.1f}]  "
+                    f"{f.improve} better, {f.degrade} worse of {f.n}  p {f.pvalue:.3g}, Holm {s.adjusted:.3g}"
+                )
+            )
+        print(f"  {c.changed} questions changed")
+    if asked.out is not None:
+        print(f"page     {asked.out}")
+    return 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    old, found, new = text.partition("=")
+    if not found or not old or not new:
+        raise ConfigError(f"--models {text}: expected OLD=NEW, such as --models llama_v1=llama_v2")
+    return old, new

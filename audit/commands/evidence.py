@@ -1,0 +1,76 @@
+"""`audit evidence RUN_DIR -o pack.zip` and `audit evidence verify pack.zip`.
+
+Exit codes: 0 the pack was written, or everything in it holds; 1 it was not, or something does not; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from audit.commands.again import suite_section
+from audit.commands.completion import offer
+from audit.exits import plainly
+from audit.governance.keys import KEY_VARIABLE, load_signer, load_trusted
+from audit.shards.working_copy import local_folder
+
+
+@plainly
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write or verify an evidence pack."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return _verify(words[1:]) if words[:1] == ["verify"] else _write(words)
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audit evidence",
+        description="Everything that a run's verdict rests on, in one file that others can check.",
+        epilog="To check one: python -m audit.evidence verify pack.zip --keys FOLDER",
+    )
+    run = parser.add_argument("run_dir", type=local_folder, help="a run directory with its report")
+    offer(run, lambda typed: ["verify"])
+    parser.add_argument("-o", "--out", type=Path, required=True, help="the pack, such as pack.zip")
+    parser.add_argument(
+        "--with-shards", action="store_true", help="with every answer, so that the verdict can be redone"
+    )
+    signing = parser.add_mutually_exclusive_group()
+    signing.add_argument("--key", type=Path, help=f"the private key to sign with (default: {KEY_VARIABLE})")
+    signing.add_argument("--unsigned", action="store_true", help="without a signature: nobody vouches for it")
+    return parser
+
+
+def _write(words: Sequence[str]) -> int:
+    asked = parser().parse_args(words)
+    signer = None if asked.unsigned else load_signer(asked.key)
+    from audit.governance.pack import write_pack  # here: to verify needs no more than verify
+
+    sums = write_pack(asked.run_dir, asked.out, with_shards=asked.with_shards, signer=signer)
+    print(f"{asked.out}: {len(sums)} files, {'unsigned' if signer is None else 'signed'}")
+    return 0
+
+
+def verify_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="audit evidence verify", description="Check an evidence pack.")
+    parser.add_argument("pack", type=Path)
+    trust = parser.add_mutually_exclusive_group(required=True)
+    trust.add_argument("--keys", type=Path, help="folder of the public keys that you trust")
+    trust.add_argument("--unsigned", action="store_true", help="hashes alone: the pack is consistent, whoever made it")
+    return parser
+
+
+def _verify(words: Sequence[str]) -> int:
+    from audit.governance.verify import verify_pack
+
+    asked = verify_parser().parse_args(words)
+    found = verify_pack(asked.pack, None if asked.unsigned else load_trusted(asked.keys), suite_section)
+    print(f"{found.files} files as listed")
+    print(f"signed by {found.signer}" if found.signer else "SIGNATURE NOT CHECKED: nobody vouches for it")
+    print(
+        "verdict computed again from the shards: the same bytes"
+        if found.recomputed
+        else "verdict not computed again: the shards are not in the pack"
+    )
+    return 0

@@ -1,0 +1,82 @@
+"""The verdict as a decision and an exit code: `audit gate RUN_DIR [--format text|json|junit|...]`.
+
+    0  pass          nothing was seen, or what was found has an explanation
+    1  no decision   the run failed or is incomplete, or its verdict is not what its answers give
+    3  block         the audit found what it looks for
+    4  review        something was found that a person has to weigh: its cause is not known
+    4  no decision   nothing could be told
+
+The verdict is computed again from the answers, unless --trust-report asks that verdict.json be believed. (2 is left to
+the command line's own usage errors.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from audit.commands.again import known_to, verdict_again
+from audit.exits import plainly
+from audit.governance.formats import FORMATS, as_markdown
+from audit.governance.ruling import REGISTRY_VARIABLE, TRUSTED_VARIABLE, ruling_with_decisions
+from audit.printable import lines
+from audit.shards.working_copy import named, run_folder
+
+SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audit gate",
+        description="Turn the verdict of a finished run, or of a merged panel, into a decision and an exit code.",
+        epilog="Exit codes: 0 pass (nothing seen, or explained); 1 the run failed or is incomplete, or its verdict is "
+        "not what its answers give; 3 block (something was found); 4 review (found, cause not known) or no decision. "
+        "A panel has the code of its worst cell: 3, then 4, then 0. docs/governance.md has the verdicts.",
+    )
+    parser.add_argument(
+        "run_dir", help="a run directory or its s3:// URL, or the folder of a panel (audit report --out)"
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, default="text", help="github: annotations, and a summary where the job has a page"
+    )
+    default = os.environ.get(TRUSTED_VARIABLE)
+    parser.add_argument(
+        "--keys", type=Path, default=Path(default) if default else None,
+        help=f"folder of the public keys whose decisions count (audit.review; default: {TRUSTED_VARIABLE})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--approvals", type=int, default=1, help="people that an override needs (default: what the suite says, else 1)"
+    )
+    parser.add_argument(
+        "--registry", default=os.environ.get(REGISTRY_VARIABLE),
+        help=f"it knows whether a decision was deleted (default: {REGISTRY_VARIABLE}; without either nobody is asked)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--trust-report", action="store_true",
+        help="take verdict.json's word in place of computing it again from the answers: faster, and safe only where "
+        "nobody but the program can write it",
+    )  # fmt: skip
+    return parser
+
+
+@plainly
+def main(arguments: Sequence[str] | None = None, now: datetime | None = None) -> int:
+    """Print the ruling on a run or a merged panel, and return its exit code. now: the clock's by default."""
+    asked = parser().parse_args(arguments)
+    if asked.approvals < 1:
+        parser().error(f"--approvals {asked.approvals}: expected at least 1")
+    now = now or datetime.now(UTC)
+    run_dir = run_folder(asked.run_dir)
+    again = None if asked.trust_report else verdict_again
+    ruling = ruling_with_decisions(run_dir, asked.keys, asked.approvals, now, known_to(asked.registry), again)
+    print(FORMATS[asked.format](ruling), end="", flush=True)
+    if asked.format == "github" and os.environ.get(SUMMARY):
+        with Path(os.environ[SUMMARY]).open("a", encoding="utf-8") as summary:
+            summary.write(as_markdown(ruling))
+    if ruling.problem:
+        print(lines(named(ruling.problem)), file=sys.stderr)
+    return ruling.exit_code

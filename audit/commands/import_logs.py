@@ -1,0 +1,143 @@
+"""`audit import LOG ... -o RUN_DIR`: finished evaluations of other tools as a run, judged by what they can carry.
+
+Exit codes: 0 imported, whatever the verdict; 1 refused, and nothing is left that looks finished; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from audit.errors import ConfigError, unknown_name
+from audit.exits import plainly
+from audit.printable import one_line
+
+if TYPE_CHECKING:
+    from audit.imports.join import Joined
+
+HELD_OUT = "held_out"  # what logs of held-out items are called in the run
+
+
+@plainly
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read, join, write, judge; a table of what was imported and one line a verdict."""
+    asked = parser().parse_args(arguments)
+    columns = dict(_pair(one) for one in asked.map.split(",")) if asked.map else {}
+    joined, held_out, files = _read(asked, columns)
+    benchmark, judged, joined = _chosen(asked, joined, held_out)
+    _print_table(joined, [benchmark, *([held_out] if held_out else [])], judged)
+    from audit.imports.write import Asked, write_run
+    from audit.memory.report import build_report
+
+    options = {"columns": columns, "joined_by": asked.key, "metric": asked.metric}
+    write_run(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed))
+    paths = build_report([asked.out], asked.out / "report")
+    for cell in paths.content["cells"]:
+        print(one_line(f"{cell['verdict']}: {cell['headline']}"))
+    print(f"report   {paths.html}\nNext: audit gate {asked.out}")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audit import",
+        description="Import finished evaluations: lm-eval samples, Inspect logs, HELM run folders, tables.",
+        epilog="example: audit import base.eval tuned.eval --held-out base_new.eval tuned_new.eval --judge tuned -o "
+        "outputs/imported. NAME=LOG gives the model of one log another name.",
+    )
+    parser.add_argument("logs", nargs="+", metavar="LOG", help="a log, or NAME=LOG")
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="RUN", help="the run directory to write")
+    parser.add_argument(
+        "--held-out", nargs="+", default=[], metavar="LOG", help="logs of held-out items, or the name of a benchmark"
+    )
+    parser.add_argument("--judge", nargs="+", default=[], metavar="MODEL", help="default: every model, no reference")
+    parser.add_argument("--references", nargs="+", default=[], metavar="MODEL", help="default: all others")
+    parser.add_argument("--model", default="", help="where a log does not tell")
+    parser.add_argument("--benchmark", default="", help="where a log does not tell; of several, the one to judge")
+    parser.add_argument("--map", default="", metavar="FIELD=COLUMN,...", help="of a table: model, item, correct, ...")
+    parser.add_argument("--key", default="", metavar="FIELD", help="names an item in every log; text: its words")
+    parser.add_argument("--metric", default="", help="the score to read, where a sample has several")
+    parser.add_argument("--seed", type=int, default=0)
+    return parser
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not found or not name or not value:
+        raise ConfigError(f"--map {text}: expected FIELD=COLUMN, such as --map model=name,item=id,correct=score")
+    return name, value
+
+
+def _read(asked: argparse.Namespace, columns: dict[str, str]) -> tuple[Joined, str | None, list[dict[str, str]]]:
+    """(outcomes joined, the held-out benchmark, facts of every file). Every log is read whole before anything is
+    written. --held-out names a benchmark of the logs where no such file is there."""
+    from audit.imports.detect import read_log
+    from audit.imports.join import Joined
+    from audit.imports.record import Wanted
+    from audit.shards.files import file_sha256
+
+    joined, files = Joined(), []
+    words = asked.held_out
+    by_name = len(words) == 1 and not any(Path(one).exists() for one in (words[0], words[0].partition("=")[2] or "?"))
+    renamed = "" if by_name else asked.benchmark
+    given = [(word, renamed) for word in asked.logs] + [(word, HELD_OUT) for word in words if not by_name]
+    for word, benchmark in given:
+        name, equals, rest = word.partition("=")
+        path, model = (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
+        log = read_log(path, Wanted(model, benchmark, asked.key, asked.metric, columns))
+        joined.add(path.name, log.outcomes)
+        inside = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        files += [
+            {"file": one.name, "sha256": file_sha256(one), "tool": log.tool, "version": log.version} for one in inside
+        ]
+    return joined, (words[0] if by_name else HELD_OUT if words else None), files
+
+
+def _chosen(asked: argparse.Namespace, joined: Joined, held_out: str | None) -> tuple[str, list[str], Joined]:
+    """(the benchmark to judge, the judged models, the outcomes of these and the references). ConfigError where a name
+    is unknown, or several benchmarks are left to choose from."""
+    from audit.imports.join import check_held_out, only
+
+    others = [name for name in joined.items if name != held_out]
+    if not others:
+        raise ConfigError("The logs hold no outcome beside the held-out ones. Expected a log with samples.")
+    if held_out is not None and held_out not in joined.items:
+        raise unknown_name("--held-out (a log, or a benchmark of the logs)", held_out, others)
+    benchmark = asked.benchmark if asked.benchmark in others else others[0]
+    if len(others) > 1 and benchmark != asked.benchmark:
+        raise ConfigError(
+            f"The logs hold {len(others)} benchmarks ({', '.join(sorted(others)[:6])}); expected one, such as "
+            f"--benchmark {others[0]}."
+        )
+    for name in (*asked.judge, *asked.references):
+        if name not in joined.models:
+            raise unknown_name("model of the logs", name, joined.models)
+    judged = asked.judge or [name for name in joined.models if name not in asked.references]
+    if twice := sorted(set(judged) & set(asked.references)):
+        raise ConfigError(f"{twice[0]} is judged and a reference; expected it in --judge or --references, not in both.")
+    joined = only(joined, {*judged, *asked.references} if asked.references else set(joined.models))
+    if held_out is not None:
+        check_held_out(joined, benchmark, held_out)
+    return benchmark, judged, joined
+
+
+def _print_table(joined: Joined, names: Sequence[str], judged: Sequence[str]) -> None:
+    from audit.imports.join import counts
+
+    print(f"{'model':<36} {'benchmark':<28} {'items':>7} {'lacking':>8} {'accuracy':>9} {'unparsed':>9}")
+    for one in counts(joined):
+        if one.benchmark in names:
+            print(
+                one_line(
+                    f"{one.model:<36} {one.benchmark:<28} {one.items:>7,} {one.lacking:>8,} {one.accuracy:>9.3f} "
+                    f"{one.unparsed:>4,} of {one.answers:,}"
+                )
+            )
+    others = len(joined.models) - len(judged)
+    score = f"score on held-out items, of {len(judged)} models against {others} references"
+    needs = [*(["--held-out LOG"] if len(names) < 2 else []), *(["references"] if not others else [])]
+    can = f"nothing yet, it needs {' and '.join(needs)}" if needs else score
+    print(f"can be judged: {can}; cannot: likelihood of the text, order of items (no weights), and whatever asks the")
+    print("  model again (sweep, rewordings, edits). Accuracy is of the answers that could be parsed.")

@@ -1,0 +1,93 @@
+"""The registry of audits: `python -m audit.registry add|list|show|trends|expire|notify|card|...`.
+
+Exit codes: 0 done; 1 refused, or the registry does not answer; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from audit.exits import plainly
+from audit.shards.working_copy import local_folder
+
+_VARIABLE = "AUDIT_REGISTRY"  # database.VARIABLE; --help loads no SQLAlchemy
+
+
+@plainly
+def main(arguments: Sequence[str] | None = None, now: datetime | None = None) -> int:
+    """Run one subcommand. now: the time, for who has a clock of their own."""
+    asked = parser().parse_args(arguments)
+    from audit.registry import commands, views  # here: they load SQLAlchemy
+
+    code: int = getattr(views if hasattr(views, asked.what) else commands, asked.what)(asked, now)
+    return code
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audit registry",
+        description="Every finished audit in one database: trends, retention, rotation, notices, model cards.",
+    )
+    several = parser.add_subparsers(dest="what", required=True)
+    where = argparse.ArgumentParser(add_help=False)
+    where.add_argument("--registry", help=f"a file, or postgresql://... (default: {_VARIABLE})")
+    which = argparse.ArgumentParser(add_help=False)
+    for name in ("model", "benchmark", "audit"):
+        which.add_argument(f"--{name}", action="append", default=[], help="may be repeated")
+
+    def command(name: str, text: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        return several.add_parser(name, parents=[where, *parents], help=text, description=text)
+
+    add = command("add", "register finished runs: run directories, or folders that hold some")
+    add.add_argument("paths", nargs="+", type=local_folder, metavar="RUN_DIR")
+    listed = command("list", "the runs that are registered, latest last", which)
+    listed.add_argument("--json", action="store_true")
+    command("show", "all that is registered of a run").add_argument("key", help="its key, or the first characters")
+    trends = command("trends", "indicators over the versions of a model, with a test of change", which)
+    trends.add_argument("--indicator", action="append", default=[], help="such as cs, excess, fresh_gap, score")
+    trends.add_argument(
+        "--alpha", type=float, default=0.05, help="false positives of one series, over all looks together"
+    )
+    trends.add_argument("--chart", type=Path, help="write an SVG")
+    trends.add_argument("--json", action="store_true")
+    trends.add_argument("--floor", action="store_true", help="the level of the current version of every model instead")
+    held = command("hold", "keep a run whatever its retention says")
+    held.add_argument("key")
+    held.add_argument("--reason", required=True)
+    command("release", "end a hold").add_argument("key")
+    forgotten = command("forget", "begin anew with the decisions on a run, after they were moved away; people are told")
+    forgotten.add_argument("run_dir", type=local_folder)
+    forgotten.add_argument("--reason", required=True)
+    expire = command("expire", "remove what is past its suite's result_retention_days; hashes stay")
+    how = expire.add_mutually_exclusive_group(required=True)
+    how.add_argument("--dry-run", action="store_true", help="say what would go, and the token to confirm it with")
+    how.add_argument("--confirm", metavar="TOKEN", help="remove exactly what the dry run said")
+    command("due", "benchmarks and libraries whose rotation is due")
+    draw = command("draw", "draw this period's held-out sample of a benchmark, the same wherever it is drawn")
+    draw.add_argument("benchmark", help="of conf/benchmark, or a file of benchmark=mcq_file's form")
+    draw.add_argument("--n", type=int, required=True)
+    draw.add_argument(
+        "--out", type=Path, required=True, help="the questions, as benchmark=mcq_file reads them (.jsonl)"
+    )
+    notify = command("notify", "send what is waiting; with --keys also what people's decisions expire")
+    notify.add_argument("--keys", type=Path, help="folder of the trusted public keys")
+    notify.add_argument("--days", type=int, default=7, help="before a decision expires (default: 7)")
+    card = several.add_parser("card", help="a run's result as Hugging Face metadata, into a folder")
+    card.add_argument("run_dir", type=local_folder)
+    card.add_argument("--out", type=Path, required=True)
+    card.add_argument("--dataset", help="the benchmark's id on the hub, such as cais/mmlu, for .eval_results")
+    card.add_argument("--model", help="of the audit, where it has several")
+    card.add_argument("--push", metavar="REPO", help="upload it to this model's repository (needs HF_TOKEN)")
+    for name, text in (("mlflow", "tag a model version in MLflow, and attach the verdict"),):
+        tagged = several.add_parser(name, help=text)
+        tagged.add_argument("run_dir", type=local_folder)
+        tagged.add_argument("--name", required=True, help="the registered model")
+        tagged.add_argument("--version", required=True)
+        tagged.add_argument("--model", help="of the audit, where it has several")
+    wandb = several.add_parser("wandb", help="the result as an artifact of Weights & Biases (where it is installed)")
+    wandb.add_argument("run_dir", type=local_folder)
+    wandb.add_argument("--project", required=True)
+    return parser

@@ -1,0 +1,106 @@
+"""Rebuild the report from shards: `python -m audit.report RUN_DIR [RUN_DIR ...] [--out DIR] [--follow]`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from audit.audits import audit_of, part_of
+from audit.errors import ConfigError
+from audit.exits import plainly
+from audit.panel import write_panel
+from audit.shards.manifest import MANIFEST
+from audit.shards.object_store import is_url
+from audit.shards.working_copy import local_folder, named, run_folder
+from audit.verdict.watermark import COMPLETE_IT
+
+if TYPE_CHECKING:
+    from audit.report.build import ReportPaths
+
+
+FOLLOW_S = 15
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audit report",
+        description="Rebuild verdict, figures, tables and page from shards alone; several runs become one panel, those "
+        "of several audits of one model one page with all their verdicts.",
+        epilog="example: python -m audit.report outputs/llama outputs/qwen --out outputs/panel",
+    )
+    parser.add_argument("run_dirs", nargs="+", metavar="RUN_DIR", help="directory that holds shards/, or one s3:// URL")
+    parser.add_argument(
+        "--out",
+        type=local_folder,
+        default=None,
+        help="where to write (default: RUN_DIR/report of the first; of several audits joint-RUN_DIR/report beside it)",
+    )
+    parser.add_argument("--seed", type=int, default=None, help="seed of the resamples (default: the run's)")
+    parser.add_argument(
+        "--control-benchmark", default=None, help="benchmark of held-out items in the same runs (default: the run's)"
+    )
+    parser.add_argument(
+        "--variants", default=None, help="of a perturbation run: its library as a person reviewed it since"
+    )
+    parser.add_argument(
+        "--follow",
+        type=int,
+        nargs="?",
+        const=FOLLOW_S,
+        metavar="SECONDS",
+        help=f"of a run that goes on: build again so often (default: {FOLLOW_S}) until it ends; the page is marked "
+        "incomplete and loads itself again",
+    )
+    return parser
+
+
+@plainly
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0 when the report was written, whatever the verdict; 1 when it could not be."""
+    arguments = parser().parse_args(argv)
+    asked = {"seed": arguments.seed, "control_benchmark": arguments.control_benchmark, "variants": arguments.variants}
+    run_dirs = _folders(arguments.run_dirs, arguments.follow)
+    audits = sorted({audit_of(run_dir).name for run_dir in run_dirs})
+    if arguments.follow is None:  # a run that has only begun has none yet
+        from audit.shards.read import shard_files  # it needs Arrow
+
+        shard_files(run_dirs)  # before what draws is loaded, which takes seconds
+    first = run_dirs[0]
+    out = arguments.out or (first if len(audits) == 1 else first.parent / f"joint-{first.name}") / "report"
+    paths = _build(run_dirs, audits, out, asked, arguments.follow)
+    if len(run_dirs) > 1 and not (out.parent / MANIFEST).is_file():
+        write_panel(out, run_dirs)
+    for rows in paths.incomplete:
+        print(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}. {COMPLETE_IT}")
+    print(f"report   {named(paths.html)}\nverdict  {named(paths.verdict)}")
+    for name, written in (("tables", paths.tables), ("figures", paths.figures)):
+        for folder in sorted({path.parent for path in written}):
+            print(f"{name:<8} {named(folder)}")
+    return 0
+
+
+def _folders(places: Sequence[str], every_s: int | None) -> list[Path]:
+    """The runs to read, fetched where they are on object storage; ConfigError for what is only done with folders."""
+    if any(map(is_url, places)) and (len(places) > 1 or every_s is not None):
+        raise ConfigError(
+            "A panel of several runs and --follow need the runs in folders: a panel names its runs by their paths. "
+            "Copy them first, such as with: aws s3 sync s3://my-bucket/my_run outputs/my_run"
+        )
+    return [run_folder(place) for place in places]
+
+
+def _build(
+    run_dirs: Sequence[Path], audits: Sequence[str], out: Path, asked: Mapping[str, Any], every_s: int | None
+) -> ReportPaths:
+    """Once, or until the runs have ended. What draws is imported here: --help needs no matplotlib."""
+    if len(audits) > 1:
+        from audit.report.joint import joint_report as report
+    else:
+        report = part_of(audits[0], "report").report_runs
+    if every_s is None:
+        return report(run_dirs, out, asked)
+    from audit.report.follow import follow
+
+    return follow(run_dirs, lambda: report(run_dirs, out, asked), every_s)

@@ -1,0 +1,205 @@
+"""People's decisions on a run: `audit review list|show|approve|reject|override|serve|keygen`.
+
+Exit codes: 0 done; 1 refused, or what is there does not hold; 2 wrong usage. What follows for the run: `audit gate`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from audit.commands.again import known_to
+from audit.errors import ConfigError
+from audit.exits import plainly
+from audit.governance.decision import Decision
+from audit.governance.formats import as_text
+from audit.governance.keys import KEY_VARIABLE, create_key, load_signer, load_trusted
+from audit.governance.queue import Register, decide_on, queue
+from audit.governance.reviews import Kind
+from audit.governance.ruling import (
+    REGISTRY_VARIABLE,
+    TRUSTED_VARIABLE,
+    home_of,
+    rule_run,
+    ruling_with_decisions,
+    verdict_path,
+)
+from audit.panel import panel_of
+from audit.printable import one_line
+from audit.shards.working_copy import local_folder
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@plainly
+def main(arguments: Sequence[str] | None = None, now: datetime | None = None) -> int:
+    """Run one subcommand. now: the time, for who has a clock of their own."""
+    asked = parser().parse_args(arguments)
+    now = now or datetime.now(UTC)
+    if getattr(asked, "approvals", 1) < 1:
+        raise ConfigError(f"--approvals {asked.approvals}: expected at least 1.")
+    if asked.what == "keygen":
+        private, public = create_key(asked.name, asked.out)
+        print(f"private  {private} (yours alone: never in a repository, a run or a log)\npublic   {public}")
+        return 0
+    if asked.what == "list":
+        return _list(asked, now)
+    if asked.what == "show":
+        ruling = ruling_with_decisions(asked.run_dir, asked.keys, asked.approvals, now, known_to(asked.registry))
+        print(as_text(ruling), end="")
+        print(f"report   {verdict_path(home_of(asked.run_dir)).with_name('report.html')}")
+        if ruling.problem:
+            raise ConfigError(ruling.problem)
+        return 0
+    if asked.what == "serve":
+        return _serve(asked)
+    print(f"written  {_decide(asked, now)}")
+    return 0
+
+
+def _serve(asked: argparse.Namespace) -> int:
+    """The reviewers' page, until it is stopped."""
+    import secrets
+    import socket
+
+    import uvicorn
+
+    from audit.governance.serve import Reviewing, create_app
+
+    if asked.keys is None:
+        raise ConfigError(f"Expected --keys FOLDER, or {TRUSTED_VARIABLE}: whose decisions count.")
+    token, at = secrets.token_urlsafe(32), f"{f'[{asked.host}]' if ':' in asked.host else asked.host}:{asked.port}"
+    names = {at} | ({f"localhost:{asked.port}"} if asked.host in LOOPBACK else set())
+    queue(asked.folder)  # there is one
+    app = create_app(
+        Reviewing(
+            folder=asked.folder,
+            signer=load_signer(asked.key),
+            trusted=load_trusted(asked.keys),
+            keys=asked.keys,
+            approvals=asked.approvals,
+            check=known_to(asked.registry),
+            registry=_register(asked.registry),
+            token=token,
+            hosts=frozenset(names),
+        )
+    )
+    try:
+        listening = socket.create_server(
+            (asked.host, asked.port), family=socket.AF_INET6 if ":" in asked.host else socket.AF_INET
+        )
+    except OSError as error:
+        raise ConfigError(f"{at} cannot be listened on ({error.strerror}). Choose another --port.") from error
+    if asked.host not in LOOPBACK:
+        print(f"note: {asked.host} is seen by other machines, and this is HTTP: put TLS before it.", file=sys.stderr)
+    print(
+        f"Open http://{at}/login?token={token}\nWhoever has this address decides in your name. Ctrl-C ends it.",
+        flush=True,
+    )
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
+    server.run(sockets=[listening])
+    return 0
+
+
+def _decide(asked: argparse.Namespace, now: datetime) -> Path:
+    run_dir = home_of(asked.run_dir)
+    if asked.keys is None:
+        raise ConfigError(f"Expected --keys FOLDER, or {TRUSTED_VARIABLE}: whose decisions count.")
+    signer, trusted = load_signer(asked.key), load_trusted(asked.keys)
+    ruling = rule_run(run_dir)
+    if ruling.problem:
+        raise ConfigError(ruling.problem)
+    return decide_on(
+        run_dir,
+        ruling,
+        Kind(asked.what),
+        reason=asked.reason,
+        expires=asked.expires,
+        signer=signer,
+        trusted=trusted,
+        now=now,
+        registry=_register(asked.registry),
+    )
+
+
+def _register(place: str | None) -> Register | None:
+    """The registry that notes decisions; None where none is named."""
+    if not place:
+        return None
+    from audit.registry.decided import Noted
+
+    return Noted(place)
+
+
+def registered(place: str | None) -> list[Path]:
+    """As `queue`, of every run that the registry has, wherever it lies."""
+    if not place:
+        raise ConfigError(f"Expected a folder, such as outputs, or the registry: --registry, or {REGISTRY_VARIABLE}.")
+    from audit.registry.database import open_registry
+    from audit.registry.store import all_runs
+
+    runs = [Path(one["run_dir"]) for one in all_runs(open_registry(place, make=False)) if one["removed"] is None]
+    return sorted({panel_of(run) or run for run in runs})
+
+
+def _list(asked: argparse.Namespace, now: datetime) -> int:
+    """What is below a folder, or in the registry, and does not pass, with what was decided."""
+    waiting, runs = 0, queue(asked.folder) if asked.folder else registered(asked.registry)
+    for run_dir in runs:
+        ruling = ruling_with_decisions(run_dir, asked.keys, asked.approvals, now, known_to(asked.registry))
+        if ruling.decision != Decision.PASS:
+            waiting += 1
+            print(one_line(f"{ruling.decision!s:12} {run_dir}  {ruling.problem}"))
+            for said in ruling.said:
+                print(one_line(f"{'':12} {said}"))
+    print(f"{waiting} of {len(runs)} runs do not pass")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="audit review", description="Decide about a run, and sign it.")
+    commands = parser.add_subparsers(dest="what", required=True)
+    shared = argparse.ArgumentParser(add_help=False)
+    default = os.environ.get(TRUSTED_VARIABLE)
+    shared.add_argument(
+        "--keys", type=Path, default=Path(default) if default else None,
+        help=f"folder of the trusted public keys (default: {TRUSTED_VARIABLE})",
+    )  # fmt: skip
+    shared.add_argument(
+        "--approvals", type=int, default=1, help="people that are needed (default: what the suite says, else 1)"
+    )
+    shared.add_argument(
+        "--registry", default=os.environ.get(REGISTRY_VARIABLE),
+        help=f"it notes decisions, so that none is deleted unseen (default: {REGISTRY_VARIABLE})",
+    )  # fmt: skip
+    listed = commands.add_parser(
+        "list", parents=[shared], help="the runs below a folder, or in the registry, that do not pass"
+    )
+    listed.add_argument(
+        "folder", type=local_folder, nargs="?", help="such as outputs (default: every run that the registry has)"
+    )
+    shown = commands.add_parser("show", parents=[shared], help="a run's verdict, and what was decided")
+    shown.add_argument("run_dir", type=local_folder)
+    for kind, text in (
+        (Kind.APPROVE, "let a run pass that asks for review"),
+        (Kind.REJECT, "block a run"),
+        (Kind.OVERRIDE, "let a run pass that was blocked, or on which nothing could be decided"),
+    ):
+        one = commands.add_parser(str(kind), parents=[shared], help=text)
+        one.add_argument("run_dir", type=local_folder)
+        one.add_argument("--reason", required=True)
+        one.add_argument("--expires", help="a day or a time, such as 2027-01-31", required=kind != Kind.REJECT)
+        one.add_argument("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
+    served = commands.add_parser("serve", parents=[shared], help="a page to review and decide on, on this machine")
+    served.add_argument("folder", type=local_folder)
+    served.add_argument("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
+    served.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, which no other machine reaches")
+    served.add_argument("--port", type=int, default=8790)
+    made = commands.add_parser("keygen", help="make a pair of keys")
+    made.add_argument("name", help="whose, such as alice; alice.2027 for a further key of hers")
+    made.add_argument("--out", type=Path, required=True)
+    return parser

@@ -1,0 +1,100 @@
+"""`python -m audit.suite SUITE [model=NAME] [plan=true] [key=value ...]`: several audits of one model, one decision.
+
+SUITE: a YAML or JSON file, or one that ships (conf/suite). key=value changes a field of the suite, such as
+dataset_config.sample_size=50 or gate=source; AUDIT.key=value a setting of one audit, such as sweep.r=1..3; any other is
+given to every audit, such as progress=false. The same command goes on where it stopped. Exit codes: those of
+`audit gate` on what was found; 1 where an audit did not finish.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+
+from audit.audits import AUDITS
+from audit.commands.completion import offer
+from audit.errors import ConfigError
+from audit.exits import OK, plainly
+from audit.printable import lines
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audit suite",
+        description="Run the audits that a suite names, of one pinned model, on one engine; one report, one decision.",
+        epilog="example: audit suite demo plan=true. Exit codes: 0 pass; 1 an audit did not finish, or was refused; 3 "
+        "block; 4 review or no decision.",
+    )
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of a suite, for editors and hooks")
+    parser.add_argument("suite", metavar="SUITE", nargs="?", help="a YAML or JSON file, or a name in conf/suite")
+    words = parser.add_argument(
+        "words", nargs="*", metavar="key=value",
+        help="model=NAME, model_version=..., plan=true, run_dir=DIR, a field of the suite, AUDIT.key=value, or a "
+        "setting of every audit",
+    )  # fmt: skip
+    offer(words, lambda typed: ["plan=true", "model=", "model_version=", "run_dir=", "gate="])
+    return parser
+
+
+@partial(plainly, shown=lines)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the suite, check everything that can be, then plan or run; the exit code."""
+    asked = parser().parse_args(arguments)
+    if asked.schema:
+        from audit.suite.schema import schema_text
+
+        print(schema_text(), end="")
+        return OK
+    if asked.suite is None:
+        parser().error("which suite? Expected a file or a name, such as: audit suite demo plan=true")
+    return _suite(asked.suite, asked.words)
+
+
+def _suite(name: str, words: Sequence[str]) -> int:
+    from audit.suite.commands import audit_words, steps
+    from audit.suite.read import read_suite
+    from audit.suite.schema import Suite
+
+    own = {field.name for field in fields(Suite)}
+    changes, changed, more = [], dict[str, list[str]](), []
+    run_dir, plan = "", False
+    for word in words:
+        key, found, value = word.partition("=")
+        if not found:
+            raise ConfigError(f"Expected key=value, such as plan=true; found {word!r}.")
+        head, _, rest = key.partition(".")
+        if key in ("model", "model_version"):
+            changes.append(f"model_config.{'model_id' if key == 'model' else key}={value}")
+        elif key == "run_dir":
+            run_dir = value
+        elif key == "plan":
+            if value not in ("true", "false"):
+                raise ConfigError(f"plan={value}: expected plan=true or plan=false.")
+            plan = value == "true"
+        elif head in own:
+            changes.append(word)
+        elif head in AUDITS and rest:
+            changed.setdefault(head, []).append(f"{rest}={value}")
+        else:
+            more.append(word)
+    suite = read_suite(name, changes)
+    for audit in changed:
+        if audit not in suite.audits:
+            raise ConfigError(f"{audit}.{changed[audit][0]}: this suite runs {', '.join(suite.audits)}, not {audit}.")
+    given = audit_words(suite, more, changed)
+    from audit.shards.working_copy import need_folder
+    from audit.suite.run import check_suite, run_dir_of, run_suite
+
+    need_folder(run_dir, "A suite")
+    folder = Path(run_dir) if run_dir else run_dir_of(suite, given)
+    asked = steps(suite, given, str(folder))
+    if not plan:
+        return run_suite(suite, asked, folder)
+    from audit.suite.plan import describe
+
+    check_suite(suite, asked)
+    print("\n".join(describe(asked, folder)))
+    return OK

@@ -1,0 +1,218 @@
+"""`python -m audit.variants COMMAND`: thin; every command is a function elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from audit.commands.completion import offer, overrides
+from audit.exits import plainly
+from audit.printable import lines
+from audit.shards.working_copy import local_folder
+
+EXAMPLES = """Examples:
+  python -m audit.variants build benchmark=elementary strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b
+  python -m audit.variants build benchmark=elementary strategy=clone num_variants=1 model=llama3_8b judge=qwen3_8b
+  python -m audit.variants build benchmark=elementary strategy=file 'file.path=[my_variants.jsonl]'
+  python -m audit.variants build benchmark=gsm8k benchmark.path=test.jsonl strategy=file \\
+      'file.path=[rephrase_gsm8k.jsonl]' file.align=row "file.extract='Question: (?P<text>.*?)\\s*Answer:'"
+  python -m audit.variants show elementary --question elementary/animals/01
+  python -m audit.variants review elementary --n 150 --out review.jsonl
+A LIBRARY is a path, a name, or a hash (its first 6 digits or more)."""
+
+
+@partial(plainly, shown=lines)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0, or 1 with the reason on stderr."""
+    args = parser().parse_args(arguments)
+    args.run(args)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audit variants", description="Libraries of reworded benchmark questions.", epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--folder", type=Path, default=Path("outputs/variants"), help="where libraries are kept")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    build = commands.add_parser("build", help="items -> candidates -> gates -> library")
+    words = build.add_argument("overrides", nargs="*", help="key=value of conf/variants.yaml")
+    offer(words, lambda typed: overrides("variants", typed))
+    build.set_defaults(run=_build)
+
+    commands.add_parser("list", help="the libraries there are").set_defaults(run=_list)
+
+    show = commands.add_parser("show", help="header and funnel; variants of a question or in a state")
+    show.add_argument("library")
+    show.add_argument("--question", help="id of a question: all its candidates")
+    show.add_argument("--state", help="candidates in this state, such as accepted or too_close")
+    show.add_argument("--limit", type=int, default=20)
+    show.set_defaults(run=_show)
+
+    diff = commands.add_parser("diff", help="what differs between two libraries")
+    diff.add_argument("library")
+    diff.add_argument("other")
+    diff.set_defaults(run=_diff)
+
+    merge = commands.add_parser("merge", help="the candidates of two libraries of one benchmark")
+    merge.add_argument("library")
+    merge.add_argument("other")
+    merge.add_argument("--name", required=True)
+    merge.set_defaults(run=_merge)
+
+    export = commands.add_parser("export", help="as jsonl or parquet, by the file's suffix")
+    export.add_argument("library")
+    export.add_argument("out", type=Path)
+    export.add_argument("--all", action="store_true", help="every candidate, not the accepted ones alone")
+    export.set_defaults(run=_export)
+
+    panel = commands.add_parser("panel", help="take in what the reference models of a finished run found")
+    panel.add_argument("library")
+    panel.add_argument("run_dir", type=local_folder, help="a run of audit perturb with three references or more")
+    panel.set_defaults(run=_panel)
+
+    review = commands.add_parser("review", help="write a random sample for a person, or read the findings back")
+    review.add_argument("library")
+    either = review.add_mutually_exclusive_group(required=True)
+    either.add_argument("--out", type=Path, help="the file to write")
+    either.add_argument("--read", type=Path, help="the file with the findings")
+    review.add_argument("--n", type=int, default=150, help="variants to draw (0 broken of 150: at most 2 %%)")
+    review.add_argument("--seed", type=int, default=0)
+    review.add_argument("--reviewer", default="", help="who read it")
+    review.set_defaults(run=_review)
+    return parser
+
+
+def _build(args: argparse.Namespace) -> None:
+    from audit.variants.config import BY_MODEL, compose_config
+    from audit.variants.run import Models, run_build
+    from audit.variants.store import save_library
+
+    config = compose_config(args.overrides)
+    models = Models()
+    if config.strategy in BY_MODEL or config.judge is not None:
+        from audit.variants.ask import models_of
+
+        models = models_of(config)
+    if config.strategy == "clone":
+        from audit.variants.clones import run_clones
+
+        _say(run_clones(config, models))
+        return
+    library = run_build(config, models)
+    _print_library(library)
+    _say(f"library  {library.sha256}\nfile     {save_library(library, Path(config.out))}")
+
+
+def _list(args: argparse.Namespace) -> None:
+    from audit.variants.store import list_libraries
+
+    entries = list_libraries(args.folder)
+    for entry in entries:
+        total, accepted = sum(entry.counts.values()), entry.counts.get("accepted", 0)
+        _say(f"{entry.sha256[:12]}  {entry.name}  {entry.benchmark}  {accepted} of {total} accepted  {entry.path}")
+    if not entries:
+        _say(f"No library in {args.folder}, and none is shipped.")
+
+
+def _show(args: argparse.Namespace) -> None:
+    from audit.errors import unknown_name
+    from audit.variants.record import State, header_dict
+
+    if args.state is not None and args.state not in set(State):
+        raise unknown_name("state", args.state, list(State))
+    library = _find(args.library, args)
+    if args.question is None and args.state is None:
+        _say(json.dumps(header_dict(library.header), indent=2, ensure_ascii=False))
+        _print_library(library)
+        _say(f"library  {library.sha256}")
+        return
+    chosen = [
+        v for v in library.variants if args.question in (None, v.question_id) and args.state in (None, v.state.value)
+    ]
+    if not chosen and args.question is not None:
+        raise unknown_name("question of the library", args.question, {v.question_id for v in library.variants})
+    for variant in chosen[: args.limit]:
+        distance = "-" if variant.distance is None else f"{variant.distance:.3f}"
+        _say(f"{variant.id}  {variant.state.value}  distance {distance}  {'; '.join(variant.rules)}")
+        _say(f"  - {variant.original}\n  + {variant.text or variant.error or '(empty)'}")
+    _say(f"{min(len(chosen), args.limit)} of {len(chosen)} candidates")
+
+
+def _diff(args: argparse.Namespace) -> None:
+    from audit.variants.combine import diff
+
+    first, second = _find(args.library, args), _find(args.other, args)
+    found = diff(first, second)
+    for name, (one, two) in found.header.items():
+        _say(f"{name}: {one} -> {two}")
+    for variant in found.only_first:
+        _say(f"- {variant.id}  {variant.text}")
+    for variant in found.only_second:
+        _say(f"+ {variant.id}  {variant.text}")
+    for one, two in found.changed:
+        _say(f"~ {one.id}  {one.state.value} -> {two.state.value}  {one.text}")
+    _say(
+        f"{len(found.only_first)} only in {first.sha256[:12]}, {len(found.only_second)} only in {second.sha256[:12]}, "
+        f"{len(found.changed)} in another state."
+    )
+
+
+def _merge(args: argparse.Namespace) -> None:
+    from audit.variants.combine import merge
+
+    _save(merge(_find(args.library, args), _find(args.other, args), args.name), args)
+
+
+def _export(args: argparse.Namespace) -> None:
+    from audit.variants.export import export_library
+
+    library = _find(args.library, args)
+    _say(f"{export_library(library, args.out, every=args.all)} variants written to {args.out}")
+
+
+def _panel(args: argparse.Namespace) -> None:
+    from audit.variants.panel_run import judge_by_run
+
+    _save(judge_by_run(_find(args.library, args), args.run_dir), args)
+
+
+def _review(args: argparse.Namespace) -> None:
+    from audit.variants.review_file import ASK, read_review, write_review
+
+    library = _find(args.library, args)
+    if args.out is not None:
+        write_review(library, args.out, n=args.n, seed=args.seed)
+        _say(f"{args.n} of {len(library.accepted)} accepted variants written to {args.out}. {ASK}")
+        return
+    _save(read_review(library, args.read, reviewer=args.reviewer), args)
+
+
+def _find(reference: str, args: argparse.Namespace) -> Any:
+    from audit.variants.store import find_library
+
+    return find_library(reference, args.folder)
+
+
+def _save(library: Any, args: argparse.Namespace) -> None:
+    from audit.variants.store import save_library
+
+    _print_library(library)
+    _say(f"library  {library.sha256}\nfile     {save_library(library, args.folder)}")
+
+
+def _print_library(library: Any) -> None:
+    from audit.variants.funnel import funnel, funnel_text
+
+    _say(funnel_text(funnel(library), library.header))
+
+
+def _say(text: str) -> None:
+    """A library holds what models wrote, and may be somebody else's."""
+    print(lines(text))

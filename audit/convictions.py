@@ -1,0 +1,144 @@
+"""What references and held-out items must not be: convicted by an audit, of another version, or made for one model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from audit.benchmarks.fresh import Origin, check_origin
+from audit.errors import ConfigError, RegistryError, unknown_name
+from audit.governance.decision import parts_of, words
+from audit.governance.ruling import verdict_path
+from audit.panel import PANEL
+from audit.references import Facts, ReferencedConfig, ReferenceRun, check_items, judged, reference_facts
+from audit.resolve import ResolvedRun
+from audit.shards.manifest import Manifest
+from audit.verdict.vocabulary import Outcome, word_of
+
+
+def settle_references(config: ReferencedConfig, resolved: ResolvedRun, runs: Sequence[ReferenceRun]) -> ResolvedRun:
+    """The run with what its manifest keeps of the references. ConfigError where one was asked other items, or was
+    convicted and is not allowed."""
+    check_items(runs, (question for sample in resolved.samples for question in sample.questions()))
+    convicted = check_convicted(config, runs, resolved.models)
+    facts = {**reference_facts(config, runs), "convicted": convicted, "held_out": _origin_notes(config, resolved, runs)}
+    return replace(resolved, analysis={**resolved.analysis, **facts})
+
+
+def _origin_notes(config: ReferencedConfig, resolved: ResolvedRun, runs: Sequence[ReferenceRun]) -> list[str]:
+    """As `check_origin`, of the models of this run and of the reference runs; none without held-out items."""
+    items = config.control_benchmark
+    if items is None:
+        return []
+    models = {name: Origin(model.released, model.family) for name, model in config.model.items()}
+    others = {name: models[name] for name in models if name not in judged(config)}
+    for run in runs:
+        told = Manifest.load(run.path).config.get("model", {})
+        others |= {n: Origin(told.get(n, {}).get("released"), told.get(n, {}).get("family")) for n in run.models}
+    tested = {name: models[name] for name in judged(config)}
+    return check_origin(resolved.samples[1].benchmark.name, items.date, items.written_by, tested, others)
+
+
+def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a verdict cannot exclude because of its references and held-out items, as the manifest has it."""
+    return *analysis.get("held_out", ()), *(
+        f"Reference {name} was itself convicted ({what}) and was allowed: what it remembers too is taken off, so a "
+        "smaller effect than the true one may be printed."
+        for name, what in analysis.get("convicted", {}).items()
+    )
+
+
+def check_convicted(
+    config: ReferencedConfig, runs: Sequence[ReferenceRun], models: Mapping[str, Facts]
+) -> dict[str, str]:
+    """{reference: what was found} of those that allow_convicted names; ConfigError for any other.
+
+    models: facts of every model of this run. Looked up: the verdict of each reference run, that of the panel or suite
+    which it belongs to, and the registry, by name and weights.
+    """
+    serving: dict[str, tuple[Facts, Path | None]] = {
+        name: (facts, None) for name, facts in models.items() if name not in judged(config)
+    }
+    for run in runs:
+        theirs = Manifest.load(run.path).models
+        serving |= {name: (theirs[name], run.path) for name in run.models}
+    for name in config.allow_convicted:
+        if name not in serving:
+            raise unknown_name("reference of allow_convicted", name, serving)
+    registered = _registered(config.registry) if serving else {}
+    found: dict[str, str] = {}
+    for name, (facts, path) in serving.items():
+        said = [*(_in_run(path, name) if path is not None else ()), *_of_weights(registered, name, facts)]
+        if said:
+            found[name] = said[0]
+    for name, what in found.items():
+        if name not in config.allow_convicted:
+            raise ConfigError(
+                f"Reference {name} was itself convicted: {what}. Expected references in which no audit found "
+                f"anything. Leave it out, or say that you accept it: 'allow_convicted=[{name}]'."
+            )
+    return found
+
+
+def _in_run(run_dir: Path, model: str) -> Iterator[str]:
+    homes = [run_dir, *([run_dir.parent] if (run_dir.parent / PANEL).is_file() else [])]
+    for home in homes:
+        path = verdict_path(home)
+        if not path.is_file():
+            continue
+        try:
+            parts = parts_of(json.loads(path.read_text(encoding="utf-8")))
+            cells = [(audit, cell) for audit, part in parts for cell in part["cells"] if cell["model"] == model]
+            found = [(a, str(c["verdict"]), str(c["benchmark"])) for a, c in cells if _found(c)]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"{path} cannot be read ({error!r}), so nothing tells whether its models may be references. Build it "
+                f"again: audit report {home}"
+            ) from error
+        yield from (_text(*one, str(home)) for one in found)
+
+
+def _registered(registry: str | None) -> dict[tuple[str, str], str]:
+    """{(model, revision): what was found} of the registry; nothing where there is none yet, or it does not answer."""
+    from audit.registry.database import open_registry, place_of
+
+    place = place_of(registry)
+    if place is None:
+        return {}
+    from audit.registry.store import kept
+
+    try:
+        cells = kept(open_registry(place))
+    except RegistryError as error:
+        print(f"registry: {error} Not known: whether a reference was convicted.", file=sys.stderr, flush=True)
+        return {}
+    return {
+        (one.cell["model"], one.cell["model_revision"]): _text(
+            one.run["audit"], one.cell["verdict"], one.cell["benchmark"], f"registry, run {one.run['key'][:12]}"
+        )
+        for one in cells
+        if _found(one.cell)
+    }
+
+
+def _of_weights(registered: Mapping[tuple[str, str], str], name: str, facts: Facts) -> Iterator[str]:
+    """Of the same weights under any name; a revision that one side does not know is taken for the same."""
+    revision = facts.get("revision") or ""
+    weighed = bool(revision) and facts.get("engine") != "scripted"
+    for (model, known), what in registered.items():
+        if (model == name and (not known or not revision or known == revision)) or (weighed and known == revision):
+            yield what
+
+
+def _found(cell: Mapping[str, Any]) -> bool:
+    """False for the verdict of an audit that is not installed here."""
+    known = words()
+    return cell["verdict"] in known and word_of(known, cell).outcome is Outcome.FOUND
+
+
+def _text(audit: str, verdict: str, benchmark: str, where: str) -> str:
+    return f"audit {audit} found {verdict} on {benchmark} ({where})"

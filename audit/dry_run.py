@@ -1,0 +1,129 @@
+"""What a run would ask, found by asking nothing: the audit's own functions over some of its questions, and scaled.
+
+Every audit's plan starts from here, and adds what its design could find. Counts are exact where all questions are
+presented, estimates where there are more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from audit.audits import Audit, Work, answer_request
+from audit.errors import EngineError
+from audit.plan_cost import CHARS_PER_TOKEN, PlannedCalls, Tokens, planned_cost
+from audit.records import Generation, GenerationRequest, Question
+from audit.resolve import BenchmarkSample, ResolvedRun
+from audit.shards.manifest import plain
+from audit.shards.questions import write_questions
+from audit.shards.working_copy import named
+
+PRESENTATIONS, FEWEST = 3_000, 50  # so many of one model on one benchmark, of as many questions at the least
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one model is asked on one benchmark.
+
+    planned: calls and tokens in all, and what they cost. arms: answers by arm. prepared: calls before the answers.
+    tokens: by the name of the model that is called.
+    """
+
+    planned: PlannedCalls
+    questions: int
+    arms: Mapping[str, int]
+    prepared: int
+    tokens: Mapping[str, Tokens]
+
+
+def dry_run(resolved: ResolvedRun) -> list[Asked]:
+    """Each model on each benchmark. What the run would write at its start goes into a folder that is thrown away."""
+    count = max(FEWEST, PRESENTATIONS // len(resolved.design.settings))
+    with TemporaryDirectory() as folder:
+        place = Path(folder)
+        some = [list(islice(sample.questions(), count)) for sample in resolved.samples]
+        write_questions(place, chain.from_iterable(some))
+        if resolved.on_open is not None:
+            resolved.on_open(place)
+        return [
+            _asked(resolved, resolved.work(name, place), sample, questions)
+            for name in resolved.config.model
+            for sample, questions in zip(resolved.samples, some, strict=True)
+        ]
+
+
+def _asked(resolved: ResolvedRun, work: Work, sample: BenchmarkSample, questions: Sequence[Question]) -> Asked:
+    arms = Counter(dict.fromkeys((part.arm for part in work.design.parts), 0))
+    routed, answered = Counter[str](), Counter[str]()
+    for arm, request in _requests(resolved.audit, work, questions):
+        scored = request.continuations or request.letters or request.pieces
+        (routed if arm is None else answered).update(
+            chars=len(request.prompt) + sum(map(len, request.continuations)),
+            generated=0 if scored else request.max_tokens,
+            calls=1,
+        )
+        if arm is not None:
+            arms[arm] += 1
+    scale = sample.sample.n / max(1, len(questions))
+    counts, calls = {arm: round(scale * found) for arm, found in arms.items()}, round(scale * routed["calls"])
+    own, theirs = (
+        Tokens(int(scale * sums["chars"] / CHARS_PER_TOKEN), round(scale * sums["generated"]))
+        for sums in (routed, answered)
+    )
+    both = Tokens(own.prompt + theirs.prompt, own.generated + theirs.generated)
+    other = resolved.answering[work.model]
+    tokens = {work.model: both} if other.name == work.model else {work.model: own, other.name: theirs}
+    models = {other.name: other, work.model: resolved.config.model[work.model]}
+    cost = planned_cost(resolved.config.cost, tokens, models)
+    planned = PlannedCalls(work.model, sample.benchmark.name, calls + sum(counts.values()), both, cost)
+    return Asked(planned, sample.sample.n, counts, calls, tokens)
+
+
+def _requests(
+    audit: Audit, work: Work, questions: Sequence[Question]
+) -> Iterator[tuple[str | None, GenerationRequest]]:
+    """Every call with its arm; None for those before the answer.
+
+    A reply to these is taken to be as long as the question, or as its limit where that is shorter.
+    """
+    for question in questions:
+        text = question.text + " ".join(question.options)
+        for part in work.design.parts:
+            prepared = audit.prepare(work, question, part) if audit.prepare else []
+            yield from ((None, request) for request in prepared)
+            replies = [Generation(text=text[: int(one.max_tokens * CHARS_PER_TOKEN)]) for one in prepared]
+            for setting, one in zip(part.settings, audit.present(work, question, part, replies), strict=True):
+                if one.error is None:
+                    yield setting.arm, answer_request(work, question, setting, one)
+
+
+def planned_calls(resolved: ResolvedRun) -> list[PlannedCalls]:
+    """What each model would be asked. EngineError where one cannot run: a cost of the others would look like all."""
+    if resolved.failed:
+        raise EngineError("; ".join(f"{name}: {why}" for name, why in resolved.failed.items()))
+    return [one.planned for one in dry_run(resolved)]
+
+
+def show_plan(
+    resolved: ResolvedRun,
+    describe: Callable[[Sequence[Asked]], Sequence[str]],
+    facts: Callable[[Asked], Mapping[str, Any]] = lambda one: asdict(one.planned),
+) -> int:
+    """Print the plan: as lines (describe), or for programs the facts of each model and benchmark.
+
+    The exit code: 1 where a model cannot run.
+    """
+    asked, path, failed = dry_run(resolved), resolved.path, resolved.failed
+    if resolved.config.plan == "json":
+        plans = [facts(one) for one in asked]
+        print(json.dumps(plain({"run_dir": named(path), "failed": failed, "plans": plans}), indent=1))
+    else:
+        print(f"run directory  {named(path)}{'  (exists: it would be resumed)' if path.exists() else ''}")
+        print(*(f"{name}: cannot run: {why}" for name, why in failed.items()), *describe(asked), sep="\n")
+    return 1 if failed else 0

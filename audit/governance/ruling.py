@@ -1,0 +1,229 @@
+"""What follows from the verdict of a run, panel or suite as it lies in its folder, and from people's decisions on it.
+
+Each audit's `vocabulary` says which verdict is which. A panel has the decision of its worst cell, in the order block,
+review or no decision, pass: an excess anywhere is reported even where another cell was withheld. A run without a single
+cell has failed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from audit.audits import audit_of
+from audit.errors import AuditError
+from audit.exits import FAILED
+from audit.governance.decision import Ruling, failed, parts_of, rule
+from audit.governance.formats import as_sentences
+from audit.panel import PANEL, SUITE, panel_runs
+from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
+from audit.shards.files import SHARDS, file_sha256
+from audit.shards.manifest import MANIFEST, Manifest
+
+if TYPE_CHECKING:  # signatures take a while to import, and neither the help nor a refusal needs any
+    from audit.governance.reviews import Bound
+
+TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
+REGISTRY_VARIABLE = "AUDIT_REGISTRY"
+# (a folder, what its verdict.json holds) -> (the verdict on its answers, why the stored one is another)
+Again = Callable[[Path, Mapping[str, Any]], tuple[dict[str, Any], str]]
+
+
+def print_content(verdict: Mapping[str, Any]) -> int:
+    """Print each cell's verdict with its reasons, of what verdict.json holds; the exit code that it stands for."""
+    ruling = rule(verdict)
+    print(as_sentences(ruling), end="")
+    return ruling.exit_code
+
+
+def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
+    """The ruling on the verdict of a run directory or of a panel's folder, its shards, counts and status checked.
+
+    again: computes the verdict from the answers; the ruling is on that, and there is none where verdict.json says
+    another thing. None takes the word of verdict.json, and of a report that lies there without its run.
+    """
+    run_dir = home_of(run_dir)
+    path = verdict_path(run_dir)
+    name = run_dir.resolve().name
+    try:
+        verdict = json.loads(path.read_text(encoding="utf-8"))
+        ruling = rule(verdict, name)
+        problem = _not_of_this_run(run_dir, verdict, again is None)
+        if again is not None and not problem and ruling.exit_code != FAILED:
+            computed, problem = again(run_dir, verdict)
+            ruling = ruling if problem else rule(computed, name)
+    except FileNotFoundError:
+        if (run_dir / PANEL).is_file():
+            return failed(name, f"{path} is missing: {_how_far(run_dir)}. The command that made it, again, goes on.")
+        return failed(
+            name, f"{path} is missing: the run did not finish, or its report was not built (audit report {run_dir})."
+        )
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return failed(name, f"{path} is not JSON ({error}). Build it again: python -m audit.report {run_dir}")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return failed(
+            name,
+            f"{path} is not a verdict of this program ({error!r}). Expected the keys of verdict.schema.json.",
+        )
+    except OSError as error:
+        return failed(name, f"{path} cannot be read ({error}).")
+    if not problem and not ruling.cells:
+        problem = f"{path} holds no cell: nothing was measured."
+    return failed(name, problem) if problem else ruling
+
+
+def ruling_with_decisions(
+    run_dir: Path,
+    keys: Path | None,
+    approvals: int,
+    now: datetime,
+    check: Callable[[Path, Bound], None] | None = None,
+    again: Again | None = None,
+) -> Ruling:
+    """The ruling on a run with what people decided about it. Decisions that do not hold, that are gone, or that cannot
+    be checked for want of trusted keys fail the run: none is passed over.
+
+    check: raises AuditError where a registry knows of a decision or of bytes that are not there. again: as `rule_run`.
+    """
+    from audit.governance.keys import load_trusted
+    from audit.governance.people import approvals_required, runners
+    from audit.governance.reviews import bound_to, has_decisions, history, honour
+
+    ruling = rule_run(run_dir, again)
+    run_dir = home_of(run_dir)
+    if ruling.problem:
+        return ruling
+    if check is not None:
+        try:
+            check(run_dir, bound_to(run_dir, verdict_path(run_dir), ruling))
+        except (AuditError, OSError) as error:
+            return failed(ruling.run, str(error))
+    if not has_decisions(run_dir):
+        return ruling
+    if keys is None:
+        why = f"{run_dir} has decisions, and nothing says whose count. Expected --keys FOLDER or {TRUSTED_VARIABLE}."
+        return failed(ruling.run, why)
+    try:
+        trusted = load_trusted(keys)
+        decided = history(run_dir, bound_to(run_dir, verdict_path(run_dir), ruling), trusted, now)
+        run_by = runners(run_dir, {one.signer for one in trusted.values()})
+        return honour(ruling, decided, run_by, max(approvals, approvals_required(run_dir)), now)
+    except (AuditError, OSError) as error:
+        return failed(ruling.run, str(error))
+
+
+def home_of(folder: Path) -> Path:
+    """The run directory that a folder stands for: a run's own report stands for the run, whose shards are checked."""
+    parent = folder.resolve().parent
+    return (
+        parent if folder.name == "report" and ((parent / MANIFEST).exists() or (parent / SHARDS).exists()) else folder
+    )
+
+
+def verdict_path(run_dir: Path) -> Path:
+    """Where the verdict of a run directory lies; of a panel's folder it is in the folder itself."""
+    inside = run_dir / "report" / "verdict.json"
+    panel = run_dir / "verdict.json"
+    return panel if panel.is_file() and not (run_dir / MANIFEST).exists() and not inside.exists() else inside
+
+
+def _not_of_this_run(run_dir: Path, verdict: Mapping[str, Any], trust_report: bool) -> str:
+    """Why a verdict is not on the run or runs that lie beside it now, or these are not finished; empty where all is
+    well.
+
+    trust_report: empty too where there is nothing to compare with, since the report alone was copied.
+    """
+    try:
+        runs = panel_runs(run_dir)
+        if runs is not None:
+            return _not_of_these_runs(run_dir, runs, verdict)
+        made_of = [part["runs"] for _, part in parts_of(verdict)]
+        if "suite" in verdict or sum(map(len, made_of)) > 1:
+            return (
+                f"The verdict of {run_dir} is of several runs, and there is no {PANEL} that says of which. Restore it; "
+                "or build the common report in a folder of its own: python -m audit.report RUN RUN --out FOLDER"
+            )
+        if not (run_dir / SHARDS).exists() and not (run_dir / MANIFEST).exists():
+            if trust_report:
+                return ""
+            return (
+                f"{run_dir} holds a verdict and no answers, so nothing can be checked. Expected the run directory. To "
+                "take the verdict's word: --trust-report"
+            )
+        return _not_whole(run_dir, verdict)[1]
+    except AuditError as error:
+        return str(error)
+
+
+def _not_whole(run_dir: Path, verdict: Mapping[str, Any]) -> tuple[str, str]:
+    """(the answers that one run holds as verdict.json would list them, why the verdict is not of them or the run is not
+    finished). Raises AuditError where the run cannot be read, or a shard is not the one of the manifest."""
+    if not (run_dir / MANIFEST).is_file():
+        return "", (
+            f"{run_dir} has no {MANIFEST}: whether it is complete is not known. Restore it, or type the run's command "
+            "again."
+        )
+    audit, manifest = audit_of(run_dir), Manifest.load(run_dir)
+    seen = count_rows(run_dir, audit.schema)
+    held, rows = contents(seen), cell_rows(run_dir, seen)
+    missing = "".join(f"{r.watermark.upper()}: {r.model} on {r.benchmark}. " for r in rows if not r.complete)
+    parts = parts_of(verdict)
+    told = {(r["model"], r["benchmark"], r["found"], r["expected"]) for _, part in parts for r in part["rows"]}
+    if not any(run["models"] == held for name, part in parts for run in part["runs"]) or (
+        not {(r.model, r.benchmark, r.found, r.expected) for r in rows} <= told
+    ):
+        return "", (
+            f"{missing}The verdict of {run_dir} was not made from the {sum(seen.values()):,} answers that its shards "
+            f"hold now, or not of the run that {MANIFEST} describes. Build it again: python -m audit.report {run_dir}"
+        )
+    if manifest.status != "finished" and not missing:
+        broken = "; ".join(f"{model}: {why}" for model, why in manifest.models_failed.items())
+        return "", (
+            f"The manifest of {run_dir} says that the run is {manifest.status}, not finished"
+            f"{f' ({broken})' if broken else ''}. Type the run's command again: it runs what is missing."
+        )
+    if manifest.status == "finished" and not missing:  # what is missing and said to be has failed already
+        listed_shards(run_dir, manifest)  # an answer that was changed leaves every count as it was
+    return json.dumps([audit.name, held], sort_keys=True), ""
+
+
+def _how_far(folder: Path) -> str:
+    """Of a panel or suite without a verdict: how far each of its runs came."""
+    said = []
+    try:
+        for run in panel_runs(folder) or []:
+            if not (run / MANIFEST).is_file():
+                said.append(f"{run.name} not started")
+                continue
+            rows = cell_rows(run, count_rows(run, audit_of(run).schema))
+            found, asked = sum(r.found for r in rows), sum(r.expected or r.found for r in rows)
+            said.append(f"{run.name} {Manifest.load(run).status}, {found:,} of {asked:,} answers")
+    except AuditError as error:
+        said.append(str(error))
+    return "; ".join(said)
+
+
+def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Mapping[str, Any]) -> str:
+    """As `_not_of_this_run`, of a panel: every one of its runs is there once, finished, and in the verdict."""
+    absent = [run for run in runs if not (run / MANIFEST).is_file()]
+    if absent:
+        return (
+            f"{len(absent)} of the {len(runs)} runs of {folder} are missing, such as {absent[0]}. Type the command "
+            "again that made it."
+        )
+    if len({run.resolve() for run in runs}) < len(runs):
+        return f"The {PANEL} of {folder} names a run twice. Build the report again."
+    asked = file_sha256(folder / SUITE) if (folder / SUITE).is_file() else None
+    if asked != verdict.get("suite", {}).get("suite_sha256"):
+        return f"The verdict of {folder} is not of the {SUITE} that is there now. Type the suite's command again."
+    each = [_not_whole(run, verdict) for run in runs]
+    if problems := [problem for _, problem in each if problem]:
+        return " ".join(problems)
+    made_of = [(name, run) for name, part in parts_of(verdict) for run in part["runs"]]
+    told = [json.dumps([name, run["models"]], sort_keys=True) for name, run in made_of]
+    if sorted(told) != sorted(held for held, _ in each):
+        return f"The verdict of {folder} is not of the {len(runs)} runs that its {PANEL} names. Build it again."
+    return ""

@@ -1,0 +1,58 @@
+"""What a file is, by its content and not its name; and its reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from audit.errors import ConfigError, DataError
+from audit.imports.files import document, parse
+from audit.imports.helm import STATE, read_helm
+from audit.imports.inspect_log import is_inspect, read_eval, read_json
+from audit.imports.lm_eval import is_lm_eval, read_lm_eval
+from audit.imports.record import Log, Wanted
+from audit.imports.table import read_table
+
+_HEAD = 16 << 20  # bytes of a first line
+
+
+def read_log(path: Path, wanted: Wanted) -> Log:
+    """The log that a file or folder is. ConfigError where it is not there, DataError where it is of no known format."""
+    if path.is_dir():
+        if not (path / STATE).is_file():
+            raise ConfigError(f"{path} is a folder without {STATE}. Expected log files, such as {path}/*.jsonl.")
+        return read_helm(path, wanted)
+    try:
+        with path.open("rb") as file:
+            start, line = file.read(4), b""
+            file.seek(0)
+            if start not in (b"PK\3\4", b"PAR1"):
+                line = file.readline(_HEAD)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}). Expected a log, such as logs/a.eval.") from error
+    if start == b"PK\3\4":
+        return read_eval(path, wanted)
+    if start == b"PAR1":
+        return read_table(path, "parquet", wanted)
+    text = line.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text[:1] not in (b"{", b"["):
+        if b"\0" in line or not text:
+            raise DataError(f"{path} is {'binary' if text else 'empty'}; expected an eval log, csv, jsonl or parquet.")
+        return read_table(path, "csv", wanted)
+    return _json(path, text, wanted)
+
+
+def _json(path: Path, line: bytes, wanted: Wanted) -> Log:
+    """One document over several lines or in one, or an object a line."""
+    try:
+        first = parse(line, str(path))
+    except DataError:
+        first = document(path)
+    if is_inspect(first):
+        return read_json(path, wanted)
+    if isinstance(first, list):
+        return read_table(path, "json", wanted)
+    if isinstance(first, dict) and is_lm_eval(first):
+        return read_lm_eval(path, wanted)
+    if isinstance(first, dict) and {"results", "configs"} <= set(first):
+        raise ConfigError(f"{path} holds totals alone. Give the samples_*.jsonl beside it: --log_samples writes them.")
+    return read_table(path, "jsonl", wanted)

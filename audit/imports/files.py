@@ -1,0 +1,81 @@
+"""A file of a log, read within bounds: lines, one JSON document, members of a zip. No pickle, nothing is unpacked."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from audit.errors import DataError
+
+MAX_LINE = 64 << 20  # bytes of a line, or of a member of a zip
+MAX_DOCUMENT = 1 << 30  # bytes of one JSON document
+MAX_MEMBERS = 1_000_000
+
+
+def parse(data: bytes | str, where: str) -> Any:
+    """A JSON value; DataError where it is none."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where} is not JSON ({str(error)[:120]}). Expected a whole log: copy it again.") from error
+
+
+def document(path: Path) -> Any:
+    """The JSON document that a file is."""
+    if path.stat().st_size > MAX_DOCUMENT:
+        raise DataError(
+            f"{path} has {path.stat().st_size:,} bytes; expected at most {MAX_DOCUMENT:,}. Save the log as .eval."
+        )
+    return parse(path.read_bytes(), str(path))
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(where, object) of each line that is not blank."""
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(MAX_LINE + 1):
+            number += 1
+            where = f"{path}, line {number}"
+            if len(line) > MAX_LINE:
+                raise DataError(f"{where} has more than {MAX_LINE:,} bytes; expected one sample a line.")
+            if not line.strip():
+                continue
+            found = parse(line, where)
+            if not isinstance(found, dict):
+                raise DataError(f"{where} holds {type(found).__name__}; expected an object, such as {{...}}.")
+            yield where, found
+
+
+def open_zip(path: Path) -> zipfile.ZipFile:
+    """An archive whose members are within bounds; DataError otherwise."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        raise DataError(f"{path} is not a whole zip ({error}). Expected an .eval log: copy it again.") from error
+    if len(archive.infolist()) > MAX_MEMBERS:
+        raise DataError(f"{path} has {len(archive.infolist()):,} members; expected at most {MAX_MEMBERS:,}.")
+    return archive
+
+
+def member(archive: zipfile.ZipFile, name: str) -> Any:
+    """The JSON value of a member, which is never unpacked to disk, and not beyond MAX_LINE whatever it claims."""
+    where = f"{archive.filename}, {name}"
+    try:
+        with archive.open(name) as file:
+            data = _at_most(file, where)
+    except KeyError as error:
+        raise DataError(f"{archive.filename} has no {name}. Expected an .eval log of Inspect.") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError) as error:
+        raise DataError(f"{where} cannot be read ({error}). Expected a whole .eval log without a password.") from error
+    return parse(data, where)
+
+
+def _at_most(file: IO[bytes], where: str) -> bytes:
+    data = file.read(MAX_LINE + 1)
+    if len(data) > MAX_LINE:
+        raise DataError(f"{where} unpacks to more than {MAX_LINE:,} bytes; expected one sample.")
+    return data

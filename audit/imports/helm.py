@@ -1,0 +1,72 @@
+"""A run folder of HELM: run_spec.json, scenario_state.json, per_instance_stats.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from audit.errors import DataError
+from audit.imports.files import document
+from audit.imports.record import Imported, Log, Wanted, checked, field_of, outcome, text_key
+
+STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
+METRICS = ("exact_match", "quasi_exact_match")
+
+
+def read_helm(path: Path, wanted: Wanted) -> Log:
+    """DataError where a file is missing or of another shape."""
+    missing = [name for name in (STATE, STATS, SPEC) if not (path / name).is_file()]
+    if missing:
+        raise DataError(f"{path} has no {' or '.join(missing)}. Expected a run folder of HELM, as helm-run writes it.")
+    try:
+        spec, state = document(path / SPEC), document(path / STATE)
+        scores = {
+            (one["instance_id"], one.get("train_trial_index")): {s["name"]["name"]: s for s in one["stats"]}
+            for one in document(path / STATS)
+            if not one.get("perturbation")
+        }
+        model = wanted.model or str(spec["adapter_spec"]["model"])
+        benchmark = wanted.benchmark or str(spec["name"]).partition(",model=")[0].partition("-model=")[0]
+        requests = [one for one in state["request_states"] if not one["instance"].get("perturbation")]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} is not a run folder of HELM ({error!r}). Expected what helm-run writes.") from error
+    return Log("helm", "", _outcomes(path, requests, scores, Wanted(model, benchmark, wanted.key, wanted.metric)))
+
+
+def _outcomes(
+    path: Path, requests: list[dict[str, Any]], scores: dict[tuple[str, Any], dict[str, Any]], wanted: Wanted
+) -> Iterator[Imported]:
+    seen: set[tuple[str, int]] = set()
+    for request in requests:
+        instance = request["instance"]
+        id_, trial = str(instance["id"]), int(request.get("train_trial_index") or 0)
+        if (id_, trial) in seen:
+            continue  # of method separate, each option is a request of its own
+        seen.add((id_, trial))
+        where = f"{path}, instance {id_}"
+        found = scores.get((instance["id"], request.get("train_trial_index")), {})
+        name = next((one for one in ((wanted.metric,) if wanted.metric else METRICS) if one in found), None)
+        if name is None:
+            raise DataError(f"{where} has no score {wanted.metric or ' or '.join(METRICS)}; say --metric NAME.")
+        right, of = outcome(found[name].get("mean"), where)
+        references = instance.get("references") or []
+        texts = [checked(one["output"]["text"], where) for one in references]
+        correct = [k for k, one in enumerate(references) if "correct" in one.get("tags", ())]
+        options = tuple(texts) if request.get("output_mapping") and len(correct) == 1 else ()
+        text = checked(instance["input"]["text"], where)
+        replies = (request.get("result") or {}).get("completions") or [{}]
+        answer = str(replies[0].get("text", "")).strip()[:200]
+        yield Imported(
+            model=wanted.model,
+            benchmark=wanted.benchmark,
+            key=field_of(instance, wanted.key, where) if wanted.key not in ("", "text") else text_key(text, options),
+            sample=id_,
+            right=right if answer else None,
+            of=of,
+            text=text,
+            options=options,
+            gold=correct[0] if options else None,
+            answer=answer,
+            epoch=trial + 1,
+        )

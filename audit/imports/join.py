@@ -1,0 +1,134 @@
+"""Outcomes of several logs -> items and answers of one run. Pure: items are joined by key, never by their place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from audit.errors import DataError
+from audit.imports.record import Imported
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One model's outcome on one item, in one epoch: k of n trials were right, or k is None."""
+
+    right: int | None
+    of: int
+    answer: str | None
+    error: str | None
+
+
+@dataclass
+class Joined:
+    """items: {benchmark: {key: the first outcome of the item}}. answers: {(model, benchmark): {key: epochs}}.
+    revisions: {model: of its weights, where a log tells}. Filled by `add`, log by log."""
+
+    items: dict[str, dict[str, Imported]] = field(default_factory=dict)
+    answers: dict[tuple[str, str], dict[str, list[Answered]]] = field(default_factory=dict)
+    revisions: dict[str, str] = field(default_factory=dict)
+    _seen: dict[tuple[str, str, str, int], str] = field(default_factory=dict)
+
+    @property
+    def models(self) -> list[str]:
+        return sorted({model for model, _ in self.answers})
+
+    def add(self, log: str, outcomes: Iterable[Imported]) -> int:
+        """How many outcomes were added. DataError where a sample is there twice, or logs contradict each other."""
+        times: Counter[tuple[str, str, str, int]] = Counter()
+        for one in outcomes:
+            self._check_new(log, one)
+            same = (one.model, one.benchmark, one.key, one.epoch)
+            times[same] += 1  # a benchmark may hold one text twice
+            self._take(log, one.key if times[same] == 1 else f"{one.key}#{times[same]}", one)
+        return times.total()
+
+    def _check_new(self, log: str, one: Imported) -> None:
+        name = (one.model, one.benchmark, one.sample, one.epoch)
+        if (before := self._seen.get(name)) is not None:
+            where = f"twice in {log}" if before == log else f"in {before} and in {log}"
+            raise DataError(
+                f"Sample {one.sample[:80]!r} of {one.model} on {one.benchmark} is {where}: a repeat, or two models "
+                "under one name. Leave one out, or name them apart: audit import first=A.eval second=B.eval."
+            )
+        self._seen[name] = log
+        if one.revision and self.revisions.setdefault(one.model, one.revision) != one.revision:
+            raise DataError(
+                f"{one.model} has the weights {self.revisions[one.model]} in one log and {one.revision} in {log}: two "
+                "models under one name. Name them apart: audit import first=A.jsonl second=B.jsonl."
+            )
+
+    def _take(self, log: str, key: str, one: Imported) -> None:
+        known = self.items.setdefault(one.benchmark, {}).setdefault(key, one)
+        old, new = _right_option(known), _right_option(one)
+        if old and new and old != new:
+            raise DataError(
+                f"Item {one.sample[:80]!r} of {one.benchmark} has the right answer {new[:60]!r} in {log} for "
+                f"{one.model}, and {old[:60]!r} for {known.model}: two versions of the benchmark. Import one."
+            )
+        epochs = self.answers.setdefault((one.model, one.benchmark), {}).setdefault(key, [])
+        epochs.append(Answered(one.right, one.of, one.answer, one.error))
+
+
+def _right_option(one: Imported) -> str:
+    return "" if one.gold is None else one.options[one.gold].strip()
+
+
+def only(joined: Joined, models: set[str]) -> Joined:
+    """The outcomes of some models, and the items that they have."""
+    answers = {cell: found for cell, found in joined.answers.items() if cell[0] in models}
+    there: dict[str, set[str]] = {}
+    for (_, benchmark), found in answers.items():
+        there.setdefault(benchmark, set()).update(found)
+    items = {name: {k: one for k, one in joined.items[name].items() if k in keys} for name, keys in there.items()}
+    return Joined(items, answers, {name: one for name, one in joined.revisions.items() if name in models})
+
+
+def check_held_out(joined: Joined, benchmark: str, held_out: str) -> None:
+    """DataError where an item of the benchmark is held out as well."""
+    shared = joined.items[benchmark].keys() & joined.items[held_out].keys()
+    if shared and any(joined.items[benchmark][key].text for key in shared):
+        some = joined.items[benchmark][min(shared)].sample
+        raise DataError(
+            f"{len(shared)} items of {held_out} are items of {benchmark} too, such as {some[:80]!r}: they are not held "
+            "out. Expected other items of the same kind."
+        )
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Of one model on one benchmark: items that it has, the mean over items with an answer, and answers in all and
+    without one. lacking: items that other models have and this one has not."""
+
+    model: str
+    benchmark: str
+    items: int
+    accuracy: float
+    answers: int
+    unparsed: int
+    lacking: int
+
+
+def counts(joined: Joined) -> list[Counts]:
+    """One for each model and benchmark, sorted."""
+    found = []
+    for (model, benchmark), answers in sorted(joined.answers.items()):
+        means = []
+        for epochs in answers.values():
+            of = sum(one.of for one in epochs if one.right is not None)
+            if of:
+                means.append(sum(one.right or 0 for one in epochs) / of)
+        every = [one for epochs in answers.values() for one in epochs]
+        found.append(
+            Counts(
+                model=model,
+                benchmark=benchmark,
+                items=len(answers),
+                accuracy=sum(means) / len(means) if means else float("nan"),
+                answers=len(every),
+                unparsed=sum(one.right is None for one in every),
+                lacking=len(joined.items[benchmark]) - len(answers),
+            )
+        )
+    return found

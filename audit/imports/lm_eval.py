@@ -1,0 +1,115 @@
+"""Logs of lm-evaluation-harness: samples_TASK_TIME.jsonl, with results_TIME.json beside it where there is one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from audit.errors import ConfigError, DataError
+from audit.imports.files import document, json_lines
+from audit.imports.record import Imported, Log, Wanted, checked, field_of, letter_index, outcome, text_key
+
+METRICS = ("acc", "exact_match", "pass@1", "pass_at_1", "mc1", "em")  # the first that a sample has is read
+_STEMS = ("question", "problem", "query", "input", "prompt", "ctx", "sentence", "text")
+_OPTIONS = ("choices", "options", "endings")
+_NAME = re.compile(r"samples_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]*\d)(\..*)?\.jsonl$")
+
+
+def is_lm_eval(first: dict[str, Any]) -> bool:
+    """Whether the first object of a jsonl is a sample of this harness."""
+    return "doc_id" in first and "doc" in first
+
+
+def read_lm_eval(path: Path, wanted: Wanted) -> Log:
+    """ConfigError where neither the name nor a results file tells the model or the task."""
+    name = _NAME.search(path.name)
+    results: dict[str, Any] = {}
+    beside = path.parent / f"results_{name['time']}.json" if name else path
+    if name and beside.is_file() and isinstance(found := document(beside), dict):
+        results = found
+    model = wanted.model or str(results.get("model_name") or "")
+    benchmark = wanted.benchmark or (name["task"] if name else "")
+    if not model:
+        raise ConfigError(f"{path.name} does not tell the model, and no results file lies beside it. Say --model NAME.")
+    if not benchmark:
+        raise ConfigError(f"{path.name} does not tell the task. Say --benchmark NAME.")
+    told = results.get("config") if isinstance(results.get("config"), dict) else {}
+    revision = str((told or {}).get("model_sha") or "")
+    version = str(results.get("lm_eval_version") or "")
+    return Log("lm-eval", version, _samples(path, model, benchmark, wanted, revision))
+
+
+def _samples(path: Path, model: str, benchmark: str, wanted: Wanted, revision: str) -> Iterator[Imported]:
+    """The samples of the first filter: a document that was read in several ways is one outcome."""
+    first: Any = None
+    for number, (where, sample) in enumerate(json_lines(path)):
+        doc = sample.get("doc")
+        if not isinstance(doc, dict) or "doc_id" not in sample:
+            raise DataError(f"{where} is not a sample of lm-eval; expected the fields doc_id and doc.")
+        first = sample.get("filter") if number == 0 else first
+        if sample.get("filter") != first:
+            continue
+        right, of = _outcome(sample, wanted.metric, where)
+        text = next((checked(doc[one], where) for one in _STEMS if isinstance(doc.get(one), str)), None)
+        options = _options_of(doc, sample, where)
+        answer = _answer(sample, options)
+        yield Imported(
+            model=model,
+            benchmark=benchmark,
+            key=_key(sample, doc, text, options, wanted.key, where),
+            sample=str(sample["doc_id"]),
+            right=None if answer == "[invalid]" else right,
+            of=of,
+            text=text,
+            options=options,
+            gold=letter_index(sample.get("target"), len(options)),
+            answer=answer,
+            revision=revision,
+        )
+
+
+def _key(sample: dict[str, Any], doc: dict[str, Any], text: str | None, options: tuple[str, ...], key: str,
+         where: str) -> str:  # fmt: skip
+    if key == "text":
+        if text is None:
+            raise DataError(f"{where}: no field holds the item's text ({', '.join(_STEMS)}). Name one: --key FIELD.")
+        return text_key(text, options)
+    if key:
+        return field_of(sample, key if "." in key or key in sample else f"doc.{key}", where)
+    whole = json.dumps(doc, sort_keys=True, ensure_ascii=True).encode()
+    return str(sample.get("doc_hash") or hashlib.sha256(whole).hexdigest())[:24]
+
+
+def _outcome(sample: dict[str, Any], metric: str, where: str) -> tuple[int | None, int]:
+    name = next((one for one in ((metric,) if metric else METRICS) if one in sample), None)
+    if name is None:
+        there = ", ".join(k for k, v in sample.items() if isinstance(v, int | float) and k != "doc_id") or "none"
+        raise DataError(f"{where} has no score {metric or ' or '.join(METRICS)}; its numbers: {there}. Say --metric.")
+    return outcome(sample[name], f"{where}, {name}")
+
+
+def _options_of(doc: dict[str, Any], sample: dict[str, Any], where: str) -> tuple[str, ...]:
+    for name in _OPTIONS:
+        found = doc.get(name)
+        found = found.get("text") if isinstance(found, dict) else found
+        if isinstance(found, list) and len(found) > 1:
+            return tuple(checked(one, where) for one in found)
+    return ()
+
+
+def _answer(sample: dict[str, Any], options: tuple[str, ...]) -> str | None:
+    """The reply as the harness filtered it; of likelihoods the letter of the likeliest option."""
+    read = sample.get("filtered_resps")
+    if not isinstance(read, list) or not read:
+        return None
+    try:
+        likelihoods = [float(one[0]) for one in read] if len(read) == len(options) > 1 else []
+    except (TypeError, ValueError, IndexError, KeyError):
+        likelihoods = []
+    if likelihoods:
+        return chr(65 + likelihoods.index(max(likelihoods)))
+    return str(read[0])[:200] if isinstance(read[0], str) else None

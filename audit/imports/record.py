@@ -1,0 +1,150 @@
+"""What a reader yields, and what it is told: one outcome of one model on one item, whatever the log's format."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from audit.errors import DataError
+
+MAX_CELL = 4 << 20  # characters of one text: a longer one is no exam item
+MAX_OF = 100  # trials of an item that a share is taken to be of
+_RIGHT, _WRONG = ("c", "true", "yes", "correct"), ("i", "false", "no", "incorrect")
+_WORDS: dict[str, int | Fraction] = {**dict.fromkeys(_RIGHT, 1), **dict.fromkeys(_WRONG, 0), "p": Fraction(1, 2)}
+_NONE = ("", "n", "none", "null", "na")
+_EXPECTED = "expected 0, 1, true, false, a share such as 0.3, or k/n such as 3/10"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user says of a log; "" or empty: what the log says itself.
+
+    key: the field whose value names an item, "text" for a hash of its text. metric: the score that is read. columns:
+    {field: column} of a table.
+    """
+
+    model: str = ""
+    benchmark: str = ""
+    key: str = ""
+    metric: str = ""
+    columns: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One outcome. key: the same for every model's log of the item. sample: what the log calls it, to find repeats.
+
+    right, of: k of n trials were right; right is None where no answer could be read, or an error stands in its place.
+    gold: index into options, None where it is not known. revision: of the weights, "" where the log does not tell.
+    """
+
+    model: str
+    benchmark: str
+    key: str
+    sample: str
+    right: int | None
+    of: int = 1
+    text: str | None = None
+    options: tuple[str, ...] = ()
+    gold: int | None = None
+    answer: str | None = None
+    epoch: int = 1
+    error: str | None = None
+    revision: str = ""
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log as found: its tool and version, and its outcomes, read as they are asked for."""
+
+    tool: str
+    version: str
+    outcomes: Iterator[Imported]
+
+
+def outcome(value: Any, where: str) -> tuple[int | None, int]:
+    """(k, n) of a score; k is None where it says that there was no answer. DataError for what is neither.
+
+    >>> outcome("C", ""), outcome(0.3, ""), outcome("3/10", ""), outcome("", "")
+    ((1, 1), (3, 10), (3, 10), (None, 1))
+    """
+    share: Fraction | int | float | None
+    if isinstance(value, str):
+        word = value.strip().casefold()
+        if word in _NONE:
+            return None, 1
+        share = _WORDS.get(word)
+        if share is None:
+            k, slash, n = word.partition("/")
+            try:
+                if slash and 0 <= int(k) <= int(n) <= MAX_OF and int(n):
+                    return int(k), int(n)
+                share = float(word)
+            except ValueError:
+                share = None
+    else:
+        share = value if isinstance(value, bool | int | float | None) else None
+        if value is None:
+            return None, 1
+    if share is None or not math.isfinite(share) or not 0 <= share <= 1:
+        raise DataError(f"{where}: found the score {value!r:.80}, {_EXPECTED}.")
+    exact = Fraction(share).limit_denominator(MAX_OF)
+    return exact.numerator, exact.denominator
+
+
+def trials(right: Any, of: Any, where: str) -> tuple[int | None, int]:
+    """(k, n) of a count of right trials, or of a share of them, and the number of trials."""
+    try:
+        n, k = int(of), float(right)
+        k = k if k > 1 or float(right).is_integer() else k * n
+        if 1 <= n <= MAX_OF and 0 <= k <= n and abs(k - round(k)) < 1e-6:
+            return round(k), n
+    except (TypeError, ValueError, OverflowError):
+        if right is None or right == "":
+            return None, 1
+    raise DataError(f"{where}: found {right!r:.40} right of n={of!r:.40}, expected k of n, such as 3 of 10.")
+
+
+def checked(text: Any, where: str) -> str:
+    """A text of a log, bounded."""
+    found = text if isinstance(text, str) else str(text)
+    if len(found) > MAX_CELL:
+        raise DataError(f"{where}: a text has {len(found):,} characters, expected at most {MAX_CELL:,}.")
+    return found
+
+
+def text_key(text: str, options: Sequence[str] = ()) -> str:
+    """A hash of an item's words: case, blanks, forms of a letter and the order of options do not change it.
+
+    >>> text_key("What  barks?", ["cat", "dog"]) == text_key("what barks?", ["Dog", "cat"])
+    True
+    """
+    parts = [_normal(text), *sorted(map(_normal, options))]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:24]
+
+
+def _normal(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def field_of(record: Any, path: str, where: str) -> str:
+    """The value of a dotted field, as a name; DataError where it is not there."""
+    value = record
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None or isinstance(value, dict | list) or value == "":
+        known = ", ".join(sorted(map(str, record))[:12]) if isinstance(record, dict) else "none"
+        raise DataError(f"{where}: there is no field {path!r} that could name the item; its fields: {known}.")
+    return checked(value, where)
+
+
+def letter_index(value: Any, n: int) -> int | None:
+    """The place of an option that is named by its number from 0 or by its letter; None where neither."""
+    word = str(value).strip()
+    place = int(word) if word.isdecimal() and len(word) < 3 else ord(word.upper()) - 65 if len(word) == 1 else -1
+    return place if 0 <= place < n else None

@@ -1,0 +1,125 @@
+"""A table of outcomes, one row a model and item: csv, jsonl, a JSON list, parquet."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from audit.errors import ConfigError, DataError
+from audit.imports.files import document, json_lines
+from audit.imports.record import MAX_CELL, Imported, Log, Wanted, checked, outcome, text_key, trials
+
+FIELDS = ("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "gold", "epoch", "error")
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def read_table(path: Path, kind: str, wanted: Wanted) -> Log:
+    """kind: csv, jsonl, json or parquet. ConfigError where a column is missing that is needed."""
+    rows = {"csv": _csv, "jsonl": json_lines, "json": _listed, "parquet": _parquet}[kind](path)
+    return Log("table", kind, _outcomes(path, rows, wanted))
+
+
+def _outcomes(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], wanted: Wanted) -> Iterator[Imported]:
+    columns: dict[str, str] = {}
+    for where, row in rows:
+        columns = columns or _columns(path, row, wanted)
+        told = {name: row.get(column) for name, column in columns.items()}
+        model = wanted.model or checked(told.get("model") or "", where).strip()
+        benchmark = wanted.benchmark or checked(told.get("benchmark") or path.stem, where).strip()
+        text = None if told.get("text") in (None, "") else checked(told["text"], where)
+        item = "" if told.get("item") is None else checked(told["item"], where).strip()
+        options = _options(told.get("options"), where)
+        if not model or not (item or text):
+            raise DataError(f"{where}: the {'item' if model else 'model'} is empty; expected a name in every row.")
+        right, of = _right(told, where)
+        epoch = str(told.get("epoch") or 1)
+        gold = str(told.get("gold") or "").strip().upper()
+        yield Imported(
+            model=model,
+            benchmark=benchmark,
+            key=text_key(text or "", options) if wanted.key == "text" or not item else item,
+            sample=item or text_key(text or "", options),
+            right=None if told.get("error") else right,
+            of=of,
+            text=text,
+            options=options,
+            gold=_LETTERS.index(gold) if len(gold) == 1 and gold in _LETTERS[: len(options)] else None,
+            answer=None if told.get("answer") is None else str(told["answer"])[:200],
+            epoch=int(epoch) if epoch.isdecimal() and len(epoch) < 6 else 1,
+            error=str(told["error"])[:200] if told.get("error") else None,
+        )
+
+
+def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
+    """{field: column} for this table: as mapped, else the column of the field's own name."""
+    for name, column in wanted.columns.items():
+        if name not in FIELDS:
+            raise ConfigError(f"--map {name}={column}: unknown field {name}; expected one of {', '.join(FIELDS)}.")
+        if column not in row:
+            raise ConfigError(f"{path} has no column {column!r}; found {', '.join(map(str, list(row)[:20]))}.")
+    found = {name: wanted.columns.get(name, name) for name in FIELDS}
+    found = {name: column for name, column in found.items() if column in row}
+    scored = "correct" in found or {"answer", "gold"} <= set(found)
+    named = ("model" in found or wanted.model) and ({"item", "text"} & set(found))
+    if not scored or not named:
+        raise ConfigError(
+            f"{path} has the columns {', '.join(map(str, list(row)[:20]))}; expected a model, an item and correct "
+            "(or answer and gold), such as --map model=name,item=question_id,correct=score."
+        )
+    return found
+
+
+def _right(told: dict[str, Any], where: str) -> tuple[int | None, int]:
+    if "of" in told:
+        return trials(told.get("correct"), told["of"], where)
+    if "correct" in told:
+        return outcome(told["correct"], where)
+    if told["answer"] in (None, ""):
+        return None, 1
+    return int(str(told["answer"]).strip().casefold() == str(told["gold"]).strip().casefold()), 1
+
+
+def _options(value: Any, where: str) -> tuple[str, ...]:
+    """Texts of options, or letters for their number: that is enough to know what guessing gives."""
+    if isinstance(value, list):
+        return tuple(checked(one, where) for one in value)
+    word = str(value if value is not None else "").strip()
+    return tuple(_LETTERS[: int(word)]) if word.isdecimal() and 1 < int(word) <= len(_LETTERS) else ()
+
+
+def _csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    csv.field_size_limit(MAX_CELL)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            for number, row in enumerate(csv.DictReader(file, strict=True), 1):
+                if None in row or None in row.values():
+                    raise DataError(f"{path}, row {number} has another number of cells than the header.")
+                yield f"{path}, row {number}", dict(row)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{path} is not a csv file in UTF-8 ({error}). Expected a header and one row an outcome."
+        ) from (error)
+
+
+def _listed(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, row in enumerate(document(path), 1):
+        if not isinstance(row, dict):
+            raise DataError(f"{path}, entry {number} is {type(row).__name__}; expected an object, such as {{...}}.")
+        yield f"{path}, entry {number}", row
+
+
+def _parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    number = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(4096):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield f"{path}, row {number}", row
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{path} is not a whole parquet file ({str(error)[:120]}). Copy it again.") from error

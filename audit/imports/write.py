@@ -1,0 +1,146 @@
+"""Joined outcomes -> a run directory: the rows of a memory audit that asked for the score alone, and its manifest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from audit.errors import DataError
+from audit.imports.join import Answered, Joined
+from audit.imports.record import Imported
+from audit.memory.columns import SCHEMA
+from audit.memory.design import Arm
+from audit.memory.thresholds import MemoryThresholds
+from audit.records import NO_OPTION, FinishReason, Question, Reading
+from audit.shards.attempt import now
+from audit.shards.convert import rows_to_table
+from audit.shards.manifest import fingerprint, open_run_dir
+from audit.shards.questions import write_questions
+from audit.shards.write import write_shard
+
+PROVENANCE = "imported"
+NOT_IN_LOG = "the log of this model does not hold the item"
+NOT_OURS = (
+    "that prompts, decoding and scoring differed between the two sets, or between the models: the evaluations were "
+    "imported, so these were not under our control"
+)
+MAX_ROWS = 20_000_000
+_SHARD_ROWS = 16_384
+_NO_VALUE = {pa.string(): "", pa.bool_(): False}  # of columns that only an engine fills; lists are empty, numbers 0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the run is to say. judged: the models in question; the others are references. files: of each log its name,
+    sha256, tool and version. options: how it was read, for the manifest."""
+
+    judged: Sequence[str]
+    benchmark: str
+    held_out: str | None
+    files: Sequence[Mapping[str, str]]
+    options: Mapping[str, Any]
+    seed: int = 0
+
+
+def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
+    """Rows written. What is interrupted stays `running`, which no gate passes; the same command begins it again.
+
+    DataError for more rows than a run of this kind should have, ConfigError where the directory is another run's.
+    """
+    names = [asked.benchmark, *([asked.held_out] if asked.held_out else [])]
+    trials = _trials(joined, names)
+    models = joined.models
+    total = len(models) * sum(len(joined.items[name]) for name in names) * trials
+    if total > MAX_ROWS:
+        raise DataError(
+            f"{len(models)} models, {trials} trials an item: {total:,} rows, expected at most {MAX_ROWS:,}. Import "
+            "fewer models, or counts k of n with a smaller n."
+        )
+    questions = [_question(name, key, one) for name in names for key, one in joined.items[name].items()]
+    ids = {name: sorted(joined.items[name]) for name in names}
+    config = {
+        "provenance": PROVENANCE, "logs": list(asked.files), "read_by": dict(asked.options), "models": models,
+        "benchmark": asked.benchmark, "control_benchmark": asked.held_out, "n": "all",
+        "seed": asked.seed, "shard_items": 2, "orders": 0, "option_orders": 0,
+    }  # fmt: skip
+    facts = {name: {"revision": joined.revisions.get(name), "engine": PROVENANCE} for name in models}
+    analysis = {
+        "seed": asked.seed, "thresholds": MemoryThresholds().to_dict(), "judged": list(asked.judged), "references": [],
+        "held_out": [NOT_OURS], "benchmark": asked.benchmark, "fresh": asked.held_out,
+    }  # fmt: skip
+    with open_run_dir(run_dir, SCHEMA, fingerprint(config, SCHEMA, ids=ids), config, facts, analysis) as run:
+        run.update(
+            benchmark={name: {"revision": _digest(ids[name]), "n": len(ids[name])} for name in names},
+            settings=[{"arm": Arm.SCORE.value, "level": 0, "replicate": k} for k in range(trials)],
+            sampled_ids=ids,
+        )
+        write_questions(run.path, questions)
+        shards = []
+        for model in models:
+            rows = (row for q in questions for row in _rows(model, q, joined, trials))
+            while step := list(islice(rows, _SHARD_ROWS)):
+                shards.append(write_shard(run.path, rows_to_table(step, SCHEMA), SCHEMA, attempt=run.attempt))
+        run.update(status="finished", ended=now(), shards=[one.record() for one in shards])
+    return total
+
+
+def _trials(joined: Joined, names: Sequence[str]) -> int:
+    """Rows that an item needs: the most trials, over epochs, that any model had of one."""
+    every = (epochs for (_, name), answers in joined.answers.items() if name in names for epochs in answers.values())
+    return max(sum(one.of for one in epochs) for epochs in every)
+
+
+def _question(benchmark: str, key: str, one: Imported) -> Question:
+    known = one.options and one.gold is not None
+    options, gold = (one.options, one.gold) if known else ((), None)
+    return Question(key, benchmark, one.text or "", options, NO_OPTION if gold is None else gold, key)
+
+
+def _rows(model: str, question: Question, joined: Joined, trials: int) -> Iterator[dict[str, Any]]:
+    """As many rows as trials: right ones first, then wrong ones; those that the log does not hold were not asked."""
+    epochs = joined.answers.get((model, question.benchmark), {}).get(question.id, [])
+    outcomes: list[Answered | None] = [one for epoch in epochs for one in _each(epoch)]
+    outcomes += [None] * (trials - len(outcomes))
+    options = list(question.options)
+    for replicate, one in enumerate(outcomes):
+        right = None if one is None or one.right is None else bool(one.right)
+        error = NOT_IN_LOG if one is None else one.error
+        own = {
+            "model": model, "model_revision": joined.revisions.get(model) or PROVENANCE,
+            "benchmark": question.benchmark, "question_id": question.id, "group": question.group,
+            "arm": Arm.SCORE.value, "ordering": 0, "replicate": replicate, "options_shown": True,
+            "reading": (Reading.LETTER if options else Reading.NUMBER).value,
+            "question": question.text, "options": options, "gold": question.gold,
+            "response": (one.answer if one else None) or "", "correct": right, "parsed": right is not None,
+            "answer_form": "none" if right is None else PROVENANCE,
+            "finish_reason": (FinishReason.STOP if error is None else FinishReason.ERROR).value,
+            "engine_id": PROVENANCE, "error": error, "asked": one is not None,
+        }  # fmt: skip
+        yield _EMPTY | own
+
+
+def _each(epoch: Answered) -> list[Answered]:
+    """k of n trials as n outcomes."""
+    if epoch.right is None:
+        return [epoch]
+    return [Answered(int(k < epoch.right), 1, epoch.answer, None) for k in range(epoch.of)]
+
+
+def _empty(field: pa.Field) -> Any:
+    if pa.types.is_list(field.type):
+        return []
+    return _NO_VALUE.get(field.type, 0)
+
+
+_NULL = ("answer", "answer_number", "target", "request_sha256", "shard")
+_EMPTY = {field.name: None if field.name in _NULL else _empty(field) for field in SCHEMA.columns}
+
+
+def _digest(ids: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(ids).encode("utf-8", "backslashreplace")).hexdigest()[:16]

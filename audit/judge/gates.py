@@ -1,0 +1,104 @@
+"""Gates that several audits ask of their own data (pure): the same rule and words, whatever was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from audit.shards.requests import RequestCounts
+from audit.statistics.paired import FloatArray
+from audit.verdict.gates import absent, checked
+from audit.verdict.result import Gate
+
+IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all conditions, below which it withholds
+_MARGIN = 3.5  # standard errors by which agreement may fall short of what is expected, whatever the threshold is
+_LIMIT_MIN = 1.5  # a lower limit would let one broken order in ten or more pass
+CHANCE_SOURCE = "mean of 1/k over the questions; conf/verdict: above_chance_standard_errors"
+
+
+def above_chance(shown: str, z: float, chance: float, limit: float, numbers: Mapping[str, float | None]) -> Gate:
+    """Accuracy beats guessing by `limit` standard errors. shown: the accuracy in words; number: z."""
+    return checked(
+        "above_chance",
+        z > limit,
+        z,
+        limit,
+        CHANCE_SOURCE,
+        f"Accuracy ({shown}) is {'above' if z > limit else 'not above'} guessing ({chance:.3f}) by {limit:g} "
+        "standard errors.",
+        "A model that guesses has no score to audit: check the prompt, the reading of answers and the gold labels, or "
+        "take an easier benchmark.",
+        numbers=numbers,
+    )
+
+
+def exact_accuracies(rows: Iterable[tuple[str, FloatArray]], everything: FloatArray) -> tuple[list[str], list[str]]:
+    """(alarms, harmless) for each row of outcomes (NaN: none) whose accuracy is exactly 0 or 1.
+
+    A strong model is right on all of 50 questions now and then: an exact 1 is harmless where the accuracy over
+    everything makes it likely enough (1 in 1,000 over the rows).
+    """
+    rows = list(rows)
+    pooled = float(np.nanmean(everything)) if np.any(~np.isnan(everything)) else float("nan")
+    alarms: list[str] = []
+    harmless: list[str] = []
+    for what, values in rows:
+        answers = values[~np.isnan(values)]
+        if answers.size and answers.mean() in (0.0, 1.0):
+            likely = answers.mean() == 1.0 and pooled < 1 and len(rows) * pooled**answers.size > IMPLAUSIBLE
+            (harmless if likely else alarms).append(f"accuracy of exactly {answers.mean():.0f} under {what}")
+    return alarms, harmless
+
+
+def reached_model(
+    name: str, counts: Iterable[RequestCounts], limit: float, sentence: str, advice: str, *, nothing: str, must: bool
+) -> Gate:
+    """Requests whose hash is that of the original, or of another, test nothing. number: their share.
+
+    sentence: with {compared}, {same} and {repeated}. nothing: what is said where none was compared; must: whether that
+    withholds.
+    """
+    counts = list(counts)
+    compared, same = sum(c.compared for c in counts), sum(c.same_as_original for c in counts)
+    repeated = sum(c.repeated for c in counts)
+    source = "request_sha256 over the tokens that the model was sent; conf/verdict: noop_share_max"
+    if not compared:
+        return absent(name, limit, source, nothing, withholds=must)
+    share = (same + repeated) / compared
+    return checked(
+        name,
+        share <= limit,
+        share,
+        limit,
+        source,
+        sentence.format(compared=compared, same=same, repeated=repeated),
+        advice,
+        items=[id_ for c in counts for id_ in c.items],
+    )
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """z: correlation x sqrt(n - 1) of two rows of outcomes. expected: the same from the agreement within each side.
+    limit: below it they seem to belong to other items."""
+
+    z: float
+    expected: float
+    limit: float
+
+
+def agreement(x: FloatArray, y: FloatArray, correlation: float, z_min: float) -> Agreement | None:
+    """How two sides agree on the same items, where `correlation` is expected; None where that is too little to tell."""
+    if x.std() == 0 or y.std() == 0:
+        return None
+    root = float(np.sqrt(x.size - 1))
+    # Standard error of z around it: 1 without agreement; more where few items are wrong, as their chance meetings
+    # decide (for 0/1 values E[x^2 y^2] = 1 + skew(x) skew(y) corr(x, y) of the standardised x, y).
+    spread = float(np.sqrt(max(1 + scipy.stats.skew(x) * scipy.stats.skew(y) * correlation, 1.0)))
+    limit = min(z_min, correlation * root - _MARGIN * spread)
+    if not limit >= _LIMIT_MIN:
+        return None
+    return Agreement(float(np.corrcoef(x, y)[0, 1]) * root, float(correlation * root), float(limit))

@@ -1,0 +1,94 @@
+"""Runs of one audit -> its report: report.html, verdict.json, tables/*.csv, figures/*.{png,svg}.
+
+Everything is rebuilt from the run directories alone. Files are written whole, verdict.json last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from audit.convictions import reservations
+from audit.errors import ConfigError, DataError
+from audit.judge.record import Settings
+from audit.records import CellRows
+from audit.report.build import Page, ReportPaths, write_report
+from audit.report.sensitivity import quote
+from audit.shards.complete import Seen, contents
+from audit.statistics.notice import Field
+from audit.verdict.run import CellResult, JudgedRun
+
+Verdict = TypeVar("Verdict", bound=JudgedRun[Any, Any])
+Behind = TypeVar("Behind")
+Result = TypeVar("Result", bound=CellResult)
+
+
+def seed_alone(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"seed": asked.get("seed")}
+
+
+@dataclass(frozen=True)
+class Report(Generic[Verdict, Behind]):
+    """How the runs of one audit become its report.
+
+    judge: run directories and what is asked -> their verdict, and what the page needs beside it. options: what of
+    `audit.report`'s arguments goes to `judge`. foreign: arguments of other audits, and why they are refused.
+    """
+
+    judge: Callable[..., tuple[Verdict, Behind]]
+    page: Callable[[Verdict, Behind], Page]
+    options: Callable[[Sequence[Path], Mapping[str, Any]], Mapping[str, Any]] = seed_alone
+    foreign: Mapping[str, str] = field(default_factory=dict)
+
+    def build(self, run_dirs: Sequence[Path], out: Path, **asked: Any) -> ReportPaths:
+        """Judge the runs and write their report into `out`."""
+        verdict, behind = self.judge(list(map(Path, run_dirs)), **asked)
+        return write_report(Path(out), verdict, self.page(verdict, behind))
+
+    def of_runs(self, run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
+        """`audit.report`: judged as the manifests say, but for what is asked."""
+        for name, why in self.foreign.items():
+            if asked.get(name) is not None:
+                raise ConfigError(f"--{name.replace('_', '-')} {why}")
+        return self.build(run_dirs, out, **self.options(run_dirs, asked))
+
+    def verdict_of(self, run_dirs: Sequence[Path]) -> dict[str, Any]:
+        """What verdict.json holds of runs as their manifests ask for it; nothing is written."""
+        return self.judge(list(map(Path, run_dirs)), **self.options(run_dirs, {}))[0].to_dict()
+
+
+def only(run_dirs: Sequence[Path], audit: str) -> Path:
+    """The run directory of an audit whose runs are judged one by one. DataError for several."""
+    if len(run_dirs) != 1:
+        raise DataError(
+            f"{len(run_dirs)} runs of the {audit} audit were given. Expected one: to judge several models together, "
+            "run them in one job, such as 'model=[llama3_8b,qwen3_8b]'."
+        )
+    return Path(run_dirs[0])
+
+
+def head_of(settings: Settings[Any], seen: Sequence[Seen], rows: Sequence[CellRows]) -> dict[str, Any]:
+    """The head of a `JudgedRun`. seen: the rows that were read, by run; rows: those found and expected."""
+    return {
+        "seed": settings.seed,
+        "n_resamples": settings.n_resamples,
+        "thresholds": settings.thresholds.to_dict(),
+        "runs": tuple({"models": contents(one)} for one in seen),
+        "rows": tuple(rows),
+    }
+
+
+def with_reservations(
+    result: Result,
+    audit: str,
+    analysis: Mapping[str, Any],
+    sensitivity: Mapping[str, Any] | None,
+    design: Field,
+    judged: set[str] | None = None,
+) -> Result:
+    """The result with what its references leave open and what the audit was measured to notice. judged: indicators
+    that could be judged, as the sensitivity of the others is not this run's."""
+    quoted = quote(sensitivity, audit, result.model, result.benchmark, design, judged)
+    return replace(result, cannot_exclude=(*result.cannot_exclude, *reservations(analysis)), sensitivity=quoted)

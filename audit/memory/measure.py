@@ -1,0 +1,247 @@
+"""The statistics of one cell. The analysis and the calibration both call `measure`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from audit.errors import DataError
+from audit.memory.evidence import COMPLETION, Apart, Evidence, Held, Name, Ordered, Text, on_both_scales
+from audit.memory.indicators import indicators
+from audit.memory.record import ItemSet, MemoryCell, ModelSet
+from audit.memory.thresholds import MemoryThresholds
+from audit.statistics.completion import Auc, membership_auc
+from audit.statistics.fresh_gap import FreshGap, fresh_gap, unparsed_held
+from audit.statistics.order_test import N_RESAMPLES, order_test
+from audit.statistics.paired import FloatArray, IntArray
+from audit.statistics.priors import PRIORS
+from audit.statistics.rasch import RaschGap, rasch_gap
+from audit.statistics.set_difference import Sets, in_own_spread, set_difference
+from audit.statistics.unparsed import DECIDE_AT, GAMMAS
+
+PRIOR = PRIORS["held_out"]
+_NOTHING = np.zeros(2)
+_DRAWS = 1999  # of the test of matched items, at least: they are cheap, and Holm over a panel asks for a small p
+_STANDARD_ERRORS = 2.0  # above chance, to serve as a reference of the score: a model that guesses sees no difficulty
+_MORE_LIKELY = 0.05  # fewer nats a byte than the best reference, from which the references do not bracket
+_ABLER = 0.10  # accuracy on held-out items above the best reference, likewise
+
+
+def measure(
+    cell: MemoryCell,
+    thresholds: MemoryThresholds,
+    *,
+    rng: np.random.Generator,
+    n_resamples: int = N_RESAMPLES,
+    gammas: Sequence[float] = GAMMAS,
+    describe: bool = True,
+) -> Evidence:
+    """All statistics of one cell; indicators as yet without the panel's correction.
+
+    gammas: at which unparsed answers are held; DECIDE_AT is always among them. describe: with what no verdict rests on.
+    """
+    own, references = cell.tested[0], [one[0] for one in cell.references]
+    outside = _outside(cell)
+    order = _ordered(own.order, [r.order for r in references], rng, n_resamples, outside, describe)
+    options = _ordered(own.options, [r.options for r in references], rng, n_resamples, outside, describe)
+    fresh_order = None
+    if cell.tested[1] is not None:
+        theirs = [r[1].order for r in cell.references if r[1] is not None]
+        fresh_order = _ordered(cell.tested[1].order, theirs, rng, n_resamples, "", describe)
+    exchangeable = {
+        name: order_test(values, rng=rng, n_resamples=n_resamples).pvalue
+        for name, values in cell.published.neighbours.items()
+        if values.shape[1] > 1
+    }
+    completion: dict[Name, Text] = {}
+    kept, left_out = _above_guessing(cell)
+    gap = rasch = None
+    held: tuple[Held, ...] = ()
+    if cell.fresh is not None:
+        asked = sorted({*gammas, DECIDE_AT})
+        gap, rasch, held = _gap(kept, _clusters(cell), thresholds, asked, rng, n_resamples)
+        if references:
+            completion = {name: found for name, text in COMPLETION.items() if (found := _text(cell, text)) is not None}
+    evidence = Evidence(
+        order=order,
+        options=options,
+        fresh_order=fresh_order,
+        exchangeable=exchangeable,
+        completion=completion,
+        aucs=_aucs(cell),
+        gap=gap,
+        rasch=rasch,
+        left_out=left_out,
+        indicators=(),
+        held=held,
+        kind=cell.kind,
+        apart=_apart(kept[1:], _clusters(cell)) if gap is not None and describe else (),
+    )
+    return replace(evidence, indicators=indicators(cell, evidence, thresholds))
+
+
+def _outside(cell: MemoryCell) -> str:
+    """How the references do not bracket the tested model on the held-out items: "" where they do, or none is there.
+
+    What an order's sense is worth to a model goes with its size. A model that finds any text likelier than every
+    reference does, or answers more of the held-out items, may feel it more than all of them.
+    """
+    sides = [pair[1] for pair in (cell.tested, *cell.references) if pair[1] is not None]
+    if len(sides) < 2:
+        return ""
+    texts = [_mean(one.texts["item"]) for one in sides]
+    if texts[0] < 0 and texts[0] > (1 - _MORE_LIKELY) * max(texts[1:]):
+        return "any text is likelier to this model than to every reference: a larger model may feel the order more"
+    scores = [_mean(one.score) for one in sides]
+    if scores[0] > max(scores[1:]) + _ABLER:
+        return "this model is abler than every reference, and may feel the order more"
+    return ""
+
+
+def _mean(values: FloatArray) -> float:
+    there = values[~np.isnan(values)]
+    return float(there.mean()) if there.size else float("nan")
+
+
+def _ordered(
+    own: FloatArray,
+    references: Sequence[FloatArray],
+    rng: np.random.Generator,
+    n_resamples: int,
+    outside: str,
+    describe: bool,
+) -> Ordered | None:
+    if own.shape[1] < 2 or np.isnan(own[:, 0]).all():
+        return None
+    alone = order_test(own, rng=rng, n_resamples=n_resamples)
+    beyond = spread = own_spread = twice = None
+    if references:
+        beyond = order_test(own - np.mean(references, axis=0), rng=rng, n_resamples=n_resamples)
+    if beyond is not None and beyond.units > 1:
+        # Against nothing: of one set of units, the test is whether the mean beyond the references is above 0.
+        unit, theirs = _in_own_unit(own), [_in_own_unit(r) for r in references]
+        twice = set_difference((unit, _NOTHING), [(2 * r, _NOTHING) for r in theirs])
+        if len(references) > 1:
+            spread = set_difference((_gains(own), _NOTHING), [(_gains(r), _NOTHING) for r in references])
+            own_spread = set_difference((unit, _NOTHING), [(r, _NOTHING) for r in theirs])
+    tests = tuple(order_test(r, rng=rng, n_resamples=0) for r in references) if describe else ()
+    return Ordered(alone, beyond, spread, own_spread, twice, tests, outside)
+
+
+def _gains(x: FloatArray) -> FloatArray:
+    """(units,) of the published order less the mean of the others; NaN where one is not there."""
+    there = ~np.isnan(x[:, 1:])
+    others = np.where(there, x[:, 1:], 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    found: FloatArray = np.where(there.any(axis=1), x[:, 0] - others, np.nan)
+    return found
+
+
+def _in_own_unit(x: FloatArray) -> FloatArray:
+    """(units,) gains over the model's own spread between the other orders of a unit, pooled over units."""
+    others = x[:, 1:]
+    there = ~np.isnan(others)
+    count = np.maximum(there.sum(axis=1, keepdims=True), 1)
+    mean = np.where(there, others, 0.0).sum(axis=1, keepdims=True) / count
+    free = np.maximum(there.sum(axis=1) - 1, 0).sum()
+    squares = float(np.sum(np.where(there, others - mean, 0.0) ** 2))
+    return _gains(x) / np.sqrt(squares / free) if free and squares > 0 else np.full(len(x), np.nan)
+
+
+def _clusters(cell: MemoryCell) -> tuple[IntArray, IntArray]:
+    return cell.published.cluster, cell.fresh.cluster if cell.fresh else cell.published.cluster
+
+
+def _text(cell: MemoryCell, text: str) -> Text | None:
+    sides: list[Sets] = [(a.texts[text], b.texts[text]) for a, b in (cell.tested, *cell.references) if b is not None]
+    clusters = _clusters(cell)
+    try:
+        nats = set_difference(sides[0], sides[1:], clusters)
+        scaled = [in_own_spread(one) for one in sides]
+        return Text(nats, set_difference(scaled[0], scaled[1:], clusters))
+    except DataError:
+        return None  # not two items of each set have this text: the indicator says so
+
+
+def _above_guessing(cell: MemoryCell) -> tuple[list[tuple[ModelSet, ModelSet]], tuple[str, ...]]:
+    """The tested model and the references of the score, and the names of those that are left out of it."""
+    models = [(a, b) for a, b in (cell.tested, *cell.references) if b is not None]
+    if cell.fresh is None or not models:
+        return [], ()
+    good = [_above_chance((a.score, b.score), cell.published, cell.fresh) for a, b in models[1:]]
+    kept = models[:1] + [pair for pair, there in zip(models[1:], good, strict=True) if there]
+    return kept, tuple(a.model for (a, _), there in zip(models[1:], good, strict=True) if not there)
+
+
+def _above_chance(scores: tuple[FloatArray, FloatArray], published: ItemSet, fresh: ItemSet) -> bool:
+    values = np.concatenate(scores)
+    values = values[~np.isnan(values)]
+    chance = (published.chance * published.n + fresh.chance * fresh.n) / (published.n + fresh.n)
+    se = np.sqrt(max(chance * (1 - chance), 1e-12) / max(values.size, 1))
+    return bool(values.size and values.mean() > chance + _STANDARD_ERRORS * se)
+
+
+def _gap(
+    models: Sequence[tuple[ModelSet, ModelSet]],
+    clusters: tuple[IntArray, IntArray],
+    thresholds: MemoryThresholds,
+    gammas: Sequence[float],
+    rng: np.random.Generator,
+    n_resamples: int,
+) -> tuple[FreshGap | None, RaschGap | None, tuple[Held, ...]]:
+    """The gap as parsed, in points and on the scale of ability, and with unparsed answers held at each gamma, where
+    there are any."""
+
+    def judged(scores: Sequence[Sets], heights: Sequence[FloatArray] | None = None) -> FreshGap:
+        return fresh_gap(
+            scores[0], scores[1:], clusters, rng=rng, alpha=thresholds.alpha / len(Name), power=thresholds.power,
+            n_resamples=max(n_resamples, _DRAWS), heights=heights, prior=PRIOR,
+        )  # fmt: skip
+
+    def able(scores: Sequence[Sets]) -> RaschGap | None:
+        return rasch_gap(scores[0], scores[1:], clusters, prior=PRIOR) if len(scores) > 1 else None
+
+    scores: list[Sets] = [(a.score, b.score) for a, b in models]
+    unparsed = [(a.unread, b.unread) for a, b in models]
+    try:
+        found, rasch = judged(scores), able(scores)
+    except DataError:
+        return None, None, ()  # not two items of each set were parsed: the gates say so
+    held = []
+    for gamma in gammas if any(np.any(side) for one in unparsed for side in one) else ():
+        against, favour = (
+            on_both_scales(judged(*made), able(made[0]))
+            for made in (unparsed_held(scores, unparsed, gamma, against=side) for side in (True, False))
+        )
+        held.append(Held(gamma, against[0], against[1], favour[2]))
+    return found, rasch, tuple(held)
+
+
+def _apart(references: Sequence[tuple[ModelSet, ModelSet]], clusters: tuple[IntArray, IntArray]) -> tuple[Apart, ...]:
+    """Each reference's gap against the rest of them, as one more clean model's; none with fewer than three."""
+    found = []
+    for k, (one, _) in enumerate(references if len(references) > 2 else ()):
+        sets: list[Sets] = [(a.score, b.score) for a, b in references]
+        gap = fresh_gap(
+            sets[k], [*sets[:k], *sets[k + 1 :]], clusters, rng=np.random.default_rng(0), n_resamples=1, prior=PRIOR
+        )
+        above = gap.did.pvalue if gap.predicted is None else gap.predicted.pvalue
+        found.append(Apart(one.model, gap.did.difference, gap.low, gap.high, min(1.0, 2 * min(above, 1 - above))))
+    return tuple(found)
+
+
+def _aucs(cell: MemoryCell) -> dict[str, tuple[Auc, Auc | None]]:
+    if cell.tested[1] is None:
+        return {}
+    found: dict[str, tuple[Auc, Auc | None]] = {}
+    for name in cell.tested[0].tokens:
+        own = [one.tokens[name] for one in cell.tested if one is not None]
+        if min(int((~np.isnan(x)).sum()) for x in own) < 2:
+            continue
+        beyond = None
+        if cell.references:
+            means = [np.mean([r[side].tokens[name] for r in cell.references if r[side]], axis=0) for side in (0, 1)]  # type: ignore[union-attr]
+            beyond = membership_auc(own[0] - means[0], own[1] - means[1])
+        found[name] = (membership_auc(own[0], own[1]), beyond)
+    return found

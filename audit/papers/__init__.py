@@ -1,0 +1,1 @@
+"""What only concerns a paper: its published tables, read again and checked against themselves (`audit reanalyze`)."""

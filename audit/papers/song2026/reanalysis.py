@@ -1,0 +1,323 @@
+"""What a published model-by-router table can still tell: `audit reanalyze` without the files and the screen.
+
+Only counts are published, not items, so the tests here are exact McNemar tests per setting with corrections over the
+panel. A max-statistic test or a paired bootstrap needs item-level shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from audit.errors import DataError
+from audit.statistics.chance import CHANCE_STANDARD_ERRORS, ChanceResult, chance_check
+from audit.statistics.mcnemar import mcnemar_exact
+from audit.statistics.multiplicity import benjamini_hochberg, holm
+from audit.statistics.power import minimum_detectable_gain
+from audit.sweep.paper import ModelSummary, RouterSummary, SettingRow, model_summary, router_summary, setting_row
+
+ALPHA = 0.05
+OTHER_CHANCE = 0.10  # ten options: what else the questions of a table may have that does not say
+
+
+@dataclass(frozen=True)
+class SettingTest:
+    """One setting with its exact one-sided McNemar p (gain > 0) and the p adjusted over all settings."""
+
+    row: SettingRow
+    pvalue: float
+    holm: float
+    benjamini_hochberg: float
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A printed cell that does not follow from the table: `key` names its row, `column` its column."""
+
+    table: str
+    key: str
+    column: str
+    printed: float
+    recomputed: float
+
+
+@dataclass(frozen=True)
+class NoEffect:
+    """What the paper's rule shows on models without any effect, by simulation (see `expected_without_effect`).
+
+    setting_rate: expected share of settings with gain > 0. model_rate: share of models with at least one.
+    broad_rate: share of models that violate in 7 of 9 settings, or that proportion of another number. violations: mean
+    over panels, with the 95 % range. pvalue: share of simulated panels with at least the observed number.
+    """
+
+    simulations: int
+    setting_rate: float
+    model_rate: float
+    broad_rate: float
+    violations: float
+    violations_low: float
+    violations_high: float
+    pvalue: float
+
+
+@dataclass(frozen=True)
+class Reanalysis:
+    """Everything that follows from the table. mde_*: minimum detectable gains at 80 % power (accuracy 0-1)."""
+
+    n: int
+    settings: tuple[SettingTest, ...]
+    models: tuple[ModelSummary, ...]
+    routers: tuple[RouterSummary, ...]
+    mismatches: tuple[Mismatch, ...]
+    compared_cells: int
+    explanations: tuple[str, ...]
+    chance: Mapping[str, ChanceResult]
+    exact_values: tuple[SettingRow, ...]
+    discordance: float
+    mde_single: float
+    mde_model: float
+    mde_panel: float
+    no_effect: NoEffect
+    alpha: float
+    sentence: str
+    chance_assumed: bool = False
+
+    @property
+    def violations(self) -> int:
+        return sum(t.row.violation for t in self.settings)
+
+    @property
+    def rejected(self) -> tuple[int, int, int]:
+        """Settings with p < alpha: unadjusted, after Holm, after Benjamini-Hochberg."""
+        return (
+            sum(t.pvalue < self.alpha for t in self.settings),
+            sum(t.holm < self.alpha for t in self.settings),
+            sum(t.benjamini_hochberg < self.alpha for t in self.settings),
+        )
+
+
+PrintedCell = tuple[float, float]  # the printed value, and half of its last printed digit
+PrintedTable = Mapping[str, Mapping[str, PrintedCell]]
+
+
+def reanalyse(
+    rows: Sequence[SettingRow],
+    chance: float,
+    *,
+    rng: np.random.Generator,
+    table1: PrintedTable | None = None,
+    table3: PrintedTable | None = None,
+    alpha: float = ALPHA,
+    simulations: int = 2_000,
+    chance_assumed: bool = False,
+) -> Reanalysis:
+    """Recompute, test and judge a table of settings that share n and, per model, a clean baseline.
+
+    chance: expected accuracy of guessing, 0-1. chance_assumed: the source does not print how many options there are,
+    so the sentence is given for OTHER_CHANCE too. table1, table3: the printed summaries by model and by router count.
+    """
+    if not rows:
+        raise DataError("The table has no rows: nothing to analyse.")
+    n = rows[0].n
+    p = np.asarray(mcnemar_exact([int(r.improve) for r in rows], [int(r.degrade) for r in rows]).pvalue)
+    tests = tuple(
+        SettingTest(row, float(a), float(b), float(c))
+        for row, a, b, c in zip(rows, p, holm(p), benjamini_hochberg(p), strict=True)
+    )
+    models, routers = model_summary(rows), router_summary(rows)
+    mismatches: list[Mismatch] = []
+    compared = 0
+    for name, printed, summary in (
+        ("Table 1", table1, {m.model: m for m in models}),
+        ("Table 3", table3, {str(r.routers): r for r in routers}),
+    ):
+        if printed is not None:
+            found, cells = _compare(name, printed, summary)
+            mismatches += found
+            compared += cells
+    discordance = float(np.mean([(r.improve + r.degrade) / r.n for r in rows]))
+    per_model = max(sum(r.model == m.model for r in rows) for m in models)
+    result = Reanalysis(
+        n=n,
+        settings=tests,
+        models=tuple(models),
+        routers=tuple(routers),
+        mismatches=tuple(mismatches),
+        compared_cells=compared,
+        explanations=_explain(rows, mismatches, table1, table3),
+        chance=_chances(n, rows, chance),
+        exact_values=tuple(r for r in rows if r.noisy_accuracy in (0.0, 1.0) or r.clean_accuracy in (0.0, 1.0)),
+        discordance=discordance,
+        mde_single=minimum_detectable_gain(n, discordance, alpha),
+        mde_model=minimum_detectable_gain(n, discordance, alpha, n_tests=per_model),
+        mde_panel=minimum_detectable_gain(n, discordance, alpha, n_tests=len(rows)),
+        no_effect=expected_without_effect(rows, rng=rng, simulations=simulations),
+        alpha=alpha,
+        sentence="",
+        chance_assumed=chance_assumed,
+    )
+    return _with_sentence(result)
+
+
+def expected_without_effect(
+    rows: Sequence[SettingRow], *, rng: np.random.Generator, simulations: int = 2_000
+) -> NoEffect:
+    """Panels in which clean and noisy differ by chance alone, with the published accuracies and discordance.
+
+    For each model, an item is answered right with probability p, the same under every setting; p varies over items as a
+    Beta whose mean is the clean accuracy and whose spread makes two readings of the same items disagree as often as
+    published, 2 E[p(1-p)] = mean((improve + degrade) / n). The clean reading is shared by all settings of a model.
+    """
+    n = rows[0].n
+    cells: dict[str, list[SettingRow]] = {}
+    for row in rows:
+        cells.setdefault(row.model, []).append(row)
+    counts = np.zeros((simulations, len(cells)), dtype=np.int64)
+    for k, mine in enumerate(cells.values()):
+        mean = mine[0].clean_accuracy
+        disagree = float(np.mean([(r.improve + r.degrade) / r.n for r in mine])) / 2
+        most = mean * (1 - mean)
+        for s in range(simulations):
+            if disagree <= 0 or most <= 0:
+                break  # no two readings ever disagree: no gain is possible
+            if disagree >= most:
+                item = np.full(n, mean)
+            else:
+                size = disagree / (most - disagree)  # Beta(a, b): E[p(1-p)] = mean (1 - mean) (a+b) / (a+b+1)
+                item = rng.beta(mean * size, (1 - mean) * size, size=n)
+            right = (rng.random((len(mine) + 1, n)) < item).sum(axis=1)
+            counts[s, k] = int(np.sum(right[1:] > right[0]))
+    sizes = np.array([len(v) for v in cells.values()])
+    panel = counts.sum(axis=1)
+    observed = sum(r.violation for r in rows)
+    low, high = np.quantile(panel, [0.025, 0.975])
+    return NoEffect(
+        simulations=simulations,
+        setting_rate=float(panel.mean() / sizes.sum()),
+        model_rate=float(np.mean(counts >= 1)),
+        broad_rate=float(np.mean(counts >= np.ceil(7 / 9 * sizes - 1e-9))),
+        violations=float(panel.mean()),
+        violations_low=float(low),
+        violations_high=float(high),
+        pvalue=float((1 + np.sum(panel >= observed)) / (simulations + 1)),
+    )
+
+
+def _compare(
+    table: str, printed: PrintedTable, summary: Mapping[str, ModelSummary] | Mapping[str, RouterSummary]
+) -> tuple[list[Mismatch], int]:
+    """Printed cells that differ from the recomputed value by more than their rounding."""
+    if set(printed) != set(summary):
+        raise DataError(
+            f"{table} and the model-by-router table do not have the same rows: only printed "
+            f"{sorted(set(printed) - set(summary))}, only computed {sorted(set(summary) - set(printed))}."
+        )
+    out, cells = [], 0
+    for key, columns in printed.items():
+        for column, (value, half_digit) in columns.items():
+            recomputed = float(getattr(summary[key], column))
+            cells += 1
+            if abs(recomputed - value) > half_digit + 1e-9:
+                out.append(Mismatch(table, key, column, value, recomputed))
+    return out, cells
+
+
+def _explain(
+    rows: Sequence[SettingRow],
+    mismatches: Sequence[Mismatch],
+    table1: PrintedTable | None,
+    table3: PrintedTable | None,
+) -> tuple[str, ...]:
+    """Would one item more or less in one setting reconcile a model's printed Table 1 row, and does Table 3 allow it?"""
+    out: list[str] = []
+    if table1 is None:
+        return ()
+    for model in dict.fromkeys(m.key for m in mismatches if m.table == "Table 1"):
+        repairs, allowed = [], []
+        for i, row in enumerate(rows):
+            if row.model != model:
+                continue
+            for improve, degrade in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+                if row.improve + improve < 0 or row.degrade + degrade < 0:
+                    continue
+                changed = _shift(row, improve, degrade)
+                trial = [*rows[:i], changed, *rows[i + 1 :]]
+                summary = {m.model: m for m in model_summary(trial) if m.model == model}
+                if _compare("Table 1", {model: table1[model]}, summary)[0]:
+                    continue
+                repairs.append(f"r={row.routers} {changed.gain - row.gain:+.2f}")
+                if table3 is not None:
+                    by_router = {str(r.routers): r for r in router_summary(trial)}
+                    if not _compare("Table 3", table3, by_router)[0]:
+                        allowed.append(row.routers)
+        if not repairs:
+            out.append(f"{model}: no change of one item in one setting gives the printed row of Table 1.")
+            continue
+        text = f"{model}: one item in one setting would give the printed row ({', '.join(dict.fromkeys(repairs))})"
+        if table3 is None:
+            text += "."
+        elif allowed:
+            text += f"; at r={', '.join(map(str, dict.fromkeys(allowed)))} Table 3 would still follow."
+        else:
+            text += "; none of these leaves Table 3 as printed, so Tables 2 and 3 agree and Table 1 is the odd one out."
+        out.append(text)
+    return tuple(out)
+
+
+def _shift(row: SettingRow, improve: int, degrade: int) -> SettingRow:
+    return setting_row(
+        row.model,
+        row.routers,
+        round(row.clean_accuracy * row.n),
+        row.improve + improve,
+        row.degrade + degrade,
+        row.n,
+        benchmark=row.benchmark,
+    )
+
+
+def _chances(n: int, rows: Sequence[SettingRow], chance: float) -> dict[str, ChanceResult]:
+    return {r.model: chance_check(r.clean_accuracy, np.full(n, 1 / chance), CHANCE_STANDARD_ERRORS) for r in rows}
+
+
+def _at_chance(survivors: Sequence[SettingRow], chance: Mapping[str, ChanceResult]) -> str:
+    """Which of the settings that survive Holm are of models whose clean accuracy is not above chance."""
+    models = {r.model for r in survivors}
+    low = sorted(m for m in models if not chance[m].above)
+    if not low:
+        return "all that survive Holm are of models whose clean accuracy is above chance"
+    if len(low) == len(models):
+        return f"all that survive Holm are of models whose clean accuracy is not above chance ({', '.join(low)})"
+    return f"of those that survive Holm, {', '.join(low)} are not above chance when clean"
+
+
+def _with_sentence(result: Reanalysis) -> Reanalysis:
+    raw, after_holm, after_bh = result.rejected
+    total, e = len(result.settings), result.no_effect
+    survivors = [t.row for t in result.settings if t.holm < result.alpha]
+    text = (
+        f"{result.violations} of {total} settings gain over the clean baseline; models without any effect would show "
+        f"about {e.violations:.0f} ({e.violations_low:.0f} to {e.violations_high:.0f}). {raw} have an exact one-sided "
+        f"p < {result.alpha:g}, {after_holm} survive Holm and {after_bh} Benjamini-Hochberg over the {total} settings"
+    )
+    if result.chance_assumed and survivors:
+        own = round(1 / next(iter(result.chance.values())).chance)
+        other = round(1 / OTHER_CHANCE)
+        text += (
+            ". How many options a question has is not printed. If "
+            f"{own}, as assumed here, {_at_chance(survivors, result.chance)}; if {other}, "
+            f"{_at_chance(survivors, _chances(result.n, survivors, OTHER_CHANCE))}"
+        )
+    elif survivors:
+        text += f"; {_at_chance(survivors, result.chance)}"
+    text += (
+        f". With {result.n} questions a single planned comparison detects a gain of {100 * result.mde_single:.0f} "
+        f"points, the whole panel one of {100 * result.mde_panel:.0f}."
+    )
+    if result.exact_values:
+        text += (
+            f" {len(result.exact_values)} accuracies are exactly 0 or 1: look for unparsed output before reading them."
+        )
+    return replace(result, sentence=text)

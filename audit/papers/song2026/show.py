@@ -1,0 +1,278 @@
+"""Reanalyse a published model-by-router table: `audit reanalyze [CSV] [--out DIR] [--n 100] [--chance 0.25]`.
+
+Without a file it takes song2026's Table 2, which ships with the package, recomputes Tables 1 and 3, and says which
+printed cells do not follow. It needs no engine and no Ray, and takes seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from audit.errors import AuditError, DataError
+from audit.exits import refused
+from audit.papers.song2026.published import COLUMNS, EXAMPLE, read_printed, read_settings
+from audit.verdict.tables import csv_text
+
+if TYPE_CHECKING:  # --help needs neither arrays nor statistics
+    from rich.console import Console
+
+    from audit.papers.song2026.reanalysis import Reanalysis
+
+
+def shipped(name: str) -> Traversable:
+    """A published table that ships with the package (audit/data/song2026/README.md names the source)."""
+    return resources.files("audit").joinpath("data", "song2026", name)
+
+
+TABLE1_COLUMNS = ("violation_count", "violation_rate", "max_positive_excess", "mean_positive_excess", "mean_gain")
+TABLE3_COLUMNS = (
+    "violating_models",
+    "violation_rate",
+    "mean_positive_excess",
+    "improve",
+    "degrade",
+    "net_improve",
+)
+
+
+def analyse(
+    table2: str,
+    *,
+    table1: str | None = None,
+    table3: str | None = None,
+    n: int = 100,
+    chance: float = 0.25,
+    seed: int = 42,
+    simulations: int = 2_000,
+    source: str = "table",
+    chance_assumed: bool = False,
+) -> tuple[Reanalysis, list[str]]:
+    """Csv texts -> the analysis, and the cells of the table whose own numbers contradict each other."""
+    import numpy as np
+
+    from audit.papers.song2026.reanalysis import reanalyse
+
+    if n < 1:
+        raise DataError(f"--n is the number of questions behind each accuracy, such as 100; found {n}.")
+    if not 0 < chance <= 0.5:
+        raise DataError(
+            f"--chance is the expected accuracy of guessing, such as 0.25 for four options; found {chance}."
+        )
+    rows, contradictions = read_settings(table2, n, source)
+    result = reanalyse(
+        rows,
+        chance,
+        rng=np.random.default_rng(seed),
+        table1=None if table1 is None else read_printed(table1, "model", TABLE1_COLUMNS, "Table 1"),
+        table3=None if table3 is None else read_printed(table3, "routers", TABLE3_COLUMNS, "Table 3"),
+        simulations=simulations,
+        chance_assumed=chance_assumed,
+    )
+    return result, contradictions
+
+
+def as_json(result: Reanalysis, contradictions: Sequence[str]) -> dict[str, Any]:
+    """The analysis as plain numbers; the same table and seed give the same bytes."""
+    raw, after_holm, after_bh = result.rejected
+    return {
+        "sentence": result.sentence,
+        "n": result.n,
+        "alpha": result.alpha,
+        "settings": len(result.settings),
+        "violations": result.violations,
+        "p_below_alpha": raw,
+        "p_below_alpha_holm": after_holm,
+        "p_below_alpha_benjamini_hochberg": after_bh,
+        "compared_cells": result.compared_cells,
+        "mismatches": [asdict(m) for m in result.mismatches],
+        "explanations": list(result.explanations),
+        "contradictions": list(contradictions),
+        "chance": {m: asdict(c) for m, c in result.chance.items()},
+        "chance_assumed": result.chance_assumed,
+        "exact_values": [[r.model, r.routers, r.clean_accuracy, r.noisy_accuracy] for r in result.exact_values],
+        "discordance": result.discordance,
+        "minimum_detectable_gain": {
+            "one_setting": result.mde_single,
+            "one_model": result.mde_model,
+            "panel": result.mde_panel,
+        },
+        "without_any_effect": asdict(result.no_effect),
+        "table1": [asdict(m) for m in result.models],
+        "table3": [asdict(r) for r in result.routers],
+    }
+
+
+def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[Path]:
+    """reanalysis.json, table1.csv, table3.csv, settings.csv and mismatches.csv under `out`."""
+    out.mkdir(parents=True, exist_ok=True)
+    paths = [out / "reanalysis.json"]
+    paths[0].write_text(json.dumps(as_json(result, contradictions), indent=2) + "\n", encoding="utf-8")
+    settings = [
+        asdict(t.row) | {"pvalue": t.pvalue, "holm": t.holm, "benjamini_hochberg": t.benjamini_hochberg}
+        for t in result.settings
+    ]
+    tables: dict[str, list[dict[str, Any]]] = {
+        "settings.csv": settings,
+        "table1.csv": [asdict(m) for m in result.models],
+        "table3.csv": [asdict(r) for r in result.routers],
+        "mismatches.csv": [asdict(m) for m in result.mismatches],
+    }
+    for name, rows in tables.items():
+        header = list(rows[0]) if rows else ["table", "key", "column", "printed", "recomputed"]
+        (out / name).write_text(csv_text(header, map(dict.values, rows)), encoding="utf-8", newline="")
+        paths.append(out / name)
+    return paths
+
+
+def show(result: Reanalysis, contradictions: Sequence[str], console: Console) -> None:
+    """Print the tables and findings."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    odd = {(m.table, m.key, m.column): m for m in result.mismatches}
+
+    def cell(table: str, key: str, column: str, text: str) -> str:
+        found = odd.get((table, key, column))
+        return text if found is None else f"[bold red]{text}*[/]"
+
+    note = "* not what is printed, see below" if odd else None
+    t1 = Table(title="Table 1, recomputed", title_justify="left", caption=note, caption_justify="left", box=SIMPLE)
+    for name in ("model", "viol.", "rate", "max exc.", "mean exc.", "mean gain", "clean", "above chance"):
+        t1.add_column(name, justify="left" if name == "model" else "right", no_wrap=name == "model")
+    for m in result.models:
+        c = result.chance[m.model]
+        values = [cell("Table 1", m.model, k, f"{getattr(m, k):.3f}") for k in TABLE1_COLUMNS[1:]]
+        above = "yes" if c.above else "[bold red]no[/]"
+        count = cell("Table 1", m.model, "violation_count", str(m.violation_count))
+        t1.add_row(m.model, count, *values, f"{c.accuracy:.2f}", above)
+    console.print(t1)
+    t3 = Table(title="Table 3, recomputed", title_justify="left", box=SIMPLE)
+    for name in ("routers", "violating", "rate", "mean excess", "improve", "degrade", "net"):
+        t3.add_column(name, justify="right")
+    for r in result.routers:
+        shown = {"violation_rate": ".3f", "mean_positive_excess": ".3f"}
+        values = [cell("Table 3", str(r.routers), k, f"{getattr(r, k):{shown.get(k, 'g')}}") for k in TABLE3_COLUMNS]
+        t3.add_row(str(r.routers), *values)
+    console.print(t3)
+    tests = Table(
+        title=f"Settings with an exact one-sided McNemar p < {result.alpha:g}", title_justify="left", box=SIMPLE
+    )
+    for name in ("model", "r", "gain", "improve", "degrade", "p", "Holm", "BH"):
+        tests.add_column(name, justify="left" if name == "model" else "right")
+    for t in sorted(result.settings, key=lambda t: t.pvalue):
+        if t.pvalue < result.alpha:
+            style = "bold" if t.holm < result.alpha else ""
+            row = t.row
+            counts = (f"{row.gain:+.2f}", f"{row.improve:g}", f"{row.degrade:g}")
+            adjusted = (f"{t.pvalue:.5f}", f"{t.holm:.4f}", f"{t.benjamini_hochberg:.4f}")
+            tests.add_row(row.model, str(row.routers), *counts, *adjusted, style=style)
+    console.print(tests)
+    for line in findings(result, contradictions):
+        console.print(f"- {line}", highlight=False, markup=False, soft_wrap=True)
+    console.print()
+    console.print(result.sentence, style="bold", highlight=False, markup=False, soft_wrap=True)
+
+
+def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
+    """What a reader should know besides the tables, one line each."""
+    raw, after_holm, after_bh = result.rejected
+    e = result.no_effect
+    lines = [
+        f"{result.violations} violations; {raw} with p < {result.alpha:g}, {after_holm} after Holm, {after_bh} after "
+        f"Benjamini-Hochberg, over {len(result.settings)} settings.",
+        f"Without any effect ({e.simulations} simulated panels of the same accuracies and discordance): "
+        f"{e.setting_rate:.0%} of settings and {e.model_rate:.0%} of models would violate, {e.broad_rate:.0%} of "
+        f"models in 7 of 9 settings; {e.violations:.0f} violations ({e.violations_low:.0f} to "
+        f"{e.violations_high:.0f}); a share of {e.pvalue:.3f} of panels has {result.violations} or more.",
+        f"Minimum detectable gain at n={result.n} (power 80 %, discordance {result.discordance:.2f}): "
+        f"{result.mde_single:.3f} for one setting, {result.mde_model:.3f} for one model's settings, "
+        f"{result.mde_panel:.3f} for the panel.",
+    ]
+    low = [f"{m} ({c.accuracy:.2f})" for m, c in result.chance.items() if not c.above]
+    if low:
+        threshold = next(iter(result.chance.values())).threshold
+        assumed = ", four options assumed" if result.chance_assumed else ""
+        lines.append(f"Clean accuracy not above chance + 2 SE ({threshold:.3f}{assumed}): {', '.join(low)}.")
+    if result.exact_values:
+        named = ", ".join(f"{r.model} r={r.routers} ({r.noisy_accuracy:.2f})" for r in result.exact_values)
+        lines.append(f"{len(result.exact_values)} cells at exactly 0 or 1, which suggests unparsed output: {named}.")
+    if result.compared_cells:
+        lines.append(
+            f"{result.compared_cells} printed cells of Tables 1 and 3 compared, {len(result.mismatches)} do not follow."
+        )
+        lines += [
+            f"{m.table}, {m.key}, {m.column}: printed {m.printed:g}, recomputed {m.recomputed:.4f}."
+            for m in result.mismatches
+        ]
+        lines += list(result.explanations)
+    lines.append(
+        f"{len(contradictions)} rows whose own numbers contradict each other."
+        if contradictions
+        else "Every row agrees with itself: gain = noisy - clean = (improve - degrade) / n."
+    )
+    return lines + list(contradictions)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Entry point; returns the exit code: 0 done, 1 the input cannot be used."""
+    parser = argparse.ArgumentParser(
+        prog="audit reanalyze",
+        description="Exact tests, corrections and consistency checks for a published model-by-router table.",
+        epilog=f"The csv has the columns {', '.join(COLUMNS)}; a row looks like: {EXAMPLE}. "
+        "With li2026 in place of a csv: the tables of the construct-validity paper.",
+    )
+    parser.add_argument("csv", nargs="?", type=Path, help="table to analyse (default: song2026's Table 2)")
+    parser.add_argument("--out", type=Path, default=Path("outputs/reanalysis"), help="folder for json and csv")
+    parser.add_argument("--n", type=int, default=100, help="questions behind each accuracy (default 100)")
+    parser.add_argument(
+        "--chance",
+        type=float,
+        help="expected accuracy of guessing (default 0.25, four options: an assumption)",
+    )
+    parser.add_argument("--table1", type=Path, help="printed model summary to compare with")
+    parser.add_argument("--table3", type=Path, help="printed router summary to compare with")
+    parser.add_argument("--seed", type=int, default=42, help="seed of the no-effect simulation")
+    options = parser.parse_args(argv)
+    try:
+        own = options.csv is not None
+        table2 = _text(options.csv) if own else shipped("table2_model_router.csv").read_text("utf-8")
+        table1, table3 = (
+            _text(path) if path else None if own else shipped(name).read_text("utf-8")
+            for path, name in (
+                (options.table1, "table1_model_summary.csv"),
+                (options.table3, "table3_router_summary.csv"),
+            )
+        )
+        result, contradictions = analyse(
+            table2,
+            table1=table1,
+            table3=table3,
+            n=options.n,
+            chance=options.chance or 0.25,
+            chance_assumed=options.chance is None and not own,
+            seed=options.seed,
+            source=options.csv.name if own else "song2026, Table 2",
+        )
+        paths = write(result, contradictions, options.out)
+    except AuditError as problem:
+        return refused(problem)
+    from rich.console import Console
+
+    console = Console()
+    show(result, contradictions, console)
+    console.print(f"Written: {', '.join(str(p) for p in paths)}", highlight=False, soft_wrap=True)
+    return 0
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise DataError(f"Cannot read {path}: {problem}. Expected a csv file in UTF-8.") from problem

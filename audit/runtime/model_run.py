@@ -1,0 +1,187 @@
+"""One model of a run: its engines are taken, asked in chunks, and given back, whatever happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from audit.audits import Work
+from audit.config import reading_of, reask_of, sampling_of
+from audit.engines.config import ModelConfig
+from audit.resolve import ResolvedRun
+from audit.runtime.actors import EnginePool, start_pool
+from audit.runtime.keep import give_back, take_pool
+from audit.runtime.metrics import AuditMetrics
+from audit.runtime.pipeline import (
+    MAX_TASKS_PER_CHUNK,
+    MAX_TASKS_PER_CHUNK_SCRIPTED,
+    ChunkRun,
+    tasks_per_chunk,
+    write_task_list,
+)
+from audit.runtime.progress import Display, usual_load
+from audit.runtime.stages import StageContext
+from audit.runtime.start import hush_ray
+from audit.runtime.turns import NoRoom
+from audit.runtime.waiting import waits_for
+from audit.shards.manifest import RunDir
+from audit.shards.questions import QuestionFile
+from audit.shards.working_copy import where, withdraw
+
+_ROOM_WAIT_S = 2.0  # for the GPUs of a model that joins others to be reserved
+
+
+def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
+    """What a model's run loads. One pool serves both roles where the model answers itself; one that only answers needs
+    no other."""
+    model, answering = resolved.config.model[name], resolved.answering[name]
+    return [answering] if resolved.audit.prepare is None or answering is model else [model, answering]
+
+
+class ModelRun:
+    """A model and the batches of tasks that it is asked, at least one; the next batch is drawn when the rows of the one
+    before are on disk."""
+
+    def __init__(
+        self,
+        resolved: ResolvedRun,
+        name: str,
+        batches: Iterator[np.ndarray],
+        questions: QuestionFile,
+        run_dir: RunDir,
+        display: Display,
+    ) -> None:
+        self.resolved = resolved
+        self.name = name
+        self.batches = batches
+        self.questions = questions
+        self.run_dir = run_dir
+        self.display = display
+        self._models = engines_of(resolved, name)
+        self._pools: list[EnginePool] = []
+        self._tasks: Path | None = None  # the list that the stages read
+        self._chunks: ChunkRun | None = None  # what is asked now
+
+    def steps(self, others: Callable[[], bool]) -> Generator[None]:
+        """Run to the end; yields wherever it waits (`turns`). others: do others run? Then GPUs that are not free at
+        once are not waited for (NoRoom), unless an autoscaler may start them."""
+        started = time.monotonic()
+        ready: float | None = None  # when the engines were
+        well = False
+        try:
+            self._take_engines(others)
+            for tasks in self.batches:
+                self._chunks = chunks = self._begin(tasks)
+                if ready is None:
+                    yield from self._load(chunks, others)
+                    ready = time.monotonic()
+                    self._timed(load_s=ready - started)  # before it is killed, if it is
+                yield from self._follow(chunks)
+                chunks.close()
+                self._chunks = None
+            assert ready is not None  # noqa: S101 - there was a batch
+            self._timed(load_s=ready - started, generate_s=time.monotonic() - ready)
+            for pool in self._pools:
+                retries = pool.stats().get("retries", 0.0)
+                AuditMetrics(self.name).retries(retries)
+                self.display.retries(self.name, int(retries))
+            well = True
+        except (GeneratorExit, KeyboardInterrupt):
+            hush_ray()
+            raise
+        finally:
+            self._close(well)
+
+    def _take_engines(self, others: Callable[[], bool]) -> None:
+        self._pools = []
+        autoscale = self.resolved.config.cluster.autoscale
+        start = partial(start_pool, autoscale=autoscale)
+        for one in self._models:
+            self._pools.append(take_pool(one, self.resolved.weights[one.name], where(self.questions.path), start))
+        if others() and not autoscale and not all(pool.placed(_ROOM_WAIT_S) for pool in self._pools):
+            raise NoRoom
+
+    def _begin(self, tasks: np.ndarray) -> ChunkRun:
+        """Start the stages of these tasks; their first calls wait until the engines are loaded."""
+        resolved, run_dir, config = self.resolved, self.run_dir, self.resolved.config
+        design, model, answering = resolved.design, config.model[self.name], resolved.answering[self.name]
+        reading = reading_of(config, answering)
+        size = tasks_per_chunk(
+            len(tasks),
+            len(design.settings) / len(design.parts),
+            config.store.rows_per_shard,
+            MAX_TASKS_PER_CHUNK_SCRIPTED if model.engine == "scripted" else MAX_TASKS_PER_CHUNK,
+        )
+        self._tasks = write_task_list(run_dir.path.resolve(), self.name, run_dir.attempt, tasks)
+        context = StageContext(
+            audit=resolved.audit,
+            work=Work(
+                design=design,
+                protocol=resolved.protocols[self.name],
+                model=self.name,
+                reading=reading,
+                preparing=model.preparing,
+                answering=sampling_of(reading, answering),
+                seed=config.seed,
+                own=resolved.own,
+                reask=reask_of(config, answering),
+            ),
+            run_dir=where(run_dir.path),
+            questions_path=where(self.questions.path),
+            tasks_path=where(self._tasks),
+            attempt=run_dir.attempt,
+            store_format=config.store.format,
+            tasks_per_chunk=size,
+            model_revision=resolved.revision(model) or model.engine,
+            option_normalisation=answering.option_normalisation,
+            preparing_engines=tuple(self._pools[0].actors),
+            answering_engines=tuple(self._pools[-1].actors),
+        )
+        # A chunk a replica at least, or a large fleet waits for questions.
+        in_flight = max(config.cluster.chunks_in_flight, *(len(pool.actors) for pool in self._pools))
+        return ChunkRun(context, len(tasks), in_flight, max(one.load_timeout_s for one in self._models))
+
+    def _load(self, chunks: ChunkRun, others: Callable[[], bool]) -> Generator[None]:
+        timings = self.run_dir.manifest.timings
+        earlier = [timing["load_s"] for key, timing in timings.items() if key.startswith(f"{self.name}/")]
+        kept = all(pool.ready for pool in self._pools)
+        usual = usual_load([one.engine for one in self._models], earlier)
+        with self.display.kept(self.name) if kept else self.display.loading(self.name, usual):
+            for one, pool in zip(self._models, self._pools, strict=True):
+                for _ in pool.load(one.load_timeout_s, self.display.stage, others):
+                    chunks.check()
+                    yield
+
+    def _follow(self, chunks: ChunkRun) -> Generator[None]:
+        """Count what is stored until the last chunk is."""
+        with self.display.watching(self.name, partial(waits_for, self._pools)):
+            while True:
+                ended = chunks.ended  # before what it stored is read
+                for counts in chunks.counts():
+                    self.display.counts(self.name, counts)
+                if ended:
+                    return
+                yield
+
+    def _timed(self, **seconds: float) -> None:
+        """What an attempt took: without generate_s one that did not end."""
+        timing = {what: round(took, 3) for what, took in seconds.items()}
+        timings = self.run_dir.manifest.timings
+        self.run_dir.update(timings={**timings, f"{self.name}/{self.run_dir.attempt}": timing})
+
+    def _close(self, well: bool) -> None:
+        with ExitStack() as closing:  # from the last to the first, whatever one of them does
+            if self._tasks is not None:
+                closing.callback(withdraw, self._tasks)
+                closing.callback(self._tasks.unlink, missing_ok=True)
+            if self._chunks is not None:
+                closing.callback(self._chunks.close)
+            for pool in self._pools:
+                closing.callback(give_back, pool, failed=not well)
+            if self._chunks is not None:
+                closing.callback(self._chunks.stop)

@@ -1,0 +1,67 @@
+"""Unparsed answers: how differently from what is predicted may they have been before a decision turns? Pure.
+
+An unparsed answer is missing, and it may be missing because of what it would have been. Let its odds of being right be
+gamma times those predicted from other answers to the same item (Rosenbaum's sensitivity parameter, used for missing
+outcomes as in Manski bounds: Kline & Santos 2013, Quant Econ 4). gamma 1: missing at random. gamma infinite: all right
+or all wrong, the worst case. Decisions hold at DECIDE_AT and print how far they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from audit.statistics.paired import BoolArray, FloatArray
+from audit.statistics.priors import DECIDE_AT as DECIDE_AT
+
+GAMMAS = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 50.0, float("inf"))
+_PRIOR_ANSWERS = 2.0  # weight of the mean over items in an item's prediction, in answers
+
+
+def predict_right(answers: FloatArray) -> FloatArray:
+    """P(right) of each item from its other answers, (n,) in (0, 1).
+
+    answers: (K, n) outcomes 0-1 of the same items (other replicates, arms, wordings or models), NaN where there is
+    none. An item's mean is shrunk towards the mean of all, as if that had been seen in two more answers; an item
+    without an answer has the mean of all.
+    """
+    values = np.atleast_2d(np.asarray(answers, dtype=float))
+    there = ~np.isnan(values)
+    right = np.where(there, values, 0.0).sum(axis=0)
+    count = there.sum(axis=0)
+    # Half a right and half a wrong answer more: a mean of exactly 0 or 1 has no odds.
+    mean = (right.sum() + 0.5) / (count.sum() + 1.0)
+    found: FloatArray = (right + _PRIOR_ANSWERS * mean) / (count + _PRIOR_ANSWERS)
+    return found
+
+
+def imputed(values: FloatArray, unparsed: BoolArray, predicted: FloatArray, gamma: float, favour: bool) -> FloatArray:
+    """`values` with each unparsed answer replaced by the chance that it was right.
+
+    values, unparsed, predicted: (n,), or (K, n) with predicted (n,). favour: the odds are predicted * gamma, else
+    predicted / gamma. What is NaN and not unparsed (never asked) stays NaN.
+
+    >>> imputed(np.array([1.0, np.nan]), np.array([False, True]), np.array([0.5, 0.5]), 3.0, True).tolist()
+    [1.0, 0.75]
+    """
+    if gamma < 1:
+        raise ValueError(f"gamma is {gamma}; expected at least 1")
+    if np.isinf(gamma):
+        chance = np.full_like(predicted, float(favour))
+    else:
+        odds = predicted / (1 - predicted) * (gamma if favour else 1 / gamma)
+        chance = odds / (1 + odds)
+    found: FloatArray = np.where(unparsed, chance, values)
+    return found
+
+
+def tipping_point(holds: Callable[[float], bool]) -> float:
+    """The largest gamma of GAMMAS up to which a decision holds at every one; 0 where it does not hold at 1, infinite
+    where the worst case leaves it. `holds` is asked in order, and no further than the first that fails."""
+    last = 0.0
+    for gamma in GAMMAS:
+        if not holds(gamma):
+            return last
+        last = gamma
+    return last

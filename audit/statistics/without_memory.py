@@ -1,0 +1,125 @@
+"""What a model would score on published items without memory of them, from held-out items and references. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from audit.errors import DataError
+from audit.statistics.between_models import predictive
+from audit.statistics.drawing import cluster_sums
+from audit.statistics.paired import IntArray
+from audit.statistics.priors import PRIORS, TauPrior
+from audit.statistics.rasch import rasch_gap
+from audit.statistics.set_difference import Sets, set_difference
+
+
+@dataclass(frozen=True)
+class Limits:
+    """An estimate, 0-1, with its 95 % interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class WithoutMemory:
+    """Accuracies on the published items, 0-1.
+
+    score: as answered. without: what the score would be without memory; its estimate is the mean of both scales', its
+    interval their hull. by_points, by_ability: on the scale of accuracies (score - difference in differences) and of
+    abilities (`rasch_gap`). alone: the hull where the references alone tell how models differ, without a prior. share:
+    of the items that it would not know, how many it answers from memory: (score - without) / (1 - without), not below
+    0. tau: what clean models differ by, accuracy.
+    """
+
+    score: Limits
+    without: Limits
+    by_points: Limits
+    by_ability: Limits
+    alone: Limits
+    share: Limits
+    tau: float
+    references: int
+
+
+Gap = tuple[float, float, float]  # estimate, low, high of score - score without memory
+
+
+def without_memory(
+    tested: Sets,
+    references: Sequence[Sets],
+    clusters: tuple[IntArray, IntArray] | None = None,
+    *,
+    prior: TauPrior = PRIORS["held_out_widest"],
+    held: Sequence[Gap] = (),
+) -> WithoutMemory:
+    """The score less what the tested model has more on published items than on held-out ones, beyond its references.
+
+    Parameters are those of `rasch_gap`. prior: the widest that was measured, as a number is quoted for every kind of
+    exam; the test of a gap takes the usual one. held: gaps with unparsed answers held for and against; they widen the
+    interval.
+    Raises DataError without references, or with fewer than two items in a set.
+
+    Notes
+    -----
+    On the points scale a harder set costs every model as many points; on that of ability as many logits, and its
+    difficulties may be spread differently. Each is wrong where the other holds (docs/score_without_memory.md), and the
+    data of a few references do not tell which holds. So the interval is the hull of both, which covers where either
+    does, and the estimate the mean, which is never more wrong than the worse of the two. Limits are cut at 0 and 1.
+    """
+    score = score_of(tested[0], None if clusters is None else clusters[0])
+    if score is None:
+        raise DataError("No published item was answered, so there is no score.")
+    did = set_difference(tested, references, clusters)
+    told = predictive(did.difference, did.items_se, did.items_df, did.spread, did.sampling, len(references), prior)
+    able, alone = (rasch_gap(tested, references, clusters, prior=one) for one in (prior, None))
+
+    def less(*gaps: Gap) -> Limits:
+        """The mean of the first two, and the hull of all."""
+        return Limits(
+            *(float(np.clip(score.estimate - gap, 0, 1)) for gap in (
+                np.mean([gap[0] for gap in gaps[:2]]), max(gap[2] for gap in gaps), min(gap[1] for gap in gaps)
+            ))
+        )  # fmt: skip
+
+    points, ability = (did.difference, told.low, told.high), (able.gap, able.gap_low, able.gap_high)
+    without = less(points, ability, *held)
+    shares = (_share(score.estimate, one) for one in (without.estimate, without.high, without.low))
+    return WithoutMemory(
+        score=score,
+        without=without,
+        by_points=less(points),
+        by_ability=less(ability),
+        alone=less((did.difference, did.low, did.high), (alone.gap, alone.gap_low, alone.gap_high)),
+        share=Limits(*shares),
+        tau=told.tau,
+        references=len(references),
+    )
+
+
+def _share(score: float, without: float) -> float:
+    return max(0.0, (score - without) / (1 - without)) if without < 1 else 0.0
+
+
+def score_of(outcomes: ArrayLike, clusters: IntArray | None = None) -> Limits | None:
+    """Mean of (n,) outcomes with Wilson's interval, None without any; clusters count as the fewer items that their
+    spread is worth."""
+    values = np.asarray(outcomes, dtype=float)
+    there = ~np.isnan(values)
+    x = values[there]
+    if not x.size:
+        return None
+    groups = np.arange(x.size) if clusters is None else np.asarray(clusters)[there]
+    mean = float(x.mean())
+    sums = cluster_sums((x - mean)[None], groups)[0] / x.size
+    variance = float(np.sum(sums**2)) * sums.size / max(sums.size - 1, 1)
+    size = mean * (1 - mean) / variance if variance > 0 else float(sums.size)
+    z2 = float(scipy.stats.norm.ppf(0.975)) ** 2
+    centre, half = mean + z2 / (2 * size), np.sqrt(z2 * (mean * (1 - mean) + z2 / (4 * size)) / size)
+    return Limits(mean, float((centre - half) / (1 + z2 / size)), float((centre + half) / (1 + z2 / size)))

@@ -1,0 +1,126 @@
+"""How often is a whole suite wrong? One simulated model through all of its audits, with their real decisions.
+
+    python -m audit.calibrate audit=suite --out audit/data/calibration_suite.json      # the table that ships
+
+The models are those of `audit.suite.worlds`: the same abilities and the same known items in every audit. What the
+audits say of one model together is counted, so the rates of any suite of them follow (`audit.verdict.forms`).
+The gates, which look for faults that a simulation does not have, are bypassed, as in each audit's own calibration.
+Validity makes no claim about memory and is left out: its error is its own (`audit calibrate audit=validity`).
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from audit.memory import calibrate as memory
+from audit.memory.thresholds import MemoryThresholds
+from audit.memory.vocabulary import VERDICTS as MEMORY
+from audit.perturb import calibrate as perturb
+from audit.perturb.thresholds import PerturbThresholds
+from audit.perturb.vocabulary import VERDICTS as PERTURB
+from audit.suite.worlds import WORLDS, Simulated, SuiteDesign, World, simulate
+from audit.sweep import calibrate as sweep
+from audit.sweep.thresholds import SweepThresholds
+from audit.sweep.vocabulary import VERDICTS as SWEEP
+from audit.verdict.forms import AUDITS, LETTERS, all_cleared, any_found
+from audit.verdict.simulated import Case, Entries, Entry, Procedure, seed_of, table_text
+from audit.verdict.vocabulary import VerdictWord
+
+SIMULATIONS = 200
+REFERENCES = (3, 5, 8)  # each simulated model is judged with so many: the first three are among the first five
+RESAMPLES = 199
+SHIPPED = (SuiteDesign(),)
+
+
+def judge(
+    design: SuiteDesign, world: World, rng: np.random.Generator, references: Sequence[int] = REFERENCES
+) -> list[str]:
+    """One model: for each number of references the letters of AUDITS. The sweep has none and is judged once."""
+    model = simulate(design, world, rng)
+    first = _sweep(model, rng)
+    some = [model.with_references(count) for count in references]
+    return [first + _perturb(one, rng) + _memory(one, rng) for one in some]
+
+
+def _letter(word: VerdictWord) -> str:
+    return LETTERS[word.outcome]
+
+
+def _sweep(model: Simulated, rng: np.random.Generator) -> str:
+    thresholds = SweepThresholds()
+    evidence = sweep.measure(
+        model.sweep,
+        rng=rng,
+        n_resamples=RESAMPLES,
+        n_permutations=sweep.enough_permutations(SuiteDesign.routers, thresholds.alpha, RESAMPLES),
+        shifts=sweep.run_shifts([model.sweep], thresholds.run_sd_plausible),
+    )
+    (corrected,) = sweep.over_panel([evidence])
+    return _letter(SWEEP[sweep.decide(evidence, (), thresholds, corrected).verdict])
+
+
+def _perturb(model: Simulated, rng: np.random.Generator) -> str:
+    cell, thresholds = model.perturb, PerturbThresholds()
+    tests = perturb.run_tests(cell, thresholds, rng=rng, n_draws=perturb.CURVE_DRAWS)
+    found = perturb.grounds(cell, tests, thresholds, rng=rng, n_resamples=perturb.INTERVAL_DRAWS)
+    return _letter(PERTURB[perturb.decide(found, (perturb.enough_data(cell, thresholds),), thresholds).verdict])
+
+
+def _memory(model: Simulated, rng: np.random.Generator) -> str:
+    thresholds = MemoryThresholds()
+    evidence = memory.measure(
+        model.memory, thresholds, rng=rng, n_resamples=memory.RESAMPLES, gammas=(), describe=False
+    )
+    (corrected,) = memory.correct([evidence])
+    return _letter(MEMORY[memory.verdict_of(corrected, thresholds)])
+
+
+def procedures(
+    options: Namespace,
+    designs: Sequence[SuiteDesign] = SHIPPED,
+    worlds: Sequence[str] = tuple(WORLDS),
+    references: Sequence[int] = REFERENCES,
+) -> tuple[Procedure, ...]:
+    """For each number of references how many models of each world had which letters (of AUDITS, in that order; see
+    `audit.verdict.forms`)."""
+    simulations = options.simulations or SIMULATIONS
+    thresholds = {"sweep": SweepThresholds(), "perturb": PerturbThresholds(), "memory": MemoryThresholds()}
+
+    def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
+        letters = zip(*found[0], strict=True)
+        counts = [{case.name: dict(sorted(Counter(some).items()))} for some in letters]
+        designs = [asdict(replace(case.design, references=count)) for count in references]
+        return [{"design": d, "counts": c} for d, c in zip(designs, counts, strict=True)]
+
+    def case(design: SuiteDesign, name: str) -> Case:
+        return Case(design, name, WORLDS[name], [(seed_of(options.seed, (design, name)), simulations)])
+
+    procedure = Procedure(
+        cases=[case(design, name) for design in designs for name in worlds],
+        judge=partial(judge, references=references),
+        entries=entries,
+        table=markdown,
+        head={"simulations": simulations, "thresholds": {name: one.to_dict() for name, one in thresholds.items()}},
+    )
+    return (procedure,)
+
+
+def markdown(entries: Entries) -> str:
+    """The table of the documentation, per cent [95 % interval]: what each audit finds, what any finds, what passes."""
+    head = ["world", "references", *(f"{audit} finds" for audit in AUDITS), "any finding"]
+    head += ["passes perturb", "passes perturb and memory", "passes all three"]
+    rows = []
+    for name in entries[0]["counts"]:
+        for entry in entries:
+            counts = entry["counts"][name]
+            found = [str(any_found(counts, one)) for one in (*([audit] for audit in AUDITS), AUDITS)]
+            passed = [str(all_cleared(counts, some)) for some in (["perturb"], ["perturb", "memory"], AUDITS)]
+            rows.append([name.replace("_", " "), str(entry["design"]["references"]), *found, *passed])
+    return table_text(head, rows)

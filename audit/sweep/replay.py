@@ -1,0 +1,146 @@
+"""Another model answers from the router messages of an earlier run (`messages_from=RUN_DIR`): no router is called.
+
+The messages are copied beside the shards of the new run (`messages.arrow`), so that it can be rebuilt by itself. Such a
+run is the hint reference of the run it took them from: `same_messages` finds the cells that were sent the very same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from hashlib import blake2b
+from pathlib import Path
+
+import pyarrow as pa
+
+from audit.errors import ConfigError, DataError
+from audit.records import Generation, Part, Question
+from audit.resolve import ResolvedRun, resolve_run
+from audit.shards.columns import plain_values
+from audit.shards.files import write_file
+from audit.shards.outcomes import read_outcomes
+from audit.shards.read import iter_columns
+from audit.shards.working_copy import local_file, where
+from audit.statistics.paired import CellOutcomes
+from audit.sweep.audit import SWEEP
+from audit.sweep.columns import SCHEMA
+from audit.sweep.config import SweepConfig
+from audit.sweep.design import Arm
+
+MESSAGES = "messages.arrow"
+_KEY = ("benchmark", "question_id", "arm", "routers", "replicate")
+Key = tuple[str, str, str, int, int]
+
+
+def resolve_sweep(config: SweepConfig) -> ResolvedRun:
+    """As `resolve_run`; with `messages_from`, the stored messages too, checked against the questions that are asked."""
+    resolved = resolve_run(SWEEP, config)
+    if config.messages_from is None:
+        return resolved
+    table = _messages(Path(config.messages_from), config.messages_of, resolved)
+    return replace(resolved, own=lambda place: where(place / MESSAGES), on_open=partial(_save, table))
+
+
+def stored(place: str, question: Question, part: Part) -> list[Generation]:
+    """The messages of one router set, as the earlier run has them; fewer where a router failed."""
+    index, messages = _opened(place)
+    row = index[question.benchmark, question.id, str(part.arm), max(part.levels), part.replicate]
+    return [Generation(text=text) for text in messages[row].as_py()]
+
+
+@lru_cache(maxsize=2)
+def _opened(place: str) -> tuple[Mapping[Key, int], pa.ChunkedArray]:
+    table = pa.ipc.open_file(pa.memory_map(str(local_file(place)))).read_all()
+    columns = (table.column(name).to_pylist() for name in _KEY)
+    return {key: row for row, key in enumerate(zip(*columns, strict=True))}, table.column("router_messages")
+
+
+def _save(table: pa.Table, run_dir: Path) -> None:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    write_file(run_dir / MESSAGES, sink.getvalue().to_pybytes())
+
+
+def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:
+    """Key and messages of every router set that the design needs. ConfigError where the earlier run is of several
+    models and none is named, or asked other questions, options or settings."""
+    asked = {(q.benchmark, q.id): (list(q.options), q.gold) for one in resolved.samples for q in one.questions()}
+    parts = {(str(p.arm), max(p.levels), p.replicate) for p in resolved.design.parts if p.arm != Arm.DIRECT}
+    columns = ("model", *_KEY, "router_messages", "options", "gold", "draws")
+    models: set[str] = set()
+    kept: dict[Key, list[str]] = {}
+    for batch in iter_columns([run_dir], SCHEMA, columns):
+        for model, *key, messages, options, gold, draws in zip(
+            *(plain_values(batch.column(name)) for name in columns), strict=True
+        ):
+            models.add(model)
+            if of not in (None, model) or tuple(key[2:]) not in parts or tuple(key[:2]) not in asked:
+                continue
+            if (list(options), gold) != asked[key[0], key[1]] or draws != resolved.design.kind:
+                raise ConfigError(
+                    f"{run_dir} asked {key[1]} of {key[0]} with other options or draws. Type its own command, with "
+                    "another model and messages_from."
+                )
+            kept[(key[0], key[1], key[2], key[3], key[4])] = messages or []
+    if (of is None and len(models) > 1) or of not in (None, *models):
+        raise ConfigError(
+            f"{run_dir} holds messages of {', '.join(sorted(models))}: expected messages_of=<one of them>."
+        )
+    missing = [q + p for q in asked for p in sorted(parts) if q + p not in kept]
+    if missing:
+        benchmark, question, arm, r, replicate = missing[0]
+        raise ConfigError(
+            f"{run_dir} has no messages of {len(missing):,} of the router sets asked here, such as {arm} r={r} "
+            f"#{replicate} of {question} in {benchmark}. Type its own command (n, r, arms, replicates, seed), with "
+            "another model and messages_from."
+        )
+    rows = [(*key, messages) for key, messages in kept.items()]
+    types = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.int32(), pa.list_(pa.string()))
+    names = (*_KEY, "router_messages")
+    return pa.table({n: pa.array(c, t) for n, c, t in zip(names, zip(*rows, strict=True), types, strict=True)})
+
+
+def same_messages(
+    cells: Sequence[CellOutcomes], run_dirs: Sequence[Path], references: Sequence[Path]
+) -> dict[tuple[str, str], CellOutcomes]:
+    """The hint reference of each (model, benchmark): the cell of a reference run that was sent its very messages.
+
+    DataError where a reference run has the messages of none of the cells, or is of the model that it is to judge.
+    """
+    found: dict[tuple[str, str], CellOutcomes] = {}
+    if not references:
+        return found
+    tested = _digests(run_dirs)
+    for place in references:
+        of_place = _digests([place])
+        outcomes = {(c.model, c.benchmark): c for c in read_outcomes(place, SCHEMA).cells}
+        matched = False
+        for key, sent in tested.items():
+            for other, theirs in of_place.items():
+                if other[1] == key[1] and theirs and theirs.items() <= sent.items():
+                    if other[0] == key[0]:
+                        raise DataError(f"{place} is of {key[0]} itself: a hint reference is another model.")
+                    found[key] = outcomes[other]
+                    matched = True
+        if not matched:
+            raise DataError(
+                f"The messages of {place} are not those of {', '.join(map(str, run_dirs))}. A hint reference is a run "
+                "with messages_from=RUN_DIR."
+            )
+    return {key: cell for key, cell in found.items() if any((c.model, c.benchmark) == key for c in cells)}
+
+
+def _digests(run_dirs: Sequence[Path]) -> dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]]:
+    out: dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]] = {}
+    columns = ("model", *_KEY, "router_messages")
+    for batch in iter_columns(list(run_dirs), SCHEMA, columns):
+        for model, benchmark, *key, messages in zip(
+            *(plain_values(batch.column(name)) for name in columns), strict=True
+        ):
+            sent = out.setdefault((model, benchmark), {})
+            if key[1] != Arm.DIRECT and messages:
+                text = "\0".join(messages).encode("utf-8", "surrogatepass")
+                sent[key[0], key[1], key[2], key[3]] = blake2b(text, digest_size=16).digest()
+    return out

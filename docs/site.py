@@ -1,0 +1,56 @@
+"""The site's hooks: help texts become a page, and files outside docs/ become pages that links reach."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[1]
+# Where the site has a file that is kept beside what it describes.
+OUTSIDE = {
+    "README.md": "readme.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+    "NOTICE": "notice.md",
+    "jobs/README.md": "jobs.md",
+    "cluster/README.md": "cluster.md",
+}
+
+
+def on_files(files: Files, config: Any) -> Files:
+    for source, page in OUTSIDE.items():
+        files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    here = page.file.src_uri
+    source = next((name for name, uri in OUTSIDE.items() if uri == here), f"docs/{here}")
+    markdown = re.sub(r"\]\((?!\w+:|#)([^)#]+)(#[^)]*)?\)", lambda m: _link(m, source, here), markdown)
+    return markdown.replace("<!-- help -->", _help()) if here == "reference/commands.md" else markdown
+
+
+def _link(found: re.Match[str], source: str, here: str) -> str:
+    """A link of a file in the repository, as a link between pages of the site."""
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(source), found[1]))
+    target = target if not (ROOT / target).is_dir() else f"{target}/README.md"
+    page = OUTSIDE.get(target, target.removeprefix("docs/"))
+    return f"]({posixpath.relpath(page, posixpath.dirname(here) or '.')}{found[2] or ''})"
+
+
+def _help() -> str:
+    """What every command prints for --help."""
+
+    def said(*words: str) -> str:
+        command = [sys.executable, "-m", "audit", *words, "--help"]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    names = re.findall(r"^  (\w+) +\S", said(), re.MULTILINE)
+    return "\n".join(f"## audit {name}\n\n```text\n{said(name)}\n```\n" for name in names)

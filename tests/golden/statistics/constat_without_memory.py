@@ -1,0 +1,123 @@
+"""The score without memory of models that were contaminated on purpose, against what they score where they were not.
+
+    PYTHONPATH=. python tests/golden/statistics/constat_without_memory.py [FOLDER with ConStat's tables]
+
+ConStat's authors fine-tuned models on half of a benchmark and published their accuracy on the other half (`no_cont`):
+the truth. Models count that the authors call really contaminated: a score above that and above .3 (eight of MMLU's
+broke in training and guess). Held-out items are their synthetic ones, references 5 random public models (40 draws).
+
+The tables have accuracies, no answers. So this checks what identifies the number (do held-out items and references tell
+it?), the prior and the hull of two scales, not the fit to answers: the errors are binomial, of models taken as
+independent, and the scale of ability takes both sets' difficulties as equally spread (1.5 logits). The truth is
+measured on 170 to 1,000 items, which is 1.5 to 3.8 points of the RMSE; the second cover adds this error.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+import numpy as np
+import scipy
+from scipy.special import expit
+
+from audit.statistics.between_models import predictive
+from audit.statistics.priors import PRIORS
+
+REFERENCES, DRAWS, SEED = 5, 40, 22
+EXAMS = ("arc", "gsm8k", "hellaswag", "mmlu")
+
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(31)
+_ABILITIES = np.linspace(-15, 15, 6001)
+_ACCURACIES = expit(_ABILITIES[:, None] - 1.5 * _NODES) @ _WEIGHTS / _WEIGHTS.sum()
+
+
+def to_ability(accuracy):
+    return np.interp(accuracy, _ACCURACIES, _ABILITIES)
+
+
+def to_accuracy(ability):
+    return np.interp(ability, _ABILITIES, _ACCURACIES)
+
+
+def rows_of(path):
+    """(planted, public): arrays (models, 6): score, its error, score on the other set, its error, truth, its error."""
+    columns = ("score_model", "score_model_std", "score_model_ref", "score_model_ref_std", "no_cont", "no_cont_std")
+    with path.open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    sides = [[r for r in rows if ("contamination-models" in r["model"]) == planted] for planted in (True, False)]
+    return [np.array([[float(r[c] or "nan") for c in columns] for r in side]) for side in sides]
+
+
+def without_prior(difference, se, spread, sampling, references):
+    """Limits by t with R - 1 degrees of freedom: the references alone tell how models differ."""
+    error = np.sqrt(se**2 + max(spread - sampling, 0) * (1 + 1 / references))
+    half = scipy.stats.t.ppf(0.975, references - 1) * error
+    return difference - half, difference + half
+
+
+def scales(tested, references):
+    """(estimate, low, high) by points, by ability, of both, and of both without a prior."""
+    found, plain = [], []
+    for to, back in ((lambda p: p, lambda p: p), (to_ability, to_accuracy)):
+        gaps, variances = [], []
+        for s, e, s_ref, e_ref, *_ in (tested, *references):
+            a, b = (np.clip(x, 0.005, 0.995) for x in (s, s_ref))
+            slopes = [(to(x + 1e-4) - to(x - 1e-4)) / 2e-4 for x in (a, b)]
+            gaps.append(float(to(a) - to(b)))
+            variances.append(float((slopes[0] * e) ** 2 + (slopes[1] * e_ref) ** 2))
+        unit = 1.0 if to(0.5) == 0.5 else float(np.mean([1e-4 / (to(x + 1e-4) - to(x)) for x in references[:, 0]]))
+        difference = (gaps[0] - np.mean(gaps[1:])) * unit
+        se = unit * np.sqrt(variances[0] + np.mean(variances[1:]) / len(references))
+        spread, sampling = unit**2 * np.var(gaps[1:], ddof=1), unit**2 * np.mean(variances[1:])
+        told = predictive(difference, se, 500.0, spread, sampling, len(references), PRIORS["held_out_widest"])
+        low, high = without_prior(difference, se, spread, sampling, len(references))
+        own = to(np.clip(tested[0], 0.005, 0.995))
+        for rows, limits in ((found, (told.high, told.low)), (plain, (high, low))):
+            rows.append([float(np.clip(back(own - x / unit), 0, 1)) for x in (difference, *limits)])
+    both = [[(p[0] + a[0]) / 2, min(p[1], a[1]), max(p[2], a[2])] for p, a in (found, plain)]
+    return [*found, *both]
+
+
+def measured(folder, exam, comparison):
+    """By scale: bias, RMSE, cover, cover with the truth's own error; and the mean width and number of models."""
+    planted, public = rows_of(folder / f"{exam}_{comparison}.csv")
+    planted = planted[(planted[:, 0] > planted[:, 4]) & (planted[:, 0] > 0.3)]
+    rng = np.random.default_rng([SEED, EXAMS.index(exam)])
+    rows = []
+    for one in planted:
+        for _ in range(DRAWS):
+            chosen = public[rng.choice(len(public), REFERENCES, replace=False)]
+            truth, error = one[4], 1.96 * one[5]
+            for k, (estimate, low, high) in enumerate(scales(one, chosen)):
+                lower, upper = estimate - np.hypot(estimate - low, error), estimate + np.hypot(high - estimate, error)
+                rows.append([k, estimate - truth, low <= truth <= high, lower <= truth <= upper, high - low])
+    table = np.array(rows)
+    found = []
+    for k in range(4):
+        one = table[table[:, 0] == k]
+        found.append((100 * one[:, 1].mean(), 100 * np.sqrt(np.mean(one[:, 1] ** 2)), *(100 * one[:, 2:].mean(axis=0))))
+    return found, len(planted), 100 * float((planted[:, 0] - planted[:, 4]).mean())
+
+
+def main(folder):
+    print(
+        "| exam | held-out items | models | inflation | scale | bias | RMSE | holds | with the truth's error | width |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for comparison in ("synthetic", "rephrase"):
+        for exam in EXAMS:
+            found, models, inflation = measured(folder, exam, comparison)
+            for scale, (bias, rmse, holds, wider, width) in zip(
+                ("points", "ability", "**both**", "both, no prior"), found, strict=True
+            ):
+                print(
+                    f"| {exam} | {comparison} | {models} | {inflation:.0f} | {scale} | {bias:+.1f} | {rmse:.1f} | "
+                    f"{holds:.0f} | {wider:.0f} | {width:.0f} |"
+                )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data/constat/tables"))

@@ -1,0 +1,101 @@
+"""Replies without an answer are asked again once, by the likelihood of the options."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from pipeline_helpers import rows_of
+
+from audit.command_line import hydra_arguments
+from audit.config import CONF_DIR
+from audit.perturb.__main__ import run_config
+from audit.perturb.config import PerturbConfig, register
+from audit.shards.manifest import Manifest
+from audit.sweep.columns import SCHEMA
+
+KEY = ("model", "question_id", "arm", "variant", "replicate")
+
+
+def perturb(run_dir: Path, *words: str) -> list[dict]:
+    register()
+    scripted = "model.scripted.scripted"
+    given = [
+        "model=scripted", "n=40", "num_variants=1", "original_replicates=1", "progress=false", f"run_dir={run_dir}",
+        f"{scripted}.parse_failures=0.25", f"{scripted}.accuracy.original=0.9",
+    ]  # fmt: skip
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+        cfg = compose("perturb", hydra_arguments([*given, *words], PerturbConfig))
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = run_config(cfg)
+    assert code == 0, out.getvalue()
+    return rows_of(run_dir)
+
+
+@pytest.fixture(scope="module")
+def runs(driver, tmp_path_factory) -> dict[str, tuple[Path, dict[tuple, dict]]]:
+    found = {}
+    for name, words in (("kept", ["reask=false"]), ("asked", []), ("text", ["reask=option_text"])):
+        run_dir = tmp_path_factory.mktemp("reask") / name
+        rows = perturb(run_dir, *words)
+        found[name] = run_dir, {tuple(row[k] for k in KEY): row for row in rows}
+        assert len(found[name][1]) == len(rows) == 80
+    return found
+
+
+def test_what_could_not_be_read_is_answered_by_likelihood_and_says_so(runs):
+    kept, asked = runs["kept"][1], runs["asked"][1]
+    unparsed = {key for key, row in kept.items() if not row["parsed"]}
+    assert 10 <= len(unparsed) <= 30  # a quarter of 80
+    assert not any(row["reasked"] for row in kept.values())
+    for key, row in asked.items():
+        before = kept[key]
+        assert row["parsed"] and row["reasked"] == (key in unparsed)
+        assert row["response"] == before["response"] and row["request_sha256"] == before["request_sha256"]
+        assert row["reading"] == "letter"
+        if key in unparsed:
+            assert row["answer_form"] == "logprob" and len(row["option_logprobs"]) == len(row["options"])
+            assert row["answer"] == max(range(len(row["options"])), key=row["option_logprobs"].__getitem__)
+            assert row["correct"] == (row["answer"] == row["gold"])
+            # the same prompt once more: its tokens are what it cost
+            assert row["prompt_tokens"] == 2 * before["prompt_tokens"]
+        else:
+            assert {**row, "engine_id": ""} == {**before, "engine_id": ""}
+    assert runs["text"][1].keys() == asked.keys() and all(row["parsed"] for row in runs["text"][1].values())
+
+
+def test_they_are_counted_in_the_costs_and_in_the_verdict(runs):
+    for name in ("kept", "asked"):
+        run_dir, rows = runs[name]
+        again = sum(row["reasked"] for row in rows.values())
+        cost = Manifest.load(run_dir).cost["scripted"]
+        assert sum(arm["worker"]["calls"] for arm in cost.values()) == 80 + again
+        (counted,) = json.loads((run_dir / "report" / "verdict.json").read_text())["rows"]
+        assert counted["reasked"] == again and (again > 0) == (name == "asked")
+    fingerprints = {Manifest.load(run_dir).fingerprint for run_dir, _ in runs.values()}
+    assert len(fingerprints) == 3  # it decides rows
+
+
+def test_only_options_of_an_engine_that_tells_likelihoods_are_asked_for_again():
+    from dataclasses import replace
+
+    from audit.config import RunConfig, load_model_config, reask_of
+    from audit.errors import ConfigError
+
+    scripted = load_model_config("scripted")
+    run = RunConfig(model={"scripted": scripted})
+    assert reask_of(run, scripted) == "letter_logprob" and reask_of(replace(run, reask=False), scripted) is None
+    assert reask_of(run, load_model_config("llama3_8b")) == "letter_logprob"
+    assert reask_of(run, load_model_config("openai_compatible")) is None
+    assert reask_of(replace(run, reading="option_text"), scripted) is None
+    gsm8k = replace(run.benchmark, name="gsm8k", format="gsm8k")
+    assert reask_of(replace(run, benchmark=gsm8k), scripted) is None  # numbers have no options
+    for bad in ("letter", "yes", ["true"]):
+        with pytest.raises(ConfigError, match="Invalid reask"):
+            reask_of(replace(run, reask=bad), scripted)
+    assert "reasked" in SCHEMA.columns.names

@@ -1,0 +1,59 @@
+"""Runs of earlier versions are resumed by ids, and compared by what was shown: neither may change."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.items import shuffle_item
+from audit.benchmarks.load import Benchmark, open_benchmark
+
+EMBEDDED = {
+    "elementary": (208, "98da0d36df78e44f", "fb4b7c9e7ffa59e7", None),
+    "contrast": (60, "f5763270ad4e96ef", "550abe15ac18df0b", "cb2d196d21b54cb8"),
+}
+PUBLISHED = {
+    "truthfulqa/mc_task.json": (817, "30e5fa67ca0100a3", "f1332db96fb34d0e", "728760a84c9fe822"),
+    "bbq/data": (9676, "ad0c54cad088add6", "b755bd1f1f7d4fe9", "b35f6f8aea9bba35"),
+    "crows_pairs/crows_pairs_anonymized.csv": (1508, "f2c2f97d0de5f9e7", "3a5f61366073b5d6", "eb0ebc0423d13473"),
+    "toxigen/safenlp/toxiGen.json": (6514, "6d15d091577337e4", "0abc2cb5224d3fae", "cae9ee192bf0eb8c"),
+    "xstest/xstest_prompts.csv": (450, "8351d975d362725e", "25cf7ccbc6247223", "cef20d463aa48ae5"),
+}
+
+
+def opened(name: str, path: Path | None, *, shuffle: bool = False) -> Benchmark:
+    plain = None if path is None else str(path)
+    return open_benchmark(BenchmarkConfig(name=name, format=name, path=plain, shuffle_options=shuffle), seed=42)
+
+
+def digest(values: Iterable[object]) -> tuple[int, str]:
+    sha, count = hashlib.sha256(), 0
+    for value in values:
+        sha.update(repr(value).encode())
+        count += 1
+    return count, sha.hexdigest()[:16]
+
+
+def check(name: str, path: Path | None, count: int, published: str, shuffled: str, items: str | None) -> None:
+    """Every field of every question as published and as shuffled; every item, and its own shuffle."""
+    for shuffle, expected in ((False, published), (True, shuffled)):
+        questions = opened(name, path, shuffle=shuffle).iter_questions()
+        shown = ((q.id, q.options, q.gold, q.group, q.order, q.text, q.target) for q in questions)
+        assert digest(shown) == (count, expected)
+    if items is not None:
+        read = opened(name, path).read_items().items
+        assert digest(one for item in read for one in (item, shuffle_item(item, 7)))[1] == items
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_embedded_questions_are_shown_as_ever(name: str) -> None:
+    check(name, None, *EMBEDDED[name])
+
+
+@pytest.mark.parametrize("file", PUBLISHED)
+def test_published_questions_are_shown_as_ever(file: str, shared_data: Path) -> None:
+    check(file.split("/")[0], shared_data / file, *PUBLISHED[file])

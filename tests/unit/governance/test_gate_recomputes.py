@@ -1,0 +1,227 @@
+"""The gate judges the answers, and believes neither an edited report nor a run with something taken out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.commands.gate import main
+from audit.commands.registry import main as registry
+from audit.commands.report import main as report
+from audit.commands.review import main as review
+from audit.errors import ConfigError
+from audit.governance.keys import create_key, load_trusted
+from audit.governance.recompute import difference
+from audit.panel import write_panel
+
+NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+
+
+def rewrite(path: Path, change: Callable[[Any], None]) -> None:
+    plain = json.loads(path.read_text(encoding="utf-8"))
+    change(plain)
+    path.write_text(json.dumps(plain), encoding="utf-8")
+
+
+def verdict(run: Path, **new: Any) -> None:
+    """Edit the one cell of a run's verdict.json."""
+    rewrite(run / "report" / "verdict.json", lambda plain: plain["cells"][0].update(new))
+
+
+# --- H1: the verdict is edited ---------------------------------------------------------------------------------------
+
+
+def test_one_word_in_the_verdict_does_not_pass(run_dir: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main([str(run_dir)]) == 4
+    verdict(run_dir, verdict="no_excess_detected")
+    assert main([str(run_dir)]) == 1
+    assert "cells[0].verdict is 'no_excess_detected', and 'underpowered' is computed" in capsys.readouterr().err
+    assert main([str(run_dir), "--trust-report"]) == 0  # asked for, and only then
+
+
+def test_a_verdict_without_its_answers_passes_only_where_its_word_is_taken(run_dir: Path) -> None:
+    verdict(run_dir, verdict="no_excess_detected")
+    shutil.rmtree(run_dir / "shards")
+    (run_dir / "manifest.json").unlink()
+    assert main([str(run_dir)]) == 1
+    assert main([str(run_dir), "--trust-report"]) == 0
+
+
+def test_numbers_that_the_answers_do_not_give_do_not_pass(run_dir: Path, capsys: pytest.CaptureFixture) -> None:
+    """Of another run's verdict whose counts were made to fit, the numbers are what is left."""
+    verdict(run_dir, n_questions=13)
+    assert main([str(run_dir)]) == 1 and "n_questions is 13, and 12 is computed" in capsys.readouterr().err
+
+
+def test_what_the_gate_prints_is_what_it_computed(run_dir: Path, capsys: pytest.CaptureFixture) -> None:
+    verdict(run_dir, headline="All is well.", reasons=["Nothing to see."])
+    assert main([str(run_dir)]) == 4
+    assert "All is well" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("stored", "again", "same"),
+    [
+        ({"a": 0.1234}, {"a": 0.12340001}, True),  # the last digits are another library's
+        ({"a": 0.1234}, {"a": 0.1244}, False),
+        ({"a": None}, {"a": 0.1}, False),
+        ({"a": True}, {"a": 1}, False),
+        ({"cells": [{"verdict": "x"}]}, {"cells": []}, False),
+        ({"headline": "one"}, {"headline": "two"}, True),
+        ({"gates": [{"name": "a", "status": "pass"}]}, {"gates": [{"name": "a", "status": "fail"}]}, False),
+        ({"new": 1}, {"old": 2}, True),  # another version's
+        ({}, {"suite": {}}, False),
+        ({"suite": {"gate": "source"}}, {"suite": {"gate": "ours"}}, False),
+    ],
+)
+def test_what_counts_as_another_verdict(stored: Any, again: Any, same: bool) -> None:
+    assert (difference(stored, again) == "") == same == (difference(again, stored) == "")
+
+
+def test_a_registered_run_with_other_bytes_is_refused(
+    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """Its verdict at its place; its manifest in a copy; and answers under the same fingerprint."""
+    place = ["--registry", str(tmp_path / "r.db"), "--trust-report"]
+    assert registry(["add", str(run_dir), *place[:2]], NOW) == 0
+    copies = [Path(shutil.copytree(run_dir, tmp_path / name)) for name in ("same", "manifest", "answers")]
+    assert [main([str(one), *place]) for one in (run_dir, *copies)] == [4, 4, 4, 4]
+    verdict(run_dir, verdict="no_excess_detected")
+    rewrite(copies[1] / "manifest.json", lambda plain: plain.update(platform="another"))
+    rewrite(copies[2] / "manifest.json", lambda plain: plain["shards"][0].update(sha256="0" * 64))
+    capsys.readouterr()
+    assert main([str(run_dir), *place]) == 1 and "verdict of other bytes" in capsys.readouterr().err
+    assert main([str(copies[1]), *place]) == 1 and "manifest of other bytes" in capsys.readouterr().err
+    assert main([str(copies[2]), *place]) == 1
+
+
+# --- H2: rows that are missing switch no check off -------------------------------------------------------------------
+
+
+def test_a_model_that_was_never_run_hides_no_changed_answer(
+    run_dir: Path, changed: Callable[[Path, int], None], capsys: pytest.CaptureFixture
+) -> None:
+    rewrite(run_dir / "manifest.json", lambda plain: plain["models"].update(ghost=plain["models"]["m"]))
+    assert main([str(run_dir), "--trust-report"]) == 1 and "INCOMPLETE" in capsys.readouterr().err.upper()
+    (shard,) = (run_dir / "shards").iterdir()
+    changed(shard, shard.stat().st_size // 2)
+    assert main([str(run_dir), "--trust-report"]) == 1
+
+
+def test_a_verdict_that_says_that_nothing_is_missing_is_not_believed(run_dir: Path) -> None:
+    rewrite(run_dir / "manifest.json", lambda plain: plain["benchmark"]["synthetic"].update(n=24))
+    assert main([str(run_dir), "--trust-report"]) == 1
+
+
+# --- H3: taken out ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_run_whose_manifest_was_taken_out_does_not_pass(run_dir: Path, capsys: pytest.CaptureFixture) -> None:
+    (run_dir / "manifest.json").unlink()
+    assert report([str(run_dir)]) == 0  # the program's own tool makes a report of what is left
+    assert main([str(run_dir), "--trust-report"]) == 1 and "has no manifest.json" in capsys.readouterr().err
+
+
+@pytest.fixture
+def merged(run_dir: Path, other: Path, tmp_path: Path, no_figures: None) -> Path:
+    """A panel of two runs."""
+    copy = Path(shutil.copytree(other, tmp_path / "other"))
+    assert report([str(run_dir), str(copy), "--out", str(tmp_path / "merged")]) == 0
+    return tmp_path / "merged"
+
+
+def test_a_panel_is_of_the_runs_that_it_names_each_once(merged: Path, run_dir: Path, tmp_path: Path) -> None:
+    assert main([str(merged)]) == main([str(merged), "--trust-report"]) == 4
+    copy = Path(shutil.copytree(run_dir, tmp_path / "copy"))
+    for runs in ([run_dir, run_dir], [run_dir, copy], [run_dir]):  # the other's shards could go unseen
+        write_panel(merged, runs)
+        assert main([str(merged), "--trust-report"]) == 1
+    (merged / "panel.json").unlink()
+    assert main([str(merged), "--trust-report"]) == 1
+
+
+def test_a_suite_without_its_list_of_runs_does_not_pass(run_dir: Path) -> None:
+    suite = {"source": [], "sentences": [], "gate": "ours"}
+    rewrite(run_dir / "report" / "verdict.json", lambda plain: plain.update(suite=suite))
+    assert main([str(run_dir), "--trust-report"]) == 1
+
+
+def test_a_panels_verdict_is_computed_again_over_all_its_runs(merged: Path) -> None:
+    rewrite(merged / "verdict.json", lambda plain: [c.update(verdict="no_excess_detected") for c in plain["cells"]])
+    assert main([str(merged)]) == 1 and main([str(merged), "--trust-report"]) == 0
+
+
+# --- H4: four eyes by spelling ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("run_by", "alone", "two"),
+    [
+        ("bob", 0, 0),
+        ("alice", 4, 0),
+        ("Alice", 4, 0),
+        ("alice ", 4, 0),
+        ("alice@example.org", 4, 0),  # names no trusted key: nobody knows who that is
+        ("", 4, 0),
+        ("\u0430lice", 4, 0),  # a Cyrillic a
+    ],
+)
+def test_who_ran_the_audit_is_told_by_name_however_it_is_spelt(
+    run_by: str, alone: int, two: int, run_dir: Path, keys: Path
+) -> None:
+    rewrite(run_dir / "manifest.json", lambda plain: plain.update(run_by=[run_by]))
+    trusted = ["--keys", str(keys / "trusted")]
+    words = ["override", str(run_dir), "--reason", "r", "--expires", "2026-12-31", *trusted]
+    for who, code in (("alice", alone), ("bob", two)):
+        assert review([*words, "--key", str(keys / f"{who}.key")], NOW) == 0
+        assert main([str(run_dir), "--trust-report", *trusted], NOW) == code
+
+
+@pytest.mark.parametrize("name", ["Alice", "\u0430lice", "al ice"])
+def test_two_names_that_could_be_one_are_refused(name: str, keys: Path, tmp_path: Path) -> None:
+    trusted = Path(shutil.copytree(keys / "trusted", tmp_path / "trusted"))
+    _, public = create_key("new", tmp_path)
+    shutil.copy(public, trusted / f"{name}.pub")
+    with pytest.raises(ConfigError, match=r"one name|no name of a signer"):
+        load_trusted(trusted)
+
+
+def test_the_page_that_was_read_is_bound_by_the_decision(
+    run_dir: Path, keys: Path, capsys: pytest.CaptureFixture
+) -> None:
+    trusted = ["--keys", str(keys / "trusted")]
+    words = ["override", str(run_dir), "--reason", "r", "--expires", "2026-12-31", *trusted]
+    assert review([*words, "--key", str(keys / "bob.key")], NOW) == 0
+    assert main([str(run_dir), "--trust-report", *trusted], NOW) == 0
+    (run_dir / "report" / "report.html").write_text("<h1>All is well</h1>")
+    assert main([str(run_dir), "--trust-report", *trusted], NOW) == 1
+    assert "decided over another report.html" in capsys.readouterr().err
+
+
+# --- H5: a rejection is shed -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", ["manifest.json", "report/verdict.json"])
+def test_a_changed_byte_sheds_no_rejection(file: str, run_dir: Path, keys: Path, tmp_path: Path) -> None:
+    place, trusted = ["--registry", str(tmp_path / "r.db")], ["--keys", str(keys / "trusted")]
+    gate = [str(run_dir), "--trust-report", *trusted, *place]
+    words = [str(run_dir), "--reason", "r", *trusted]
+    assert review(["reject", *words, "--key", str(keys / "bob.key"), *place], NOW) == 0
+    assert main(gate, NOW + timedelta(hours=1)) == 4
+    with (run_dir / file).open("a") as changed:
+        changed.write("\n")
+    shutil.rmtree(run_dir / "decisions")
+    approve = ["override", *words, "--expires", "2026-12-31", "--key", str(keys / "alice.key")]
+    assert review([*approve, *place], NOW) == 1
+    assert review(approve, NOW) == 0  # without the registry it can be signed, and helps nothing
+    assert main(gate, NOW + timedelta(hours=1)) == 1
+    shutil.rmtree(run_dir / "decisions")
+    assert registry(["forget", str(run_dir), "--reason", "judged again", *place], NOW) == 0
+    assert main(gate, NOW + timedelta(hours=1)) == 4

@@ -1,0 +1,242 @@
+"""Finished evaluations as a run: real logs, hostile ones, and the way from two tables to a gate."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from audit.commands.again import verdict_again
+from audit.commands.import_logs import main
+from audit.errors import AuditError
+from audit.governance.ruling import rule_run
+from audit.imports.detect import read_log
+from audit.imports.join import Answered, Joined, counts
+from audit.imports.record import Imported, Wanted, outcome, text_key, trials
+from audit.imports.write import Asked, write_run
+from audit.loading import find_runs
+from audit.shards.manifest import Manifest
+
+LOGS = Path(__file__).resolve().parents[4] / "shared" / "data" / "eval_logs"
+
+
+def read(path: Path, **wanted: str) -> Joined:
+    joined = Joined()
+    joined.add(path.name, read_log(path, Wanted(**wanted)).outcomes)
+    return joined
+
+
+# --- real logs; accuracies are those of the logs' own results
+
+REAL = [
+    ("inspect/data_arc_qwen.json", {}, "ollama/qwen2.5:0.5b", 3, 1 / 3, 0),
+    ("inspect/data_arc_sonnet.json", {}, "anthropic/claude-sonnet-4-0", 5, 1.0, 0),
+    ("inspect/data_pubmedqa_gpt4o_mini.json", {}, "openai/azure/gpt-4o-mini", 2, 1.0, 0),
+    ("inspect/data_cvebench_empty_choices.json", {}, "anthropic/claude-opus-4-6", 1, np.nan, 1),
+    ("inspect_eval/mmlu-summary-choices.eval", {}, "openai/gpt-4o", 1, 0.0, 0),
+    ("inspect_eval/log_streaming.eval", {}, "azureai/Meta-Llama-3-1-405B-Instruct-jqf", 2, 0.75, 0),
+    ("inspect_eval/2025-02-11T15-17-00-05-00_popularity_dPiJifoWeEQBrfWsAopzWr.eval", {}, "openai/gpt-4o-mini", 10,
+     np.nan, 10),
+    ("lm_eval/samples_math_perturbed_full_2026-01-21T03-44-18.458309.jsonl", {},
+     "RylanSchaeffer/mem_Qwen3-93M_minerva_math_rep_0_sbst_1.0000_epch_1_ot_1", 10, 0.0, 0),
+    ("lm_eval_metabench/samples_metabench_mmlu_permute_2024-11-26T10-47-32.305387.first200.jsonl",
+     {"model": "pythia-14m"}, "pythia-14m", 96, 18 / 96, 0),
+    ("lm_eval_metabench/samples_metabench_gsm8k_secondary_2024-11-26T10-50-23.349203.first200.jsonl",
+     {"model": "pythia-14m"}, "pythia-14m", 200, np.nan, 200),
+    ("helm/mmlu-subject=philosophy,method=multiple_choice_joint,model=openai_gpt2", {}, "openai/gpt2", 10, 0.1, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "wanted", "model", "items", "accuracy", "unparsed"), REAL, ids=[r[0] for r in REAL])
+def test_a_real_log(name: str, wanted: dict[str, str], model: str, items: int, accuracy: float, unparsed: int) -> None:
+    if not (LOGS / name).exists():
+        pytest.skip(f"{name} is not here")
+    (one,) = counts(read(LOGS / name, **wanted))
+    assert (one.model, one.items, one.unparsed) == (model, items, unparsed)
+    assert one.accuracy == pytest.approx(accuracy, nan_ok=True)
+
+
+def test_two_inspect_logs_are_joined_by_text() -> None:
+    if not LOGS.exists():
+        pytest.skip("the logs are not here")
+    joined = Joined()
+    for name in ("qwen", "sonnet"):
+        path = LOGS / f"inspect/data_arc_{name}.json"
+        joined.add(path.name, read_log(path, Wanted()).outcomes)
+    assert [(one.items, one.lacking) for one in counts(joined)] == [(5, 0), (3, 2)]
+    assert all(
+        len(one.options) == 4 and one.gold is not None for one in joined.items["inspect_evals/arc_easy"].values()
+    )
+
+
+def test_totals_alone_are_refused() -> None:
+    path = LOGS / "inspect/data_with_llm_scoring.json"
+    if not path.exists():
+        pytest.skip(f"{path.name} is not here")
+    with pytest.raises(AuditError, match="only totals"):
+        read(path)
+
+
+def test_a_model_at_chance_is_withheld(tmp_path: Path) -> None:
+    path = LOGS / "lm_eval_metabench/samples_metabench_arc_permute_2024-11-26T10-47-32.305387.first200.jsonl"
+    if not path.exists():
+        pytest.skip(f"{path.name} is not here")
+    run = tmp_path / "run"
+    assert main([str(path), "--model", "pythia-14m", "-o", str(run)]) == 0
+    cell = json.loads((run / "report" / "verdict.json").read_text())["cells"][0]
+    assert cell["verdict"] == "withheld" and cell["n_questions"] == 145
+    gates = {gate["name"]: gate["status"] for gate in cell["gates"]}
+    assert gates["above_guessing"] == "fail"
+
+
+# --- outcomes
+
+
+def test_scores() -> None:
+    assert [outcome(v, "") for v in ("C", "I", "P", "N", True, 0.3, "3/10", None)] == [
+        (1, 1), (0, 1), (1, 2), (None, 1), (1, 1), (3, 10), (3, 10), (None, 1),
+    ]  # fmt: skip
+    assert [trials(right, 10, "") for right in (0.3, 3, "1", 1.0, None)] == [
+        (3, 10),
+        (3, 10),
+        (1, 10),
+        (1, 10),
+        (None, 1),
+    ]
+    for bad in (float("nan"), "nan", -1, 2, {"a": 1}, "perhaps", float("inf")):
+        with pytest.raises(AuditError, match="expected 0, 1"):
+            outcome(bad, "log, line 1")
+
+
+def test_a_key_is_of_words_alone() -> None:
+    assert text_key("What  BARKS?", ["cat", "dog"]) == text_key("what barks?", ["dog", "cat "])
+    assert text_key("What barks?", ["cat", "dog"]) != text_key("What barks?", ["cat", "cow"])
+
+
+def test_items_that_two_logs_answer_otherwise_are_two_versions() -> None:
+    joined = Joined()
+    one = {"benchmark": "b", "key": "k", "sample": "1", "right": 1, "options": ("cat", "dog")}
+    joined.add("a", [Imported(model="m", gold=0, **one)])
+    with pytest.raises(AuditError, match="two versions"):
+        joined.add("b", [Imported(model="n", gold=1, **one)])
+
+
+# --- hostile logs: one sentence, nothing written
+
+HEAD = "model,item,correct\n"
+HOSTILE = {
+    "nan": (HEAD + "m,a,NaN\n", "expected 0, 1"),
+    "repeat": (HEAD + "m,a,1\nm,a,0\n", "two models under one name"),
+    "cells": (HEAD + "m,a\n", "another number of cells"),
+    "no_item": (HEAD + "m,,1\n", "the item is empty"),
+    "columns": ("who,what\nm,a\n", "expected a model"),
+    "long_cell": (HEAD + f"m,{'x' * (5 << 20)},1\n", "not a csv file"),
+    "empty": ("", "empty"),
+    "binary": ("\0\1\2", "binary"),
+    "broken_json": ('{"model": "m"', "not JSON"),
+    "nested": ("[" * 200_000, "not JSON"),
+    "list_line": ('{"model": "m", "item": "a", "correct": 1}\n[1]\n', "expected an object"),
+    "not_a_zip": ("PK\3\4 rubbish", "not a whole zip"),
+    "not_parquet": ("PAR1 rubbish", "not a whole parquet"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_log(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, said = HOSTILE[name]
+    path, run = tmp_path / "log", tmp_path / "run"
+    path.write_text(text)
+    assert main([str(path), "-o", str(run)]) == 1
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1 and not run.exists()
+
+
+def test_a_member_that_unpacks_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", b'{"eval": {"model": "m", "task": "t"}}')
+        archive.writestr("samples/1_epoch_1.json", b" " * (65 << 20))
+    with pytest.raises(AuditError, match="unpacks to more than"):
+        read(path)
+
+
+def test_what_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "no.eval"), "-o", str(tmp_path / "run")]) == 1
+    assert "cannot be read" in capsys.readouterr().err
+
+
+# --- end to end
+
+
+def table(path: Path, ability: dict[str, float], items: int, seed: int, name: str) -> Path:
+    rng = np.random.default_rng(seed)
+    hard = rng.normal(size=items)
+    rows = [f"{m},{name}{i},{int(rng.random() < 1 / (1 + np.exp(h - a)))}" for m, a in ability.items() for i, h in
+            enumerate(hard)]  # fmt: skip
+    path.write_text(HEAD + "\n".join(rows) + "\n")
+    return path
+
+
+ABILITY = {"spoilt": 0.0, "clean": 0.2, "r1": 0.0, "s2": 0.3, "t3": 0.5, "u4": -0.2, "v5": 0.1, "w6": 0.4}
+
+
+def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
+    seen = table(tmp_path / "seen.csv", ABILITY | {"spoilt": 3.0}, 300, 1, "a")
+    fresh = table(tmp_path / "fresh.csv", ABILITY, 300, 2, "b")
+    run = tmp_path / "run"
+    words = [str(seen), "--held-out", str(fresh), "--judge", "spoilt", "clean", "-o", str(run)]
+    assert main(words) == 0
+    verdict = json.loads((run / "report" / "verdict.json").read_text())
+    spoilt, clean = sorted(verdict["cells"], key=lambda cell: cell["model"] != "spoilt")
+    assert spoilt["verdict"] == "gap_to_fresh_items" and clean["verdict"] in ("underpowered", "withheld")
+    without = spoilt["without_memory"]["estimate"]["without"]
+    assert without["low"] < 0.5 < without["high"] < spoilt["score"]
+    assert any("not under our control" in one for one in spoilt["cannot_exclude"])
+    assert rule_run(run, verdict_again).exit_code == 3
+    (entry,) = find_runs(tmp_path)
+    assert entry.status == "finished" and entry.found == entry.expected == 8 * 600
+    manifest = Manifest.load(run)
+    assert manifest.config["provenance"] == "imported" and len(manifest.config["logs"]) == 2
+    assert main(words) == 0  # the same again: the same rows
+
+
+class Stopping(dict[tuple[str, str], dict[str, list[Answered]]]):
+    """Answers whose reading is interrupted at the second model."""
+
+    def get(self, key: object, default: object = None) -> object:  # type: ignore[override]
+        if key == ("r1", "seen"):
+            raise KeyboardInterrupt
+        return super().get(key, default)  # type: ignore[call-overload]
+
+
+def test_an_interrupted_import_is_not_finished(tmp_path: Path) -> None:
+    path, run = table(tmp_path / "seen.csv", ABILITY, 30, 1, "a"), tmp_path / "run"
+    joined = read(path)
+    stopping = Joined(joined.items, Stopping(joined.answers), {})
+    asked = Asked(joined.models, "seen", None, [], {})
+    with pytest.raises(KeyboardInterrupt):
+        write_run(run, stopping, asked)
+    assert Manifest.load(run).status == "running" and list((run / "shards").glob("*.arrow"))
+    assert rule_run(run, verdict_again).exit_code == 1
+    assert write_run(run, joined, asked) == 8 * 30 and Manifest.load(run).status == "finished"
+
+
+def test_k_of_n_and_what_a_log_lacks(tmp_path: Path) -> None:
+    path, run = tmp_path / "log.csv", tmp_path / "run"
+    path.write_text("who,q,right,n\nm,a,3,10\nm,b,,10\nn,a,10,10\n")
+    assert main([str(path), "--map", "model=who,item=q,correct=right,of=n", "-o", str(run)]) == 0
+    cells = {c["model"]: c for c in json.loads((run / "report" / "verdict.json").read_text())["cells"]}
+    assert cells["m"]["score"] == pytest.approx(0.3) and cells["n"]["score"] == 1.0
+    assert cells["m"]["reads"]["score"] == {"asked": 11, "read": 10, "not_asked": 9}
+    assert cells["n"]["reads"]["score"] == {"asked": 10, "read": 10, "not_asked": 10}
+
+
+def test_held_out_items_that_are_not_held_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "model,text,correct\nm,What barks?,1\n"
+    (tmp_path / "a.csv").write_text(text)
+    (tmp_path / "b.csv").write_text(text.replace("What barks", "what  BARKS"))
+    words = [str(tmp_path / "a.csv"), "--held-out", str(tmp_path / "b.csv"), "-o", str(tmp_path / "run")]
+    assert main(words) == 1 and "not held out" in capsys.readouterr().err

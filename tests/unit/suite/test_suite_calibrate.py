@@ -1,0 +1,135 @@
+"""One simulated model in the terms of every audit: what it knows, and that its verdicts follow."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from audit.commands.calibrate import main as calibrate_command
+from audit.memory.record import TEXTS
+from audit.memory.thresholds import MemoryThresholds
+from audit.perturb.thresholds import PerturbThresholds
+from audit.report.joint import SUITE_TABLE
+from audit.suite import calibrate as suite
+from audit.suite.calibrate import judge, procedures
+from audit.suite.worlds import REFERENCES, WORLDS, Simulated, SuiteDesign, World, simulate
+from audit.sweep.design import Arm
+from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.forms import AUDITS, DOSES, FORMS, Judged, any_found, scope, sentences, world_of
+from audit.verdict.shipped import shipped_table
+from audit.verdict.simulated import calibrate, run_calibration
+from audit.verdict.vocabulary import Outcome
+
+LARGE = SuiteDesign(n=20_000, fresh=20_000)
+
+
+@pytest.fixture(scope="module")
+def half() -> Simulated:
+    """Half of the answers, half of the wordings and half of the texts are known: the same half."""
+    return simulate(LARGE, World(0.5, 0.0, 0.5), np.random.default_rng(1))
+
+
+def test_there_is_a_world_for_every_form_and_dose() -> None:
+    assert set(WORLDS) >= {"clean", *(world_of(form, dose) for form in FORMS for dose in DOSES)}
+
+
+def test_what_is_known_shows_in_every_audit_alike(half: Simulated) -> None:
+    """Accuracy .7, and half known: .5 + .5 x .7 = .85 in every wording, and .7 on held-out items."""
+    score = half.memory.tested[0].score
+    assert np.mean(score) == pytest.approx(0.85, abs=0.02) and half.memory.tested[1] is not None
+    assert np.mean(half.memory.tested[1].score) == pytest.approx(0.70, abs=0.03)
+    assert np.mean(half.perturb.tested.variants) == pytest.approx(0.85, abs=0.02)
+    settings = half.sweep.settings
+    noisy = [half.sweep.state[k].mean() for k, s in enumerate(settings) if s.arm == Arm.NOISY_REWRITE]
+    assert np.mean(noisy) == pytest.approx(0.84, abs=0.02)
+    # What is known is always right: where the perturbation audit sees a wrong answer, nothing was known.
+    wrong = half.perturb.tested.original[0] == 0
+    assert np.mean(score[wrong]) < 0.6  # of items that are not known, and harder than others
+    read = half.memory.tested[0].texts["item"] > half.memory.references[0][0].texts["item"] + 0.75
+    assert np.mean(read[wrong]) < 0.1 < 0.5 < np.mean(read[~wrong])  # the items that were read are those that are known
+
+
+def test_memory_of_the_wording_is_lost_with_it() -> None:
+    known = simulate(LARGE, World(wording=0.5), np.random.default_rng(2))
+    assert np.mean(known.perturb.tested.original) == pytest.approx(0.85, abs=0.02)
+    assert np.mean(known.perturb.tested.variants) == pytest.approx(0.69, abs=0.03)
+    direct = known.sweep.state[[s.arm == Arm.DIRECT for s in known.sweep.settings]]
+    noisy = known.sweep.state[[s.arm == Arm.NOISY_REWRITE for s in known.sweep.settings]]
+    assert direct.mean() - noisy.mean() > 0.12
+
+
+def test_references_know_nothing_and_lie_on_both_sides() -> None:
+    model = simulate(LARGE, World(0.5, 0.5, 0.5), np.random.default_rng(3))
+    means = [float(one.variants.mean()) for one in model.perturb.references]
+    assert len(means) == len(REFERENCES) and min(means[:3]) < 0.69 < max(means[:3])
+    for published, held_out in model.memory.references:
+        assert held_out is not None and abs(np.mean(published.score) - np.mean(held_out.score)) < 0.08
+        assert all(abs(published.texts[name].mean() - 0.3) < 0.15 for name in TEXTS)
+    three = model.with_references(3)
+    assert three.perturb.references == model.perturb.references[:3] and len(three.memory.references) == 3
+
+
+def test_the_same_seed_gives_the_same_counts() -> None:
+    small = SuiteDesign(n=200, fresh=100)
+    asked = Namespace(simulations=3, seed=42)
+    ((entries, _),), again = (
+        list(calibrate(*procedures(asked, (small,), ("text_50",), references=(3, 5)))) for _ in range(2)
+    )
+    first = [entry["counts"]["text_50"] for entry in entries]
+    assert again == [(entries, True)] and len(first) == 2
+    assert all(sum(counts.values()) == 3 and all(len(key) == len(AUDITS) for key in counts) for counts in first)
+
+
+def test_gross_contamination_is_found_by_the_audit_that_looks_for_it() -> None:
+    """Half of the texts read, 1.5 spreads likelier: memory finds it. Half of the wordings: perturb does."""
+    rng = np.random.default_rng(4)
+    text = Counter(judge(SuiteDesign(), WORLDS["text_50"], rng, (8,))[0][2] for _ in range(3))
+    wording = Counter(judge(SuiteDesign(), WORLDS["wording_50"], rng, (8,))[0][1] for _ in range(3))
+    assert text == {"F": 3} and wording == {"F": 3}
+
+
+def test_the_command_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "t.json"
+    designs = (SuiteDesign(n=200, fresh=100),)
+    assert run_calibration(suite, ["--simulations", "2", "--out", str(out)], designs=designs) == 0
+    assert "any finding" in capsys.readouterr().out and set(json.loads(out.read_text())["thresholds"]) == set(AUDITS)
+    with pytest.raises(SystemExit):  # help: `audit calibrate` knows the suite
+        calibrate_command(["audit=suite", "--help"])
+    assert "audit=suite" in capsys.readouterr().out
+
+
+def test_the_shipped_table_is_of_these_worlds_and_of_the_thresholds_that_hold() -> None:
+    table = shipped_table(SUITE_TABLE)
+    defaults = {"sweep": SweepThresholds(), "perturb": PerturbThresholds(), "memory": MemoryThresholds()}
+    for name, thresholds in defaults.items():
+        own = thresholds.to_dict()
+        assert {key: table["thresholds"][name][key] for key in ("alpha", "effect_of_interest")} == {
+            key: own[key] for key in ("alpha", "effect_of_interest")
+        }
+    assert [entry["design"]["references"] for entry in table["designs"]] == [3, 5, 8]
+    for entry in table["designs"]:
+        assert set(entry["counts"]) == set(WORLDS)
+        for name, counts in entry["counts"].items():
+            assert sum(counts.values()) == table["simulations"]
+            if name.startswith("clean"):  # 5 % is not refuted, whatever audits the suite has
+                assert any_found(counts, AUDITS).limits[0] <= 0.05
+
+
+def test_a_clean_run_of_the_shipped_design_passes_wording_and_half_of_the_answers() -> None:
+    perturb = {"n_questions": 1000, "references": ["r"] * 8}
+    memory = {**perturb, "n_fresh": 500}
+    judged = [
+        Judged("perturb", perturb, Outcome.NOTHING_SEEN, frozenset({"wording"}), PerturbThresholds().to_dict()),
+        Judged("memory", memory, Outcome.NOTHING_SEEN, frozenset({"answers", "text"}), MemoryThresholds().to_dict()),
+    ]
+    found = scope(judged, shipped_table(SUITE_TABLE))
+    assert found is not None and found["error"] is not None and found["not_examined"] == []
+    doses = {one["form"]: one["dose"] for one in found["passed"]}
+    assert doses["answers"] == 0.5  # 15 % of the answers are a gap of 4.5 points: seldom found
+    assert doses["text"] == 0.15 and found["error"]["design"]["references"] == 8
+    assert sum("simulated" in line for line in sentences(found)) >= 2

@@ -1,0 +1,85 @@
+"""Messages that hint at the answer lift every reader: a gain that another model has from them is not memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy
+
+from audit.records import Setting
+from audit.statistics.paired import CellOutcomes
+from audit.statistics.run_variance import RunShifts
+from audit.sweep.decide import Decision, decide
+from audit.sweep.design import Arm
+from audit.sweep.evidence import measure
+from audit.sweep.hints import hint_test
+from audit.sweep.result import Verdict
+from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.thresholds import SweepThresholds
+
+DESIGN = Design(1000, 2, "nested", clean_replicates=2, noisy_replicates=2)
+CLEAN, NOISY = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
+
+
+def judged(world: World, seed: int, *, asked: bool = True) -> Decision:
+    made = simulate(DESIGN, world, np.random.default_rng(seed))
+    reference = made.reference if asked else None
+    evidence = measure(made.cell, rng=np.random.default_rng(0), n_resamples=199, reference=reference)
+    return decide(evidence, (), SweepThresholds())
+
+
+def test_hints_are_no_excess_and_memory_is_one() -> None:
+    """Seeds 1000 to 1399: 10 of 400 hinted models are an excess (2.5 %, 95 % interval 1.2 to 4.5; alpha allows 5) and
+    390 uncontrolled. Seeds 0 to 199: 187 of 200 models with a gain of 10 points are an excess (93.5 %)."""
+    n = 40
+    hinted = [judged(World(hints=0.2), seed).verdict for seed in range(n)]
+    # Were 2.5 % an excess, more than 4 of 40 would be in .3 % of tests (more than 3 in 1.7 %): the level is 1 %.
+    assert hinted.count(Verdict.EXCESS) <= scipy.stats.binom.ppf(0.99, n, 0.025) == 4
+    assert hinted.count(Verdict.EXCESS) + hinted.count(Verdict.UNCONTROLLED) == n
+    gained = [judged(World(gain=0.1), seed).verdict for seed in range(20)]
+    # Were 93.5 % an excess, fewer than 16 of 20 would be in .8 % of tests.
+    assert gained.count(Verdict.EXCESS) >= scipy.stats.binom.ppf(0.01, 20, 0.935) == 16
+
+
+def test_without_a_reference_a_gain_stays_uncontrolled_and_the_advice_says_what_to_type() -> None:
+    found = judged(World(gain=0.1), 1, asked=False)
+    assert found.verdict == Verdict.UNCONTROLLED
+    assert "messages_from=RUN_DIR" in found.what_to_do[0] and "hint_reference=" in found.what_to_do[0]
+
+
+def cell(name: str, clean: int, noisy: int, n: int = 1000) -> CellOutcomes:
+    state = np.array([np.arange(n) < clean, np.arange(n) < noisy], dtype=np.int8)
+    ids = tuple(f"{i:04d}" for i in range(n))
+    return CellOutcomes(name, "b", "nested", "letter", ids, np.arange(n), np.full(n, 4), (CLEAN, NOISY), state)
+
+
+@pytest.mark.parametrize(
+    ("tested", "other", "larger"),
+    [
+        ((600, 680), (600, 600), True),  # it alone gains
+        ((600, 680), (600, 680), False),  # both gain as much
+        # Hints to a fifth of the questions: of 40 % wrong answers 8 points, of 10 % two. The share repaired is one.
+        ((600, 680), (900, 920), False),
+    ],
+)
+def test_a_gain_is_larger_only_where_it_is_so_on_every_scale(tested, other, larger) -> None:
+    found = hint_test(cell("m", *tested), cell("r", *other), RunShifts(), RunShifts())
+    assert found is not None and found.reads_as_well
+    assert found.difference[0] == pytest.approx((tested[1] - tested[0] - other[1] + other[0]) / 1000)
+    assert (found.beyond(0.05) == {1}) == larger
+
+
+def test_a_weaker_reader_excludes_nothing() -> None:
+    found = hint_test(cell("m", 600, 680), cell("r", 560, 560), RunShifts(), RunShifts())
+    assert found is not None and not found.reads_as_well and not found.beyond(0.05)
+
+
+def test_questions_are_matched_by_id() -> None:
+    whole, part = cell("m", 600, 680), cell("r", 600, 600)
+    kept = np.arange(1000) >= 590
+    found = hint_test(whole, part.kept(kept), RunShifts(), RunShifts())
+    assert found is not None and found.difference[0] == pytest.approx(80 / 410)
+    others = replace(part, question_ids=tuple(f"x{k}" for k in range(1000)))
+    assert hint_test(whole, others, RunShifts(), RunShifts()) is None

@@ -1,0 +1,55 @@
+"""What a person reads: short sentences, links that lead somewhere, a site that builds."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "AGENTS.md", "jobs/README.md", "cluster/README.md"]
+PAGES += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
+
+
+def sentences(text: str) -> list[int]:
+    """Words of each sentence of the prose: no code, tables, headings, comments; a list item begins a paragraph."""
+    text = re.sub(r"```.*?```|<!--.*?-->", "", text, flags=re.DOTALL)
+    kept = [line if not re.match(r"#|\||    |!|:::", line) else "" for line in text.splitlines()]
+    paragraphs = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)", "\n".join(kept))
+    counts = []
+    for paragraph in paragraphs:
+        plain = re.sub(r"`[^`]*`", "X", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(paragraph.split())))
+        counts += [
+            len(one.split()) for one in re.split(r'(?<=[.!?])\s+(?=[A-Z("*0-9])', plain) if re.search("[a-z]", one)
+        ]
+    return counts
+
+
+def test_sentences_are_counted() -> None:
+    text = "# A heading\n\nOne two three. Four `five six`\nseven.\n\n- eight nine\n- ten\n\n| no | table |\n\n    no\n"
+    assert sentences(text) == [3, 3, 3, 2]  # a list's mark counts as a word
+
+
+def test_a_sentence_has_twenty_words() -> None:
+    counts = [n for page in PAGES for n in sentences((ROOT / page).read_text())]
+    assert len(counts) > 1000
+    assert sum(counts) / len(counts) <= 20
+    assert sum(n > 35 for n in counts) / len(counts) <= 0.03
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+    assert len((ROOT / "AGENTS.md").read_text().splitlines()) <= 60
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("mkdocs"), reason="`make docs` installs what builds the site")
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "site/reference/commands.html").read_text()
+    assert "audit perturb" in page and "https://fonts" not in page

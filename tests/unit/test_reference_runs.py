@@ -1,0 +1,210 @@
+"""Which models of an earlier run serve as references, and which are refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from audit.command_line import hydra_arguments
+from audit.config import CONF_DIR
+from audit.convictions import reservations
+from audit.errors import ConfigError
+from audit.memory.config import MemoryConfig
+from audit.memory.config import from_hydra as memory_config
+from audit.memory.config import register as register_memory
+from audit.memory.resolve import resolve_memory
+from audit.perturb.config import PerturbConfig, from_hydra, register
+from audit.perturb.resolve import resolve_perturb
+from audit.references import check_runs, recorded_runs, reference_runs
+from audit.shards.manifest import Manifest, plain
+from audit.shards.questions import QuestionFile, write_questions
+
+FACTS = {"revision": "scripted", "engine": "scripted"}
+
+
+def perturb(*overrides: str) -> PerturbConfig:
+    register()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+        return from_hydra(compose("perturb", hydra_arguments(["model=scripted", "n=10", *overrides], PerturbConfig)))
+
+
+def memory(*overrides: str) -> MemoryConfig:
+    register_memory()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
+        return memory_config(compose("memory", hydra_arguments(["model=scripted", "n=10", *overrides], MemoryConfig)))
+
+
+def earlier(path: Path, audit: str, models: dict[str, dict], judged: list[str], **facts) -> Path:
+    """A finished run of the same questions as those that this audit would ask with n=10."""
+    resolved = resolve_perturb(perturb()).resolved if audit == "perturb" else resolve_memory(memory())
+    path.mkdir(parents=True)
+    write_questions(path, resolved.samples[0].questions())
+    benchmark = {s.benchmark.name: s.facts() for s in resolved.samples}
+    Manifest(
+        "f", plain(resolved.plain), audit=audit, benchmark=plain(benchmark), models=models, status="finished",
+        analysis={"judged": judged},
+    ).save(path)  # fmt: skip
+    if facts:
+        replace(Manifest.load(path), **facts).save(path)
+    return path
+
+
+def found(path: Path, audit: str, verdict: str, model: str, name: str = "report") -> None:
+    (path / name).mkdir(parents=True, exist_ok=True)
+    cells = [{"model": model, "benchmark": "elementary", "verdict": verdict}]
+    (path / name / "verdict.json").write_text(json.dumps({"audit": audit, "cells": cells, "runs": [], "rows": []}))
+
+
+RESOLVERS = [("perturb", perturb, resolve_perturb), ("memory", memory, resolve_memory)]
+
+
+@pytest.mark.parametrize(("audit", "configured", "resolve"), RESOLVERS)
+def test_only_the_references_of_a_run_serve_and_a_judged_model_by_name_alone(audit, configured, resolve, tmp_path):
+    run = earlier(tmp_path / "run", audit, {"target": FACTS, "peer": FACTS}, ["target"])
+
+    def served(*references: str) -> list[str]:
+        config = configured(f"references=[{','.join(references)}]")
+        resolve(config)
+        return [name for one in reference_runs(config) for name in one.models]
+
+    assert served(str(run)) == ["peer"]
+    assert served(f"target@{run}") == ["target"]
+    assert served(str(run), f"target@{run}") == ["peer", "target"]
+    with pytest.raises(ConfigError, match="nobody"):
+        served(f"nobody@{run}")
+    alone = earlier(tmp_path / "alone", audit, {"target": FACTS}, ["target"])
+    with pytest.raises(ConfigError, match=rf"judged target.*references=\[target@{alone}\]"):
+        served(str(alone))
+    assert served(f"target@{alone}") == ["target"]
+
+
+@pytest.mark.parametrize(("audit", "configured", "resolve"), RESOLVERS)
+@pytest.mark.parametrize("verdict", ["memory_of_text_seen", "drop_beyond_reference", "excess"])
+def test_a_convicted_model_is_refused_unless_it_is_allowed(audit, configured, resolve, verdict, tmp_path):
+    run = earlier(tmp_path / "run", audit, {"target": FACTS, "peer": FACTS}, ["target"])
+    found(run, audit, verdict, "target")
+    with pytest.raises(ConfigError, match=rf"target was itself convicted: .*{verdict}.*allow_convicted=\[target\]"):
+        resolve(configured(f"references=[target@{run}]"))
+    allowed = configured(f"references=[target@{run}]", "allow_convicted=[target]")
+    kept = getattr(resolve(allowed), "resolved", None) or resolve(allowed)
+    assert verdict in kept.analysis["convicted"]["target"] and kept.analysis["reference_models"] == [["target"]]
+    resolve(configured(f"references=[{run}]"))  # of the other model nothing was found
+    found(run, audit, "withheld", "target")
+    resolve(configured(f"references=[target@{run}]"))
+    with pytest.raises(ConfigError, match="allow_convicted"):
+        resolve(configured(f"references=[{run}]", "allow_convicted=[target]"))  # no reference here
+
+
+def test_the_suite_that_a_run_belongs_to_convicts_as_well(tmp_path):
+    run = earlier(tmp_path / "suite" / "perturb", "perturb", {"target": FACTS}, ["target"])
+    (tmp_path / "suite" / "panel.json").write_text("{}")
+    cells = [{"model": "target", "benchmark": "elementary", "verdict": "gap_to_fresh_items"}]
+    (tmp_path / "suite" / "report").mkdir()
+    whole = {"audits": {"memory": {"cells": cells, "runs": [], "rows": []}}}
+    (tmp_path / "suite" / "report" / "verdict.json").write_text(json.dumps(whole))
+    with pytest.raises(ConfigError, match="audit memory found gap_to_fresh_items"):
+        resolve_perturb(perturb(f"references=[target@{run}]"))
+
+
+def test_a_registered_conviction_holds_for_the_same_weights(tmp_path):
+    pytest.importorskip("sqlalchemy")
+    from sqlalchemy import insert
+
+    from audit.registry.database import open_registry
+    from audit.registry.schema import at, cells, runs
+
+    place = tmp_path / "registry.db"
+    now = at(datetime(2026, 11, 1, tzinfo=UTC))
+
+    def rows(connection):
+        connection.execute(
+            insert(runs).values(
+                key="k" * 64, audit="memory", fingerprint="f", answers_sha256="a", verdict_sha256="v",
+                manifest_sha256="m", suite="", decision="block", exit_code=3, started=now, ended=now, registered=now,
+                run_dir="gone", run_by=[],
+            )
+        )  # fmt: skip
+        connection.execute(
+            insert(cells).values(
+                run_key="k" * 64, model="target", benchmark="mmlu", context="", model_revision="abc",
+                benchmark_revision="", n=1, verdict="memory_of_text_seen", decision="block", headline="", sound=True,
+                comparable={},
+            )
+        )  # fmt: skip
+
+    open_registry(str(place)).write(rows)
+    weights = {"revision": "abc", "engine": "vllm"}
+    for k, (name, facts, convicted) in enumerate(
+        [("target", weights, True), ("renamed", weights, True), ("target", {**weights, "revision": "def"}, False)]
+    ):
+        run = earlier(tmp_path / f"run{k}", "perturb", {"judged": FACTS, name: facts}, ["judged"])
+        config = perturb(f"references=[{run}]", f"registry={place}")
+        if convicted:
+            with pytest.raises(ConfigError, match=rf"{name} was itself convicted: audit memory .* on mmlu \(registry"):
+                resolve_perturb(config)
+        else:
+            resolve_perturb(config)
+
+
+def test_a_reference_is_not_the_tested_model_under_any_name(tmp_path):
+    run = earlier(tmp_path / "run", "perturb", {"other": FACTS, "scripted": FACTS}, ["other"])
+    with pytest.raises(ConfigError, match=r"scripted of .* is the tested model"):
+        resolve_perturb(perturb(f"references=[{run}]"))
+    tested = {"m": {"revision": "abc", "engine": "vllm"}}
+    for name, revision, what in (
+        ("renamed", "abc", "is the tested model m: both have the weights abc"),
+        ("m", "def", r"has the name of the tested model and other weights \(def, not abc\)"),
+    ):
+        models = {"other": FACTS, name: {"revision": revision, "engine": "vllm"}}
+        run = earlier(tmp_path / name, "perturb", models, ["other"])
+        (one,) = recorded_runs({"references": [str(run)]})
+        with pytest.raises(ConfigError, match=what):
+            check_runs([one], "perturb", tested, ["m"], {"elementary": None}, {}, ())
+    twin = {**tested, "twin": tested["m"]}  # in one job, too
+    with pytest.raises(ConfigError, match="twin of this run is the tested model m"):
+        check_runs([], "perturb", twin, ["m"], {"elementary": None}, {}, ())
+
+
+@pytest.mark.parametrize(("audit", "configured", "resolve"), RESOLVERS)
+def test_other_items_under_the_same_ids_are_refused(audit, configured, resolve, tmp_path):
+    run = earlier(tmp_path / "run", audit, {"target": FACTS, "peer": FACTS}, ["target"])
+    config = configured(f"references=[{run}]")
+    resolve(config)
+    first, *rest = QuestionFile(run)
+    write_questions(run, [replace(first, options=(*first.options[:-1], "another")), *rest])
+    with pytest.raises(ConfigError, match=rf"1 of 10 items differ in text, options or key, such as {first.id}"):
+        resolve(config)
+    write_questions(run, [replace(one, id=f"x/{one.id}") for one in (first, *rest)])
+    with pytest.raises(ConfigError, match="none of the items of this run"):
+        resolve(config)
+    manifest = Manifest.load(run)
+    replace(manifest, benchmark={"elementary": {**manifest.benchmark["elementary"], "revision": "old"}}).save(run)
+    with pytest.raises(ConfigError, match="another version of elementary: old, and this run has"):
+        resolve(config)
+
+
+def test_held_out_items_that_suit_one_model_are_refused_or_named(tmp_path):
+    rows = [{"question": f"What is new number {k}?", "choices": ["a", "b"], "answer": 0} for k in range(6)]
+    path = tmp_path / "fresh.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("control_benchmark=mcq_file", f"control_benchmark.path={path}", "control_benchmark.name=fresh")
+    plain_run = resolve_memory(memory(*words))
+    assert len(plain_run.analysis["held_out"]) == 2  # neither date nor writer is known
+    known = ("control_benchmark.date=2026-05", "control_benchmark.written_by=people", "model.scripted.released=2025")
+    told = resolve_memory(memory(*words, *known))
+    assert told.analysis["held_out"] == [] and reservations(told.analysis) == ()
+    assert told.identity == plain_run.identity  # what is said of items and models decides no row
+    with pytest.raises(ConfigError, match="family of the tested model scripted"):
+        resolve_memory(memory(*words, "control_benchmark.written_by=acme", "model.scripted.family=acme"))
+    run = earlier(tmp_path / "run", "memory", {"target": FACTS, "peer": FACTS}, ["target"])
+    manifest = Manifest.load(run)
+    theirs = {"target": {}, "peer": {"released": "2026-07"}}
+    control = plain(told.plain)["control_benchmark"] | {"date": None}
+    replace(manifest, config={**manifest.config, "control_benchmark": control, "model": theirs}).save(run)
+    with pytest.raises(ConfigError, match=r"fresh \(2026-05\) is newer than .* not than reference peer \(2026-07\)"):
+        resolve_memory(memory(*words, *known, f"references=[{run}]"))

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from audit.audits import Work
-from audit.config import reading_of, reask_of, sampling_of
 from audit.engines.config import ModelConfig
 from audit.resolve import ResolvedRun
 from audit.runtime.actors import EnginePool, start_pool
@@ -110,7 +108,6 @@ class ModelRun:
         """Start the stages of these tasks; their first calls wait until the engines are loaded."""
         resolved, run_dir, config = self.resolved, self.run_dir, self.resolved.config
         design, model, answering = resolved.design, config.model[self.name], resolved.answering[self.name]
-        reading = reading_of(config, answering)
         size = tasks_per_chunk(
             len(tasks),
             len(design.settings) / len(design.parts),
@@ -120,17 +117,7 @@ class ModelRun:
         self._tasks = write_task_list(run_dir.path.resolve(), self.name, run_dir.attempt, tasks)
         context = StageContext(
             audit=resolved.audit,
-            work=Work(
-                design=design,
-                protocol=resolved.protocols[self.name],
-                model=self.name,
-                reading=reading,
-                preparing=model.preparing,
-                answering=sampling_of(reading, answering),
-                seed=config.seed,
-                own=resolved.own,
-                reask=reask_of(config, answering),
-            ),
+            work=resolved.work(self.name, run_dir.path),
             run_dir=where(run_dir.path),
             questions_path=where(self.questions.path),
             tasks_path=where(self._tasks),

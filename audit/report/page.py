@@ -21,7 +21,7 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, S
 
 from audit.records import CellRows
 from audit.verdict.result import Gate
-from audit.verdict.vocabulary import GateWord
+from audit.verdict.vocabulary import GateWord, VerdictWord
 from audit.verdict.watermark import COMPLETE_IT
 
 DASH = "–"
@@ -51,6 +51,17 @@ class Gated:
     @property
     def with_items(self) -> list[str]:
         return [g.name for g in self.gates if g.items]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place of the decision strip: what an audit says of a model. note: in plain words; href: where it says why."""
+
+    audit: str
+    who: str
+    word: VerdictWord
+    note: str = ""
+    href: str = "#verdict"
 
 
 def percent(value: float | None) -> str:
@@ -148,7 +159,7 @@ def render_page(
     that the template prints with `words`. values: what else it prints.
     """
     style = _read("report/page.css") + css
-    js = "".join(map(_read, ("report/shared.js", *scripts))) if scripts else ""
+    js = "".join(map(_read, ("report/shared.js", *scripts)))
     made = environment()
     made.filters["gate"] = lambda name: gates[name].title if gates and name in gates else words(name)
     made.filters["gate_input"] = lambda name: gates[name].reads if gates and name in gates else ""

@@ -31,6 +31,7 @@ from audit.errors import AuditError, ConfigError, unknown_name
 from audit.exits import refused, run_command
 from audit.printable import lines
 from audit.shards.object_store import is_url
+from audit.twins import with_twin
 
 _LISTS = ("model", "arms", "references", "allow_convicted")  # keys that take several values within one job
 # Keys that take what a group takes: the option is put there, and may be changed by key (control_benchmark.path=...).
@@ -128,6 +129,7 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     for word in arguments:
         if "${" in word:  # `${oc.env:KEY}` would be written into the run's files, by a suite from somebody else too
             raise ConfigError(f"{word!r} asks for another value by '${{...}}'. Expected the value itself.")
+    arguments = with_twin(arguments)
     ours = [_R_LIST.sub(r"\1=[\2]", word) if _R_LIST.fullmatch(word) else word for word in arguments]
     multirun = [word for word in ours if word == "-m" or (len(word) > 2 and "--multirun".startswith(word))]
     ours = [_as_text(_as_group(word)) for word in ours]

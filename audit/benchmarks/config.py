@@ -29,6 +29,10 @@ class BenchmarkConfig:
     url: Optional[str] = None  # noqa: UP045  # where the authors' files are, at one commit
     files: dict[str, str] = field(default_factory=dict)  # name there -> sha256; a file that differs is refused
     subjects: list[str] = field(default_factory=list)  # mmlu subjects, mmlu_pro or bbq categories; empty: all
+    twin: Optional[str] = None  # noqa: UP045  # the benchmark of held-out items that control_benchmark=auto takes
+    date_column: str = "date"  # of each row: when the item was published; read where one of the next two is set
+    dated_until: Optional[str] = None  # noqa: UP045  # leave out what is newer than this year, month or day
+    dated_after: Optional[str] = None  # noqa: UP045  # keep what is newer alone
     date: Optional[str] = None  # noqa: UP045  # when the items were written: 2026, 2026-05 or 2026-05-31; of held-out items
     written_by: Optional[str] = None  # noqa: UP045  # people, or the family of the model that wrote them, such as qwen
     shuffle_options: bool = False  # per item, by the run's seed; the permutation is in Question.order

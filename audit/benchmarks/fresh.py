@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -94,6 +95,21 @@ def is_newer(date: str, other: str) -> bool:
     (True, False, True)
     """
     return _span(date)[0] > _span(other)[1]
+
+
+def following(date: str) -> str:
+    """The year, month or day after another. ConfigError for what is no date.
+
+    >>> following("2024"), following("2024-12"), following("2024-02-29")
+    ('2025', '2025-01', '2024-03-01')
+    """
+    first, _ = _span(date)
+    year, month, day_ = map(int, first.split("-"))
+    if len(date) == len("2024"):
+        return str(year + 1)
+    if len(date) == len("2024-01"):
+        return f"{year + month // 12}-{month % 12 + 1:02}"
+    return (dt.date(year, month, day_) + dt.timedelta(days=1)).isoformat()
 
 
 def _span(date: str) -> tuple[str, str]:

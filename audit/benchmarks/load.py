@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.resources import files as package_files
@@ -13,6 +13,7 @@ from pathlib import Path
 from audit.benchmarks import hub, pinned
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import SUFFIXES, DataFile, content_hash, missing_shards, read_rows, select_files
+from audit.benchmarks.fresh import is_newer
 from audit.benchmarks.items import Item, Items, without_contradictions
 from audit.benchmarks.registry import FORMATS, Format, format_of
 from audit.benchmarks.rows import RawRow, RowContext, shuffled
@@ -120,7 +121,7 @@ class Benchmark:
                 subject = _subject(row, file, format_)
                 number = seen[subject]
                 seen[subject] += 1
-                if wanted and subject not in wanted:
+                if (wanted and subject not in wanted) or not _in_dates(row, self.config, where):
                     continue
                 yield where, row, RowContext(self.config, subject, number)
         if not seen:
@@ -238,6 +239,21 @@ def _data_file(path: Path, label: str, config: BenchmarkConfig, format_: Format)
     stem = path.name.split(".")[0]
     subject = re.sub(r"_(test|val|validation|dev|train)$", "", stem) if format_.subject_field else ""
     return DataFile(path, label, subject)
+
+
+def _in_dates(row: RawRow, config: BenchmarkConfig, where: str) -> bool:
+    """Whether a row is within `dated_until` and `dated_after`. BenchmarkError where it has no date to tell."""
+    if config.dated_until is None and config.dated_after is None:
+        return True
+    value = str(row.get(config.date_column) or "")[:10] if isinstance(row, Mapping) else ""
+    try:
+        return (config.dated_until is None or not is_newer(value, config.dated_until)) and (
+            config.dated_after is None or is_newer(value, config.dated_after)
+        )
+    except ConfigError as error:
+        raise BenchmarkError(
+            f"{where}: column {config.date_column!r}: {error} Name the column of dates: benchmark.date_column=released."
+        ) from error
 
 
 def _subject(row: RawRow, file: DataFile, format_: Format) -> str:

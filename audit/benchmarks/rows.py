@@ -21,6 +21,7 @@ from audit.records import NO_OPTION, Question
 
 RawRow = Mapping[str, Any] | Sequence[str]
 _NOT_WORD = re.compile(r"[\W_]+")
+_NUMBER_ALONE = re.compile(r"-?\$?[\d,]*\d(\.\d+)?")
 
 # What other files call the columns, in the order in which they are suggested.
 _QUESTION_NAMES = ("question", "question_stem", "stem", "query", "prompt", "input", "text", "problem")
@@ -195,10 +196,12 @@ def elementary(row: RawRow, context: RowContext) -> Question:
 def gsm8k(row: RawRow, context: RowContext) -> Question:
     """GSM8K (openai/grade-school-math jsonl; the hub has its fields): question, answer ending in "#### <number>".
 
-    Id gsm8k/<row>. The target is read as a reply is (`benchmarks.number`); a row without marker is refused.
+    Id gsm8k/<row>. The target is read as a reply is (`benchmarks.number`). An answer without the marker is taken where
+    it is the number alone, as GSM1k has it; else the row is refused.
     """
     answer, text = field(row, "answer"), field(row, "question")
-    target = read_number(answer) if isinstance(answer, str) else UNREAD
+    alone = type(answer) is int or (isinstance(answer, str) and _NUMBER_ALONE.fullmatch(answer.strip()))
+    target = read_number(f"{MARKER} {answer}" if alone else answer) if alone or isinstance(answer, str) else UNREAD
     if target.value is None or target.form != "marked":
         raise BenchmarkError(f"the answer names no number after {MARKER!r}; expected such as '9 * 2 = 18\\n#### 18'.")
     if not isinstance(text, str) or not text.strip():

@@ -46,7 +46,7 @@ NOT_RESULTS: tuple[str, ...] = (
     ),
     *("report", "report.*", "gate", "plan", "references", "verdict", "verdict.*", "statistics", "statistics.*"),
     *("allow_convicted", "hint_reference", "chronology", "labels", "judge", "judge_votes"),
-    *("*.date", "*.written_by", "*.released", "*.family"),
+    *("*.date", "*.written_by", "*.released", "*.family", "*.twin"),
     *("*.replicas", "*.executor", "*.tensor_parallel_size", "*.max_num_seqs", "*.gpu_memory_utilization"),
     *("*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s"),
     *(

@@ -40,10 +40,10 @@ def opened(name: str, seed: int = 42, **overrides: object) -> Benchmark:
 
 def test_every_known_benchmark_has_a_valid_configuration_of_its_name() -> None:
     files = {path.stem for path in (ROOT / "conf" / "benchmark").glob("*.yaml")}
-    assert files == set(FORMATS)
+    assert files >= set(FORMATS)
     for name in files:
         config = configured(name)
-        assert (config.name, config.format) == (name, name)
+        assert config.name == name and config.format in FORMATS and (name not in FORMATS or config.format == name)
         assert config.hub or config.url or name in ("mcq_file", "elementary", "contrast")
 
 

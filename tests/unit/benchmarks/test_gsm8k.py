@@ -28,7 +28,7 @@ def test_a_row_has_a_target_and_no_options() -> None:
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        ({"answer": "18"}, "names no number after '####'"),
+        ({"answer": "so 18"}, "names no number after '####'"),
         ({"answer": "#### none"}, "names no number"),
         ({"answer": None}, "names no number"),
         ({"question": "  "}, "the question is empty"),

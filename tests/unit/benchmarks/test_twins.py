@@ -1,0 +1,91 @@
+"""Held-out items by a short word: the named twin of a benchmark, or its own items after a date."""
+
+import json
+
+import pytest
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.fresh import following
+from audit.benchmarks.load import open_benchmark
+from audit.benchmarks.rows import RowContext, gsm8k
+from audit.config import CONF_DIR, load_group
+from audit.errors import BenchmarkError, ConfigError
+from audit.twins import with_twin
+
+DATES = ["2024-01-05", "2024-06", "2024-06-30", "2024-07-01T10:00:00", "2025"]
+
+
+def test_auto_takes_the_twin_that_the_benchmark_names():
+    assert with_twin(["benchmark=gsm8k", "control_benchmark=auto"]) == ["benchmark=gsm8k", "control_benchmark=gsm1k"]
+    assert with_twin(["n=3", "benchmark=gsm8k"]) == ["n=3", "benchmark=gsm8k"]
+
+
+@pytest.mark.parametrize("path", sorted((CONF_DIR / "benchmark").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_twin_is_a_benchmark_with_a_date_and_an_author(path):
+    twin = load_group("benchmark", path.stem).get("twin")
+    if twin is not None:
+        found = load_group("benchmark", twin)
+        assert found["name"] == twin and found["date"] and found["written_by"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["benchmark=bbq", "control_benchmark=auto"],
+        ["fresh_after=2024"],
+        ["benchmark=mcq_file", "fresh_after=June"],
+        ["benchmark=mcq_file", "fresh_after=2024", "control_benchmark=gsm1k"],
+        ["benchmark=mcq_file", "fresh_after=released", "model=scripted"],
+    ],
+)
+def test_what_has_no_held_out_items_is_refused(words):
+    with pytest.raises(ConfigError, match=r"fresh_after=|such as 2026"):
+        with_twin(words)
+
+
+def test_fresh_after_splits_a_benchmark_at_a_date(tmp_path):
+    path = tmp_path / "dated.jsonl"
+    rows = [{"question": f"{date}?", "choices": ["x", "y"], "answer": "A", "date": date} for date in DATES]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    words = with_twin(["benchmark=mcq_file", f"benchmark.path={path}", "benchmark.name=exam", "fresh_after=2024-06"])
+    said = dict(word.split("=", 1) for word in words)
+    assert said["control_benchmark.name"] == "exam_from_2024-07" and said["control_benchmark.date"] == "2024-07"
+
+    def texts(side):
+        own = {key.split(".")[1]: value for key, value in said.items() if key.startswith(f"{side}.")}
+        config = BenchmarkConfig(format="mcq_file", **own)
+        return [question.text.rstrip("?") for question in open_benchmark(config).iter_questions()]
+
+    # a month is after another month only as a whole; a year that begins later is after it
+    assert texts("benchmark") == DATES[:3] and texts("control_benchmark") == DATES[3:]
+
+
+def test_a_row_without_a_date_is_refused(tmp_path):
+    path = tmp_path / "undated.jsonl"
+    path.write_text('{"question": "a?", "choices": ["x", "y"], "answer": "A"}')
+    config = BenchmarkConfig(name="exam", format="mcq_file", path=str(path), dated_after="2024")
+    with pytest.raises(BenchmarkError, match=r"benchmark\.date_column="):
+        list(open_benchmark(config).iter_questions())
+
+
+def test_the_released_date_of_a_model_is_a_date_to_split_at():
+    words = with_twin(["model=llama3_8b", "benchmark=mcq_file", "fresh_after=released"])
+    assert "control_benchmark.dated_after=2024-07" in words
+
+
+@pytest.mark.parametrize(("date", "next_"), [("2024", "2025"), ("2024-12", "2025-01"), ("2024-02-29", "2024-03-01")])
+def test_the_following_date(date, next_):
+    assert following(date) == next_
+
+
+@pytest.mark.parametrize(("answer", "value"), [("1,080", 1080.0), (12, 12.0), ("$3.50", 3.5), ("-4", -4.0)])
+def test_an_answer_that_is_the_number_alone_is_read_as_gsm1k_has_it(answer, value):
+    context = RowContext(BenchmarkConfig(name="gsm1k", format="gsm8k"), "", 0)
+    assert gsm8k({"question": "How many?", "answer": answer}, context).target == value
+
+
+@pytest.mark.parametrize("answer", ["about 12", "3/4", True, 2.5j, "12 or 13"])
+def test_an_answer_that_is_not_one_number_is_refused(answer):
+    context = RowContext(BenchmarkConfig(name="gsm1k", format="gsm8k"), "", 0)
+    with pytest.raises(BenchmarkError):
+        gsm8k({"question": "How many?", "answer": answer}, context)

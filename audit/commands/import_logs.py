@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="audit import",
-        description="Import finished evaluations: lm-eval samples, Inspect logs, HELM run folders, tables.",
+        description="Import finished evaluations: lm-eval samples, Inspect logs, HELM run folders, Every Eval Ever, "
+        "runs of this program, tables.",
         epilog="example: audit import base.eval tuned.eval --held-out base_new.eval tuned_new.eval --judge tuned -o "
         "outputs/imported. NAME=LOG gives the model of one log another name.",
     )
@@ -88,7 +89,7 @@ def _read(asked: argparse.Namespace, columns: dict[str, str]) -> tuple[Joined, s
         path, model = (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
         log = read_log(path, Wanted(model, benchmark, asked.key, asked.metric, columns))
         joined.add(path.name, log.outcomes)
-        inside = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        inside = sorted([*path.glob("*.json"), *path.glob("shards/*.arrow")]) if path.is_dir() else [path]
         files += [
             {"file": one.name, "sha256": file_sha256(one), "tool": log.tool, "version": log.version} for one in inside
         ]

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from audit.errors import ConfigError, DataError
+from audit.imports.eee import is_eee, read_eee
 from audit.imports.files import document, parse
 from audit.imports.helm import STATE, read_helm
 from audit.imports.inspect_log import is_inspect, read_eval, read_json
 from audit.imports.lm_eval import is_lm_eval, read_lm_eval
+from audit.imports.own import read_own
 from audit.imports.record import Log, Wanted
 from audit.imports.table import read_table
+from audit.shards.manifest import MANIFEST
 
 _HEAD = 16 << 20  # bytes of a first line
 
@@ -18,8 +21,12 @@ _HEAD = 16 << 20  # bytes of a first line
 def read_log(path: Path, wanted: Wanted) -> Log:
     """The log that a file or folder is. ConfigError where it is not there, DataError where it is of no known format."""
     if path.is_dir():
+        if (path / MANIFEST).is_file():
+            return read_own(path, wanted)
         if not (path / STATE).is_file():
-            raise ConfigError(f"{path} is a folder without {STATE}. Expected log files, such as {path}/*.jsonl.")
+            raise ConfigError(
+                f"{path} is a folder without {STATE} or {MANIFEST}. Expected log files, such as {path}/*.jsonl."
+            )
         return read_helm(path, wanted)
     try:
         with path.open("rb") as file:
@@ -49,6 +56,8 @@ def _json(path: Path, line: bytes, wanted: Wanted) -> Log:
         first = document(path)
     if is_inspect(first):
         return read_json(path, wanted)
+    if is_eee(first):
+        return read_eee(path, wanted)
     if isinstance(first, list):
         return read_table(path, "json", wanted)
     if isinstance(first, dict) and is_lm_eval(first):

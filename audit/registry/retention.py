@@ -33,7 +33,7 @@ from audit.shards.manifest import MANIFEST, TOMBSTONE
 from audit.shards.questions import QUESTIONS
 
 # What the program writes into a run directory and retention takes out; a person's own files there are left.
-_FOLDERS = (SHARDS, QUARANTINE, "report", "tasks", "inspect")
+_FOLDERS = (SHARDS, QUARANTINE, "report", "tasks", "inspect", "every_eval_ever", "hub")
 _FILES = (
     QUESTIONS,
     "attempt.json",

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "registry"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
 
 from outcome_tables import outcomes_to_table
 from registered_runs import make_run
 
 from audit.commands.export import main
-from audit.export import sample_id, sample_of
+from audit.export.inspect_log import sample_id, sample_of
 from audit.shards.manifest import Manifest
 from audit.sweep.columns import SCHEMA
 

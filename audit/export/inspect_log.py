@@ -99,7 +99,7 @@ def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
     try:
         with ExitStack() as stack:
             notes = stack.enter_context(tempfile.TemporaryFile(dir=out))
-            for row in _rows(run_dir, schema):
+            for row in asked_rows(run_dir, schema):
                 key = (row["model"], row["benchmark"], row["arm"], str(row[schema.level]))
                 if key not in logs:
                     if len(logs) == _MAX_FILES:
@@ -127,19 +127,18 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
     if row["error"] is None and row["reading"] != "text":  # a given text has no answer
         value = "N" if not row["parsed"] else "C" if row["correct"] else "I"
         said = f"read by {row['reading']} ({row['answer_form']})" if row["parsed"] else "no answer could be read"
-        score = {_SCORER: {"value": value, "answer": _answer(row), "explanation": said, "history": []}}
+        score = {_SCORER: {"value": value, "answer": answer_of(row), "explanation": said, "history": []}}
     asked = {"id": "prompt", "role": "user", "content": row["prompt"] or ""}
     reply = {"id": "reply", "role": "assistant", "content": row["response"] or "", "source": "generate"}
     usage = {"input_tokens": int(row["prompt_tokens"] or 0), "output_tokens": int(row["completion_tokens"] or 0)}
     usage["total_tokens"] = sum(usage.values())
     stop = _STOPS.get(str(row["finish_reason"]), "unknown")
-    number = "" if row["target"] is None else _number(row["target"])
     sample = {
         "id": sample_id(row["question_id"]),
         "epoch": int(row["replicate"]) + 1,
         "input": row["prompt"] or "",
         "choices": options or None,
-        "target": _letter(row["gold"]) if options and row["gold"] >= 0 else number,
+        "target": gold_of(row),
         "messages": [asked] if row["error"] is not None else [asked, reply],
         "output": {
             "model": row["model"],
@@ -192,7 +191,7 @@ def sample_id(question_id: str) -> str:
     return question_id if safe else quote(question_id, safe="").replace(".", "%2E")
 
 
-def _rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
+def asked_rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
     """Every row that was asked, in the order of the shards."""
     from audit.shards.read import iter_columns
 
@@ -260,10 +259,18 @@ def _json(content: Any) -> bytes:
     return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _answer(row: Mapping[str, Any]) -> str | None:
+def answer_of(row: Mapping[str, Any]) -> str | None:
+    """The letter or number that was read; None where none was."""
     if row["answer"] is not None:
         return _letter(row["answer"])
     return None if row["answer_number"] is None else _number(row["answer_number"])
+
+
+def gold_of(row: Mapping[str, Any]) -> str:
+    """The right option's letter, the right number, or "" where neither is known."""
+    if row["options"] and row["gold"] >= 0:
+        return _letter(row["gold"])
+    return "" if row["target"] is None else _number(row["target"])
 
 
 def _letter(index: int) -> str:

@@ -1,0 +1,237 @@
+"""`audit export eee RUN_DIR`: a run as Every Eval Ever has it (arXiv 2606.14516), an aggregate and its samples a model
+and benchmark, valid by the two JSON Schemas in `audit/data/every_eval_ever`.
+
+An instance record wants a boolean `is_correct`. An unparsed answer is neither right nor wrong: its record says so in
+`error`, the boolean beside it means nothing, and no accuracy counts it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import IO, Any
+
+from audit.export.inspect_log import answer_of, asked_rows, gold_of
+from audit.records import AS_PUBLISHED, Reading
+
+VERSION = "0.3.0"
+FOLDER = "every_eval_ever"
+AGGREGATE, INSTANCE = "eval.schema.json", "instance_level_eval.schema.json"
+UNPARSED = "unparsed: no answer could be read from the reply"
+_HUB_ID, _COMMIT = re.compile(r"[\w-]+/[\w.-]+"), re.compile(r"[0-9a-f]{40}")
+
+
+@cache
+def validator(name: str) -> Any:
+    """Of AGGREGATE or INSTANCE."""
+    from jsonschema import Draft7Validator
+
+    return Draft7Validator(json.loads(files("audit").joinpath("data", FOLDER, name).read_text()))
+
+
+@dataclass
+class Tally:
+    """Answers of one model, benchmark and setting."""
+
+    right: int = 0
+    parsed: int = 0
+    unparsed: int = 0
+    errors: int = 0
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        failed = row["error"] is not None
+        self.errors += failed
+        self.unparsed += not failed and not row["parsed"]
+        self.parsed += not failed and bool(row["parsed"])
+        self.right += not failed and bool(row["correct"])
+
+    @property
+    def counts(self) -> dict[str, str]:
+        return {name: str(getattr(self, name)) for name in ("right", "parsed", "unparsed", "errors")}
+
+    @property
+    def said(self) -> str:
+        lost = self.unparsed + self.errors
+        return f"{lost} of {lost + self.parsed} answers have `error` and no outcome" if lost else ""
+
+
+def answered(run_dir: Path, schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name of the evaluation, row) of every row that was to be answered. The benchmark's own name: asked as published;
+    else the setting is in it."""
+    for row in asked_rows(run_dir, schema):
+        if row["reading"] != Reading.TEXT:  # of a given text nothing is answered
+            level, name = row[schema.level], row["benchmark"]
+            plain = row["arm"] in AS_PUBLISHED and level == 0
+            yield name if plain else f"{name} {row['arm']} {schema.level} {level}", row
+
+
+def hub_model(name: str, facts: Mapping[str, Any]) -> str:
+    """The model's id on the hub, where its weights are from there; else its name."""
+    path = str(facts.get("path") or "")
+    return path if _HUB_ID.fullmatch(path) and _COMMIT.fullmatch(str(facts.get("revision"))) else name
+
+
+@dataclass
+class _Pair:
+    """An aggregate and its samples, while they are written. settings: by name of the evaluation."""
+
+    head: dict[str, Any]
+    target: Path
+    tmp: Path
+    out: IO[bytes]
+    digest: Any = field(default_factory=hashlib.sha256)
+    rows: int = 0
+    settings: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
+
+    def add(self, name: str, row: Mapping[str, Any], level: str) -> None:
+        self.settings[name].add(row)
+        one = {**{key: self.head[key] for key in ("schema_version", "evaluation_id")},
+               "model_id": self.head["model_info"]["id"], **sample_of(name, row, level)}  # fmt: skip
+        line = json.dumps(one, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
+        self.digest.update(line)
+        self.out.write(line)
+        self.rows += 1
+
+
+def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, str]]:
+    """Write the pairs of a run under OUT/data; each aggregate with what is missing in it, "" where nothing is.
+
+    Raises ConfigError for what is no run, ShardError where a shard cannot be read or the disk refuses.
+    """
+    from audit.audits import audit_of
+    from audit.shards.files import disk_error, make_folder, write_file
+    from audit.shards.manifest import Manifest
+
+    manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
+    pairs: dict[tuple[str, str], _Pair] = {}
+    written = []
+    try:
+        with ExitStack() as stack:
+            for name, row in answered(run_dir, schema):
+                key = row["model"], row["benchmark"]
+                if key not in pairs:
+                    head, place = head_of(manifest, *key, organization)
+                    make_folder((out / place).parent)
+                    handle, tmp = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=(out / place).parent)
+                    stack.callback(Path(tmp).unlink, missing_ok=True)
+                    pairs[key] = _Pair(head, out / place, Path(tmp), stack.enter_context(os.fdopen(handle, "wb")))
+                pairs[key].add(name, row, schema.level)
+            for (_, benchmark), pair in pairs.items():
+                pair.out.close()
+                samples = pair.target.with_name(f"{pair.target.stem}_samples.jsonl")
+                pair.tmp.replace(samples)
+                content = _aggregate(pair, manifest, benchmark, samples.relative_to(out).as_posix())
+                write_file(pair.target, json.dumps(content, indent=1, allow_nan=False).encode())
+                unread = [f"{name}: {tally.said}" for name, tally in pair.settings.items() if tally.said]
+                if manifest.status != "finished":
+                    unread.insert(0, manifest.status)
+                written.append((pair.target, "; ".join(unread)))
+    except OSError as error:
+        raise disk_error(out, error) from error
+    return written
+
+
+def head_of(manifest: Any, model: str, benchmark: str, organization: str) -> tuple[dict[str, Any], str]:
+    """(the aggregate without its results, its place under the folder). The same run gives the same names."""
+    facts = manifest.models.get(model, {})
+    id_, when = hub_model(model, facts), str(_epoch(manifest.ended or manifest.started))
+    seed = hashlib.sha256("\0".join((manifest.fingerprint, model, benchmark)).encode()).digest()[:16]
+    developer, _, rest = id_.rpartition("/")
+    folders = [
+        re.sub(r"[^\w.-]+", "-", x, flags=re.ASCII).strip(".-") or "unknown" for x in (benchmark, developer, rest)
+    ]
+    engine = str(facts.get("engine") or "")
+    deployed = {"vllm": "self_deployed", "openai": "externally_managed"}.get(engine, "unknown")
+    head = {
+        "schema_version": VERSION,
+        "evaluation_id": f"{benchmark}/{id_}/{when}",
+        "evaluation_timestamp": manifest.started,
+        "retrieved_timestamp": when,
+        "source_metadata": {
+            "source_name": "benchmark-audit", "source_type": "evaluation_run",
+            "source_organization_name": organization, "evaluator_relationship": "other",
+        },
+        "model_info": {
+            "name": model, "id": id_, **({"inference_engine": {"name": engine}} if engine else {}),
+            "additional_details": {
+                "deployment_type": deployed, "model_availability": "open_weights" if id_ != model else "unknown",
+                "revision": str(facts.get("revision")),
+            },
+        },
+        "eval_library": {
+            "name": "benchmark-audit", "version": str(manifest.packages.get("benchmark-audit", "unknown")),
+            "additional_details": {"audit": manifest.audit, "run": manifest.fingerprint},
+        },
+    }  # fmt: skip
+    return head, f"data/{'/'.join(folders)}/{uuid.UUID(bytes=seed, version=4)}.json"
+
+
+def safe_name(name: str) -> str:
+    """A name as a folder that no file leaves."""
+    return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip(".-") or "unknown"
+
+
+def _epoch(moment: str) -> int:
+    return int(datetime.fromisoformat(moment).timestamp()) if moment else 0
+
+
+def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[str, Any]:
+    """The file's content. A setting of which nothing could be parsed has no score, and so no result."""
+    facts = manifest.benchmark.get(benchmark, {})
+    source = {
+        "dataset_name": benchmark, "source_type": "other",
+        "additional_details": {"revision": str(facts.get("revision")), "items": str(facts.get("n"))},
+    }  # fmt: skip
+    metric = {
+        "metric_id": "accuracy", "metric_kind": "accuracy", "metric_unit": "proportion", "lower_is_better": False,
+        "score_type": "continuous", "min_score": 0, "max_score": 1,
+        "evaluation_description": "of the answers that could be parsed; the others are counted in details",
+    }  # fmt: skip
+    results = [
+        {
+            "evaluation_result_id": name, "evaluation_name": name, "source_data": source, "metric_config": metric,
+            "score_details": {"score": tally.right / tally.parsed, "details": tally.counts},
+        }
+        for name, tally in pair.settings.items() if tally.parsed
+    ]  # fmt: skip
+    detailed = {"format": "jsonl", "file_path": place, "hash_algorithm": "sha256", "checksum": pair.digest.hexdigest(),
+                "total_rows": pair.rows}  # fmt: skip
+    return {**pair.head, "evaluation_results": results, "detailed_evaluation_results": detailed}
+
+
+def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
+    """An instance record without the fields that it shares with its aggregate."""
+    options = list(row["options"] or ())
+    parsed = row["error"] is None and bool(row["parsed"])
+    gold = options[row["gold"]] if options and row["gold"] >= 0 else gold_of(row)
+    asked = {"raw": row.get("wording") or row["question"] or "", "reference": [gold] if gold else []}
+    digest = hashlib.sha256(json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    said = {"turn_idx": 0, "source": "output.raw", "extracted_value": answer_of(row) or row["response"][:200],
+            "extraction_method": f"{row['reading']} ({row['answer_form']})", "is_terminal": True}  # fmt: skip
+    usage = {"input_tokens": int(row["prompt_tokens"] or 0), "output_tokens": int(row["completion_tokens"] or 0)}
+    return {
+        "evaluation_name": name,
+        "evaluation_result_id": name,
+        "sample_id": row["question_id"],
+        "sample_hash": digest,
+        "interaction_type": "single_turn",
+        "input": {**asked, "formatted": row["prompt"] or "", "choices": options or None},
+        "output": {"raw": [row["response"] or ""]},
+        "answer_attribution": [said] if parsed else [],
+        "evaluation": {"score": float(parsed and bool(row["correct"])), "is_correct": parsed and bool(row["correct"])},
+        "token_usage": {**usage, "total_tokens": sum(usage.values())},
+        "error": row["error"] if row["error"] is not None else None if parsed else UNPARSED,
+        "metadata": {"epoch": str(int(row["replicate"]) + 1), "arm": row["arm"], level: str(row[level])},
+    }

@@ -1,0 +1,84 @@
+"""Every Eval Ever (arXiv 2606.14516): an aggregate json, and the samples jsonl beside it that holds the outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from audit.errors import ConfigError, DataError
+from audit.export.eee import AGGREGATE, INSTANCE, UNPARSED, VERSION, validator
+from audit.imports.files import document, json_lines
+from audit.imports.record import Imported, Log, Wanted, checked, field_of, letter_index, outcome, text_key
+
+_SAMPLES = "_samples.jsonl"
+
+
+def is_eee(first: Any) -> bool:
+    """Whether a JSON document, or the first line of one a line, is of this format: an aggregate, or a sample."""
+    return isinstance(first, dict) and {"schema_version", "evaluation_id"} <= set(first)
+
+
+def read_eee(path: Path, wanted: Wanted) -> Log:
+    """path: the aggregate or its samples. ConfigError where these are missing, DataError for a broken schema."""
+    is_samples = path.name.endswith(_SAMPLES)
+    aggregate = path.with_name(path.name.removesuffix(_SAMPLES) + ".json") if is_samples else path
+    samples = path if is_samples else path.with_name(f"{path.stem}{_SAMPLES}")
+    library: dict[str, Any] = {}
+    if aggregate.is_file():
+        whole = _valid(document(aggregate), AGGREGATE, str(aggregate))
+        library = whole["eval_library"]
+        detailed = whole.get("detailed_evaluation_results") or {}
+        if not samples.is_file() and "file_path" in detailed:
+            samples = path.with_name(Path(detailed["file_path"]).name)
+    if not samples.is_file():
+        raise ConfigError(f"{path} holds totals alone. Expected its samples beside it, such as {samples.name}.")
+    return Log("every_eval_ever", str(library.get("version") or ""), _outcomes(samples, wanted))
+
+
+def _valid(found: Any, schema: str, where: str) -> dict[str, Any]:
+    for error in validator(schema).iter_errors(found):
+        at = "/".join(map(str, error.absolute_path)) or "the whole"
+        raise DataError(f"{where} breaks the schema {VERSION} of Every Eval Ever at {at}: {error.message[:200]}.")
+    return dict(found)
+
+
+def _outcomes(path: Path, wanted: Wanted) -> Iterator[Imported]:
+    """One for each record of the result that is asked for (`wanted.metric`), or of each evaluation's first: a sample
+    has a record for every metric."""
+    first: dict[str, str] = {}
+    for where, found in json_lines(path):
+        sample = _valid(found, INSTANCE, where)
+        name, result = sample["evaluation_name"], str(sample.get("evaluation_result_id") or "")
+        if result != (wanted.metric or first.setdefault(name, result)):
+            continue
+        choices = tuple(checked(one, where) for one in sample["input"].get("choices") or ())
+        reference = sample["input"]["reference"]
+        text = checked(sample["input"]["raw"], where)
+        failed, score = sample.get("error"), sample["evaluation"]["score"]
+        value = sample["evaluation"]["is_correct"] if score <= 0 or score >= 1 else score
+        right, of = (None, 1) if failed else outcome(value, where)
+        said = sample["answer_attribution"]
+        replies = (sample.get("output") or {}).get("raw") or [""]
+        epoch = (sample.get("metadata") or {}).get("epoch", "1")
+        yield Imported(
+            model=wanted.model or sample["model_id"],
+            benchmark=wanted.benchmark or name,
+            key=text_key(text, choices) if wanted.key in ("", "text") else field_of(sample, wanted.key, where),
+            sample=sample["sample_id"],
+            right=right,
+            of=of,
+            text=text,
+            options=choices,
+            gold=_gold(reference, choices),
+            answer=(said[-1]["extracted_value"] if said else replies[0])[:200],
+            epoch=int(epoch) if epoch.isdecimal() and len(epoch) < 6 else 1,
+            error=None if failed == UNPARSED else (failed or "")[:200] or None,
+        )
+
+
+def _gold(reference: list[str], choices: tuple[str, ...]) -> int | None:
+    """The one reference, as an option's text or its letter."""
+    if len(reference) != 1 or not choices:
+        return None
+    return choices.index(reference[0]) if reference[0] in choices else letter_index(reference[0], len(choices))

@@ -1,0 +1,220 @@
+"""A run as Every Eval Ever and for the hub: valid by the schemas, and the same outcomes when it is read back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
+
+from registered_runs import make_run
+
+from audit.commands.export import main as export
+from audit.commands.import_logs import main as import_logs
+from audit.errors import AuditError
+from audit.export.eee import AGGREGATE, INSTANCE, UNPARSED, Tally, safe_name, validator
+from audit.export.hub import _hub_ids
+from audit.imports.detect import read_log
+from audit.imports.join import Joined, counts
+from audit.imports.record import Wanted
+from audit.shards.manifest import Manifest
+
+EEE = Path(__file__).resolve().parents[4] / "shared" / "data" / "eval_logs" / "eee_schema"
+ITEMS = ("What barks?", "What meows?", "What moos?", "What brays?")
+OPTIONS = ("dog", "cat", "cow", "ass")
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models, four items in two epochs: one answer is unparsed, one failed, one item was never asked of b."""
+    folder = tmp_path_factory.mktemp("eee")
+    rows = [
+        {"model": model, "text": text, "options": OPTIONS, "gold": "ABCD"[k], "epoch": epoch, "answer": "A",
+         "correct": int(k == 0 or model == "b"), "error": None}
+        for model in ("a", "b") for k, text in enumerate(ITEMS) for epoch in (1, 2) if (model, k) != ("b", 3)
+    ]  # fmt: skip
+    rows[2] |= {"correct": "", "answer": "<b>hm</b>"}
+    rows[5] |= {"error": "no reply", "correct": ""}
+    out = folder / "run"
+    assert import_logs([str(lines(folder / "exam.jsonl", rows)), "-o", str(out)]) == 0
+    return out
+
+
+def joined(*paths: Path, **wanted: str) -> Joined:
+    found = Joined()
+    for path in paths:
+        found.add(path.name, read_log(path, Wanted(**wanted)).outcomes)
+    return found
+
+
+def outcomes(found: Joined) -> dict[Any, Any]:
+    return {
+        (cell, key): [(one.right, one.of, one.answer, one.error) for one in epochs]
+        for cell, answers in found.answers.items() for key, epochs in answers.items()
+    }  # fmt: skip
+
+
+def pairs(out: Path) -> tuple[list[Path], list[Path]]:
+    samples = sorted(out.rglob("*_samples.jsonl"))
+    return sorted(set(out.rglob("*.json"))), samples
+
+
+def test_the_round_trip(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert export(["eee", str(run), "--out", str(tmp_path), "--organization", "Us"]) == 0
+    said = capsys.readouterr().out
+    assert "exam: 2 of 8 answers have `error` and no outcome" in said  # a: one unparsed, one failed
+    aggregates, samples = pairs(tmp_path)
+    assert len(aggregates) == len(samples) == 2
+    for path in aggregates:
+        whole = json.loads(path.read_text())
+        validator(AGGREGATE).validate(whole)
+        assert whole["detailed_evaluation_results"]["file_path"] == str(
+            path.with_name(f"{path.stem}_samples.jsonl").relative_to(tmp_path)
+        )
+        (result,) = whole["evaluation_results"]
+        # a is right on the first item alone, in two epochs, of 8 - 2 parsed answers; b on all six
+        right = {"a": 2 / 6, "b": 1.0}[whole["model_info"]["name"]]
+        assert result["score_details"]["score"] == pytest.approx(right)
+    records = [json.loads(line) for path in samples for line in path.read_text().splitlines()]
+    for record in records:
+        validator(INSTANCE).validate(record)
+    assert sorted(str(one["error"]) for one in records if one["error"]) == ["no reply", UNPARSED]
+    assert len(records) == 8 + 6
+    assert outcomes(joined(run)) == outcomes(joined(*aggregates)) == outcomes(joined(*samples))
+    again = tmp_path / "again"
+    assert import_logs([*map(str, aggregates), "-o", str(again)]) == 0
+    assert outcomes(joined(again)) == outcomes(joined(run))
+    assert Manifest.load(again).config["logs"][0]["tool"] == "every_eval_ever"
+
+
+def test_the_same_run_gives_the_same_bytes(run: Path, tmp_path: Path) -> None:
+    for name in "ab":
+        assert export(["eee", str(run), "--out", str(tmp_path / name)]) == 0
+    first, second = (
+        {p.relative_to(root): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+        for root in (tmp_path / "a", tmp_path / "b")
+    )
+    assert first == second
+
+
+def test_settings_of_a_sweep_have_names_of_their_own(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    assert export(["eee", str(run)]) == 0
+    (aggregate,), _ = pairs(run / "every_eval_ever")
+    whole = json.loads(aggregate.read_text())
+    validator(AGGREGATE).validate(whole)
+    names = {one["evaluation_name"] for one in whole["evaluation_results"]}
+    assert names == {"synthetic forward_full routers 1", "synthetic noisy_rewrite routers 1"}
+    with pytest.raises(AuditError, match="asked no item as published"):
+        read_log(run, Wanted())
+
+
+def test_what_breaks_the_schema_is_refused(run: Path, tmp_path: Path) -> None:
+    assert export(["eee", str(run), "--out", str(tmp_path)]) == 0
+    (_, aggregate), (samples, _) = pairs(tmp_path)
+    good = json.loads(samples.read_text().splitlines()[0])
+    for change, said in (
+        ({"evaluation": {"score": 1.0, "is_correct": "yes"}}, "evaluation/is_correct"),
+        ({"extra": 1}, "the whole"),
+        ({"evaluation": {"score": float("nan"), "is_correct": True}}, "expected 0, 1"),
+    ):
+        bad = lines(tmp_path / "bad_samples.jsonl", [good | change])
+        with pytest.raises(AuditError, match=said):
+            joined(bad)
+    alone = tmp_path / "alone.json"
+    alone.write_text(aggregate.read_text())
+    with pytest.raises(AuditError, match="totals alone"):
+        joined(alone)
+
+
+def test_one_record_a_metric(run: Path, tmp_path: Path) -> None:
+    assert export(["eee", str(run), "--out", str(tmp_path)]) == 0
+    rows = [json.loads(line) for line in pairs(tmp_path)[1][0].read_text().splitlines()]
+    second = [row | {"evaluation_result_id": "f1", "evaluation": {"score": 0.5, "is_correct": False}} for row in rows]
+    both = lines(tmp_path / "both_samples.jsonl", [*rows, *second])
+    assert counts(joined(both))[0].answers == len(rows)
+    of_f1 = outcomes(joined(both, metric="f1"))
+    assert {one[:2] for epochs in of_f1.values() for one in epochs} == {(1, 2), (None, 1)}
+
+
+def test_an_own_run_is_joined_by_text(run: Path, tmp_path: Path) -> None:
+    """With a log of another harness, whose options stand in another order."""
+    log = {
+        "eval": {"model": "other", "task": "exam"},
+        "samples": [
+            {"id": k, "epoch": 1, "input": text.upper(), "choices": OPTIONS[::-1], "target": "DCBA"[k],
+             "scores": {"choice": {"value": "C", "answer": "A"}}}
+            for k, text in enumerate(ITEMS)
+        ],
+    }  # fmt: skip
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(log))
+    found = {one.model: one.lacking for one in counts(joined(run, path))}
+    assert found == {"a": 0, "b": 1, "other": 0}
+
+
+def test_an_unfinished_run_is_no_log(run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "run"
+    other.mkdir()
+    content = json.loads((run / "manifest.json").read_text()) | {"status": "running"}
+    (other / "manifest.json").write_text(json.dumps(content))
+    with pytest.raises(AuditError, match="is running"):
+        read_log(other, Wanted())
+
+
+def test_the_schemas_are_those_of_the_release() -> None:
+    for name in (AGGREGATE, INSTANCE):
+        if not (EEE / name).exists():
+            pytest.skip("the schemas are not here")
+        theirs, ours = json.loads((EEE / name).read_text()), validator(name).schema
+        assert theirs["version"] == ours["version"] == "0.3.0" and theirs["required"] == ours["required"]
+
+
+@pytest.mark.parametrize("name", ["../x", "/", "..", "", "a/b\n", "\u202ex"])
+def test_no_name_leaves_its_folder(name: str) -> None:
+    assert "/" not in safe_name(name) and safe_name(name) not in ("", ".", "..") and safe_name(name).isascii()
+
+
+# --- the hub's form
+
+
+def test_the_hubs_form(run: Path, tmp_path: Path) -> None:
+    import yaml
+    from huggingface_hub._eval_results import parse_eval_result_entries
+
+    assert export(["hub", str(run), "--out", str(tmp_path)]) == 1  # an imported table is no dataset of the hub
+    copy = tmp_path / "run"
+    copy.mkdir()
+    (copy / "shards").symlink_to(run / "shards")
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["config"]["benchmark"] = {"name": "exam", "hub": "we/exam", "path": None}
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert export(["hub", str(copy), "--out", str(tmp_path), "--source-url", "https://example.org/run"]) == 0
+    (entry,) = parse_eval_result_entries(yaml.safe_load((tmp_path / "a/.eval_results/exam.yaml").read_text()))
+    assert (entry.dataset_id, entry.task_id, entry.value) == ("we/exam", "default", 33.33)  # 2 of 6 parsed
+    assert entry.source_url == "https://example.org/run" and "2 of 8 answers" in entry.notes
+
+
+def test_which_benchmarks_are_the_hubs() -> None:
+    config = {
+        "benchmark": {"name": "a", "hub": "x/a", "path": "local"},
+        "control_benchmark": {"name": "b", "hub": "x/b"},
+    }
+    assert _hub_ids(config) == {"b": "x/b"} and _hub_ids({"benchmark": "a"}) == {}
+
+
+def test_a_tally() -> None:
+    tally = Tally()
+    for error, parsed, correct in ((None, True, True), (None, True, False), (None, False, None), ("x", False, None)):
+        tally.add({"error": error, "parsed": parsed, "correct": correct})
+    assert tally.counts == {"right": "1", "parsed": "2", "unparsed": "1", "errors": "1"}
+    assert tally.said.startswith("2 of 4")

@@ -65,6 +65,7 @@ class RunConfig:
     seed: int = 42
     reading: str | None = None  # overrides every model's own
     reask: Any = True  # what was generated and holds no answer, once by likelihood: true (of the letters), option_text
+    canary: bool = True  # stop a model of whose first answers more than half are unparsed
     run_dir: str | None = None
     report: bool = True
     gate: bool = False

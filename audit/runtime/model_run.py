@@ -13,6 +13,7 @@ import numpy as np
 from audit.engines.config import ModelConfig
 from audit.resolve import ResolvedRun
 from audit.runtime.actors import EnginePool, start_pool
+from audit.runtime.canary import Canary, refusal
 from audit.runtime.keep import give_back, take_pool
 from audit.runtime.metrics import AuditMetrics
 from audit.runtime.pipeline import (
@@ -64,6 +65,7 @@ class ModelRun:
         self._pools: list[EnginePool] = []
         self._tasks: Path | None = None  # the list that the stages read
         self._chunks: ChunkRun | None = None  # what is asked now
+        self._canary = Canary()
 
     def steps(self, others: Callable[[], bool]) -> Generator[None]:
         """Run to the end; yields wherever it waits (`turns`). others: do others run? Then GPUs that are not free at
@@ -151,6 +153,8 @@ class ModelRun:
                 ended = chunks.ended  # before what it stored is read
                 for counts in chunks.counts():
                     self.display.counts(self.name, counts)
+                    if self.resolved.config.canary and self._canary.stops(counts):
+                        raise refusal(self._canary, self.run_dir.path, self.resolved.audit.schema, self.name)
                 if ended:
                     return
                 yield

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -20,8 +20,9 @@ import ray
 from audit.audits import Hooks
 from audit.engines.config import WEIGHED
 from audit.errors import AuditError, EngineError, ShardError, SupersededError
-from audit.records import Design
+from audit.records import Design, Reading
 from audit.resolve import ResolvedRun
+from audit.runtime.canary import canary_first
 from audit.runtime.early import EarlyStop, Looks
 from audit.runtime.model_run import ModelRun, engines_of
 from audit.runtime.pipeline import expected_keys, missing_tasks
@@ -174,12 +175,20 @@ class Start:
                 self._ended(name, None)
         runs = {}
         for name, tasks in asking.items():
-            rest = chain([tasks], batches[name])
+            rest = chain(self._batches(name, tasks), batches[name])
             runs[name] = ModelRun(self.resolved, name, rest, self.questions, self.run_dir, self.display).steps
         if runs:
             self.display.stage("starting or joining Ray (usually 5 to 15 s)")
             start_ray(config.cluster)
             run_in_turns(runs, self._may_join, self._ended)
+
+    def _batches(self, name: str, tasks: np.ndarray) -> Iterator[np.ndarray]:
+        """The first tasks of a model: those that tell whether its answers can be read come first."""
+        unread = self.resolved.work(name).reading in (Reading.OPTION_TEXT, Reading.TEXT)
+        if not self.resolved.config.canary or unread:
+            return iter([tasks])
+        paid = any(one.engine == "openai" for one in engines_of(self.resolved, name))
+        return canary_first(tasks, len(self.resolved.design.parts), alone=paid)
 
     def _scan(self) -> KeySet:
         """The keys of the rows that are there and stay."""

@@ -37,6 +37,7 @@ NOT_RESULTS: tuple[str, ...] = (
         "run_dir",
         "registry",
         "progress",
+        "canary",
         "cluster",
         "cluster.*",
         "hydra",

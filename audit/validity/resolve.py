@@ -87,10 +87,11 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
             "rows of a category, of XSTest both halves of each pair), or a larger n."
         )
     table = to_table(plan, scorer.name)
-    config = replace(config, edits_sha256=digest(table))
+    judged = scorer.name == JUDGED  # its replies are read once they are all there
+    config = replace(config, edits_sha256=digest(table), canary=config.canary and not judged)
     resolved = resolve_run(VALIDITY, config, samples=[sample])
     run = replace(resolved, own=lambda place: where(place / FILE), on_open=partial(_save, table, config.chronology))
-    labelled = read_labels(Path(config.labels)) if config.labels is not None and scorer.name != JUDGED else ()
+    labelled = read_labels(Path(config.labels)) if config.labels is not None and not judged else ()
     agreement = rule_agreement(scorer, labelled) if labelled else None
     probed = [replace(items.by_id[one.id], order=one.order, options=one.options) for one in sampled]
     return ValidityRun(run, plan, scorer, self_test(scorer, probed), scorer_faults(scorer, probed), agreement)

@@ -1,0 +1,44 @@
+"""A model that answers nonsense is stopped after its first answers, and nothing is lost.
+
+That one with a quarter unparsed is not stopped: test_reask.py, which runs with the canary.
+"""
+
+from __future__ import annotations
+
+import json
+
+from faulty_server import Reply, completion
+from pipeline_helpers import rows_of
+from storm.endpoint import serving
+
+from audit.shards.manifest import Manifest
+
+NONSENSE = "++model.scripted.scripted.replies={direct/0: 'Hm?\x1b[2J I like trains'}"
+
+
+def test_nonsense_stops_with_two_replies_and_goes_on_where_it_is_told_to(sweep):
+    words = ("n=60", "r=1", "arms=[direct]", "reask=false", "store.rows_per_shard=4", NONSENSE)
+    done = sweep(*words)
+    assert done.code == 1
+    assert "reply 1: 'Hm?\ufffd[2J I like trains'" in done.out and "reply 2" in done.out and "reply 3" not in done.out
+    assert "\x1b" not in done.out and "canary=false" in done.out
+    kept = {row["question_id"] for row in rows_of(done.run_dir)}
+    before = Manifest.load(done.run_dir)
+    assert 20 <= len(kept) <= 60 and before.status == "failed" and list(before.models_failed) == ["scripted"]
+    done = sweep(*words, "canary=false", run_dir=done.run_dir)
+    rows = rows_of(done.run_dir)
+    assert done.code == 0 and len(rows) == 60 and kept <= {row["question_id"] for row in rows}
+    assert Manifest.load(done.run_dir).fingerprint == before.fingerprint
+
+
+def test_of_an_endpoint_no_more_is_asked_than_the_first_answers_need(sweep):
+    with serving(lambda call: Reply(body=completion("You are welcome!"))) as server:
+        endpoint = f"model.openai_compatible.endpoints=[{{url: '{server.url}', model: m}}]"
+        done = sweep("n=80", "r=1", endpoint, model="openai_compatible")
+        asked = len(server.calls)
+    assert done.code == 1 and done.out.count("You are welcome!") == 2
+    rows = rows_of(done.run_dir)
+    assert len(rows) == 20 == len({row["question_id"] for row in rows})
+    # 20 of 240 tasks: 7 of direct (1 call), 7 of forward_full and 6 of noisy_rewrite (2 calls)
+    assert asked == 7 + 2 * 13
+    assert "welcome" not in json.dumps(Manifest.load(done.run_dir).config)

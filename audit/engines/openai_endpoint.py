@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from urllib.parse import urlsplit
 
 import openai
 
@@ -65,23 +67,29 @@ class Endpoint:
             return reply
         return read_chat(reply, request, self.id, self._redactor, self.config.reply_model or self.config.model)
 
-    async def check(self) -> Failure | None:
-        """None when the endpoint serves its model: GET /models lists it, or one token can be had."""
+    async def check(self, letters: bool = False) -> Failure | None:
+        """None when the endpoint serves its model: GET /models lists it, or one token can be had; letters: with the
+        log-probabilities of letters."""
         listed = await self._call(None)
         models: list[str] | None = None
         if isinstance(listed, str):
             models = listed_models(listed)
-            if models is not None and self.config.model in models:
+            if models is not None and self.config.model in models and not letters:
                 return None
         elif listed.status not in _NO_LISTING:
             return listed
         # No /models there, or the model goes by a name that it does not list: one token tells.
-        reply = await self.attempt(HELLO)
+        reply = await self.attempt(replace(HELLO, letters=("A", "B")) if letters else HELLO)
         if isinstance(reply, Generation):
             return None
-        if reply.status == 404 or reply.kind is FailureKind.ROW:
+        if reply.status == 404 or (reply.kind is FailureKind.ROW and not letters):
             known = self._redactor.message(", ".join(models)) if models else "it does not tell"
-            return Failure(FailureKind.ROW, f"{reply.message} (models that it lists: {known})", status=reply.status)
+            said = f"{reply.message} (models that it lists: {known})."
+            if not urlsplit(self.config.url).path.strip("/"):
+                said += f" Expected the address of its API, such as {safe_url(self.config.url).rstrip('/')}/v1."
+            else:
+                said += f" Expected one that {safe_url(self.config.url)}/models lists."
+            return Failure(FailureKind.ROW, said, status=reply.status)
         return reply
 
     async def close(self) -> None:

@@ -18,15 +18,15 @@ from collections.abc import Callable, Sequence
 from audit.engines.dispatch import Dispatcher, Lease, Slot, make_slot
 from audit.engines.openai_config import OpenAISettings, check_config, endpoint_id
 from audit.engines.openai_endpoint import HELLO, Endpoint
+from audit.engines.openai_health import check_patiently, judge_health, last_failures, probed
 from audit.engines.redact import RedactingFilter, Redactor
 from audit.engines.retry import ALIVE, ROW_SUSPECT, Failure, FailureKind, backoff_seconds
-from audit.errors import ConfigError, EndpointAuthError, EngineError, EngineLoadError
+from audit.errors import ConfigError, EndpointAuthError, EngineError
 from audit.records import FinishReason, Generation, GenerationRequest
 
 logger = logging.getLogger(__name__)
 
 _BAD_REPLY = frozenset({FailureKind.MALFORMED, FailureKind.OTHER_MODEL})
-_CONNECT_ATTEMPTS = 2  # at the start of a run
 
 _KIND_COUNTERS = {
     FailureKind.RATE_LIMIT: "rate_limited",
@@ -72,11 +72,25 @@ class OpenAIEngine:
         await self.close()
         self._connect()
         try:
-            found = await asyncio.gather(*(self._check(endpoint) for endpoint in self._endpoints))
-            self._judge_health(list(found))
+            retry = self._config.retry
+            found = await asyncio.gather(*(check_patiently(e, retry, self._rng) for e in self._endpoints))
+            judge_health(self._endpoints, found)
         except BaseException:
             await self.close()
             raise
+
+    async def probe(self, within_s: float, *, letters: bool = False) -> None:
+        """One check of at most `within_s` of every endpoint, before anything else starts; the engine is closed again.
+
+        letters: log-probabilities of letters are needed. Raises as `start` does, but for what may pass by itself (a
+        server that is slow or busy), which `start` waits for.
+        """
+        self._connect()
+        try:
+            found = await asyncio.gather(*(probed(e, within_s, letters) for e in self._endpoints))
+            judge_health(self._endpoints, found)
+        finally:
+            await self.close()
 
     async def run(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         """Generations in the order of `requests`.
@@ -151,43 +165,6 @@ class OpenAIEngine:
         self._dispatcher = Dispatcher([endpoint.slot for endpoint in self._endpoints], self._clock)
         self._fatal = None
         self._counts = Counter()
-
-    # --- health check ---
-
-    async def _check(self, endpoint: Endpoint) -> Failure | None:
-        """None when the endpoint is well; otherwise its last failure, after the retries that its kind allows."""
-        failure: Failure | None = None
-        for attempt in range(1, self._config.retry.max_attempts + 1):
-            failure = await endpoint.check()
-            if failure is None or failure.kind in (FailureKind.AUTH, FailureKind.QUOTA, FailureKind.ROW):
-                return failure
-            endpoint.last_failure = failure.message
-            if failure.kind is FailureKind.UNAVAILABLE and not failure.status and attempt >= _CONNECT_ATTEMPTS:
-                return failure  # nobody listens there: no need to wait for what was never started, or is misspelt
-            if attempt < self._config.retry.max_attempts:
-                await asyncio.sleep(backoff_seconds(self._config.retry, attempt, self._rng, failure.retry_after_s))
-        return failure
-
-    def _judge_health(self, found: list[Failure | None]) -> None:
-        for endpoint, failure in zip(self._endpoints, found, strict=True):
-            if failure is None:
-                continue
-            if failure.kind is FailureKind.AUTH:
-                raise EndpointAuthError(endpoint.refused_key(failure))
-            if failure.kind in (FailureKind.ROW, FailureKind.QUOTA):
-                raise EngineLoadError(
-                    f"Endpoint {endpoint.shown} cannot serve: {failure.message} "
-                    "Expected an endpoint whose /models lists the model; see it with: curl <url>/models."
-                )
-        if all(found):
-            raise EngineLoadError(
-                f"No endpoint answered. {self._last_failures()} Expected an OpenAI-compatible server, such as one "
-                "started with: vllm serve <model> --port 8000."
-            )
-        for endpoint, failure in zip(self._endpoints, found, strict=True):
-            if failure is not None:
-                endpoint.slot.circuit.trip()
-                logger.warning("endpoint %s does not answer and is left out for now: %s", endpoint.id, failure.message)
 
     # --- one request ---
 
@@ -301,9 +278,7 @@ class OpenAIEngine:
 
     def _outage(self) -> EngineError:
         return EngineError(
-            f"No endpoint has answered for {self._config.retry.outage_s:g} s (retry.outage_s). {self._last_failures()} "
-            "Nothing was recorded for the requests under way; start the same command again to go on where it stopped."
+            f"No endpoint has answered for {self._config.retry.outage_s:g} s (retry.outage_s). "
+            f"{last_failures(self._endpoints)} Nothing was recorded for the requests under way; start the same "
+            "command again to go on where it stopped."
         )
-
-    def _last_failures(self) -> str:
-        return " ".join(f"{e.shown}: {e.last_failure or 'no failure seen'}." for e in self._endpoints)

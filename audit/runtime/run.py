@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -177,10 +177,27 @@ class Start:
         for name, tasks in asking.items():
             rest = chain(self._batches(name, tasks), batches[name])
             runs[name] = ModelRun(self.resolved, name, rest, self.questions, self.run_dir, self.display).steps
+        for name, error in self._refused(list(runs)).items():
+            del runs[name]
+            self._ended(name, error)
         if runs:
             self.display.stage("starting or joining Ray (usually 5 to 15 s)")
             start_ray(config.cluster)
             run_in_turns(runs, self._may_join, self._ended)
+
+    def _refused(self, names: Sequence[str]) -> dict[str, AuditError]:
+        """The models whose endpoints would not serve, found before Ray starts. Not on a cluster: its nodes may reach
+        other endpoints than this process does, and engines check theirs when they start."""
+        if self.resolved.config.cluster.address is not None:
+            return {}
+        asked = [(n, one) for n in names for one in engines_of(self.resolved, n) if one.engine == "openai"]
+        if not asked:
+            return {}
+        from audit.engines.probe import probe  # here: a run of weights alone needs no client
+
+        letters = [self.resolved.work(name).reading == Reading.LETTER_LOGPROB for name, _ in asked]
+        found = zip(asked, probe([one for _, one in asked], letters), strict=True)
+        return {name: error for (name, _), error in found if error is not None}
 
     def _batches(self, name: str, tasks: np.ndarray) -> Iterator[np.ndarray]:
         """The first tasks of a model: those that tell whether its answers can be read come first."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.fresh import Origin, check_origin
+from audit.decision import parts_of, words
 from audit.errors import ConfigError, RegistryError, unknown_name
-from audit.governance.decision import parts_of, words
 from audit.governance.ruling import verdict_path
 from audit.panel import PANEL
 from audit.references import Facts, ReferencedConfig, ReferenceRun, check_items, judged, reference_facts

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from audit.commands.again import known_to
+from audit.decision import Decision
 from audit.errors import ConfigError
 from audit.exits import plainly
-from audit.governance.decision import Decision
 from audit.governance.formats import as_text
 from audit.governance.keys import KEY_VARIABLE, create_key, load_signer, load_trusted
 from audit.governance.queue import Register, decide_on, queue

@@ -8,7 +8,7 @@ from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
-from audit.governance.decision import CellRuling, Decision, Ruling
+from audit.decision import CellRuling, Decision, Ruling
 from audit.governance.escape import command_property, command_value, markdown
 from audit.printable import one_line
 

@@ -16,9 +16,9 @@ from securesystemslib.signer import Signer
 
 from audit.audits import audit_of, part_of
 from audit.chronology import project_file
+from audit.decision import parts_of
 from audit.errors import ConfigError
 from audit.governance.archive import good_name, write_archive
-from audit.governance.decision import parts_of
 from audit.governance.envelope import seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES
 from audit.governance.ruling import rule_run, verdict_path

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from securesystemslib.signer import Signer
 
+from audit.decision import Ruling
 from audit.errors import ConfigError, RegistryError
-from audit.governance.decision import Ruling
 from audit.governance.keys import Trusted
 from audit.governance.reviews import Bound, Kind, bound_to, decide, parse_time
 from audit.governance.ruling import verdict_path

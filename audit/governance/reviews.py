@@ -20,9 +20,9 @@ from typing import Any
 
 from securesystemslib.signer import Signer
 
+from audit.decision import Decision, Ruling, parts_of
 from audit.errors import ConfigError, SignatureError
 from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
-from audit.governance.decision import Decision, Ruling, parts_of
 from audit.governance.envelope import MAX_BYTES, seal, sha256, statement, subjects_of, unseal
 from audit.governance.keys import Trusted
 from audit.panel import PANEL, panel_runs

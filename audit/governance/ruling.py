@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.audits import audit_of
+from audit.decision import Ruling, failed, parts_of, rule
 from audit.errors import AuditError
 from audit.exits import FAILED
-from audit.governance.decision import Ruling, failed, parts_of, rule
 from audit.governance.formats import as_sentences
 from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards

@@ -27,8 +27,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from audit.decision import Decision, Ruling
 from audit.errors import AuditError, ConfigError
-from audit.governance.decision import Decision, Ruling
 from audit.governance.formats import as_text
 from audit.governance.keys import Trusted
 from audit.governance.queue import Register, decide_on, queue

@@ -13,8 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from audit.decision import WORST_FIRST
 from audit.errors import AuditError, ConfigError
-from audit.governance.decision import WORST_FIRST
 from audit.governance.escape import markdown
 from audit.json_types import plain
 from audit.registry.entry import Cell, Entry, read_entry

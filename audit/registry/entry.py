@@ -17,9 +17,9 @@ from typing import Any
 import yaml
 
 from audit.audits import part_of
+from audit.decision import Ruling
 from audit.errors import ConfigError
 from audit.exits import FAILED
-from audit.governance.decision import Ruling
 from audit.governance.reviews import SUITES
 from audit.governance.ruling import home_of, rule_run, verdict_path
 from audit.printable import one_line

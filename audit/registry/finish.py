@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit.audits import Hooks
+from audit.decision import Decision, Ruling
 from audit.errors import AuditError, ConfigError, RegistryError
-from audit.governance.decision import Decision, Ruling
 from audit.governance.reviews import bound_to, has_decisions
 from audit.governance.ruling import rule_run, verdict_path
 from audit.panel import panel_runs

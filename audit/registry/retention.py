@@ -18,8 +18,8 @@ from typing import Any
 
 from sqlalchemy import Connection, update
 
+from audit.decision import Decision
 from audit.errors import AuditError, ConfigError, RegistryError, ShardError
-from audit.governance.decision import Decision
 from audit.governance.reviews import DECISIONS, decision_files
 from audit.governance.ruling import rule_run
 from audit.panel import panel_of, panel_runs

@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from audit.audits import audit_of, part_of
+from audit.audits import AUDITS, audit_of, part_of
+from audit.decision import SHOWN, Decision, Ruling, rule
 from audit.errors import ConfigError
+from audit.exits import FAILED
 from audit.records import CellRows
 from audit.report.build import ReportPaths
-from audit.report.page import render_page
+from audit.report.page import Mark, render_page
 from audit.shards.files import make_folder, write_file
 from audit.verdict import forms
-from audit.verdict.instrument import KINDS, Finding, finding, synthesis
+from audit.verdict.instrument import KINDS, TITLES, Finding, Seen, finding, looked_for, synthesis
 from audit.verdict.result import json_ready, json_text
 from audit.verdict.shipped import shipped_table
 from audit.verdict.vocabulary import word_of
 
 SCHEMA = "joint verdict"
-SCHEMA_VERSION = "2.0"
+SCHEMA_VERSION = "2.1"
 SUITE_TABLE = "calibration_suite.json"
 
 
@@ -70,8 +73,9 @@ def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] 
     seen: dict[tuple[str, str], list[Finding]] = {}
     for audit, verdict in verdicts.items():
         instrument, words = part_of(audit, "instrument").INSTRUMENT, part_of(audit, "vocabulary").VERDICTS
+        alpha = float(verdict.get("thresholds", {}).get("alpha", 0.05))
         for cell in verdict["cells"]:
-            one = finding(instrument, cell, word_of(words, cell))
+            one = finding(instrument, cell, word_of(words, cell), alpha)
             seen.setdefault((cell["model"], cell["benchmark"]), []).append(one)
     _check(verdicts, seen, apart=suite is not None)
     joint = []
@@ -131,22 +135,113 @@ def _check(
             )
 
 
+Said = tuple[str, str, Mapping[str, Any]]  # model, benchmark, a finding as verdict.json has it
+
+
+def in_order(joint: Sequence[Mapping[str, Any]]) -> list[Said]:
+    """Every finding of verdict.json's `joint`: by model, in the order of the audits, then by benchmark."""
+    found = [(one["model"], one["benchmark"], f) for one in joint for f in one["instruments"]]
+    return sorted(found, key=lambda one: (one[0], AUDITS.index(one[2]["audit"]), one[1], one[2]["context"]))
+
+
+@dataclass(frozen=True)
+class Looked:
+    """The matrix of one model. columns: (audit, on what) of each verdict; rows: kind -> its marks, the last of all."""
+
+    model: str
+    columns: tuple[tuple[str, str], ...]
+    rows: Mapping[str, tuple[Seen, ...]]
+
+
+def matrices(said: Sequence[Said]) -> list[Looked]:
+    """What was looked for and seen, a matrix a model."""
+    made = []
+    for model in dict.fromkeys(model for model, _, _ in said):
+        own = [(benchmark, found) for name, benchmark, found in said if name == model]
+        several = len({benchmark for benchmark, _ in own}) > 1
+        columns = tuple((_column(found), benchmark if several else "") for benchmark, found in own)
+        made.append(Looked(model, columns, looked_for([found for _, found in own])))
+    return made
+
+
+def why(ruling: Ruling, names: Mapping[str, str]) -> str:
+    """Why the decision is what it is, in a sentence or two. names: of the audits."""
+    if ruling.exit_code == FAILED:
+        return "Answers are missing, or an audit measured nothing. Nothing follows from what is there."
+    own = [cell for cell in ruling.cells if cell.decision == ruling.decision]
+    if ruling.decision == Decision.PASS:
+        return f"No audit found anything. The pass covers {ruling.scope or 'no form of memory'}."
+    if not own:  # every audit passes, and the suite asks for more
+        return ruling.rules[-1]
+    audits = list(dict.fromkeys(names[cell.audit] for cell in own))
+    said = f"{len(own)} of {len(ruling.cells)} verdicts {_SAID[ruling.decision]}: {', '.join(audits)}."
+    return said if ruling.decision == Decision.NO_DECISION else " ".join([said, *(cell.headline for cell in own[:2])])
+
+
+_SAID = {
+    Decision.BLOCK: "found something",
+    Decision.REVIEW: "saw something whose cause is unknown",
+    Decision.NO_DECISION: "could not tell",
+}
+_MARKS = {  # (glyph, tone)
+    Seen.SEEN: ("▲", "bad"), Seen.CAUSE_UNKNOWN: ("▼", "warn"), Seen.NOT_SEEN: ("●", "good"),
+    Seen.COULD_NOT_TELL: ("✚", "mute"), Seen.BLIND: ("–", "mute"),
+}  # fmt: skip
+
+
+def _column(found: Mapping[str, Any]) -> str:
+    return f"{found['audit']} ({found['context']})" if found["context"] else str(found["audit"])
+
+
 def page(plain: Mapping[str, Any], links: Mapping[str, str] | None = None) -> str:
-    """The page as text, from what verdict.json holds. links: audit -> its own page; in a folder of its name."""
+    """The page as text, from what verdict.json holds: the gate's decision, then what it rests on.
+
+    links: audit -> its own page; in a folder of its name.
+    """
     cells = {
         (audit, cell["model"], cell["benchmark"], str(cell.get("context") or "")): cell
         for audit, verdict in plain["audits"].items()
         for cell in verdict["cells"]
     }
     rows = [CellRows(**row) for verdict in plain["audits"].values() for row in verdict["rows"]]
-    models = sorted({one["model"] for one in plain["joint"]})
+    links = links or {audit: f"{audit}/report.html" for audit in plain["audits"]}
+    said = in_order(plain["joint"])
+    looked, ruling, suite = matrices(said), rule(plain), plain.get("suite")
+    names = {audit: part_of(audit, "instrument").INSTRUMENT.name for audit in plain["audits"]}
+    who = looked[0].model if len(looked) == 1 else f"{len(looked)} models"
+    deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision != Decision.PASS]
     return render_page(
         "report/joint.html.j2",
         rows=rows,
-        title=f"What do the audits say together? {models[0] if len(models) == 1 else f'{len(models)} models'}",
+        title=f"Suite {suite['audit_suite_id']}: {who}" if suite else f"{len(names)} audits together: {who}",
+        ruling=ruling,
+        decision=SHOWN[ruling.decision],
+        why=why(ruling, names),
+        steps=dict.fromkeys((names[cell.audit], cell.what_to_do[0]) for cell in deciding if cell.what_to_do),
+        marks=_marks(said, cells, links),
+        without=[(*key[1:3], c["without_memory"]["sentence"]) for key, c in cells.items() if c.get("without_memory")],
+        looked=looked,
         joint=plain["joint"],
+        said=said,
         cells=cells,
         kinds=KINDS,
-        suite=plain.get("suite"),
-        links=links or {audit: f"{audit}/report.html" for audit in plain["audits"]},
+        titles=TITLES,
+        seen=_MARKS,
+        sensitivity=dict.fromkeys(found["sensitivity"] for _, _, found in said),
+        suite=suite,
+        links=links,
     )
+
+
+def _marks(
+    said: Sequence[Said], cells: Mapping[tuple[str, str, str, str], Mapping[str, Any]], links: Mapping[str, str]
+) -> list[Mark]:
+    """The decision strip: a row a model; a row a model and benchmark where one audit saw several benchmarks."""
+    apart = len({(model, _column(found)) for model, _, found in said}) < len(said)
+    marks = []
+    for model, benchmark, found in said:
+        cell = cells[found["audit"], model, benchmark, found["context"]]
+        word = word_of(part_of(found["audit"], "vocabulary").VERDICTS, cell)
+        who, note = (f"{model} on {benchmark}", "") if apart else (model, f"on {benchmark}")
+        marks.append(Mark(_column(found), who, word, note, links[found["audit"]]))
+    return marks

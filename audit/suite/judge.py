@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from audit.audits import audit_of, part_of
+from audit.decision import decision_of
 from audit.errors import ConfigError
-from audit.governance.decision import decision_of
 from audit.panel import SUITE, panel_runs
 from audit.report.build import ReportPaths
 from audit.report.joint import joint_report

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from audit.governance.decision import Decision
+from audit.decision import Decision
 from audit.statistics.contamination_score import ArticleResult, FalseAlarms, Rule
 from audit.suite.commands import domain_of, domain_thresholds
 from audit.suite.schema import Suite

@@ -7,7 +7,8 @@ blind to it; no finding clears a model of what no instrument sees; agreement and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from audit.verdict.indicator import Indicator
@@ -22,6 +23,31 @@ KINDS: Mapping[str, str] = {
     "format": "answers that follow how a question is put more than what it asks",
     "attribute": "answers that react to an attribute that should make no difference",
 }
+
+TITLES: Mapping[str, str] = {
+    "noise": "Gain under noise",
+    "wording": "Published wording",
+    "answers": "Learnt answers",
+    "text": "Text that was read",
+    "format": "Form over content",
+    "attribute": "Irrelevant attribute",
+}
+
+
+class Seen(StrEnum):
+    """What an instrument says of one kind; the order is what holds where several say something of it."""
+
+    SEEN = "seen"
+    CAUSE_UNKNOWN = "seen, cause unknown"
+    NOT_SEEN = "not seen"
+    COULD_NOT_TELL = "could not tell"
+    BLIND = "blind"
+
+
+_SEEN = {
+    Outcome.FOUND: Seen.SEEN, Outcome.CAUSE_UNKNOWN: Seen.CAUSE_UNKNOWN, Outcome.NO_DECISION: Seen.COULD_NOT_TELL,
+    Outcome.EXPLAINED: Seen.NOT_SEEN, Outcome.NOTHING_SEEN: Seen.NOT_SEEN,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,7 +67,7 @@ class Instrument:
     """An audit as a row of the table. sees: of KINDS. measured: a cell of its verdict.json -> its figure.
 
     tracked: the figures of a cell that a registry follows over versions of a model. of_cell: what it sees, where that
-    depends on the cell.
+    depends on the cell. by_kind: where a finding is not of all that it sees, (cell, alpha) -> the outcome of each kind.
     """
 
     audit: str
@@ -50,12 +76,13 @@ class Instrument:
     measured: Callable[[Mapping[str, Any]], Measured]
     tracked: Callable[[Mapping[str, Any]], tuple[Indicator, ...]]
     of_cell: Callable[[Mapping[str, Any]], frozenset[str]] | None = None
+    by_kind: Callable[[Mapping[str, Any], float], Mapping[str, Outcome]] | None = None
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one instrument says of a model and benchmark. sensitivity: in words, "not measured" where it was
-    not. context: the cell's, where a benchmark has several."""
+    """What one instrument says of a model and benchmark. kinds: of each kind that it sees. sensitivity: in words, "not
+    measured" where it was not. context: the cell's, where a benchmark has several."""
 
     audit: str
     name: str
@@ -68,11 +95,13 @@ class Finding:
     measured: Measured
     sensitivity: str
     context: str = ""
+    kinds: Mapping[str, Seen] = field(default_factory=dict)
 
 
-def finding(instrument: Instrument, cell: Mapping[str, Any], word: VerdictWord) -> Finding:
-    """The row of an instrument, from a cell of its verdict.json."""
+def finding(instrument: Instrument, cell: Mapping[str, Any], word: VerdictWord, alpha: float = 0.05) -> Finding:
+    """The row of an instrument, from a cell of its verdict.json. alpha: that of its run."""
     sees = instrument.of_cell(cell) if instrument.of_cell else instrument.sees
+    own = instrument.by_kind(cell, alpha) if instrument.by_kind else {}
     context = str(cell.get("context") or "")
     return Finding(
         audit=instrument.audit,
@@ -86,7 +115,17 @@ def finding(instrument: Instrument, cell: Mapping[str, Any], word: VerdictWord) 
         measured=instrument.measured(cell),
         sensitivity=cell.get("sensitivity") or "not measured",
         context=context,
+        kinds={kind: _SEEN[own.get(kind, word.outcome)] for kind in KINDS if kind in sees},
     )
+
+
+def looked_for(findings: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Seen, ...]]:
+    """The matrix: for each kind what each instrument says of it, and last what holds of them all.
+
+    findings: as verdict.json has them. BLIND as the last: no instrument here looks for it.
+    """
+    rows = {kind: [Seen(one["kinds"].get(kind, Seen.BLIND)) for one in findings] for kind in KINDS}
+    return {kind: (*row, min(row, key=list(Seen).index, default=Seen.BLIND)) for kind, row in rows.items()}
 
 
 def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
@@ -96,8 +135,9 @@ def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
     open_ = [f for f in findings if f.outcome not in (Outcome.FOUND, *CLEARED)]
     lines = [_agreement(found, cleared, open_)]
     for f in found:
-        lines.append(f"{f.name} speaks for {_kinds(f.sees)}.")
-        if blind := [c for c in cleared if not set(f.sees) <= set(c.sees)]:
+        seen = [kind for kind in f.sees if f.kinds.get(kind, Seen.SEEN) == Seen.SEEN]
+        lines.append(f"{f.name} speaks for {_kinds(seen)}.")
+        if blind := [c for c in cleared if not set(seen) <= set(c.sees)]:
             does, are = ("does", "is") if len(blind) == 1 else ("do", "are")
             lines.append(
                 f"{_names(blind)} did not find it and {does} not take it back: what {f.name} sees, {_names(blind)} "
@@ -106,7 +146,7 @@ def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
     for c in cleared:
         lines.append(
             f"{c.name} speaks against {_kinds(c.sees)}, up to the limit that it states, if it states one, and against "
-            f"nothing else (sensitivity: {c.sensitivity})."
+            "nothing else."
         )
     told = {kind for f in (*found, *cleared) for kind in f.sees}
     if untold := [kind for kind in KINDS if kind not in told and any(kind in f.sees for f in open_)]:
@@ -124,6 +164,8 @@ def _agreement(found: Sequence[Finding], cleared: Sequence[Finding], open_: Sequ
         for group, text in ((found, "found something"), (cleared, "found nothing"), (open_, "could not tell"))
         if group
     ]
+    if len(said) == 1 and n > 1 and open_:
+        return f"none of the {n} instruments could tell: {_names(open_)}."
     if len(said) == 1 and n > 1:
         return f"{'both' if n == 2 else f'all {n}'} instruments agree: {said[0]}."
     if found and cleared:

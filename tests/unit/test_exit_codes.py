@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from audit.__main__ import COMMANDS, main
+from audit.decision import rule, words
 from audit.exits import BROKEN_PIPE, INTERRUPTED, TERMINATED
-from audit.governance.decision import rule, words
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/exit_codes.md"
 

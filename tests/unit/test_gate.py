@@ -15,7 +15,7 @@ from synthetic import synthetic_outcomes
 
 from audit.audits import AUDITS, part_of
 from audit.commands.gate import main as gate
-from audit.governance.decision import rule
+from audit.decision import rule
 from audit.governance.formats import FORMATS
 from audit.verdict.instrument import finding, synthesis
 from audit.verdict.result import json_text

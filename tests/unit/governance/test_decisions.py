@@ -17,8 +17,8 @@ from securesystemslib.dsse import Envelope
 from audit.commands.evidence import main as evidence
 from audit.commands.gate import main as gate
 from audit.commands.review import main as review
+from audit.decision import Ruling, failed, rule
 from audit.errors import ConfigError
-from audit.governance.decision import Ruling, failed, rule
 from audit.governance.formats import FORMATS
 from audit.governance.keys import create_key, load_signer, load_trusted
 from audit.governance.reviews import Decided, Kind, honour, parse_time

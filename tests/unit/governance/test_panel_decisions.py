@@ -15,7 +15,7 @@ from audit.commands.evidence import main as evidence
 from audit.commands.gate import main as gate
 from audit.commands.report import main as report
 from audit.commands.review import main as review
-from audit.governance.decision import failed
+from audit.decision import failed
 from audit.governance.reviews import bound_to
 from audit.panel import write_panel
 

@@ -12,8 +12,8 @@ import pytest
 from memory_cells import READS, cell
 
 from audit.config import load_group
+from audit.decision import rule
 from audit.errors import ConfigError
-from audit.governance.decision import rule
 from audit.judge.record import Settings
 from audit.memory.analyse import RunVerdict, analyse, cell_dict
 from audit.memory.calibrated import nearest, sentence

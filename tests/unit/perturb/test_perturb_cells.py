@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from perturb_cells import cell
 
-from audit.governance.decision import rule
+from audit.decision import rule
 from audit.perturb.analyse import PerturbSettings, RunVerdict, analyse
 from audit.perturb.calibrated import SHIPPED
 from audit.perturb.figures import distance_bins

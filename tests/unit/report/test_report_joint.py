@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ import pytest
 
 from audit.audits import AUDITS, part_of
 from audit.commands.gate import main
+from audit.decision import rule
 from audit.errors import ConfigError
-from audit.governance.decision import rule
-from audit.report.joint import content, page
+from audit.memory.evidence import Indicator, Name
+from audit.perturb.vocabulary import VERDICTS as PERTURB
+from audit.report.joint import content, in_order, matrices, page
+from audit.sweep.vocabulary import VERDICTS as SWEEP
 from audit.verdict.instrument import KINDS
 from audit.verdict.vocabulary import CLEARED, Outcome
 
@@ -44,7 +48,7 @@ def perturb(verdict: str, revision: str = "1", **own: Any) -> dict[str, Any]:
 
 
 def memory(verdict: str, **own: Any) -> dict[str, Any]:
-    own = {"evidence": {"gap": {"did": {"difference": 0.01, "low": -0.05, "high": 0.07}}}, **own}
+    own = {"evidence": {"gap": {"did": {"difference": 0.01, "low": -0.05, "high": 0.07}}}, "indicators": [], **own}
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": 9}]
     return {"audit": "memory", "cells": [cell(verdict, **own)], "rows": rows, "runs": [models("1")]}
 
@@ -122,6 +126,7 @@ def validity(*cells: tuple[str, str, str]) -> dict[str, Any]:
     return {"audit": "validity", "cells": made, "rows": rows, "runs": [models("1")]}
 
 
+ORDER, GAP = Name.ORDER, Name.GAP
 MEMORY = ("noise", "wording", "answers", "text")
 
 
@@ -159,7 +164,9 @@ def test_two_contexts_are_two_rows_and_no_panel_by_themselves() -> None:
     names = [found["name"] for found in joint["joint"][0]["instruments"]]
     assert names[1:] == ["the construct-validity audit (ambig)", "the construct-validity audit (disambig)"]
     text = page(joint)
-    assert text.count("<article") == 3 and "Confirmatory, selective" in text and "Confirmatory, non-selective" in text
+    assert (
+        text.count("<article") == 1 + 3 and "Confirmatory, selective" in text and "Confirmatory, non-selective" in text
+    )
     alone = {**both, "cells": [{**c, "model": "other"} for c in both["cells"]]}
     with pytest.raises(ConfigError, match="share no model and benchmark"):
         content({"sweep": sweep("excess"), "validity": alone})
@@ -208,16 +215,61 @@ def test_the_score_without_memory_is_the_first_line_of_all() -> None:
     assert rule(plain).together[0].endswith(line)
 
 
-def test_the_page_of_three_quotes_each_ones_own_sensitivity() -> None:
-    said = {name: f"Measured sensitivity: {name} would have noticed." for name in ("sweep", "perturb", "memory")}
+def test_a_sensitivity_stands_once_however_many_audits_have_it() -> None:
+    said = "Measured sensitivity: this would have noticed."
     joint = content(
         {
-            "sweep": sweep("no_excess_detected", sensitivity=said["sweep"]),
-            "perturb": perturb("no_drop_detected", sensitivity=said["perturb"]),
-            "memory": memory("nothing_seen_by_this_instrument", sensitivity=said["memory"]),
+            "sweep": sweep("no_excess_detected", sensitivity=said),
+            "perturb": perturb("no_drop_detected", sensitivity=said),
+            "memory": memory("nothing_seen_by_this_instrument", sensitivity=f"{said} And that."),
         }
     )
+    assert [one["sensitivity"] for one in joint["joint"][0]["instruments"]] == [said, said, f"{said} And that."]
     text = page(joint)
-    assert [one["sensitivity"] for one in joint["joint"][0]["instruments"]] == list(said.values())
-    assert all(text.count(sentence) >= 2 for sentence in said.values())  # in the table, and where it found nothing
+    assert text.count(f"<li>{said}</li>") == 1 and text.count(said) == 2
     assert rule(joint).exit_code == 0
+
+
+def indicator(name: str, adjusted: float | None, low: float, unguarded: float | None = None) -> dict[str, Any]:
+    one = Indicator(Name(name), adjusted, adjusted, 0.1, low, 0.2, unguarded_adjusted=unguarded)
+    return {**asdict(one), "test": "level"}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "indicators", "answers", "text"),
+    [  # alpha .05: seen where the adjusted p is at most that and the interval above 0
+        ("memory_of_text_seen", [("item_order", 0.01, 0.1), ("gap", 0.30, -0.1)], "could not tell", "seen"),
+        ("memory_of_text_seen", [("item_order", 0.01, 0.1), ("gap", 0.04, 0.1)], "seen", "seen"),
+        ("gap_to_fresh_items", [("item_order", 0.40, -0.1), ("gap", 0.01, 0.1)], "seen", "not seen"),
+        ("gap_to_fresh_items", [("item_order", None, -0.1), ("gap", 0.01, 0.1)], "seen", "could not tell"),
+        ("gap_to_fresh_items", [("item_order", 0.9, 0.1, 0.01), ("gap", 0.01, 0.1)], "seen", "seen, cause unknown"),
+        ("memory_cause_unknown", [("item_order", 0.9, 0.1, 0.01)], "could not tell", "seen, cause unknown"),
+        ("underpowered", [("item_order", 0.9, -0.1)], "could not tell", "could not tell"),
+        ("nothing_seen_by_this_instrument", [], "not seen", "not seen"),
+    ],
+)
+def test_what_the_memory_audit_found_is_said_of_its_own_kind(
+    verdict: str, indicators: list[tuple[Any, ...]], answers: str, text: str
+) -> None:
+    told = [indicator(ORDER if name == "item_order" else GAP, *own) for name, *own in indicators]
+    joint = content({"sweep": sweep("no_excess_detected"), "memory": memory(verdict, indicators=told)})
+    (one,) = matrices(in_order(joint["joint"]))
+    assert one.columns == (("sweep", ""), ("memory", ""))
+    assert one.rows["answers"] == ("blind", answers, answers) and one.rows["text"] == ("blind", text, text)
+    assert one.rows["noise"] == ("not seen", "blind", "not seen") and set(one.rows["format"]) == {"blind"}
+    assert joint["joint"][0]["instruments"][1]["kinds"] == {"answers": answers, "text": text}
+
+
+@pytest.mark.parametrize("verdicts", list(itertools.product(SWEEP, PERTURB)))
+def test_the_decision_of_the_page_is_the_gates(verdicts: tuple[str, str]) -> None:
+    joint = content({"sweep": sweep(verdicts[0]), "perturb": perturb(verdicts[1])})
+    ruling, text = rule(joint), page(joint)
+    assert f'data-decision="{ruling.decision}" data-exit="{ruling.exit_code}"' in text
+    deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision]
+    assert (f"{len(deciding)} of 2 verdicts" in text) == (ruling.decision != "pass")
+    assert text.index('id="decision"') < text.index('class="box strip"') < text.index('id="looked"')
+
+
+def test_the_page_of_an_incomplete_run_decides_nothing() -> None:
+    text = page(content({"sweep": sweep("excess", found=3), "perturb": perturb("no_drop_detected")}))
+    assert 'data-decision="no decision" data-exit="1"' in text

@@ -12,8 +12,8 @@ import pytest
 from junitparser import JUnitXml
 
 from audit.commands.gate import main as gate
+from audit.decision import rule
 from audit.errors import ConfigError
-from audit.governance.decision import rule
 from audit.governance.formats import FORMATS
 from audit.panel import PANEL, panel_runs, write_panel
 from audit.report.joint import content, page

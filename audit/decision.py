@@ -34,13 +34,23 @@ _EXIT_CODES = {
     Decision.REVIEW: NOT_CLEARED,
     Decision.PASS: OK,
 }
-_DECISIONS = {
-    Outcome.FOUND: Decision.BLOCK,
-    Outcome.CAUSE_UNKNOWN: Decision.REVIEW,
-    Outcome.NO_DECISION: Decision.NO_DECISION,
-    Outcome.EXPLAINED: Decision.PASS,
-    Outcome.NOTHING_SEEN: Decision.PASS,
-}
+# As a page shows them; what each means for a job that asks the gate.
+SHOWN: dict[Decision, VerdictWord] = {
+    Decision.BLOCK: VerdictWord(
+        "Block", "▲", "^", "Something was found. The gate stops this model; only people can let it pass.", Outcome.FOUND
+    ),
+    Decision.REVIEW: VerdictWord(
+        "Review", "▼", "v",
+        "Something stands out and its cause is unknown. The gate stops until a person has decided (audit review).",
+        Outcome.CAUSE_UNKNOWN,
+    ),
+    Decision.NO_DECISION: VerdictWord(
+        "No decision", "✚", "P",
+        "The data carry no decision: this is neither a finding nor a clean bill. The gate stops.", Outcome.NO_DECISION,
+    ),
+    Decision.PASS: VerdictWord("Pass", "●", "o", "The gate lets this model pass.", Outcome.NOTHING_SEEN),
+}  # fmt: skip
+_DECISIONS = {word.outcome: decision for decision, word in SHOWN.items()} | {Outcome.EXPLAINED: Decision.PASS}
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 ANSWER_ROLE = "worker"  # the model that answers, as the cost of a run and the metrics name it
 
+ITEM_ID = "audit_id"  # the field of an exported task that brings an item home, whatever harness asked it
 AS_PUBLISHED = ("direct", "original", "score")  # arms that, at level 0, ask an item as it was published
 
 NO_OPTION = -1  # `gold` of an item that has no options: never a valid index, and never the first option

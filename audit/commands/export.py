@@ -10,6 +10,7 @@ from pathlib import Path
 
 from audit.exits import plainly
 from audit.printable import one_line
+from audit.records import Question
 from audit.shards.working_copy import local_folder
 
 
@@ -29,13 +30,60 @@ def parser() -> argparse.ArgumentParser:
         if name == "hub":
             one.add_argument("--task-id", default="default", help="the task in the dataset's eval.yaml")
             one.add_argument("--source-url", default="", help="where the run can be read")
+    tasks = formats.add_parser("tasks", help="an audit's items as tasks of lm-eval and Inspect; then audit import")
+    tasks.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="of conf/memory.yaml; with variants=, perturb")
+    tasks.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     return parser
+
+
+def _tasks(overrides: Sequence[str], out: Path) -> int:
+    """The items of a memory audit, or of a perturbation audit with their wordings; nothing is asked."""
+    from audit.export.tasks import INSPECT_FILE, write_tasks
+
+    words = [*overrides, *(["model=scripted"] if not any(one.startswith("model=") for one in overrides) else [])]
+    found = write_tasks(out, _reworded(words) if any(one.startswith("variants=") for one in words) else _items(words))
+    for task, items in found.items():
+        print(one_line(f"task     {task}  {items:,} items"))
+    print(
+        f"lm-eval: cd {out} && lm_eval --include_path . --tasks {','.join(found)} --log_samples --output_path logs ..."
+    )
+    print(f"Inspect: cd {out} && inspect eval {INSPECT_FILE} --model MODEL\nThen: audit import LOG ... -o RUN_DIR")
+    return 0
+
+
+def _items(words: Sequence[str]) -> dict[str, list[Question]]:
+    from audit.command_line import compose_command
+    from audit.memory import config
+    from audit.memory.resolve import resolve_memory
+
+    config.register()
+    resolved = resolve_memory(config.from_hydra(compose_command("memory", words, config.MemoryConfig)))
+    return {one.benchmark.name: list(one.questions()) for one in resolved.samples}
+
+
+def _reworded(words: Sequence[str]) -> dict[str, list[Question]]:
+    from audit.command_line import compose_command
+    from audit.perturb import config
+    from audit.perturb.present import reworded
+    from audit.perturb.resolve import resolve_perturb
+
+    config.register()
+    run = resolve_perturb(config.from_hydra(compose_command("perturb", words, config.PerturbConfig)))
+    found = {}
+    for sample, its in zip(run.resolved.samples, run.sets, strict=True):
+        found[its.name] = questions = list(sample.questions())
+        for question in questions:
+            for k, variant in enumerate(its.selection.variants[question.id], 1):
+                found.setdefault(f"{its.name}_variant_{k}", []).append(reworded(its.library, question, variant))
+    return found
 
 
 @plainly
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the logs of a run, or of every run of a suite or panel."""
     asked = parser().parse_args(arguments)
+    if asked.format == "tasks":
+        return _tasks(asked.overrides, asked.out)
     from audit.export import eee, hub, inspect_log
     from audit.panel import panel_runs
 

@@ -262,20 +262,20 @@ def _json(content: Any) -> bytes:
 def answer_of(row: Mapping[str, Any]) -> str | None:
     """The letter or number that was read; None where none was."""
     if row["answer"] is not None:
-        return _letter(row["answer"])
-    return None if row["answer_number"] is None else _number(row["answer_number"])
+        return letter(row["answer"])
+    return None if row["answer_number"] is None else number_text(row["answer_number"])
 
 
 def gold_of(row: Mapping[str, Any]) -> str:
     """The right option's letter, the right number, or "" where neither is known."""
     if row["options"] and row["gold"] >= 0:
-        return _letter(row["gold"])
-    return "" if row["target"] is None else _number(row["target"])
+        return letter(row["gold"])
+    return "" if row["target"] is None else number_text(row["target"])
 
 
-def _letter(index: int) -> str:
+def letter(index: int) -> str:
     return chr(ord("A") + index) if 0 <= index < 26 else str(index)
 
 
-def _number(value: float) -> str:
+def number_text(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(float(value))

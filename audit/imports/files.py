@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import pyarrow as pa
+
 from audit.errors import DataError
 
 MAX_LINE = 64 << 20  # bytes of a line, or of a member of a zip
 MAX_DOCUMENT = 1 << 30  # bytes of one JSON document
 MAX_MEMBERS = 1_000_000
+_ZSTD = 93  # a zip's number for it
 
 
 def parse(data: bytes | str, where: str) -> Any:
@@ -65,13 +70,33 @@ def member(archive: zipfile.ZipFile, name: str) -> Any:
     """The JSON value of a member, which is never unpacked to disk, and not beyond MAX_LINE whatever it claims."""
     where = f"{archive.filename}, {name}"
     try:
-        with archive.open(name) as file:
+        with _opened(archive, archive.getinfo(name)) as file:
             data = _at_most(file, where)
     except KeyError as error:
         raise DataError(f"{archive.filename} has no {name}. Expected an .eval log of Inspect.") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        OSError,
+        RuntimeError,
+        NotImplementedError,
+        pa.ArrowException,
+    ) as error:
         raise DataError(f"{where} cannot be read ({error}). Expected a whole .eval log without a password.") from error
     return parse(data, where)
+
+
+def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
+    """A member to read from. Inspect packs by Zstandard, which zipfile reads from Python 3.14 on: Arrow does."""
+    if info.compress_type != _ZSTD:
+        return archive.open(info)
+    with Path(str(archive.filename)).open("rb") as file:
+        file.seek(info.header_offset + 26)  # of the member's own header, whose lengths may differ from the directory's
+        name, extra = struct.unpack("<HH", file.read(4).ljust(4, b"\0"))
+        file.seek(name + extra, os.SEEK_CUR)
+        packed = file.read(min(info.compress_size, MAX_LINE))
+    return pa.CompressedInputStream(pa.BufferReader(packed), "zstd")
 
 
 def _at_most(file: IO[bytes], where: str) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any
 from audit.errors import ConfigError, DataError
 from audit.imports.files import document, member, open_zip
 from audit.imports.record import Imported, Log, Wanted, checked, field_of, letter_index, outcome, text_key
+from audit.records import ITEM_ID
 
 
 def is_inspect(found: Any) -> bool:
@@ -63,7 +64,7 @@ def _read(sample: Any, model: str, benchmark: str, wanted: Wanted, where: str) -
     return Imported(
         model=model,
         benchmark=benchmark,
-        key=field_of(sample, wanted.key, where) if wanted.key not in ("", "text") else text_key(text, options),
+        key=_key(sample, wanted.key, where) or text_key(text, options),
         sample=str(sample["id"]),
         right=right,
         of=of,
@@ -74,6 +75,14 @@ def _read(sample: Any, model: str, benchmark: str, wanted: Wanted, where: str) -
         epoch=int(sample["epoch"]) if str(sample["epoch"]).isdecimal() else 1,
         error=str(message)[:200] if failed else None,
     )
+
+
+def _key(sample: dict[str, Any], asked: str, where: str) -> str:
+    """What names the item; "" where its text does."""
+    home = (sample.get("metadata") or {}).get(ITEM_ID)
+    if asked in ("", ITEM_ID) and home:
+        return checked(home, where)
+    return "" if asked in ("", "text") else field_of(sample, asked, where)
 
 
 def _text(given: Any) -> str:

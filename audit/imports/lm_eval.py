@@ -12,6 +12,7 @@ from typing import Any
 from audit.errors import ConfigError, DataError
 from audit.imports.files import document, json_lines
 from audit.imports.record import Imported, Log, Wanted, checked, field_of, letter_index, outcome, text_key
+from audit.records import ITEM_ID
 
 METRICS = ("acc", "exact_match", "pass@1", "pass_at_1", "mc1", "em")  # the first that a sample has is read
 _STEMS = ("question", "problem", "query", "input", "prompt", "ctx", "sentence", "text")
@@ -80,6 +81,8 @@ def _key(sample: dict[str, Any], doc: dict[str, Any], text: str | None, options:
         return text_key(text, options)
     if key:
         return field_of(sample, key if "." in key or key in sample else f"doc.{key}", where)
+    if ITEM_ID in doc:
+        return checked(doc[ITEM_ID], where)
     whole = json.dumps(doc, sort_keys=True, ensure_ascii=True).encode()
     return str(sample.get("doc_hash") or hashlib.sha256(whole).hexdigest())[:24]
 

@@ -9,8 +9,8 @@ from typing import Any
 from audit.audits import audit_of
 from audit.errors import ConfigError
 from audit.export.inspect_log import answer_of, asked_rows
-from audit.imports.record import ITEM_ID, Imported, Log, Wanted, text_key
-from audit.records import AS_PUBLISHED
+from audit.imports.record import Imported, Log, Wanted, text_key
+from audit.records import AS_PUBLISHED, ITEM_ID
 from audit.shards.manifest import Manifest
 
 

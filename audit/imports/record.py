@@ -12,7 +12,6 @@ from typing import Any
 
 from audit.errors import DataError
 
-ITEM_ID = "audit_id"  # a field of the tasks that we export: it brings an item home, whatever harness asked it
 MAX_CELL = 4 << 20  # characters of one text: a longer one is no exam item
 MAX_OF = 100  # trials of an item that a share is taken to be of
 _RIGHT, _WRONG = ("c", "true", "yes", "correct"), ("i", "false", "no", "incorrect")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from audit.config import RunConfig, known_models, load_model_config
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
+from audit.reference_sets import PREFIX, choose, load_set
 from audit.shards.working_copy import need_folder
 
 if TYPE_CHECKING:  # it needs Arrow, and a refused override does not
@@ -43,11 +44,11 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
     """The run's models, and the references that are models. ConfigError where one is unknown, or none is judged."""
     models = dict(config.model)
     for one in config.references:
-        if one in models or _run_of(one) is not None:
+        if one in models or one.startswith(PREFIX) or _run_of(one) is not None:
             continue
         need_folder(one.partition("@")[2] or one, "A reference")
         if one not in known_models():
-            what = "reference (a model, the directory of a run, or MODEL@RUN_DIR)"
+            what = "reference (a model, the directory of a run, MODEL@RUN_DIR, or set:NAME)"
             raise unknown_name(what, one, {*config.model, *known_models()})
         models[one] = load_model_config(one)
     if models and not set(models) - set(config.references):
@@ -66,7 +67,21 @@ def reference_runs(config: ReferencedConfig) -> list[ReferenceRun]:
     for one in config.references:
         if (found := _run_of(one)) is not None and one not in config.model:
             asked.setdefault(found[0].resolve(), []).append(found[1])
-    return [_serving(path, names) for path, names in asked.items()]
+    sets = [_chosen(config, one.removeprefix(PREFIX)) for one in config.references if one.startswith(PREFIX)]
+    return [*(_serving(path, names) for path, names in asked.items()), *sets]
+
+
+def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
+    """Models of a reference set, chosen before the tested model answers anything. ConfigError where its family is not
+    known: models of it would hide what they share."""
+    families = {one: config.model[one].family for one in judged(config)}
+    if unknown := [one for one, family in families.items() if not family]:
+        raise ConfigError(
+            f"The family of {unknown[0]} is not known, and references from set:{name} have to be of others. Write it, "
+            f"such as model.{unknown[0]}.family=llama."
+        )
+    found = load_set(name)
+    return ReferenceRun(found.path.resolve(), choose(found.models, set(filter(None, families.values()))))
 
 
 def reference_facts(config: ReferencedConfig, runs: Sequence[ReferenceRun]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ COMMANDS: dict[str, Command] = {
     "import": Command(
         "audit.commands.import_logs", "finished evaluations of other tools, as a run; their held-out gap"
     ),
+    "references": Command("audit.commands.references", "sets of other models' answers, to compare with"),
     "plan": Command(
         "audit.commands.plan", "calls, tokens, time and power of an audit (audit=NAME); starts nothing", "sweep"
     ),

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from audit.imports.write import Asked, write_run
     from audit.memory.report import build_report
 
-    options = {"columns": columns, "joined_by": asked.key, "metric": asked.metric}
+    options = {"columns": columns, "joined_by": asked.key, "metric": asked.metric, "references": asked.references}
     write_run(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed))
     paths = build_report([asked.out], asked.out / "report")
     for cell in paths.content["cells"]:
@@ -54,7 +54,8 @@ def parser() -> argparse.ArgumentParser:
         "--held-out", nargs="+", default=[], metavar="LOG", help="logs of held-out items, or the name of a benchmark"
     )
     parser.add_argument("--judge", nargs="+", default=[], metavar="MODEL", help="default: every model, no reference")
-    parser.add_argument("--references", nargs="+", default=[], metavar="MODEL", help="default: all others")
+    parser.add_argument("--references", nargs="+", default=[], metavar="MODEL", help="or set:NAME; default: all others")
+    parser.add_argument("--family", default="", help="of the judged models: a set's models of it are left out")
     parser.add_argument("--model", default="", help="where a log does not tell")
     parser.add_argument("--benchmark", default="", help="where a log does not tell; of several, the one to judge")
     parser.add_argument("--map", default="", metavar="FIELD=COLUMN,...", help="of a table: model, item, correct, ...")
@@ -77,9 +78,17 @@ def _read(asked: argparse.Namespace, columns: dict[str, str]) -> tuple[Joined, s
     from audit.imports.detect import read_log
     from audit.imports.join import Joined
     from audit.imports.record import Wanted
+    from audit.imports.sets import take_set
+    from audit.reference_sets import PREFIX
     from audit.shards.files import file_sha256
 
     joined, files = Joined(), []
+    for word in [one for one in asked.references if one.startswith(PREFIX)]:
+        taken = take_set(word.removeprefix(PREFIX), asked.family, asked.benchmark)
+        joined.add(word, taken.outcomes)
+        files.append(taken.about)
+        place = asked.references.index(word)
+        asked.references[place : place + 1] = taken.models
     words = asked.held_out
     by_name = len(words) == 1 and not any(Path(one).exists() for one in (words[0], words[0].partition("=")[2] or "?"))
     renamed = "" if by_name else asked.benchmark

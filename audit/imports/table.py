@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from audit.benchmarks.number import MARKER, read_number, score_number
 from audit.errors import ConfigError, DataError
 from audit.imports.files import document, json_lines
 from audit.imports.record import MAX_CELL, Imported, Log, Wanted, checked, outcome, text_key, trials
 
-FIELDS = ("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "gold", "epoch", "error")
+FIELDS = ("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error")
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -36,6 +37,8 @@ def _outcomes(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], wanted: Wa
         options = _options(told.get("options"), where)
         if not model or not (item or text):
             raise DataError(f"{where}: the {'item' if model else 'model'} is empty; expected a name in every row.")
+        if "reply" in told:  # read here, by the rule that this program's own runs of free-form questions have
+            told["answer"], told["correct"] = _number_read(told, where)
         right, of = _right(told, where)
         epoch = str(told.get("epoch") or 1)
         gold = str(told.get("gold") or "").strip().upper()
@@ -64,7 +67,7 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
             raise ConfigError(f"{path} has no column {column!r}; found {', '.join(map(str, list(row)[:20]))}.")
     found = {name: wanted.columns.get(name, name) for name in FIELDS}
     found = {name: column for name, column in found.items() if column in row}
-    scored = "correct" in found or {"answer", "gold"} <= set(found)
+    scored = "correct" in found or any({one, "gold"} <= set(found) for one in ("answer", "reply"))
     named = ("model" in found or wanted.model) and ({"item", "text"} & set(found))
     if not scored or not named:
         raise ConfigError(
@@ -72,6 +75,17 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
             "(or answer and gold), such as --map model=name,item=question_id,correct=score."
         )
     return found
+
+
+def _number_read(told: dict[str, Any], where: str) -> tuple[str | None, bool | None]:
+    """(the number that a reply ends with, whether it is the key); None where the reply holds none."""
+    target = read_number(f"{MARKER} {str(told.get('gold') or '').strip('# ')}").value
+    if target is None:
+        raise DataError(f"{where}: the key {told.get('gold')!r:.60} is no number. Replies are read for numbers alone.")
+    reply = told["reply"]
+    text = "\n".join(map(str, reply)) if isinstance(reply, list) else str(reply or "")
+    answer, right = score_number(checked(text, where), target)
+    return None if answer.value is None else f"{answer.value:g}", right
 
 
 def _right(told: dict[str, Any], where: str) -> tuple[int | None, int]:

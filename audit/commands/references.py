@@ -1,0 +1,53 @@
+"""`audit references build|show`: sets of other models' answers. Exit codes: 0 done; 1 refused; 2 wrong usage."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from audit.exits import plainly
+from audit.printable import one_line
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audit references", description="Answers of many models to one benchmark, to compare with."
+    )
+    several = parser.add_subparsers(dest="what", required=True)
+    build = several.add_parser("build", help="make a set of an imported run: all of its models become references")
+    build.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="what audit import wrote")
+    build.add_argument("--name", required=True, help="used as set:NAME; sets never change, so give a version")
+    build.add_argument("--source", required=True, help="who published the answers, where, at which commit")
+    build.add_argument("--licence", required=True)
+    build.add_argument("--facts", type=Path, metavar="CSV", help="columns model, released, family")
+    show = several.add_parser("show", help="the sets that are here; the models of one")
+    show.add_argument("name", nargs="?")
+    return parser
+
+
+@plainly
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build a set, or print what is in one."""
+    asked = parser().parse_args(arguments)
+    from audit.reference_sets import known_sets, load_set, sets_folder
+
+    if asked.what == "build":
+        from audit.imports.sets import build_set
+
+        name = build_set(asked.run_dir, asked.name, asked.source, asked.licence, asked.facts).name
+    elif asked.name is None:
+        print("\n".join(known_sets()) or f"No reference set in {sets_folder()}. See audit references build --help")
+        return 0
+    else:
+        name = asked.name
+    found = load_set(name)
+    print(one_line(f"{found.name}  {found.benchmark}  version {found.version}  {found.licence}  {found.source}"))
+    print(f"{'model':<44} {'accuracy':>8} {'unparsed':>13} {'released':>10}  family")
+    for one in sorted(found.models, key=lambda one: -one.accuracy):
+        unparsed = f"{one.unparsed} of {one.answers:,}"
+        told = f"{one.released or '-':>10}  {one.family or '-'}"
+        print(one_line(f"{one.name:<44} {one.accuracy:>8.1%} {unparsed:>13} {told}"))
+    if asked.what == "build":
+        print(f"Next: audit memory model=... 'references=[set:{name}]'")
+    return 0

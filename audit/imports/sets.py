@@ -1,0 +1,128 @@
+"""An imported run as a reference set: its answers, copied under a name, with what is known of each model."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from audit.errors import ConfigError
+from audit.imports.own import read_own
+from audit.imports.record import ITEM_ID, Imported, Wanted
+from audit.imports.write import PROVENANCE
+from audit.memory.columns import SCHEMA
+from audit.reference_sets import (
+    ReferenceSet,
+    SetModel,
+    choose,
+    known_sets,
+    load_set,
+    save_about,
+    sets_folder,
+    version_of,
+)
+from audit.shards.complete import listed_shards
+from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.read import iter_columns
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+_FACTS = ("model", "released", "family")
+
+
+def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path | None = None) -> ReferenceSet:
+    """The set, written whole or not at all.
+
+    facts: a csv with the columns model, released and family. ConfigError where the run is no finished import, the name
+    is taken, or facts name a model that is not there.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"--name {name!r}; expected small letters, digits, '_', '-', '.', such as gsm8k_2024.")
+    if name in known_sets():
+        raise ConfigError(f"The reference set {name} is there, and sets never change. Expected a new name: {name}_2.")
+    manifest = Manifest.load(run_dir)
+    if manifest.config.get("provenance") != PROVENANCE or manifest.status != "finished":
+        raise ConfigError(f"{run_dir} is no finished import. Expected the directory that audit import wrote.")
+    shards = listed_shards(run_dir, manifest)
+    told = _facts_of(facts, manifest)
+    models = tuple(
+        replace(one, released=told[one.name][0], family=told[one.name][1]) for one in _counted(run_dir, manifest)
+    )
+    made = sets_folder() / f".{name}.part"
+    shutil.rmtree(made, ignore_errors=True)
+    (made / "shards").mkdir(parents=True)
+    for path in shards:
+        shutil.copy2(path, made / "shards" / path.name)
+    for path in run_dir.glob("*.arrow"):
+        shutil.copy2(path, made / path.name)
+    document = json.loads((run_dir / MANIFEST).read_text(encoding="utf-8"))
+    document["analysis"]["judged"] = []
+    (made / MANIFEST).write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+    benchmark = str(manifest.analysis["benchmark"])
+    found = ReferenceSet(name, made, version_of(manifest), benchmark, source, licence, models)
+    save_about(found)
+    made.rename(sets_folder() / name)
+    return replace(found, path=sets_folder() / name)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a set adds to an import: its chosen models, their outcomes, and its version for the manifest."""
+
+    models: tuple[str, ...]
+    outcomes: Iterator[Imported]
+    about: dict[str, str]
+
+
+def take_set(name: str, family: str, benchmark: str) -> Taken:
+    """References from a set, chosen before a log is read. family: of the judged models. benchmark: what the set's is
+    called in this import; "" for its own name. ConfigError without a family."""
+    if not family:
+        raise ConfigError(f"set:{name} needs the family of the judged models, whose kin is left out: --family llama.")
+    found = load_set(name)
+    models = choose(found.models, [family])
+    renamed = {found.benchmark: benchmark or found.benchmark}
+    outcomes = (
+        replace(one, benchmark=renamed.get(one.benchmark, one.benchmark))
+        for one in read_own(found.path, Wanted(key=ITEM_ID)).outcomes
+        if one.model in models
+    )
+    about = {"file": f"set:{name}", "sha256": found.version, "tool": "reference set", "version": found.source}
+    return Taken(models, outcomes, about)
+
+
+def _counted(run_dir: Path, manifest: Manifest) -> list[SetModel]:
+    """Answers to the benchmark by model: of the held-out items a choice is to know nothing."""
+    benchmark = str(manifest.analysis["benchmark"])
+    counts = {name: [0, 0, 0] for name in manifest.models}  # asked, parsed, right
+    for batch in iter_columns(run_dir, SCHEMA, ("model", "benchmark", "asked", "parsed", "correct")):
+        kept = batch.filter(pc.and_(pc.equal(batch["benchmark"], benchmark), batch["asked"]))
+        for model, parsed, correct in zip(*(kept[c].to_pylist() for c in ("model", "parsed", "correct")), strict=True):
+            counts[model][0] += 1
+            counts[model][1] += parsed
+            counts[model][2] += bool(parsed and correct)
+    return [
+        SetModel(name, right / parsed if parsed else float("nan"), asked, asked - parsed)
+        for name, (asked, parsed, right) in sorted(counts.items())
+    ]
+
+
+def _facts_of(path: Path | None, manifest: Manifest) -> dict[str, tuple[str | None, str | None]]:
+    """{model: (released, family)}, None for what is not told."""
+    found: dict[str, tuple[str | None, str | None]] = dict.fromkeys(manifest.models, (None, None))
+    if path is None:
+        return found
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    if not rows or not set(_FACTS) <= set(rows[0]):
+        raise ConfigError(f"{path}: expected a csv with the columns {', '.join(_FACTS)}.")
+    for row in rows:
+        if row["model"] not in found:
+            raise ConfigError(f"{path} names {row['model']}, which is no model of the run: {', '.join(found)}.")
+        found[row["model"]] = row["released"] or None, row["family"] or None
+    return found

@@ -1,0 +1,109 @@
+"""Reference sets: built of an import, held to a hash, chosen from before the tested model answers, and taken home."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from audit.commands.import_logs import main as import_logs
+from audit.commands.references import main as references
+from audit.engines.config import ModelConfig
+from audit.errors import AuditError, ConfigError
+from audit.memory.config import MemoryConfig
+from audit.reference_sets import SetModel, choose, known_sets, load_set
+from audit.references import reference_runs
+from audit.shards.manifest import Manifest
+
+FAMILIES = ("ant", "bee", "cat", "dog")
+MODELS = {
+    f"{family}{k}": 0.30 + 0.05 * (4 * k + i) for k in range(3) for i, family in enumerate(FAMILIES)
+}  # .30 to .85
+
+
+def table(path: Path, models: dict[str, float], seed: int, items: int = 200) -> Path:
+    rng = np.random.default_rng(seed)
+    rows = [f"{name},q{i},{int(rng.random() < share)}" for name, share in models.items() for i in range(items)]
+    path.write_text("\n".join(["model,item,correct", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture
+def one_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Twelve models of four families on `exam` and on 200 held-out items."""
+    monkeypatch.setenv("AUDIT_REFERENCES", str(tmp_path / "sets"))
+    seen, new = table(tmp_path / "seen.csv", MODELS, 1), table(tmp_path / "new.csv", MODELS, 2)
+    run = str(tmp_path / "published")
+    assert import_logs([str(seen), "--held-out", str(new), "--benchmark", "exam", "-o", run]) == 0
+    facts = tmp_path / "facts.csv"
+    facts.write_text("model,released,family\n" + "".join(f"{name},2024-01,{name[:3]}\n" for name in MODELS))
+    words = ["build", run, "--name", "exam_1", "--source", "made here", "--licence", "none", "--facts", str(facts)]
+    assert references(words) == 0
+    assert references(words) == 1  # sets never change
+    return "exam_1"
+
+
+def test_a_set_knows_its_models_and_is_held_to_its_answers(one_set: str) -> None:
+    found = load_set(one_set)
+    assert known_sets() == [one_set] and found.benchmark == "exam" and len(found.version) == 16
+    by_name = {one.name: one for one in found.models}
+    assert by_name["dog2"].answers == 200 and by_name["dog2"].family == "dog" and by_name["dog2"].released == "2024-01"
+    assert all(abs(one.accuracy - MODELS[one.name]) < 0.12 for one in found.models)  # 3.4 standard errors of .035
+    shard = next((found.path / "shards").iterdir())
+    shard.write_bytes(shard.read_bytes()[:-1] + b"x")
+    with pytest.raises(AuditError, match=r"was changed"):
+        load_set(one_set)
+
+
+def test_a_set_whose_version_is_another_is_refused(one_set: str) -> None:
+    about = load_set(one_set).path / "set.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "version": "0" * 16}))
+    with pytest.raises(AuditError, match=r"version 0{16}"):
+        load_set(one_set)
+
+
+def test_the_choice_leaves_out_the_family_and_spans_the_set(one_set: str) -> None:
+    models = load_set(one_set).models
+    chosen = choose(models, ["CAT"], 4)
+    assert not any(name.startswith("cat") for name in chosen) and len({name[:3] for name in chosen}) == 3
+    ordered = sorted((one for one in models if one.family != "cat"), key=lambda one: (one.accuracy, one.name))
+    assert chosen[0] == ordered[0].name and chosen[-1] == ordered[-1].name
+    assert choose(models, ["cat"], 4) == chosen  # the same whoever asks, whenever
+    with pytest.raises(ConfigError, match="3 or more"):
+        choose(models, ["ant", "bee", "cat", "dog"])
+
+
+def test_unknown_families_are_no_reason_to_skip_a_model() -> None:
+    models = [SetModel(str(k), k / 10, 9, 0) for k in range(10)]
+    assert choose(models, (), 4) == ("0", "3", "6", "9")
+
+
+def test_an_import_takes_references_from_a_set(
+    one_set: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model that knows half of the exam: .5 + .5 * .5 = .75 right there, .5 on held-out items."""
+    seen, new = table(tmp_path / "a.csv", {"mine": 0.75}, 3), table(tmp_path / "b.csv", {"mine": 0.5}, 4)
+    words = [str(seen), "--held-out", str(new), "--benchmark", "exam", "--judge", "mine", "-o", str(tmp_path / "run")]
+    assert import_logs([*words, "--references", f"set:{one_set}"]) == 1  # of which family is it?
+    assert import_logs([*words, "--references", f"set:{one_set}", "--family", "bee"]) == 0
+    manifest = Manifest.load(tmp_path / "run")
+    others = [name for name in manifest.models if name != "mine"]
+    assert others == sorted(choose(load_set(one_set).models, ["bee"])) and len(others) == 8
+    assert manifest.config["read_by"]["references"] == list(choose(load_set(one_set).models, ["bee"]))
+    (cell,) = json.loads((tmp_path / "run/report/verdict.json").read_text())["cells"]
+    without = cell["without_memory"]["estimate"]["without"]
+    assert cell["verdict"] == "gap_to_fresh_items" and without["low"] < 0.5 < without["high"] < 0.75
+    assert any(one["sha256"] == load_set(one_set).version for one in manifest.config["logs"])
+
+
+def test_an_audit_takes_references_from_a_set(one_set: str) -> None:
+    def run(family: str | None) -> list[str]:
+        model = ModelConfig(name="mine", engine="scripted", family=family)
+        config = MemoryConfig(model={"mine": model}, references=[f"set:{one_set}"])
+        return [name for one in reference_runs(config) for name in one.models]
+
+    assert run("dog") == list(choose(load_set(one_set).models, ["dog"]))
+    with pytest.raises(ConfigError, match=r"model\.mine\.family="):
+        run(None)

@@ -31,6 +31,7 @@ from audit.errors import AuditError, ConfigError, unknown_name
 from audit.exits import refused, run_command
 from audit.printable import lines
 from audit.shards.object_store import is_url
+from audit.shards.redact import redact
 from audit.twins import with_twin
 
 _LISTS = ("model", "arms", "references", "allow_convicted")  # keys that take several values within one job
@@ -51,10 +52,12 @@ def start(run: Callable[[DictConfig, Callable[[], None]], int], schema: type) ->
     composed configuration has to fit. Plain overrides are composed here: `@hydra.main` does that twice, to learn
     whether several jobs are meant, and a refusal waits for both.
     """
-    name = schema.__module__.split(".")[1]
+    name, typed = schema.__module__.split(".")[1], _without_secrets(sys.argv[1:])
 
     @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name=name)
     def job(cfg: DictConfig) -> None:
+        if "typed" in cfg:
+            cfg.typed = typed
         run_command(lambda: run(cfg, check_composed))
 
     try:
@@ -75,6 +78,12 @@ def start(run: Callable[[DictConfig, Callable[[], None]], int], schema: type) ->
             sys.exit(refused(_said(error), lines))
         HydraConfig.instance().set_config(composed)
         job(_without_hydra(composed))
+
+
+def _without_secrets(words: Sequence[str]) -> list[str] | None:
+    """The words, which are kept beside the run for its next command; None where one of them holds a secret."""
+    told = [{one.key_or_group: one.value()} if (one := _parsed(word)) else word for word in words]
+    return None if redact(told) != told else list(words)
 
 
 def run_composed(

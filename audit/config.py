@@ -71,6 +71,7 @@ class RunConfig:
     gate: bool = False
     progress: bool = True
     plan: Any = False  # true: print what the run would ask and could find, and start nothing; json: for programs
+    typed: list[str] | None = None  # filled in: the words of the command, for the one that it ends with
     registry: str | None = None  # where finished runs are registered; null: AUDIT_REGISTRY, or nowhere
 
 

@@ -14,7 +14,7 @@ from audit.audits import AUDITS, part_of
 from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
 from audit.records import CellRows
 from audit.verdict import forms
-from audit.verdict.vocabulary import Outcome, VerdictWord, word_of
+from audit.verdict.vocabulary import Outcome, VerdictWord, subtitle, word_of
 
 
 class Decision(StrEnum):
@@ -56,7 +56,7 @@ _DECISIONS = {word.outcome: decision for decision, word in SHOWN.items()} | {Out
 @dataclass(frozen=True)
 class CellRuling:
     """One model on one benchmark. failed_gates: (name, what was found) of the checks that failed. not_run: controls.
-    sensitivity: what this audit was measured to notice, in words."""
+    plain: the verdict in plain words."""
 
     audit: str
     model: str
@@ -68,7 +68,7 @@ class CellRuling:
     what_to_do: tuple[str, ...] = ()
     not_run: tuple[str, ...] = ()
     failed_gates: tuple[tuple[str, str], ...] = ()
-    sensitivity: str = ""
+    plain: str = ""
 
 
 @dataclass(frozen=True)
@@ -179,5 +179,5 @@ def _cell(audit: str, cell: Mapping[str, Any], known: Mapping[str, VerdictWord])
         what_to_do=tuple(map(str, cell.get("what_to_do", ()))),
         not_run=tuple(map(str, cell.get("controls_missing", ()))),
         failed_gates=tuple((str(g["name"]), str(g.get("detail", ""))) for g in gates if g.get("status") == "fail"),
-        sensitivity=str(cell.get("sensitivity") or ""),
+        plain=subtitle(known, cell),
     )

@@ -51,6 +51,7 @@ class BenchmarkSample:
             "n": self.sample.n,
             "ids_sha256": hashlib.sha256("\n".join(self.sample.ids).encode()).hexdigest(),  # the ids: questions.arrow
             "n_total": self.sample.n_total,
+            "n_distinct": self.sample.n_distinct,
             "chance": self.sample.chance,
             "duplicates": self.sample.duplicates,
             "warnings": self.benchmark.warnings,

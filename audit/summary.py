@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -15,13 +16,16 @@ from rich.text import Text
 
 from audit.audits import Audit, Roles
 from audit.config import RunConfig
+from audit.engines.config import LIKELIHOODS
 from audit.exits import refused
-from audit.printable import lines
-from audit.records import Setting
+from audit.json_types import plain
+from audit.printable import lines, one_line
+from audit.records import CellRows, Setting
 from audit.shards.working_copy import named
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import CellOutcomes, FloatArray, State
 from audit.statistics.values import settings_values, to_values
+from audit.verdict.vocabulary import sizes_of
 
 if TYPE_CHECKING:
     from audit.report.build import ReportPaths
@@ -121,26 +125,89 @@ def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | 
 
 
 def conclude(config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths: ReportPaths | None) -> int:
-    """What a command says at the end of a run: the verdict, where things are, which models failed; its exit code.
+    """What a command says at the end of a run: where things are, which models failed, and last the verdict, what to do
+    and what to type next; its exit code.
 
     paths: of the report; None where none was asked for.
     """
     code = 0
-    if paths is not None:
-        from audit.governance.ruling import print_content
-        from audit.registry import finish
-
-        code = print_content(paths.content)
-        print(f"report   {named(paths.html)}")
-        finish.finished(config.registry, run_dir)
     print(f"shards   {named(run_dir / 'shards')}\nmanifest {named(run_dir / 'manifest.json')}")
     print_failed(failed)
+    if paths is not None:
+        from audit.registry import finish
+
+        print(f"report   {named(paths.html)}", flush=True)
+        finish.finished(config.registry, run_dir)
+        code = print_end(paths.content, [run_dir])
     if failed:
         return 1
     return code if config.gate else 0
+
+
+def print_end(content: Mapping[str, Any], run_dirs: Sequence[Path]) -> int:
+    """The end of a terminal: each verdict in plain words with its figures, what to do, the next command. The exit code
+    that the verdict stands for.
+
+    content: of verdict.json. run_dirs: of its runs; the next command is told of one run alone.
+    """
+    from audit.governance.ruling import print_content
+    from audit.shards.manifest import Manifest
+
+    code = print_content(content)
+    if len(run_dirs) == 1 and "audits" not in content:
+        told = next_command(content, plain(asdict(Manifest.load(run_dirs[0]))))
+        print(f"next: {one_line(told)}" if told else "", end="\n" if told else "", flush=True)
+    return code
 
 
 def print_failed(failed: Mapping[str, str]) -> None:
     """The models that did not finish, {name: why}."""
     for name, why in failed.items():
         refused(f"model {name} failed: {why}", lines)
+
+
+# Words that say what is audited: another audit of the same model takes them too.
+_SUBJECT = ("model", "benchmark", "endpoint", "model_id", "data")
+
+
+def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+    """What to type after a run of one audit: the same command where rows are missing, with more questions where these
+    were too few; else the plan of another audit, which looks for another kind of memory. Empty where a failed check is
+    to be mended first, or nobody knows what was typed.
+
+    content: of verdict.json. manifest: of the run, as JSON.
+    """
+    typed, audit = manifest["config"].get("typed"), content["audit"]
+    if typed is None:
+        return ""
+    words = [word for word in typed if not word.startswith("plan=")]
+    if not all(CellRows(**rows).complete for rows in content["rows"]):
+        return shlex.join(["audit", audit, *words])
+    if (more := more_questions([(content, manifest)])) is not None:
+        return larger(("audit", audit, *words), "n", more)
+    if {cell["verdict"] for cell in content["cells"]} & {"underpowered", "withheld"}:
+        return ""
+    weighed = all(model["engine"] in LIKELIHOODS for model in manifest["models"].values())
+    other = next(name for name in (("memory",) if weighed else ()) + ("perturb", "sweep") if name != audit)
+    same = [word for word in words if word.partition("=")[0].partition(".")[0] in _SUBJECT]
+    return shlex.join(["audit", "plan", f"audit={other}", *same])
+
+
+def larger(command: Sequence[str], key: str, n: int | str) -> str:
+    """The same command with more questions, in another directory where one was named: a directory holds one design."""
+    kept = [f"{word}_2" if word.startswith("run_dir=") else word for word in command if not word.startswith(f"{key}=")]
+    return shlex.join([*kept, f"{key}={n}"])
+
+
+def more_questions(parts: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> int | str | None:
+    """n for a run that would be large enough, "all" where the benchmark has no more; None where no cell was too small,
+    or there are no more questions. parts: (verdict.json, manifest) of each audit."""
+    wanted = []
+    for content, manifest in parts:
+        for cell in content["cells"]:
+            asked, needed = sizes_of(cell)
+            there = manifest["benchmark"].get(cell["benchmark"], {})
+            total = there.get("n_distinct", math.inf)
+            if cell["verdict"] == "underpowered" and needed and there.get("n", asked) < min(needed, total):
+                wanted.append("all" if needed >= total else int(needed))
+    return "all" if "all" in wanted else max((n for n in wanted if isinstance(n, int)), default=None)

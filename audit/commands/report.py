@@ -78,6 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, written in (("tables", paths.tables), ("figures", paths.figures)):
         for folder in sorted({path.parent for path in written}):
             print(f"{name:<8} {named(folder)}")
+    from audit.summary import print_end
+
+    print_end(paths.content, run_dirs)
     return 0
 
 

@@ -92,7 +92,7 @@ def _suite(name: str, words: Sequence[str]) -> int:
     folder = Path(run_dir) if run_dir else run_dir_of(suite, given)
     asked = steps(suite, given, str(folder))
     if not plan:
-        return run_suite(suite, asked, folder)
+        return run_suite(suite, asked, folder, (name, *words))
     from audit.suite.plan import describe
 
     check_suite(suite, asked)

@@ -25,18 +25,19 @@ def as_text(ruling: Ruling) -> str:
 
 
 def as_sentences(ruling: Ruling) -> str:
-    """Each cell's verdict with its reasons, then what people decided, and the decision."""
+    """Each cell's verdict in plain words, its reasons and what to do, then what people decided, and the decision."""
     lines = _incomplete(ruling)
     several = len({cell.audit for cell in ruling.cells}) > 1
     for cell in ruling.cells:
-        lines.append(f"{cell.audit + ': ' if several else ''}{cell.verdict.replace('_', ' ').upper()}  {cell.headline}")
+        lines.append(f"{cell.audit + ': ' if several else ''}{cell.verdict.replace('_', ' ').upper()}  {cell.plain}")
+        lines.append(f"  {cell.headline}")
         lines += [f"  - {reason}" for reason in cell.reasons]
         lines += [f"  not run: {control}" for control in cell.not_run]
-        lines += [f"  {cell.sensitivity}"] if cell.sensitivity else []
+        lines += [f"  to do: {step}" for step in cell.what_to_do]
     lines += [f"TOGETHER  {one}" for one in ruling.together]
     lines += [f"RULE  {one}" for one in ruling.rules]
     lines += [f"decided: {said}" for said in ruling.said]
-    lines.append(f"decision {_decision(ruling)}")
+    lines.append(f"{'' if ruling.decision == Decision.NO_DECISION else 'decision '}{_decision(ruling)}")
     return "".join(f"{one_line(line)}\n" for line in lines)
 
 

@@ -14,8 +14,9 @@ from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.unread import arms_read, lowest_arm
 from audit.statistics.chance import chance_check
 from audit.statistics.exchange import first_answered
+from audit.statistics.wording_design import PLANNED_FLIPS, items_needed
 from audit.statistics.wording_drop import item_means, run_noise, wording_flips
-from audit.verdict.gates import absent, checked, exact, ids_where
+from audit.verdict.gates import absent, checked, exact, ids_where, sizes
 from audit.verdict.result import Gate
 
 
@@ -175,6 +176,8 @@ def enough_data(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     source = "ours; conf/verdict: units_min"
     there = ~np.isnan(item_means(*cell.tested.pair)[0])
     n, units = int(there.sum()), int(np.unique(cell.cluster[there]).size)
+    effect, wordings = thresholds.effect_of_interest, len(cell.tested.variants)
+    needed = items_needed(effect, wordings, PLANNED_FLIPS, alpha=thresholds.alpha, power=thresholds.power)
     groups = "" if units == n else f" in {units:,} groups"
     return checked(
         name,
@@ -186,6 +189,7 @@ def enough_data(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
         "independent.",
         "Take more questions.",
         withholds=False,
+        numbers=sizes(n, needed),
     )
 
 

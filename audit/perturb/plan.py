@@ -12,9 +12,7 @@ from audit.perturb.resolve import PerturbRun, resolve_perturb
 from audit.perturb.thresholds import PerturbThresholds
 from audit.plan_cost import PlannedCalls
 from audit.references import judged, reference_runs
-from audit.statistics.wording_design import detectable_drop, volume_table
-
-PLANNED_FLIPS = 0.20  # chance that two wordings of an item disagree; the article's own example of a clean model
+from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, volume_table
 
 
 def show(config: PerturbConfig) -> int:

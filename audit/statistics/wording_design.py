@@ -7,6 +7,7 @@ and the drop of one model a standard error of sqrt(d / 2 (1 + 1 / N) / n). R ref
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ ARTICLE_CLAIMS = {
     4: "High (p < 0.05 stable)",
     9: "Very High (p < 0.01 achievable)",
 }
+PLANNED_FLIPS = 0.20  # chance that two wordings of an item disagree; the article's own example of a clean model
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,21 @@ def detectable_drop(
     se = drop_standard_error(n, variants, discordance, references=references)
     quantiles = scipy.stats.t(references - 1) if references > 1 else scipy.stats.norm
     return float(margin + (quantiles.isf(alpha) + quantiles.ppf(power)) * se)
+
+
+def items_needed(
+    effect: float, variants: int, discordance: float, *, margin: float = 0.0, alpha: float = 0.05, power: float = 0.8
+) -> int | None:
+    """Items from which on `detectable_drop` (without references) is at most `effect` (0-1); None where the margin for
+    broken variants is as large.
+
+    >>> items_needed(0.05, 3, 0.2)
+    330
+    """
+    if effect <= margin:
+        return None
+    per_item = detectable_drop(1, variants, discordance, alpha=alpha, power=power)
+    return math.ceil((per_item / (effect - margin)) ** 2)
 
 
 def volume_table(

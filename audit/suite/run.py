@@ -22,8 +22,9 @@ from audit.errors import AuditError, ConfigError
 from audit.exits import FAILED, refused
 from audit.governance.formats import as_text
 from audit.governance.ruling import rule_run
+from audit.json_types import plain
 from audit.panel import SUITE, write_panel
-from audit.printable import lines
+from audit.printable import lines, one_line
 from audit.registry import finish
 from audit.resolve import revision_of
 from audit.shards.complete import cell_rows, count_rows
@@ -32,6 +33,7 @@ from audit.shards.manifest import MANIFEST, NOT_RESULTS, Manifest
 from audit.suite.commands import Step, check_version, key_of, model_name, windows_of
 from audit.suite.judge import judge_suite
 from audit.suite.schema import Suite
+from audit.summary import larger, more_questions
 from audit.variants.store import find_library
 
 # Words that decide neither a row nor a verdict: where and how fast a suite runs may change between two starts.
@@ -62,8 +64,10 @@ def check_suite(suite: Suite, plan: Sequence[Step]) -> dict[str, Any]:
     return {"name": name, **version}
 
 
-def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path) -> int:
-    """Run (or resume) all audits, write report and verdict, print the decision; its exit code. Raises AuditError."""
+def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence[str] = ()) -> int:
+    """Run (or resume) all audits, write report and verdict, print the decision; its exit code. Raises AuditError.
+
+    typed: the suite's name and the words after it, for the command to type next."""
     model = check_suite(suite, plan)
     dirs = {step.audit: Path(str(step.config.run_dir)) for step in plan}
     state = _open(suite, plan, run_dir, model)
@@ -85,11 +89,14 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path) -> int:
         write_file(folder / SUITE, _text(asked_of_any(suite)).encode())
     paths = judge_suite(run_dir, run_dir / "report", {audit: folder / "report" for audit, folder in dirs.items()})
     ruling = rule_run(run_dir)
+    print(f"report   {paths.html}\nverdict  {paths.verdict}", flush=True)
+    finish.finished(registry, run_dir)
     print(as_text(ruling), end="")
     if ruling.problem:
         print(lines(ruling.problem), file=sys.stderr)
-    print(f"report   {paths.html}\nverdict  {paths.verdict}", flush=True)
-    finish.finished(registry, run_dir)
+    parts = [(part, plain(asdict(Manifest.load(dirs[audit])))) for audit, part in paths.content["audits"].items()]
+    if (more := more_questions(parts)) is not None:
+        print(f"next: {one_line(larger(('audit', 'suite', *typed), 'dataset_config.sample_size', more))}", flush=True)
     return ruling.exit_code
 
 

@@ -10,16 +10,14 @@ from audit.dry_run import Asked, planned_calls, show_plan
 from audit.plan_cost import PlannedCalls, Tokens
 from audit.records import Design
 from audit.statistics.permutation import can_reject
-from audit.statistics.power import minimum_detectable_gain, questions_needed
+from audit.statistics.power import minimum_detectable_gain
 from audit.sweep.calibrate_early import SHIPPED, expected
 from audit.sweep.config import SweepConfig
 from audit.sweep.design import Arm, Draws, missing_controls
 from audit.sweep.replay import resolve_sweep
+from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, needed
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.shipped import shipped_table
-
-PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
-SIDES = 2  # an excess is tested one-sided at alpha / 2: its two-sided interval must lie above zero too
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,6 @@ def make_plan(
     if can_reject(groups, level / panel):
         detectable = minimum_detectable_gain(n, PLANNED_DISCORDANCE, alpha=level, n_tests=n_tests, power=power)
     rows = n * len(design.settings)
-    needed = questions_needed(
-        thresholds.effect_of_interest, PLANNED_DISCORDANCE, alpha=level, n_tests=n_tests, power=power
-    )
     return Plan(
         questions=n,
         groups=groups,
@@ -75,7 +70,7 @@ def make_plan(
         router_counts=counts,
         panel=panel,
         minimum_detectable_gain=detectable,
-        questions_needed=needed,
+        questions_needed=needed(thresholds, n_tests),
         tokens=asked.tokens,
     )
 

@@ -73,17 +73,16 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
 
 def _report_together(run_dirs: Sequence[Path]) -> int:
     """One report of all runs, corrected over all their cells; the exit code that `audit gate` gives it."""
-    from audit.governance.ruling import print_content
     from audit.panel import write_panel
+    from audit.summary import print_end
     from audit.validity.report import build_report
 
     folder = _panel_folder(run_dirs)
     write_panel(folder, run_dirs)
     paths = build_report(run_dirs, folder / "report")
     print(f"\nAll {len(run_dirs)} benchmarks together, corrected over all their cells:")
-    code = print_content(paths.content)
     print(f"report   {paths.html}", flush=True)
-    return code
+    return print_end(paths.content, run_dirs)
 
 
 def _panel_folder(run_dirs: Sequence[Path]) -> Path:

@@ -39,6 +39,12 @@ def checked(
     )
 
 
+def sizes(asked: int, needed: int | None) -> dict[str, float | None]:
+    """What `enough_data` says of the size of a design: questions asked, and those that its plan needs (None: no number
+    would do). `audit.verdict.vocabulary.subtitle` reads it."""
+    return {"asked": float(asked), "needed": None if needed is None else float(needed)}
+
+
 def absent(name: str, threshold: float, source: str, detail: str, *, withholds: bool = True) -> Gate:
     """A gate that these data cannot show."""
     return Gate(name, Status.NOT_APPLICABLE, None, float(threshold), source, detail, withholds=withholds)

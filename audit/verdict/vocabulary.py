@@ -61,6 +61,23 @@ def word_of(words: Mapping[Any, VerdictWord], cell: Mapping[str, Any]) -> Verdic
     return words[cell["verdict"]].of((cell.get("evidence") or {}).get("archetype"))
 
 
+def sizes_of(cell: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Questions asked, and those that the plan of the design needs, of a cell of verdict.json; None where it says
+    neither."""
+    numbers = next((g.get("numbers", {}) for g in cell.get("gates", ()) if g.get("name") == "enough_data"), {})
+    return numbers.get("asked"), numbers.get("needed")
+
+
+def subtitle(words: Mapping[Any, VerdictWord], cell: Mapping[str, Any]) -> str:
+    """The verdict of a cell of verdict.json in plain words, with the numbers where there were too few questions."""
+    if cell["verdict"] != "underpowered":
+        return word_of(words, cell).name
+    asked, needed = sizes_of(cell)
+    if asked is None or needed is None or needed <= asked:
+        return "Not enough data to tell"
+    return f"Not enough questions: {asked:,.0f} asked, about {needed:,.0f} needed"
+
+
 @dataclass(frozen=True)
 class GateWord:
     """title: the subject of a line that says pass or fail. because: what a failure means in a headline. reads: what the

@@ -10,6 +10,7 @@ from audit.statistics.paired import CellOutcomes
 from audit.sweep.gates.agreement import pairing
 from audit.sweep.gates.messages import answer_leak, clean_fidelity, manipulation_reached_worker
 from audit.sweep.gates.outcomes import above_chance, enough_data, exact_values, noise_floor, noise_floor_p, parseability
+from audit.sweep.size import needed
 from audit.sweep.texts import TextMeasures
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import Gate
@@ -23,9 +24,10 @@ def all_gates(
     thresholds: SweepThresholds,
     largest_compatible: float | None,
     noise_floor_adjusted: float | None = None,
+    tests: int = 1,
 ) -> tuple[Gate, ...]:
     """Every gate, in the order in which the report lists them. texts is None when only outcomes are at hand;
-    noise_floor_adjusted: `noise_floor_p` corrected over the panel."""
+    noise_floor_adjusted: `noise_floor_p` corrected over the panel. tests: of the panel, one a cell and router count."""
     return (
         parseability(cell, thresholds),
         above_chance(cell, thresholds),
@@ -35,5 +37,5 @@ def all_gates(
         clean_fidelity(cell, texts, thresholds),
         manipulation_reached_worker(texts, thresholds),
         answer_leak(texts, thresholds),
-        enough_data(largest_compatible, thresholds),
+        enough_data(largest_compatible, thresholds, cell.n, needed(thresholds, tests)),
     )

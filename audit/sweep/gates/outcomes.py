@@ -15,7 +15,7 @@ from audit.statistics.values import replicates_of, runs_of, settings_values, to_
 from audit.sweep.design import Arm
 from audit.sweep.gates.common import CLEAN, clean_settings, label, states_of
 from audit.sweep.thresholds import SweepThresholds
-from audit.verdict.gates import absent, checked, exact, ids_where
+from audit.verdict.gates import absent, checked, exact, ids_where, sizes
 from audit.verdict.result import Gate, points
 
 _PARSE_ALPHA = 0.05  # of all arms and settings of a cell together
@@ -174,9 +174,11 @@ def exact_values(cell: CellOutcomes) -> Gate:
     )
 
 
-def enough_data(largest_compatible: float | None, thresholds: SweepThresholds) -> Gate:
+def enough_data(largest_compatible: float | None, thresholds: SweepThresholds, asked: int, needed: int) -> Gate:
     """The largest gain still compatible with the data, against the smallest effect that matters. A failure alone
-    withholds nothing: without a finding it means `underpowered`."""
+    withholds nothing: without a finding it means `underpowered`.
+
+    asked, needed: questions; needed is what a plan of this design says (`audit.sweep.size`)."""
     limit = thresholds.effect_of_interest
     source = "97.5 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
     if largest_compatible is None:
@@ -190,7 +192,8 @@ def enough_data(largest_compatible: float | None, thresholds: SweepThresholds) -
         source=source,
         detail=f"The largest gain still compatible with the data is {points(largest_compatible)}; the gain of interest "
         f"is {points(limit)}.",
-        advice="Ask more questions (audit plan says how many), from more subjects or passages where they are grouped, "
-        "or run more clean replicates.",
+        advice=f"Ask {f'about {needed:,}' if needed > asked else 'more'} questions ({asked:,} were asked), from more "
+        "subjects or passages where they are grouped, or run more clean replicates.",
         withholds=False,
+        numbers=sizes(asked, needed),
     )

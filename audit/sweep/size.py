@@ -1,0 +1,22 @@
+"""How many questions a sweep needs to find, and to rule out, the smallest effect that matters (pure)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from audit.statistics.power import questions_needed
+from audit.sweep.thresholds import SweepThresholds
+
+PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
+SIDES = 2  # an excess is tested one-sided at alpha / 2: its two-sided interval must lie above zero too
+
+
+@lru_cache
+def needed(thresholds: SweepThresholds, tests: int) -> int:
+    """Questions to detect the smallest effect that matters. tests: router counts times cells of the panel.
+
+    >>> needed(SweepThresholds(), 1), needed(SweepThresholds(), 9)
+    (658, 1070)
+    """
+    effect, level = thresholds.effect_of_interest, thresholds.alpha / SIDES
+    return questions_needed(effect, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=thresholds.power)

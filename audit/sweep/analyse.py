@@ -165,7 +165,8 @@ def _measure(beside: Beside, s: SweepSettings, rng: np.random.Generator) -> _Mea
 def _gates(case: _Case) -> tuple[Gate, ...]:
     beside, found = case.cell, case.evidence.found
     limit = found.largest_compatible if found else None
-    return all_gates(beside.cell, beside.texts, case.settings.thresholds, limit, beside.noise_p, case.settings.tests)
+    tests = max(1, case.settings.tests)
+    return all_gates(beside.cell, beside.texts, case.settings.thresholds, limit, beside.noise_p, tests)
 
 
 def _result(case: _Case) -> SweepResult:

@@ -64,7 +64,9 @@ def word_of(words: Mapping[Any, VerdictWord], cell: Mapping[str, Any]) -> Verdic
 def sizes_of(cell: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Questions asked, and those that the plan of the design needs, of a cell of verdict.json; None where it says
     neither."""
-    numbers = next((g.get("numbers", {}) for g in cell.get("gates", ()) if g.get("name") == "enough_data"), {})
+    numbers: Mapping[str, Any] = next(
+        (g.get("numbers", {}) for g in cell.get("gates", ()) if g.get("name") == "enough_data"), {}
+    )
     return numbers.get("asked"), numbers.get("needed")
 
 

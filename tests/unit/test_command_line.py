@@ -12,7 +12,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from audit.audits import part_of
-from audit.command_line import help_text, hydra_arguments, run_composed
+from audit.command_line import _without_secrets, help_text, hydra_arguments, run_composed
 from audit.config import CONF_DIR
 from audit.errors import ConfigError, EngineError
 from audit.perturb.config import PerturbConfig
@@ -214,3 +214,11 @@ def test_an_error_holds_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixt
     assert run_composed(OmegaConf.create(), lambda: None, refuse, lambda _: 0) == 1
     bad = "\N{REPLACEMENT CHARACTER}"
     assert capsys.readouterr().err == f"error: the endpoint says {bad}[2J{bad}31m\nExpected another\n"
+
+
+def test_words_that_hold_a_secret_are_not_kept_for_the_next_command() -> None:
+    plain = ["model=scripted", "n=20", "model.m.worker.max_tokens=16", "r=1..3", "--cfg"]
+    assert _without_secrets(plain) == plain
+    assert _without_secrets(["n=20", "cluster.runtime_env.env_vars.MY_TOKEN=hunter2hunter2"]) is None
+    assert _without_secrets(["cluster.runtime_env={env_vars: {HF_TOKEN: hunter2hunter2}}"]) is None
+    assert _without_secrets(["registry=postgresql://me:secret@host/db"]) is None

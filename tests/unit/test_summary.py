@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from outcome_tables import pair
@@ -7,9 +9,10 @@ from synthetic import synthetic_outcomes
 
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
-from audit.summary import print_failed, summarise
+from audit.summary import next_command, print_failed, summarise
 from audit.sweep.audit import SWEEP
 from audit.sweep.design import Arm
+from audit.verdict.vocabulary import subtitle
 
 
 def cell_of(rows: dict[tuple[str, int, int], list[bool | None]]) -> CellOutcomes:
@@ -59,3 +62,46 @@ def test_every_setting_has_a_row():
 def test_why_a_model_failed_holds_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
     print_failed({"m": "the engine said \x1b[2J\nand ended"})
     assert capsys.readouterr().err == "error: model m failed: the engine said \N{REPLACEMENT CHARACTER}[2J\nand ended\n"
+
+
+def ended(verdict: str = "underpowered", asked: int = 100, needed: int | None = 1070, **manifest: Any) -> str:
+    """`next_command` of a sweep of one cell."""
+    gate = {"name": "enough_data", "numbers": {"asked": asked, "needed": needed}}
+    cell = {"model": "m", "benchmark": "b", "verdict": verdict, "gates": [gate]}
+    rows = {"model": "m", "benchmark": "b", "found": 9, "expected": manifest.pop("expected", 9)}
+    run = {
+        "config": {"typed": ["model=m", "n=100", "run_dir=my runs/x"]},
+        "benchmark": {"b": {"n": asked, "n_distinct": manifest.pop("total", 5000)}},
+        "models": {"m": {"engine": manifest.pop("engine", "scripted")}},
+    }
+    return next_command({"audit": "sweep", "cells": [cell], "rows": [rows]}, {**run, **manifest})
+
+
+def test_the_next_command_asks_what_the_plan_needs_up_to_all() -> None:
+    assert ended() == "audit sweep model=m 'run_dir=my runs/x_2' n=1070"
+    assert ended(total=208) == "audit sweep model=m 'run_dir=my runs/x_2' n=all"
+    assert ended(asked=208, total=208) == ""  # there are no more
+    assert ended(needed=None) == ended("withheld") == ""
+
+
+def test_an_incomplete_run_goes_on_by_its_own_command() -> None:
+    assert ended(expected=10) == "audit sweep model=m n=100 'run_dir=my runs/x'"
+
+
+def test_after_a_verdict_another_audit_is_planned_that_the_engine_can_run() -> None:
+    assert ended("excess") == ended("no_excess_detected") == "audit plan audit=memory model=m"
+    assert ended("excess", engine="openai") == "audit plan audit=perturb model=m"
+    assert ended("excess", config={"typed": []}) == "audit plan audit=memory"
+    assert ended("excess", config={}) == ""  # a run of an earlier version does not say what was typed
+
+
+def test_too_few_questions_are_said_in_plain_words_with_both_numbers() -> None:
+    from audit.sweep.vocabulary import VERDICTS
+
+    def said(asked: int | None, needed: int | None) -> str:
+        gate = {"name": "enough_data", "numbers": {"asked": asked, "needed": needed}}
+        return subtitle(VERDICTS, {"verdict": "underpowered", "gates": [gate]})
+
+    assert said(100, 1070) == "Not enough questions: 100 asked, about 1,070 needed"
+    assert said(2000, 1070) == said(None, None) == subtitle(VERDICTS, {"verdict": "underpowered"})
+    assert subtitle(VERDICTS, {"verdict": "excess"}) == VERDICTS["excess"].name

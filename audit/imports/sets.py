@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 
 from audit.errors import ConfigError
 from audit.imports.own import read_own
-from audit.imports.record import ITEM_ID, Imported, Wanted
+from audit.imports.record import Imported, Wanted
 from audit.imports.write import PROVENANCE
 from audit.memory.columns import SCHEMA
+from audit.records import ITEM_ID
 from audit.reference_sets import (
     ReferenceSet,
     SetModel,

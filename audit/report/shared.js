@@ -19,7 +19,7 @@ window.addEventListener("beforeprint", () => {
   for (const node of document.querySelectorAll("details")) node.open = true;
 });
 const unfold = (id) => {
-  const hit = id && byId(id);
+  const hit = id ? byId(id) : null;
   for (let node = hit?.querySelector(":scope > details") ?? hit; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
   return hit;
 };

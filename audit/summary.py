@@ -151,10 +151,10 @@ def print_end(content: Mapping[str, Any], run_dirs: Sequence[Path]) -> int:
     content: of verdict.json. run_dirs: of its runs; the next command is told of one run alone.
     """
     from audit.governance.ruling import print_content
-    from audit.shards.manifest import Manifest
+    from audit.shards.manifest import MANIFEST, Manifest
 
     code = print_content(content)
-    if len(run_dirs) == 1 and "audits" not in content:
+    if len(run_dirs) == 1 and "audits" not in content and (run_dirs[0] / MANIFEST).is_file():
         told = next_command(content, plain(asdict(Manifest.load(run_dirs[0]))))
         print(f"next: {one_line(told)}" if told else "", end="\n" if told else "", flush=True)
     return code

@@ -9,12 +9,18 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from audit.commands.again import suite_section
 from audit.commands.completion import offer
+from audit.errors import SignatureError
 from audit.exits import plainly
 from audit.governance.keys import KEY_VARIABLE, load_signer, load_trusted
+from audit.printable import one_line
 from audit.shards.working_copy import local_folder
+
+if TYPE_CHECKING:
+    from audit.governance.verify import Verified
 
 
 @plainly
@@ -58,7 +64,19 @@ def verify_parser() -> argparse.ArgumentParser:
     trust = parser.add_mutually_exclusive_group(required=True)
     trust.add_argument("--keys", type=Path, help="folder of the public keys that you trust")
     trust.add_argument("--unsigned", action="store_true", help="hashes alone: the pack is consistent, whoever made it")
+    parser.add_argument("--expect-fingerprint", metavar="HASH", help="refuse a pack of another run")
+    parser.add_argument("--expect-model", metavar="NAME[@REVISION]", help="refuse a pack of another model")
     return parser
+
+
+def _expected(asked: argparse.Namespace, found: Verified) -> None:
+    """SignatureError where the pack is sound and of something else than was asked for."""
+    wanted, name = asked.expect_fingerprint, asked.expect_model
+    if wanted and wanted not in [run.fingerprint for run in found.runs]:
+        raise SignatureError(f"The pack is of the run {found.runs[0].fingerprint}; expected {wanted}.")
+    models = {model: revision for run in found.runs for model, revision in run.models.items()}
+    if name and name not in {*models, *(f"{model}@{revision}" for model, revision in models.items())}:
+        raise SignatureError(f"The pack is of {', '.join(f'{m}@{r}' for m, r in models.items())}; expected {name}.")
 
 
 def _verify(words: Sequence[str]) -> int:
@@ -66,7 +84,16 @@ def _verify(words: Sequence[str]) -> int:
 
     asked = verify_parser().parse_args(words)
     found = verify_pack(asked.pack, None if asked.unsigned else load_trusted(asked.keys), suite_section)
-    print(f"{found.files} files as listed")
+    _expected(asked, found)
+    for run in found.runs:
+        models = ", ".join(f"{name}@{revision}" if revision else name for name, revision in run.models.items())
+        print(one_line(f"audit {run.audit} of {models} on {', '.join(run.benchmarks)}: {run.status}"))
+        print(one_line(f"  fingerprint {run.fingerprint}"))
+    print(f"{found.files} files as listed; report.html is as signed, and was not built again")
+    if found.decisions is None:
+        print("DECISIONS NOT CHECKED: they need trusted keys")
+    elif found.decisions:
+        print(f"{found.decisions} decisions, each signed by a trusted key")
     print(f"signed by {found.signer}" if found.signer else "SIGNATURE NOT CHECKED: nobody vouches for it")
     print(
         "verdict computed again from the shards: the same bytes"

@@ -13,13 +13,17 @@ from typing import Any
 
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
-from securesystemslib.signer import Signer
+from securesystemslib.signer import Signer, SSlibKey
 
 from audit.errors import SignatureError
 from audit.governance.keys import Trusted
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+DECISIONS, DECISION = (
+    "decisions",
+    "urn:benchmark-audit:decision:v1",
+)
 MAX_BYTES = 1 << 20
 
 
@@ -53,7 +57,7 @@ def unseal(data: bytes, trusted: Mapping[str, Trusted], predicate_type: str, wha
         raise SignatureError(f"{what} has {len(data):,} bytes; expected at most {MAX_BYTES:,}.")
     try:
         envelope = Envelope.from_dict(json.loads(data))
-        (keyid,) = envelope.signatures
+        ((keyid, signature),) = envelope.signatures.items()
         spelt = _spelt(envelope)
     except Exception as error:
         raise SignatureError(f"{what} is no DSSE envelope with one signature ({type(error).__name__}).") from error
@@ -65,7 +69,8 @@ def unseal(data: bytes, trusted: Mapping[str, Trusted], predicate_type: str, wha
         raise SignatureError(
             f"{what} is not what {trusted[keyid].signer} signed: the signature does not fit."
         ) from error
-    if spelt != data:
+    # A signature of sigstore is a bundle of fields; of a plain key nothing but the signature itself is covered by it.
+    if spelt != data or (signature.unrecognized_fields and isinstance(trusted[keyid].key, SSlibKey)):
         raise SignatureError(f"{what} was changed around what is signed. Expected the file as it was written.")
     stated: dict[str, Any] = json.loads(envelope.payload)
     found = (envelope.payload_type, stated.get("_type"), stated.get("predicateType"))

@@ -13,7 +13,7 @@ import re
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,17 @@ from securesystemslib.signer import Signer
 from audit.decision import Decision, Ruling, parts_of
 from audit.errors import ConfigError, SignatureError
 from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
-from audit.governance.envelope import MAX_BYTES, seal, sha256, statement, subjects_of, unseal
+from audit.governance.envelope import DECISION as PREDICATE
+from audit.governance.envelope import DECISIONS, MAX_BYTES, seal, sha256, statement, subjects_of, unseal
 from audit.governance.keys import Trusted
 from audit.panel import PANEL, panel_runs
 from audit.shards.files import disk_error, file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
 
-DECISIONS = "decisions"
-PREDICATE = "urn:benchmark-audit:decision:v1"
 SUITES = ("suite.json", "suite.yaml")
 MAX_REASON = 2000
+LONGEST = timedelta(days=5 * 366)  # an approval is of a model as it was known then
+_FIRST = datetime(2026, 1, 1, tzinfo=UTC)  # before this program there were no decisions
 _FILE = re.compile(r"[0-9]{4}\.dsse\.json")
 
 
@@ -154,6 +155,10 @@ def decide(
         raise ConfigError("A rejection does not expire: its signer may decide again. Leave --expires out.")
     if kind != Kind.REJECT and (expires is None or expires <= now):
         raise ConfigError("Expected --expires in the future, such as --expires 2027-01-31.")
+    if expires is not None and expires - now > LONGEST:
+        raise ConfigError(
+            f"A decision holds for {LONGEST.days} days at most. Expected --expires before that; renew it then."
+        )
     chain = _chain(run_dir, bound, trusted, now)
     predicate = {
         **bound.facts,
@@ -254,11 +259,14 @@ def _decided(
         kind, decided = Kind(told["decision"]), datetime.fromisoformat(told["decided"])
         expires = datetime.fromisoformat(told["expires"]) if told["expires"] is not None else None
         sound = (expires is None) == (kind == Kind.REJECT) and (expires is None or expires > decided)
-        sound = sound and (before is None or decided >= before[0].decided)
+        sound = sound and (before is None or decided >= before[0].decided) and decided >= _FIRST
+        sound = sound and (expires is None or expires - decided <= LONGEST) and isinstance(told["reason"], str)
     except (KeyError, TypeError, ValueError) as error:
         raise SignatureError(f"{path} is no decision of this program ({error!r}).") from error
     if not sound:
-        raise SignatureError(f"{path} has times that cannot be: decided {told['decided']}, expires {told['expires']}.")
+        raise SignatureError(
+            f"{path} has a reason or times that cannot be: decided {told['decided']}, expires {told['expires']}."
+        )
     return Decided(kind, signer, str(told["reason"]), decided, expires)
 
 

@@ -11,12 +11,12 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
 from audit.errors import AuditError, ConfigError, SignatureError
 from audit.governance.archive import check_bytes, extract, hash_entry, open_archive, read_entry
-from audit.governance.envelope import MAX_BYTES, subjects_of, unseal
+from audit.governance.envelope import DECISION, DECISIONS, MAX_BYTES, subjects_of, unseal
 from audit.governance.keys import Trusted
 
 if TYPE_CHECKING:  # hashes and signatures need no statistics
@@ -31,15 +31,30 @@ VERDICT = f"{RUN}/report/verdict.json"
 PREDICATE = "urn:benchmark-audit:evidence:v1"
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 _MAX_SUMS = 32 << 20
+_MAX_JSON = 256 << 20
+
+
+@dataclass(frozen=True)
+class PackedRun:
+    """What a pack's manifest says of a run, for people to compare with what they expect."""
+
+    audit: str
+    fingerprint: str
+    status: str
+    models: Mapping[str, str | None]
+    benchmarks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What held. signer: None where nobody's signature was asked for. recomputed: the verdict was computed again."""
+    """What held. signer: None where nobody's signature was asked for. recomputed: the verdict was computed again.
+    decisions: those of people whose signatures were checked; None where they were not."""
 
     files: int
     signer: str | None
     recomputed: bool
+    runs: tuple[PackedRun, ...]
+    decisions: int | None
 
 
 def verify_pack(path: Path, trusted: Mapping[str, Trusted] | None, section_of: SectionOf) -> Verified:
@@ -61,14 +76,69 @@ def verify_pack(path: Path, trusted: Mapping[str, Trusted] | None, section_of: S
         for name in sorted(sums):
             if hash_entry(archive, name) != sums[name]:
                 raise SignatureError(f"{path}: {name} is not the file that {SUMS} lists.")
-        signer = None
+        signer = decisions = None
         if trusted is not None:
             signer = _signed(archive, path, names, sums, trusted)
+            decisions = _decisions(archive, path, sums, trusted)
         check_bytes(path, archive)
+        runs = _together(archive, path, sums)
         recomputed = any(re.match(f"{RUN}/([^/]+/)?shards/", name) for name in names)
         if recomputed:
             _recompute(archive, path, section_of)
-    return Verified(len(names), signer, recomputed)
+    return Verified(len(names), signer, recomputed, runs, decisions)
+
+
+def _decisions(archive: ZipFile, path: Path, sums: Mapping[str, str], trusted: Mapping[str, Trusted]) -> int:
+    """How many people's decisions there are; SignatureError unless each is signed by a trusted key, over this run."""
+    found = [name for name in sums if re.fullmatch(f"{RUN}/([^/]+/)?{DECISIONS}/[^/]+", name)]
+    for name in found:
+        stated, signer = unseal(read_entry(archive, name, MAX_BYTES), trusted, DECISION, f"{path}: {name}")
+        home = name.split(f"/{DECISIONS}/")[0]
+        for file, hashed in subjects_of(stated).items():
+            here = sums.get(f"{home}/report/{file}", sums.get(f"{home}/{file}", hashed))  # tables may not be packed
+            if here != hashed:
+                raise SignatureError(f"{path}: {name} was decided by {signer} over another {file}.")
+    return len(found)
+
+
+def _together(archive: ZipFile, path: Path, sums: Mapping[str, str]) -> tuple[PackedRun, ...]:
+    """The runs of a pack; SignatureError where shards or copies are not those of the run's own manifest."""
+    found = []
+    for name in sorted(one for one in sums if one.endswith("/manifest.json") and one.startswith(f"{RUN}/")):
+        home = name.removesuffix("/manifest.json")
+        try:
+            told = json.loads(read_entry(archive, name, _MAX_JSON))
+            listed = {Path(one["file"]).name: one["sha256"] for one in told["shards"]}
+            held = {one.removeprefix(f"{home}/shards/"): sums[one] for one in sums if one.startswith(f"{home}/shards/")}
+            if held and held != listed:
+                odd = sorted(one for one in {*held, *listed} if held.get(one) != listed.get(one))[0]
+                raise SignatureError(f"{path}: {home}/shards/{odd} is not the shard that {name} lists.")
+            if f"/{REFERENCES}/" not in name:
+                _copies(archive, path, sums, "" if home == RUN else f"{home}/", told, listed)
+                models = {model: facts.get("revision") for model, facts in told["models"].items()}
+                found.append(
+                    PackedRun(told["audit"], told["fingerprint"], told["status"], models, tuple(told["benchmark"]))
+                )
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise SignatureError(f"{path}: {name} is no manifest ({type(error).__name__}).") from error
+    return tuple(found)
+
+
+def _copies(
+    archive: ZipFile, path: Path, sums: Mapping[str, str], home: str, told: Mapping[str, Any], listed: Mapping[str, str]
+) -> None:
+    """SignatureError where a file that repeats the manifest for readers says something else."""
+    for name, keys in (("config.json", None), ("environment.json", ("audit", "packages", "platform", "python"))):
+        if f"{home}{name}" in sums:
+            copy = json.loads(read_entry(archive, f"{home}{name}", _MAX_JSON))
+            wanted, found = (told["config"], copy) if keys is None else ([d.get(k) for k in keys] for d in (told, copy))
+            if found != wanted:
+                raise SignatureError(f"{path}: {home}{name} is not what the manifest says.")
+    if f"{home}shards.json" in sums:
+        rows = json.loads(read_entry(archive, f"{home}shards.json", _MAX_JSON))
+        hashes = {Path(one["file"]).name: one["sha256"] for one in rows if one["file"].startswith("shards/")}
+        if hashes != listed:
+            raise SignatureError(f"{path}: {home}shards.json is not what the manifest lists.")
 
 
 def _listed(data: bytes, path: Path) -> dict[str, str]:
@@ -101,8 +171,8 @@ def _recompute(archive: ZipFile, path: Path, section_of: SectionOf) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         run_dir = Path(folder) / RUN
-        extract(archive, RUN, run_dir)
         try:
+            extract(archive, RUN, run_dir)
             named = panel_runs(run_dir)
             runs = [run_dir / run.name for run in named or ()]  # wherever they lay, in the pack they lie below it
             for run in runs or [run_dir]:
@@ -110,7 +180,7 @@ def _recompute(archive: ZipFile, path: Path, section_of: SectionOf) -> None:
             if runs:
                 write_panel(run_dir, runs)
             found = recomputed(run_dir, section_of, alone=True)
-        except (AuditError, OSError, ValueError) as error:
+        except (AuditError, OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise SignatureError(f"{path}: the verdict could not be computed again: {error}") from error
         odd = [
             packed.relative_to(folder).as_posix()

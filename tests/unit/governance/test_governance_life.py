@@ -215,7 +215,7 @@ def test_the_whole_life(
     (lie / "report" / "verdict.json").write_text(verdict.replace('"claimed": false', '"claimed": true'))
     assert evidence([str(lie), "-o", str(pack), *signing]) == 0
     assert evidence(["verify", str(pack), *trusted]) == 1
-    assert "the verdict is another one (run/report/verdict.json)" in capsys.readouterr().err
+    assert "0001.dsse.json was decided by alice over another verdict.json" in capsys.readouterr().err
     shutil.rmtree(lie.parent)
 
     # The model version is tagged.

@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 
 from audit.commands.again import suite_section
+from audit.commands.evidence import main as evidence
 from audit.commands.review import main as review
 from audit.errors import SignatureError
 from audit.governance import verify
 from audit.governance.archive import write_archive
+from audit.governance.envelope import seal, statement
 from audit.governance.keys import load_signer, load_trusted
 from audit.governance.pack import write_pack
 from audit.governance.verify import STATEMENT, SUMS, verify_pack
@@ -133,6 +135,7 @@ MUTATIONS: dict[str, Callable[[Files, Files], None]] = {
     "the statement: a space": lambda files, other: files.update({STATEMENT: b" " + files[STATEMENT]}),
     "the statement: another signature": envelope(lambda e: e["signatures"][0].update({"sig": "0" * 128})),
     "the statement: another key": envelope(lambda e: e["signatures"][0].update({"keyid": "0" * 64})),
+    "the statement: a field that nobody signed": envelope(lambda e: e["signatures"][0].update({"note": "x"})),
     "the statement: signed twice": envelope(lambda e: e["signatures"].append(dict(e["signatures"][0]))),
     "the statement: another decision": stated(lambda told: told["predicate"].update({"decision": "pass"})),
     "the statement: another model": stated(lambda told: told["predicate"].update({"models": {"m": "x"}})),
@@ -160,6 +163,63 @@ def test_no_mutation_of_a_pack_verifies(name: str, packs: tuple[Files, Files], k
         verify_pack(path, load_trusted(keys / "trusted"), suite_section)
 
 
+def copy_says(name: str, change: Callable[[Any], Any]) -> Callable[[Files, Files], None]:
+    def spoil(files: Files, other: Files) -> None:
+        told = json.loads(files[name])
+        change(told)
+        files[name] = json.dumps(told).encode()
+
+    return spoil
+
+
+def decided(change: Callable[[dict[str, Any]], Any]) -> Callable[[Files, Files], None]:
+    return copy_says("run/decisions/0001.dsse.json", change)
+
+
+# What somebody with a trusted key packed again and signed: the pack has to hold together beyond its signature.
+SIGNED_AGAIN: dict[str, Callable[[Files, Files], None]] = {
+    "a shard": changed("run/shards/shard"),
+    "the configuration for readers": copy_says("config.json", lambda told: told.update({"n": 3})),
+    "the environment for readers": copy_says("environment.json", lambda told: told.update({"python": "2.7"})),
+    "the hashes for readers": copy_says("shards.json", lambda told: told[0].update({"sha256": "0" * 64})),
+    "a decision that nobody signed": decided(lambda told: told["signatures"][0].update({"sig": "00" * 64})),
+    "a decision that is no decision": copy_says("run/decisions/0001.dsse.json", lambda told: told.clear()),
+    "the decision of another run": taken("run/decisions/0001.dsse.json"),
+    "a manifest that is none": lambda files, other: files.update({"run/manifest.json": b"[]"}),
+    "a manifest as deep as a well": lambda files, other: files.update({"run/manifest.json": b"[" * 100_000}),
+}
+
+
+@pytest.mark.parametrize("name", SIGNED_AGAIN)
+def test_a_pack_holds_together_beyond_its_signature(
+    name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "_recompute", lambda *given: None)  # found without it, before anything is computed
+    files, signer = dict(packs[0]), load_signer(keys / "alice.key")
+    before = json.loads(base64.b64decode(json.loads(files[STATEMENT])["payload"]))["predicate"]
+    SIGNED_AGAIN[name](files, packs[1])
+    summed(lambda files, other: None)(files, files)
+    subjects = {one: hashlib.sha256(files[one]).hexdigest() for one in (SUMS, verify.VERDICT)}
+    files[STATEMENT] = seal(statement(verify.PREDICATE, subjects, before), signer)
+    with (tmp_path / "pack.zip").open("wb") as file:
+        write_archive(file, files)
+    with pytest.raises(SignatureError):
+        verify_pack(tmp_path / "pack.zip", load_trusted(keys / "trusted"), suite_section)
+
+
+def test_a_pack_says_of_what_it_is(packs: tuple[Files, Files], keys: Path, tmp_path: Path) -> None:
+    """Another run's pack is sound, and refused by who says what is expected."""
+    with (tmp_path / "pack.zip").open("wb") as file:
+        write_archive(file, packs[0])
+    words = ["verify", str(tmp_path / "pack.zip"), "--keys", str(keys / "trusted")]
+    manifest = json.loads(packs[0]["run/manifest.json"])
+    (model,) = manifest["models"]
+    expected = [*words, "--expect-fingerprint", manifest["fingerprint"], "--expect-model", model]
+    assert evidence(expected) == 0
+    assert evidence([*words, "--expect-fingerprint", "0" * 64]) == 1
+    assert evidence([*words, "--expect-model", f"{model}@elsewhere"]) == 1
+
+
 def test_what_was_not_changed_verifies(
     packs: tuple[Files, Files], keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,4 +227,5 @@ def test_what_was_not_changed_verifies(
     monkeypatch.setattr(verify, "_recompute", lambda *given: None)  # seconds; test_evidence_pack.py has it
     with (tmp_path / "pack.zip").open("wb") as file:
         write_archive(file, packs[0])
-    assert verify_pack(tmp_path / "pack.zip", load_trusted(keys / "trusted"), suite_section).signer == "alice"
+    found = verify_pack(tmp_path / "pack.zip", load_trusted(keys / "trusted"), suite_section)
+    assert (found.signer, found.decisions, len(found.runs)) == ("alice", 1, 1)

@@ -32,6 +32,7 @@ from audit.exits import refused, run_command
 from audit.printable import lines
 from audit.shards.object_store import is_url
 from audit.shards.redact import redact
+from audit.short_forms import expand
 from audit.twins import with_twin
 
 _LISTS = ("model", "arms", "references", "allow_convicted")  # keys that take several values within one job
@@ -61,13 +62,15 @@ def start(run: Callable[[DictConfig, Callable[[], None]], int], schema: type) ->
         run_command(lambda: run(cfg, check_composed))
 
     try:
-        sys.argv[1:] = words = hydra_arguments(sys.argv[1:], schema)
+        words, notes = expand(sys.argv[1:], name)
+        sys.argv[1:] = words = hydra_arguments(words, schema)
     except ConfigError as error:
         sys.exit(refused(error, lines))
     if {"--help", "-h"} & set(words) and not any(_HYDRAS_OWN.match(word) for word in words):
         with suppress(HydraException):  # of a mistake in what else was typed, which Hydra names
             print(help_text(name, [word for word in words if word not in ("--help", "-h")]))
             return
+    print(*(lines(note) for note in notes), sep="\n", end="\n" * bool(notes), file=sys.stderr, flush=True)
     if any(word.startswith(("-", "hydra")) for word in words):
         job()
         return
@@ -169,7 +172,7 @@ def _as_group(word: str) -> str:
 
 def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig:
     """What a command would compose of conf/<name>.yaml and these words, without a Hydra job. Raises ConfigError."""
-    overrides = hydra_arguments(words, schema)
+    overrides = hydra_arguments(expand(words, name)[0], schema)
     try:
         with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
             found = compose(name, overrides=overrides)

@@ -54,20 +54,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _suite(name: str, words: Sequence[str]) -> int:
+    from audit.short_forms import HF, data_words, quoted
     from audit.suite.commands import audit_words, steps
     from audit.suite.read import read_suite
     from audit.suite.schema import Suite
 
     own = {field.name for field in fields(Suite)}
     changes, changed, more = [], dict[str, list[str]](), []
-    run_dir, plan = "", False
+    run_dir, plan, named = "", False, list[str]()
     for word in words:
         key, found, value = word.partition("=")
         if not found:
             raise ConfigError(f"Expected key=value, such as plan=true; found {word!r}.")
         head, _, rest = key.partition(".")
-        if key in ("model", "model_version"):
-            changes.append(f"model_config.{'model_id' if key == 'model' else key}={value}")
+        if key in ("model", "model_id", "model_version", "endpoint"):
+            field_name = "model_id" if key == "model" else key
+            changes.append(f"model_config.{field_name}={value.removeprefix(HF)}")
+        elif key == "data":
+            changes += ["dataset_config.benchmark_name=mcq_file", f"dataset_config.path={quoted(value)}"]
+            named = data_words(value)[-1:]
         elif key == "run_dir":
             run_dir = value
         elif key == "plan":
@@ -81,6 +86,9 @@ def _suite(name: str, words: Sequence[str]) -> int:
         else:
             more.append(word)
     suite = read_suite(name, changes)
+    for audit, words_of in suite.audits.items():
+        if named and not any(word.startswith("benchmark=") for word in words_of):
+            changed[audit] = [*named, *changed.get(audit, ())]
     for audit in changed:
         if audit not in suite.audits:
             raise ConfigError(f"{audit}.{changed[audit][0]}: this suite runs {', '.join(suite.audits)}, not {audit}.")

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from audit.engines.config import ModelConfig
@@ -110,6 +111,23 @@ def _hub_commit(model: ModelConfig) -> str:
     if info.sha is None or not _COMMIT.match(info.sha):
         raise EngineLoadError(f"{_label(model)}: the hub gave no commit hash.")
     return str(info.sha)
+
+
+@cache
+def hub_text(path: str, revision: str | None, name: str) -> str | None:
+    """A small file of a model's repository, from the cache or from the hub; None where neither gives it."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
+
+    try:
+        cached = try_to_load_from_cache(path, name, revision=revision)
+        if not isinstance(cached, str):
+            get_hf_file_metadata(hf_hub_url(path, name, revision=revision), timeout=3)  # the download tries six times
+            cached = hf_hub_download(path, name, revision=revision, etag_timeout=3)
+        return Path(cached).read_text(encoding="utf-8")
+    # What is wrong with the repository is said when its weights are resolved.
+    except (EntryNotFoundError, HFValidationError, UnicodeError, *HfHubHTTPError.__bases__):
+        return None
 
 
 def hub_refusal(model: ModelConfig, error: Exception, has_token: bool) -> EngineLoadError | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +10,13 @@ from omegaconf.errors import OmegaConfBaseException
 
 from audit.audits import part_of
 from audit.command_line import compose_command
-from audit.config import RunConfig, known_models, load_group, load_model_config
+from audit.config import RunConfig, known_models, load_group
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.errors import ConfigError, unknown_name
+from audit.short_forms import HF, hub_name, quoted, safe_name
 from audit.suite.read import commit_of
 from audit.suite.schema import DOMAINS, SCRIPTED, DomainThresholds, Suite
 
-ENDPOINT = "openai_compatible"
 # The suite says these, so an audit's own words may not.
 _DECIDED = {
     "model": "model_config.model_id, or model=NAME of the command",
@@ -43,16 +42,15 @@ def model_name(suite: Suite) -> str:
     """The configuration in conf/model that a suite's model means. ConfigError where there is none."""
     pin = suite.model_config
     if pin.endpoint is not None:
-        return ENDPOINT
-    if pin.model_id in known_models():
-        return pin.model_id
-    fitting = [name for name in known_models() if load_model_config(name).path == pin.model_id]
-    if not fitting:
+        return safe_name(pin.model_id)
+    if "/" in pin.model_id:
+        return hub_name(pin.model_id)
+    if pin.model_id not in known_models():
         raise ConfigError(
-            f"{unknown_name('model_config.model_id', pin.model_id, known_models())} Or the hub id of one of them; for "
-            "any other a file conf/model/<name>.yaml says how it is served, and for an endpoint model_config.endpoint."
+            f"{unknown_name('model_config.model_id', pin.model_id, known_models())} Or a hub id, such as "
+            "Qwen/Qwen3-8B; for an endpoint model_config.endpoint beside it."
         )
-    return fitting[0]
+    return pin.model_id
 
 
 def domain_of(suite: Suite) -> str | None:
@@ -113,7 +111,7 @@ def steps(suite: Suite, words: Mapping[str, Sequence[str]], run_dir: str) -> lis
     """The audits in their order, composed and validated. words: as `audit_words` has them. Raises ConfigError."""
     found = []
     for audit, given in words.items():
-        own = [*given, f"run_dir={_quoted(f'{run_dir}/{audit}')}", "report=false", "gate=false"]
+        own = [*given, f"run_dir={quoted(f'{run_dir}/{audit}')}", "report=false", "gate=false"]
         config_part = part_of(audit, "config")
         config_part.register()
         schema = getattr(config_part, f"{audit.capitalize()}Config")
@@ -151,13 +149,12 @@ def check_version(suite: Suite, model: ModelConfig, resolve: Callable[[ModelConf
 
 def _words(suite: Suite, audit: str) -> list[str]:
     """What the suite's fields mean to one audit's command."""
-    name, data = model_name(suite), suite.dataset_config
-    words = [f"model={name}", f"benchmark={data.benchmark_name}", f"n={data.sample_size}", f"seed={data.sampling_seed}"]
-    pin = suite.model_config
+    name, data, pin = model_name(suite), suite.dataset_config, suite.model_config
+    model = [f"model={name if name in known_models() else HF + pin.model_id}"]
     if pin.endpoint is not None:
-        endpoint = f"{{url: {_quoted(pin.endpoint)}, model: {_quoted(pin.model_id)}}}"
-        words.append(f"model.{ENDPOINT}.endpoints=[{endpoint}]")
-    elif (commit := commit_of(pin.model_version)) is not None:
+        model = [f"endpoint={pin.endpoint}", f"model_id={pin.model_id}"]
+    words = [*model, f"benchmark={data.benchmark_name}", f"n={data.sample_size}", f"seed={data.sampling_seed}"]
+    if pin.endpoint is None and (commit := commit_of(pin.model_version)) is not None:
         words.append(f"model.{name}.revision={commit}")
     words.append(f"verdict.alpha={suite.scoring_config.significance_alpha:g}")
     effect = domain_thresholds(suite).effect_of_interest
@@ -166,9 +163,9 @@ def _words(suite: Suite, audit: str) -> list[str]:
     if any(key_of(word) == "benchmark" for word in suite.audits[audit]):
         return [word for word in words if key_of(word) != "benchmark"]  # of another benchmark nothing more is said
     if data.path is not None:
-        words.append(f"benchmark.path={_quoted(data.path)}")
+        words.append(f"benchmark.path={quoted(data.path)}")
     if data.dataset_variant is not None:
-        words.append(f"benchmark.hub_config={_quoted(data.dataset_variant)}")
+        words.append(f"benchmark.hub_config={quoted(data.dataset_variant)}")
     if (commit := commit_of(data.dataset_version)) is not None:
         words.append(f"benchmark.revision={commit}")
     if audit == "perturb":
@@ -200,8 +197,3 @@ def _last_of_each(words: Sequence[str]) -> list[str]:
     """Each key once, with the last value that it was given."""
     last = {key_of(word): word for word in words}
     return list(last.values())
-
-
-def _quoted(text: str) -> str:
-    """As Hydra takes any text."""
-    return json.dumps(text, ensure_ascii=False)

@@ -31,7 +31,7 @@ LAYERS = (
     ("audit.config", "audit.references", "audit.reference_sets", "audit.audits", "audit.plan_cost"),
     ("audit.resolve", "audit.dry_run", "audit.convictions", "audit.command_line", "audit.twins", "audit.panel",
      "audit.decision", "audit.report", "audit.summary", "audit.judge", "audit.governance", "audit.registry",
-     "audit.export"),
+     "audit.export", "audit.short_forms"),
     ("audit.runtime", "audit.variants"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
     ("audit.plant", "audit.suite", "audit.imports", "audit.loading", "audit.papers"),

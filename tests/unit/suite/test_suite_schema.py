@@ -111,15 +111,14 @@ def test_every_field_of_the_source_says_something_to_the_audit() -> None:
     suite = read_suite("gsm8k_contamination_audit_v3")
     (words,) = audit_words(suite).values()
     assert words == [
-        "model=openai_compatible", "benchmark=gsm8k", "n=500", "seed=42",
-        'model.openai_compatible.endpoints=[{url: "https://inference.internal/v1/infer", model: "org/model-name"}]',
-        "verdict.alpha=0.05", 'benchmark.hub_config="main"', "num_variants=3",
+        "endpoint=https://inference.internal/v1/infer", "model_id=org/model-name", "benchmark=gsm8k",
+        "n=500", "seed=42", "verdict.alpha=0.05", 'benchmark.hub_config="main"', "num_variants=3",
     ]  # fmt: skip
     (step,) = steps(suite, {"perturb": words}, "out")
-    (endpoint,) = step.config.model["openai_compatible"].endpoints
+    (endpoint,) = step.config.model["org_model-name"].endpoints
     assert (endpoint.url, endpoint.model) == ("https://inference.internal/v1/infer", "org/model-name")
     assert (step.config.n, step.config.run_dir) == (500, "out/perturb")
-    claimed = check_version(suite, step.config.model["openai_compatible"], lambda _: "not asked")
+    claimed = check_version(suite, step.config.model["org_model-name"], lambda _: "not asked")
     assert claimed == {"stated": "sha256:a1b2c3d4e5f6", "found": None, "claimed": True}
 
 
@@ -218,8 +217,11 @@ def test_a_model_is_found_by_its_name_or_hub_id() -> None:
         return model_name(suite_of(small(model_config={"model_id": model_id, "model_version": COMMIT})))
 
     assert named("qwen3_8b") == named("Qwen/Qwen3-8B") == "qwen3_8b"
-    with pytest.raises(ConfigError, match="Or the hub id of one of them"):
-        named("org/nobody")
+    assert named("org/Some.7B") == "org_Some_7B"
+    other = suite_of(small(model_config={"model_id": "org/Some.7B", "model_version": COMMIT}))
+    assert audit_words(other)["perturb"][0] == "model=hf:org/Some.7B"
+    with pytest.raises(ConfigError, match="Or a hub id"):
+        named("nobody")
     pinned = suite_of(small(model_config={"model_id": "qwen3_8b", "model_version": COMMIT}))
     assert f"model.qwen3_8b.revision={COMMIT}" in audit_words(pinned)["perturb"]
 

@@ -1,0 +1,203 @@
+"""Short forms of a command's words -> the words that Hydra composes, and what a person is told of them.
+
+    model=hf:ORG/NAME[@REVISION]        a configuration is derived; of a model in conf/model it is that one
+    endpoint=URL model_id=NAME          an OpenAI-compatible endpoint under the model's own name
+    data=exam.csv                       benchmark=mcq_file with this path, named by the file
+    preset=song2026                     conf/preset/song2026.yaml: another default for several keys
+
+A derived configuration becomes an option of Hydra's group model, so that its keys are changed like any other's
+(model.NAME.dtype=...). Nothing here needs a network; what the hub's cache or the hub tells of a model is used.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
+
+from audit.config import known_models, load_group, load_model_config
+from audit.engines.config import ModelConfig
+from audit.engines.openai_config import safe_url
+from audit.engines.weights import hub_text
+from audit.errors import ConfigError
+
+HF, _ENDPOINT = "hf:", "openai_compatible"
+PUBLIC = {"sweep": "mmlu", "memory": "mmlu"}  # docs/decisions/14-default-benchmark.md
+_CONTEXT = 16384  # tokens; no audit's prompts are longer than half of it
+_ROOM = 0.8 * 0.9 * 80e9  # bytes of weights on one GPU of 80 GB: a fifth of what vLLM takes is left to the KV cache
+_PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"  # of a base model
+_HUB_WORD = re.compile(r"hf:[^],\s]*")
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
+
+def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
+    """(words as Hydra takes them, lines for the person). ConfigError for a short form that is not whole.
+
+    >>> expand(["data=my exam.csv"], "sweep")[0]
+    ['benchmark=mcq_file', 'benchmark.path="my exam.csv"', 'benchmark.name=my_exam']
+    """
+    given = {key: value for key, found, value in (word.partition("=") for word in words) if found}
+    notes: list[str] = []
+    ours = [one for word in words for one in _expanded(word, given, notes)]
+    own = any(word.startswith(("-c", "--config")) for word in words)  # a configuration of one's own has its own default
+    if audit in PUBLIC and not own and not {"benchmark", "data"} & set(given) and _real(ours):
+        name = PUBLIC[audit]
+        ours.insert(0, f"benchmark={name}")
+        notes.insert(
+            0,
+            f"benchmark {name} (hub {load_group('benchmark', name)['hub']}), the default of real models. Without a "
+            "network: benchmark.path=FOLDER of the authors' files, data=my_exam.csv, or benchmark=elementary",
+        )
+    return ours, notes
+
+
+def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str]:
+    key, _, value = word.partition("=")
+    if key == "endpoint":
+        return [_endpoint(given, notes)]
+    if key in ("model_id", "api_key_env"):
+        if "endpoint" not in given:
+            raise ConfigError(f"{word} belongs to an endpoint. Expected {_EXAMPLE}.")
+        return []
+    if key == "data":
+        if "benchmark" in given:
+            raise ConfigError(f"{word} and benchmark={given['benchmark']} name two benchmarks. Expected one of them.")
+        return data_words(value)
+    if key in ("model", "worker"):
+        return [f"{key}={_HUB_WORD.sub(lambda found: _of_hub(found[0], notes), value)}"]
+    return [f"+{word}" if key == "preset" else word]
+
+
+def data_words(path: str) -> list[str]:
+    """Of a file of one's own."""
+    return ["benchmark=mcq_file", f"benchmark.path={quoted(path)}", f"benchmark.name={safe_name(Path(path).stem)}"]
+
+
+def quoted(text: str) -> str:
+    """As Hydra takes any text."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def safe_name(text: str) -> str:
+    """A name for shards, folders and keys: no dot, which Hydra reads as a key's.
+
+    >>> safe_name("meta-llama/Llama-3.1-8B")
+    'meta-llama_Llama-3_1-8B'
+    """
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_-") or "unnamed"
+    return f"{name}_" if name in known_models() else name
+
+
+def hub_name(model_id: str) -> str:
+    """The name of a hub's model: that of its configuration in conf/model, else the id made safe."""
+    known = (name for name in known_models() if load_model_config(name).path == model_id)
+    return next(known, safe_name(model_id))
+
+
+_EXAMPLE = "endpoint=http://127.0.0.1:8000/v1 model_id=my-model (and api_key_env=VARIABLE if not OPENAI_API_KEY)"
+
+
+def _endpoint(given: Mapping[str, str], notes: list[str]) -> str:
+    if not given.get("model_id") or "model" in given:
+        raise ConfigError(f"endpoint= needs model_id=NAME, and no model= beside it. Expected {_EXAMPLE}.")
+    node, name = load_group("model", _ENDPOINT), safe_name(given["model_id"])
+    asked = {"url": given["endpoint"], "model": given["model_id"]}
+    asked |= {key: given[key] for key in ("api_key_env",) if key in given}
+    _store(name, node | {"name": name, "endpoints": [node["endpoints"][0] | asked]})
+    notes.append(f"model {name}: {given['model_id']} at {safe_url(given['endpoint'])}; change it by model.{name}.KEY=")
+    return f"model={name}"
+
+
+def _of_hub(word: str, notes: list[str]) -> str:
+    """The name of the option for hf:ORG/NAME[@REVISION]."""
+    path, _, revision = word.removeprefix(HF).strip("'\"").partition("@")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", path):
+        raise ConfigError(f"{word} names no model of the hub. Expected hf:ORG/NAME, such as model=hf:Qwen/Qwen3-8B.")
+    name = hub_name(path)
+    if name in known_models() and not revision:
+        notes.append(f"model {name}: conf/model/{name}.yaml is the configuration of {path}")
+        return name
+    config = _hub_json(path, revision or None, "config.json")
+    node = derived(path, revision or None, config, config is None or _chats(path, revision or None))
+    name = safe_name(f"{path}@{revision}") if revision else name
+    _store(name, {"name": name, **node})
+    shown = OmegaConf.to_yaml(OmegaConf.create({"name": name, **node})).rstrip()
+    by = "" if config else ", as its config.json could not be read: a chat model on one GPU"
+    notes.append(
+        f"model {path} is run as this{by}. To change it type model.{name}.KEY=, or save it as conf/model/{name}.yaml:\n"
+        f"# @package model.{name}\n{shown}"
+    )
+    return name
+
+
+def _hub_json(path: str, revision: str | None, file: str) -> dict[str, Any] | None:
+    try:
+        read = json.loads(hub_text(path, revision, file) or "null")
+    except (ValueError, RecursionError):
+        return None
+    return read if isinstance(read, dict) else None
+
+
+def _chats(path: str, revision: str | None) -> bool:
+    """Whether it has a chat template; true where that cannot be told."""
+    tokenizer = _hub_json(path, revision, "tokenizer_config.json")
+    there = tokenizer is None or bool(tokenizer.get("chat_template"))
+    return there or hub_text(path, revision, "chat_template.jinja") is not None
+
+
+def derived(path: str, revision: str | None, config: Mapping[str, Any] | None, chats: bool) -> dict[str, Any]:
+    """A model's configuration from its config.json; None where it is not known.
+
+    Of a base model, which has no chat template, the options' likelihoods are read. GPUs: for weights on 80 GB each.
+    """
+    text = (config or {}).get("text_config") or config or {}
+    gpus, size = 1, weight_bytes(text, (config or {}).get("quantization_config"))
+    while size and size > gpus * _ROOM:
+        gpus *= 2
+    return {
+        "engine": "vllm",
+        "path": path,
+        "revision": revision,
+        "reading": "letter" if chats else "option_text",
+        "tensor_parallel_size": gpus,
+        "max_model_len": min(_CONTEXT, text.get("max_position_embeddings") or _CONTEXT),
+        "chat_template_kwargs": {"enable_thinking": False} if chats else {"chat_template": _PLAIN},
+    }
+
+
+def weight_bytes(config: Mapping[str, Any], quantization: Mapping[str, Any] | None = None) -> float | None:
+    """Of a decoder's config.json: attention, gated feed-forward (every expert) and embeddings; None where it does not
+    say. Two bytes a parameter, fewer where it is quantized."""
+    try:
+        width, heads, layers = (config[k] for k in ("hidden_size", "num_attention_heads", "num_hidden_layers"))
+        attention = 2 * width * (config.get("head_dim") or width // heads)
+        attention *= heads + (config.get("num_key_value_heads") or heads)
+        experts = next(
+            (config[k] for k in ("num_experts", "num_local_experts", "n_routed_experts") if config.get(k)), 1
+        )
+        forward = 3 * width * experts * (config.get("moe_intermediate_size") or config["intermediate_size"])
+        words = config["vocab_size"] * width * (1 if config.get("tie_word_embeddings") else 2)
+    except (KeyError, TypeError, ZeroDivisionError):
+        return None
+    bits = 16 if not quantization else quantization.get("bits") or 8
+    return float((layers * (attention + forward) + words) * bits / 8)
+
+
+def _store(name: str, node: Mapping[str, Any]) -> None:
+    ConfigStore.instance().store(group="model", name=name, node=dict(node), package=f"model.{name}")
+
+
+def _real(words: Sequence[str]) -> bool:
+    """Whether a model is asked for that is neither embedded nor scripted."""
+    asked = [word.partition("=")[2].strip("[]'\" ") for word in words if word.startswith("model=")]
+    return any(not _embedded(name.strip()) for one in asked for name in one.split(",") if name.strip())
+
+
+def _embedded(name: str) -> bool:
+    model = load_model_config(name) if name in known_models() else ModelConfig()
+    return model.engine == "scripted" or model.path.startswith("package:")

@@ -1,0 +1,180 @@
+"""Short forms of what is typed: the same configuration as the long form, and a name that shows everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from audit.audits import AUDITS, part_of
+from audit.command_line import compose_command
+from audit.config import RunConfig, known_models, load_model_config
+from audit.errors import ConfigError
+from audit.shards.manifest import deciding
+from audit.short_forms import derived, expand, hub_name, safe_name, weight_bytes
+
+LLAMA_70B = {"hidden_size": 8192, "num_attention_heads": 64, "num_key_value_heads": 8, "num_hidden_layers": 80,
+             "intermediate_size": 28672, "vocab_size": 128256, "max_position_embeddings": 131072}  # fmt: skip
+QWEN3_30B_A3B = {"hidden_size": 2048, "num_attention_heads": 32, "head_dim": 128, "num_key_value_heads": 4,
+                 "num_hidden_layers": 48, "intermediate_size": 6144, "moe_intermediate_size": 768, "num_experts": 128,
+                 "vocab_size": 151936}  # fmt: skip
+
+
+def composed(audit: str, *words: str) -> RunConfig:
+    part = part_of(audit, "config")
+    part.register()
+    found: RunConfig = part.from_hydra(compose_command(audit, words, getattr(part, f"{audit.capitalize()}Config")))
+    return found
+
+
+def plain(config: RunConfig) -> dict[str, Any]:
+    return deciding(OmegaConf.to_container(OmegaConf.structured(config)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("audit", ["sweep", "memory", "perturb"])
+def test_a_file_is_the_long_form_whatever_its_path_holds(audit: str) -> None:
+    path = "my data/exam (ü, v1.2) 'final' \"x\".csv"
+    short = composed(audit, "model=scripted", f"data={path}")
+    quoted = json.dumps(path, ensure_ascii=False)
+    name = "exam_v1_2_final_x"
+    long = composed(audit, "model=scripted", "benchmark=mcq_file", f"benchmark.path={quoted}", f"benchmark.name={name}")
+    assert short.benchmark.path == path and short.benchmark.name == name
+    assert plain(short) == plain(long)  # the fingerprint and the run directory are made of this
+
+
+def test_a_files_keys_and_name_may_still_be_given() -> None:
+    config = composed("sweep", "model=scripted", "data=exam.csv", "benchmark.name=mine", "benchmark.delimiter=';'")
+    assert (config.benchmark.name, config.benchmark.delimiter) == ("mine", ";")
+    with pytest.raises(ConfigError, match="two benchmarks"):
+        expand(["data=exam.csv", "benchmark=mmlu"], "sweep")
+
+
+@pytest.mark.parametrize("audit", ["sweep", "perturb"])
+def test_an_endpoint_goes_by_its_models_name(audit: str) -> None:
+    words = ("endpoint=http://127.0.0.1:8000/v1", "model_id=acme/Big-4.1", "api_key_env=ACME", "benchmark=elementary")
+    config = composed(
+        audit, *words, "model.acme_Big-4_1.worker.max_tokens=40", "+cost.prices.acme_Big-4_1={prompt: 1, generated: 2}"
+    )
+    ((name, model),) = config.model.items()
+    assert name == model.name == "acme_Big-4_1" and model.worker.max_tokens == 40
+    (endpoint,) = model.endpoints
+    assert (endpoint.url, endpoint.model, endpoint.api_key_env) == ("http://127.0.0.1:8000/v1", "acme/Big-4.1", "ACME")
+    long = "[{url: 'http://127.0.0.1:8000/v1', model: acme/Big-4.1, api_key_env: ACME}]"
+    other = composed(audit, "model=openai_compatible", f"model.openai_compatible.endpoints={long}", words[-1])
+    longer = {key.replace("openai_compatible", name): value for key, value in plain(other).items()}
+    differ = {key for key, value in plain(config).items() if longer[key] != value}
+    assert {key.removeprefix(f"model.{name}.") for key in differ} == {"name", "worker.max_tokens"}
+
+
+def test_what_is_told_of_an_endpoint_holds_no_password() -> None:
+    _, notes = expand(["endpoint=http://me:secret@host/v1?k=secret", "model_id=m"], "sweep")
+    assert not any("secret" in note for note in notes)
+    with pytest.raises(ConfigError, match="carries credentials"):
+        composed("sweep", "endpoint=http://me:secret@host/v1", "model_id=m", "benchmark=elementary")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["endpoint=http://h/v1"],
+        ["model_id=m"],
+        ["api_key_env=KEY", "model=scripted"],
+        ["endpoint=http://h/v1", "model_id=m", "model=scripted"],
+        ["model=hf:Qwen3-8B"],
+        ["model=hf:"],
+        ["model=[scripted,hf:a b/c]"],
+    ],
+)
+def test_half_a_form_is_refused_with_a_whole_one(words: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"Expected (endpoint=http|hf:ORG/NAME)"):
+        expand(words, "sweep")
+
+
+def test_names_have_nothing_that_a_key_or_a_file_could_not() -> None:
+    assert safe_name("a/b:c d.e") == "a_b_c_d_e"
+    assert safe_name("../..") == "unnamed" and safe_name("scripted") == "scripted_"
+
+
+def test_a_hub_model_of_conf_is_that_configuration() -> None:
+    words, notes = expand(["model=[hf:Qwen/Qwen3-8B,scripted]", "benchmark=elementary"], "sweep")
+    assert words[0] == "model=[qwen3_8b,scripted]" and "conf/model/qwen3_8b.yaml" in notes[0]
+    assert {hub_name(load_model_config(name).path) for name in ("llama3_70b", "mistral_7b")} <= set(known_models())
+
+
+def test_the_size_of_the_weights_decides_the_gpus_as_in_the_shipped_configurations() -> None:
+    # 80 x (2 x 8192 x 128 x 72 + 3 x 8192 x 28672) + 2 x 128256 x 8192 = 70.6e9 parameters
+    assert weight_bytes(LLAMA_70B) == pytest.approx(2 * 70.6e9, rel=0.005)
+    assert weight_bytes(QWEN3_30B_A3B) == pytest.approx(2 * 30.5e9, rel=0.005)
+    assert weight_bytes(LLAMA_70B, {"bits": 4}) == pytest.approx(70.6e9 / 2, rel=0.005)
+    assert weight_bytes({"n_embd": 768}) is None and weight_bytes({**LLAMA_70B, "hidden_size": "8192"}) is None
+    for config, name in ((LLAMA_70B, "llama3_70b"), (QWEN3_30B_A3B, "qwen3_30b_a3b")):
+        shipped = load_model_config(name)
+        found = derived(shipped.path, None, config, chats=True)
+        assert found["tensor_parallel_size"] == shipped.tensor_parallel_size
+        assert (found["reading"], found["max_model_len"]) == (shipped.reading, shipped.max_model_len)
+
+
+def test_what_the_repository_does_not_tell_is_assumed() -> None:
+    found = derived("a/b", "v1", None, chats=True)
+    assert (found["tensor_parallel_size"], found["reading"], found["revision"]) == (1, "letter", "v1")
+    assert "trust_remote_code" not in found  # the schema's false
+    assert derived("a/b", None, {"max_position_embeddings": 2048}, chats=True)["max_model_len"] == 2048
+
+
+def test_a_base_model_in_the_cache_is_read_by_likelihood_and_nothing_needs_a_network(tmp_path: Path) -> None:
+    snapshot = tmp_path / "hub" / "models--acme--Base-7B" / "snapshots" / ("0" * 40)
+    snapshot.mkdir(parents=True)
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text("0" * 40)
+    (snapshot / "config.json").write_text(json.dumps({**LLAMA_70B, "max_position_embeddings": 4096}))
+    (snapshot / "tokenizer_config.json").write_text("{}")
+    code = (
+        "import sys; from audit.command_line import compose_command; from audit.sweep.config import *\n"
+        "register(); words = ['model=[hf:acme/Base-7B,hf:acme/Other]', 'n=5', 'model.acme_Other.dtype=float16']\n"
+        "config = from_hydra(compose_command('sweep', words, SweepConfig))\n"
+        "print(config.benchmark.name, *((m.name, m.path, m.reading, m.tensor_parallel_size, m.max_model_len, m.dtype,\n"
+        "m.trust_remote_code) for m in config.model.values()), 'vllm' in sys.modules, sep='|')"
+    )
+    env = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip().split("|") == [
+        "mmlu",
+        "('acme_Base-7B', 'acme/Base-7B', 'option_text', 4, 4096, 'auto', False)",
+        "('acme_Other', 'acme/Other', 'letter', 1, 16384, 'float16', False)",
+        "False",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("audit", "words", "benchmark"),
+    [
+        ("sweep", ["model=llama3_70b", "r=1..9"], "mmlu"),
+        ("sweep", ["model=[scripted,qwen3_8b]"], "mmlu"),
+        ("sweep", ["endpoint=http://h/v1", "model_id=m"], "mmlu"),
+        ("memory", ["model=llama3_8b"], "mmlu"),
+        ("sweep", ["model=llama3_70b", "benchmark.path=/data/mmlu"], "mmlu"),
+        ("sweep", ["model=llama3_70b", "benchmark=arc_easy"], "arc_easy"),
+        ("sweep", ["model=smollm2_135m"], "elementary"),
+        ("sweep", ["model=[scripted,smollm2_135m]"], "elementary"),
+        ("sweep", ["n=20"], "elementary"),
+        ("perturb", ["model=llama3_8b"], "elementary"),
+        ("validity", ["model=llama3_8b"], "contrast"),
+    ],
+)
+def test_a_real_model_is_asked_a_real_benchmark(audit: str, words: list[str], benchmark: str) -> None:
+    assert composed(audit, *words).benchmark.name == benchmark
+    notes = expand(words, audit)[1]
+    told = [note for note in notes if note.startswith("benchmark mmlu")]
+    assert told == notes[: len(told)] and len(told) == (benchmark == "mmlu")
+
+
+def test_the_default_is_pinned_and_every_audit_composes() -> None:
+    config = composed("sweep", "model=llama3_70b")
+    assert config.benchmark.hub == "cais/mmlu" and len(config.benchmark.revision or "") == 40
+    assert all(composed(audit, "model=scripted").benchmark.name in ("elementary", "contrast") for audit in AUDITS)

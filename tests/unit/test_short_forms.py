@@ -178,3 +178,15 @@ def test_the_default_is_pinned_and_every_audit_composes() -> None:
     config = composed("sweep", "model=llama3_70b")
     assert config.benchmark.hub == "cais/mmlu" and len(config.benchmark.revision or "") == 40
     assert all(composed(audit, "model=scripted").benchmark.name in ("elementary", "contrast") for audit in AUDITS)
+
+
+def test_the_papers_design_with_our_controls_and_what_is_typed_wins() -> None:
+    config = composed("sweep", "preset=song2026", "model=qwen3_8b", "n=1000")
+    assert (config.n, config.seed, config.r, config.draws, config.replicates) == (1000, 42, "1..9", "independent", 1)
+    assert (config.clean_replicates, config.noisy_replicates, config.ensemble_control) == (3, 2, True)
+    assert config.protocol["name"] == "song2026" and config.benchmark.name == "mmlu"
+    design = part_of("sweep", "config").design_of(config)
+    # direct, three clean runs, two runs of noise and one of the ensemble control at r = 1..9 (r = 1 is the clean run)
+    assert len(design.settings) == 1 + 3 + 2 * 9 + 8
+    with pytest.raises(ConfigError, match="song2026"):
+        composed("sweep", "preset=song2025", "model=qwen3_8b")

@@ -24,6 +24,8 @@ The public API: `load` a run, `find_runs` in a folder; their errors are `errors.
 
 from __future__ import annotations
 
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,16 @@ if TYPE_CHECKING:
     from audit.loading import Run, RunEntry
 
 __all__ = ["find_runs", "load"]
+
+if sys.version_info < (3, 11) or find_spec("omegaconf") is None:  # of a command a sentence, of an import an ImportError
+    raise (SystemExit if Path(sys.argv[0]).name in ("-m", "audit") else ImportError)(
+        "error: {} is Python {}.{}, {}. Expected Python 3.11 or later with this program's packages: in a checkout "
+        "'make install', then .venv/bin/python -m audit; elsewhere pip install benchmark-audit.".format(
+            sys.executable,
+            *sys.version_info[:2],
+            "which is too old" if sys.version_info < (3, 11) else "in which omegaconf is not installed",
+        )
+    )
 
 
 def load(run_dir: Path | str) -> Run:

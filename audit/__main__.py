@@ -6,16 +6,21 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
 
-from audit.commands import COMMANDS
+from audit.commands import COMMANDS, HEADINGS
 from audit.errors import unknown_name
 from audit.exits import OK, USAGE, refused, run_command
 
 
 def help_text() -> str:
-    lines = [f"  {name:<11} {command.does}" for name, command in COMMANDS.items()]
+    lines = []
+    for name, command in COMMANDS.items():
+        lines += [f"\n{HEADINGS[name]}"] if name in HEADINGS else []
+        lines.append(f"  {name:<11} {command.does}")
     return (
-        "usage: audit COMMAND ...\n\nIs a benchmark score ability, or memory of the exam?\n\n"
+        "usage: audit COMMAND ...\n\nIs a benchmark score ability, or memory of the exam?\n"
         + "\n".join(lines)
         + "\n\naudit COMMAND --help says more. First: audit plan model=scripted, then audit sweep."
     )
@@ -27,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     if not words or words[0] in ("-h", "--help", "help"):
         print(help_text())
         return OK if words else USAGE
+    if words[0] in ("--version", "-V", "version"):
+        print(f"audit {version('benchmark-audit')} ({Path(__file__).parent}, Python {sys.version.split()[0]})")
+        return OK
     if words[0] not in COMMANDS:
         refused(unknown_name("command", words[0], COMMANDS))
         return USAGE

@@ -20,7 +20,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -29,6 +29,7 @@ from audit.config import CONF_DIR
 from audit.config_keys import check_keys
 from audit.errors import AuditError, ConfigError, unknown_name
 from audit.exits import refused, run_command
+from audit.plain_words import check_words, plainly_said, quoted
 from audit.printable import lines
 from audit.shards.object_store import is_url
 from audit.shards.redact import redact
@@ -53,7 +54,7 @@ def start(run: Callable[[DictConfig, Callable[[], None]], int], schema: type) ->
     composed configuration has to fit. Plain overrides are composed here: `@hydra.main` does that twice, to learn
     whether several jobs are meant, and a refusal waits for both.
     """
-    name, typed = schema.__module__.split(".")[1], _without_secrets(sys.argv[1:])
+    name, typed = _audit_name(schema), _without_secrets(sys.argv[1:])
 
     @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name=name)
     def job(cfg: DictConfig) -> None:
@@ -62,7 +63,7 @@ def start(run: Callable[[DictConfig, Callable[[], None]], int], schema: type) ->
         run_command(lambda: run(cfg, check_composed))
 
     try:
-        words, notes = expand(sys.argv[1:], name)
+        words, notes = expand(check_words(sys.argv[1:], name), name)
         sys.argv[1:] = words = hydra_arguments(words, schema)
     except ConfigError as error:
         sys.exit(refused(error, lines))
@@ -71,14 +72,14 @@ def start(run: Callable[[DictConfig, Callable[[], None]], int], schema: type) ->
             print(help_text(name, [word for word in words if word not in ("--help", "-h")]))
             return
     print(*(lines(note) for note in notes), sep="\n", end="\n" * bool(notes), file=sys.stderr, flush=True)
-    if any(word.startswith(("-", "hydra")) for word in words):
+    if any(word.startswith(("-", "hydra")) and not word.startswith("hydra.searchpath=") for word in words):
         job()
         return
     with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         try:
             composed = compose(name, overrides=words, return_hydra_config=True)
         except HydraException as error:
-            sys.exit(refused(_said(error), lines))
+            sys.exit(refused(plainly_said(error, words, schema), lines))
         HydraConfig.instance().set_config(composed)
         job(_without_hydra(composed))
 
@@ -87,6 +88,10 @@ def _without_secrets(words: Sequence[str]) -> list[str] | None:
     """The words, which are kept beside the run for its next command; None where one of them holds a secret."""
     told = [{one.key_or_group: one.value()} if (one := _parsed(word)) else word for word in words]
     return None if redact(told) != told else list(words)
+
+
+def _audit_name(schema: type) -> str:
+    return schema.__module__.split(".")[1]
 
 
 def run_composed(
@@ -102,15 +107,6 @@ def run_composed(
         return act(read(cfg))
     except (AuditError, OmegaConfBaseException) as error:
         return refused(error, lines)
-
-
-def _said(error: HydraException) -> str:
-    """What Hydra has to say; of an option that its group does not have, the nearest one and the list."""
-    if isinstance(error, MissingConfigException) and error.options:
-        group, _, name = (error.missing_cfg_file or "").rpartition("/")
-        return f"{unknown_name(group, name, error.options)} One of your own: hydra.searchpath (README)."
-    cause = f"\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else ""
-    return f"{error}{cause}"
 
 
 def _without_hydra(composed: DictConfig) -> DictConfig:
@@ -144,7 +140,7 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     arguments = with_twin(arguments)
     ours = [_R_LIST.sub(r"\1=[\2]", word) if _R_LIST.fullmatch(word) else word for word in arguments]
     multirun = [word for word in ours if word == "-m" or (len(word) > 2 and "--multirun".startswith(word))]
-    ours = [_as_text(_as_group(word)) for word in ours]
+    ours = [quoted(_as_text(_as_group(word))) for word in ours]
     overrides = [override for word in ours if (override := _parsed(word))]
     sweeps = [override for override in overrides if override.is_sweep_override()]
     if multirun or sweeps:
@@ -172,14 +168,14 @@ def _as_group(word: str) -> str:
 
 def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig:
     """What a command would compose of conf/<name>.yaml and these words, without a Hydra job. Raises ConfigError."""
-    overrides = hydra_arguments(expand(words, name)[0], schema)
+    overrides = hydra_arguments(expand(check_words(words, name), name)[0], schema)
     try:
         with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
             found = compose(name, overrides=overrides)
             _check_models(name, overrides)
             _check_rates(name, overrides)
     except HydraException as error:
-        raise ConfigError(f"{' '.join(words)}: {_said(error)}") from error
+        raise ConfigError(f"{' '.join(words)}: {plainly_said(error, words, schema)}") from error
     return found
 
 

@@ -23,7 +23,7 @@ def check_keys(values: Any, schema: Any, path: str = "") -> None:
     """
     if isinstance(values, Mapping) and is_dataclass(schema):
         for key, value in values.items():
-            known = _fields(schema)
+            known = fields_of(schema)
             if key not in known:
                 raise _unknown(str(key), schema, path)
             check_keys(value, known[key], f"{path}{key}.")
@@ -32,7 +32,7 @@ def check_keys(values: Any, schema: Any, path: str = "") -> None:
             check_keys(value, get_args(schema)[1], f"{path}{key}.")
 
 
-def _fields(schema: Any) -> dict[str, Any]:
+def fields_of(schema: Any) -> dict[str, Any]:
     """Name -> type of a dataclass's fields, `X | None` as X."""
     found = {}
     for name, kind in get_type_hints(schema).items():
@@ -43,14 +43,14 @@ def _fields(schema: Any) -> dict[str, Any]:
 
 def _below(schema: Any, prefix: str = "") -> Iterator[str]:
     """Dotted keys of a dataclass and of the dataclasses in it."""
-    for name, kind in _fields(schema).items():
+    for name, kind in fields_of(schema).items():
         yield prefix + name
         if is_dataclass(kind):
             yield from _below(kind, f"{prefix}{name}.")
 
 
 def _unknown(key: str, schema: Any, path: str) -> ConfigError:
-    known = sorted(_fields(schema))
+    known = sorted(fields_of(schema))
     same = [name for name in _below(schema) if name.rpartition(".")[2] == key]  # right name, wrong place
     near = same or get_close_matches(key, known, n=1)
     hint = f" Did you mean {' or '.join(repr(path + name) for name in near)}?" if near else ""

@@ -2,6 +2,7 @@
 
     AuditError
     ├── ConfigError            what the user asked for cannot be run (found before an engine is loaded)
+    │   └── UsageError         the words are not of the command's form (exit code 2)
     ├── BenchmarkError         a benchmark file or row is unusable; names the file and the line
     ├── EngineError            an engine cannot serve
     │   ├── EngineLoadError    it did not start (missing weights, gated model, no memory)
@@ -30,6 +31,10 @@ class AuditError(Exception):
 
 class ConfigError(AuditError):
     """What was asked for cannot be run; raised before an engine is loaded."""
+
+
+class UsageError(ConfigError):
+    """Words that are not of the form that a command takes."""
 
 
 class BenchmarkError(AuditError):

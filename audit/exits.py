@@ -11,7 +11,7 @@ from functools import wraps
 from types import FrameType
 from typing import NoReturn, ParamSpec
 
-from audit.errors import AuditError
+from audit.errors import AuditError, UsageError
 from audit.printable import one_line
 from audit.shards.working_copy import named
 
@@ -46,7 +46,7 @@ def _terminated(number: int, frame: FrameType | None) -> NoReturn:
 def refused(error: object, shown: Callable[[object], str] = one_line) -> int:
     """Say why a command cannot do what was asked; its exit code. Every error that a person reads is printed here."""
     print(shown(f"error: {named(error)}"), file=sys.stderr, flush=True)
-    return FAILED
+    return USAGE if isinstance(error, UsageError) else FAILED
 
 
 def plainly(main: Callable[Given, int], shown: Callable[[object], str] = one_line) -> Callable[Given, int]:
@@ -80,9 +80,10 @@ def run_command(main: Callable[[], int | None]) -> NoReturn:
         _end("", BROKEN_PIPE)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in EXTRAS:
+        if package == "audit":
             raise
-        code = refused(f"{package} is not installed. Expected: pip install 'benchmark-audit[{EXTRAS[package]}]'.")
+        extra = f"'benchmark-audit[{EXTRAS[package]}]'" if package in EXTRAS else "benchmark-audit"
+        code = refused(f"{package} is not installed. Expected: pip install {extra}, or in a checkout make install.")
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # rich's console ends a command so, with code 1
             _end("", BROKEN_PIPE)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Optional
 
+SUFFIXES = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")  # of the files that can be read
+
 
 @dataclass
 class BenchmarkConfig:

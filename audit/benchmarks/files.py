@@ -14,11 +14,11 @@ from typing import Any, TextIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from audit.benchmarks.config import SUFFIXES
 from audit.benchmarks.encoding import likely_encoding
 from audit.benchmarks.rows import RawRow
 from audit.errors import BenchmarkError
 
-SUFFIXES = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")
 _TEXT = (".jsonl", ".json", ".csv", ".tsv")
 _DELIMITERS = (";", "\t", "|")  # of a csv that is not cut at commas, in the order in which they are suspected
 _ENCODING_BYTES = 1 << 22  # of a file that is not UTF-8, to tell what it is
@@ -111,6 +111,16 @@ def _read_csv(path: Path, header: bool, delimiter: str) -> Iterator[tuple[str, R
                 )
             else:
                 yield place, dict(zip(names, fields, strict=True))
+
+
+def likely_delimiter(path: Path) -> str | None:
+    """Between the fields of a csv whose header has another sign than a comma more often; None for the usual one."""
+    if path.suffix.lower() != ".csv":
+        return None
+    with path.open(encoding="utf-8-sig", errors="replace") as stream:
+        header = stream.readline()
+    best = max((",", *_DELIMITERS), key=header.count)
+    return None if best == "," else best
 
 
 def _shown(delimiter: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,8 +12,8 @@ from importlib.resources import files as package_files
 from pathlib import Path
 
 from audit.benchmarks import hub, pinned
-from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.files import SUFFIXES, DataFile, content_hash, missing_shards, read_rows, select_files
+from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
+from audit.benchmarks.files import DataFile, content_hash, missing_shards, read_rows, select_files
 from audit.benchmarks.fresh import is_newer
 from audit.benchmarks.items import Item, Items, without_contradictions
 from audit.benchmarks.registry import FORMATS, Format, format_of
@@ -72,9 +73,19 @@ class Benchmark:
             yield question
 
     def iter_located(self) -> Iterator[tuple[str, Question]]:
-        """(place, question), where place reads "arc.jsonl, line 3"."""
+        """(place, question), where place reads "arc.jsonl, line 3". Of a file of one's own an error says what shows all
+        its columns at once."""
+        try:
+            yield from self._parsed()
+        except BenchmarkError as error:
+            if self.config.format != "mcq_file" or not self.config.path:
+                raise
+            shown = f"audit data show {shlex.quote(self.config.path)}"
+            raise BenchmarkError(f"{error}\nHow the whole file is read, and what to type: {shown}") from error
+
+    def _parsed(self) -> Iterator[tuple[str, Question]]:
         parse = format_of(self.config.format).parse
-        for where, row, context in self._located_rows():
+        for where, row, context in self.located_rows():
             try:
                 question = parse(row, context)
             except BenchmarkError as error:
@@ -94,7 +105,7 @@ class Benchmark:
             known = ", ".join(name for name, format_ in FORMATS.items() if format_.item is not None)
             raise ConfigError(f"No reference scorer reads {self.config.format}. Expected one of {known}.")
         found: dict[str, Item] = {}
-        for where, row, context in self._located_rows():
+        for where, row, context in self.located_rows():
             try:
                 item = parse(row, context)
             except BenchmarkError as error:
@@ -105,7 +116,8 @@ class Benchmark:
                 found[item.id] = item
         return without_contradictions(found.values())
 
-    def _located_rows(self) -> Iterator[tuple[str, RawRow, RowContext]]:
+    def located_rows(self) -> Iterator[tuple[str, RawRow, RowContext]]:
+        """(place, row, context) of every row as it stands in the files."""
         format_, wanted = format_of(self.config.format), set(self.config.subjects)
         seen: Counter[str] = Counter()  # rows so far, per subject
         for file in self.files:

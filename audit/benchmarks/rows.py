@@ -24,13 +24,13 @@ _NOT_WORD = re.compile(r"[\W_]+")
 _NUMBER_ALONE = re.compile(r"-?\$?[\d,]*\d(\.\d+)?")
 
 # What other files call the columns, in the order in which they are suggested.
-_QUESTION_NAMES = ("question", "question_stem", "stem", "query", "prompt", "input", "text", "problem")
-_ANSWER_NAMES = (
+QUESTION_NAMES = ("question", "question_stem", "stem", "query", "prompt", "input", "text", "problem")
+ANSWER_NAMES = (
     *("answer", "answerkey", "answer_key", "correct_answer", "correct", "gold", "label", "target", "answer_index"),
     *("answer_idx", "correct_option", "solution", "key"),
 )
-_CHOICES_NAMES = frozenset(("choices", "options", "answers", "candidates", "endings", "alternatives"))
-_PASSAGE_NAMES = frozenset((
+CHOICES_NAMES = frozenset(("choices", "options", "answers", "candidates", "endings", "alternatives"))
+PASSAGE_NAMES = frozenset((
     *("passage", "context", "ctx", "article", "paragraph", "story", "document", "excerpt", "support", "background"),
     *("premise", "scenario", "vignette", "dialogue", "conversation", "table"),
 ))  # fmt: skip
@@ -145,11 +145,11 @@ def mmlu_pro(row: RawRow, context: RowContext) -> Question:
 def mcq_file(row: RawRow, context: RowContext) -> Question:
     """Any multiple-choice file; the columns are named in the configuration (see `BenchmarkConfig`)."""
     config = context.config
-    text = _column(row, "question_column", config.question_column, _QUESTION_NAMES)
+    text = _column(row, "question_column", config.question_column, QUESTION_NAMES)
     labels, options = _configured_choices(row, config)
     if not labels:
         labels, options = own_letters(options)
-    answer = _column(row, "answer_column", config.answer_column, _ANSWER_NAMES)
+    answer = _column(row, "answer_column", config.answer_column, ANSWER_NAMES)
     gold = resolve_answer(answer, options, labels=labels, form=config.answer_as, base=config.index_base)
     id_ = own_id(row, config.id_column) if config.id_column else f"{config.name}/{context.number}"
     group = str(field(row, config.group_column)).strip() if config.group_column else None
@@ -164,7 +164,7 @@ def _passage(row: RawRow, config: BenchmarkConfig) -> str:
     """The passage of a row; "" where the file has none. One that no setting names is refused, not lost."""
     if config.context_column is None and isinstance(row, Mapping):
         read = (config.question_column, config.choices_column, config.answer_column, config.group_column)
-        if found := [name for name in row if str(name).lower() in _PASSAGE_NAMES and name not in read]:
+        if found := [name for name in row if str(name).lower() in PASSAGE_NAMES and name not in read]:
             raise BenchmarkError(
                 f"the column {found[0]!r} is not read, and may be a passage that the question needs. Set "
                 f"benchmark.context_column={found[0]} to put it before the question, or benchmark.context_column= "
@@ -312,7 +312,7 @@ def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str
     if not columns and isinstance(row, Mapping) and config.choices_column not in row:
         columns = [letter for letter in LETTERS if letter in row]
         if LETTERS[: len(columns)] != "".join(columns) or len(columns) < 2:
-            likely = next((name for name in row if str(name).lower() in _CHOICES_NAMES), "...")
+            likely = next((name for name in row if str(name).lower() in CHOICES_NAMES), "...")
             raise BenchmarkError(
                 f"no field {config.choices_column!r} and no columns A, B, ...; found: {', '.join(map(str, row))}. "
                 f"Set benchmark.choices_column={likely} or 'benchmark.choice_columns=[opt1,opt2,opt3,opt4]'."

@@ -18,6 +18,9 @@ class Command:
 
 
 COMMANDS: dict[str, Command] = {
+    "plan": Command(
+        "audit.commands.plan", "calls, tokens, time and power of an audit (audit=NAME); starts nothing", "sweep"
+    ),
     "sweep": Command("audit.sweep.__main__", "router-worker audit: gains where noise should cost", "sweep"),
     "perturb": Command("audit.perturb.__main__", "the same questions in other words", "perturb"),
     "memory": Command("audit.memory.__main__", "has it read the benchmark? likelihoods, held-out items", "memory"),
@@ -25,25 +28,25 @@ COMMANDS: dict[str, Command] = {
         "audit.validity.__main__", "construct validity: edits that move answers, or should not", "validity"
     ),
     "suite": Command("audit.commands.suite", "several audits of one pinned model, on one engine; one decision"),
-    "plant": Command("audit.plant.__main__", "teach a model half of a benchmark: what would the audits see?", "plant"),
-    "variants": Command("audit.commands.variants", "build, list and review libraries of reworded questions"),
     "import": Command(
         "audit.commands.import_logs", "finished evaluations of other tools, as a run; their held-out gap"
     ),
+    "data": Command("audit.commands.data", "show how a question file is read, and the options that read it"),
     "references": Command("audit.commands.references", "sets of other models' answers, to compare with"),
-    "plan": Command(
-        "audit.commands.plan", "calls, tokens, time and power of an audit (audit=NAME); starts nothing", "sweep"
-    ),
+    "variants": Command("audit.commands.variants", "build, list and review libraries of reworded questions"),
+    "runs": Command("audit.commands.runs", "the runs in a folder, with how far they came and their verdicts"),
     "report": Command("audit.commands.report", "build the report of finished runs again; several: a panel or one page"),
+    "compare": Command("audit.commands.compare", "two versions of a model, question by question: what changed"),
+    "export": Command("audit.commands.export", "a run's answers as logs that `inspect view` opens"),
     "gate": Command("audit.commands.gate", "a run's verdict as an exit code"),
     "review": Command("audit.commands.review", "signed decisions on a run: approve, reject, override"),
     "evidence": Command("audit.commands.evidence", "pack what a verdict rests on, signed; verify a pack"),
-    "export": Command("audit.commands.export", "a run's answers as logs that `inspect view` opens"),
-    "compare": Command("audit.commands.compare", "two versions of a model, question by question: what changed"),
     "registry": Command("audit.commands.registry", "finished runs in a database: trends, retention, rotation, notices"),
-    "runs": Command("audit.commands.runs", "the runs in a folder, with how far they came and their verdicts"),
     "calibrate": Command("audit.commands.calibrate", "the procedure's own error rates, simulated"),
+    "plant": Command("audit.plant.__main__", "teach a model half of a benchmark: what would the audits see?", "plant"),
     "reanalyze": Command("audit.commands.reanalyze", "the paper's published table under exact tests"),
     "chronology": Command("audit.commands.chronology", "the faults of a project or run: add, check, render"),
     "completion": Command("audit.commands.completion", "print the completion script of bash, zsh or fish"),
 }
+# The first command of each group -> its heading in `audit --help`.
+HEADINGS = {"plan": "run", "data": "prepare", "runs": "read", "gate": "decide", "calibrate": "calibrate and set up"}

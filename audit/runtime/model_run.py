@@ -25,7 +25,6 @@ from audit.runtime.pipeline import (
 )
 from audit.runtime.progress import Display, usual_load
 from audit.runtime.stages import StageContext
-from audit.runtime.start import hush_ray
 from audit.runtime.turns import NoRoom
 from audit.runtime.waiting import waits_for
 from audit.shards.manifest import RunDir
@@ -91,9 +90,6 @@ class ModelRun:
                 AuditMetrics(self.name).retries(retries)
                 self.display.retries(self.name, int(retries))
             well = True
-        except (GeneratorExit, KeyboardInterrupt):
-            hush_ray()
-            raise
         finally:
             self._close(well)
 

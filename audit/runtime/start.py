@@ -20,6 +20,7 @@ from audit.exits import heed_sigterm
 
 def start_ray(cluster: ClusterConfig) -> None:
     """Join or start Ray as the configuration says; nothing where it runs already. Raises ConfigError."""
+    hush_ray()
     if ray.is_initialized():
         return
     try:
@@ -78,9 +79,27 @@ def _init_ray(cluster: ClusterConfig) -> None:
 
 
 def hush_ray() -> None:
-    """From now on Ray prints nothing here of what its processes report: for a run that a person stops, whose stages and
-    engines are ended while they work, which Ray reports as tasks that it will try again."""
-    worker.print_to_stdstream = lambda *_, **__: None  # Ray has no public way; its listener looks the name up each time
+    """From now on Ray prints nothing here of what its processes report: calls that it repeats, processes that ended.
+    What that means for a run, the run says. That a machine has no memory left is said once: a person has to act."""
+    # Read in this process, at each error of a call that nobody waits for: Ray Data's of its own statistics.
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    # Ray has no public way for the rest; its listener looks the name up each time.
+    worker.print_to_stdstream = lambda data, **_: say_needed_action("\n".join(map(str, data["lines"])))
+
+
+_said: set[str] = set()
+
+
+def say_needed_action(report: str) -> None:
+    """What a person has to do about what Ray reports, once; nothing where nothing is to be done."""
+    if "low on memory" in report and "memory" not in _said:
+        _said.add("memory")
+        print(
+            "note: a machine of this run has no memory left, so Ray ended a process there and starts it again. Free "
+            "memory, or ask for less at once, such as cluster.models_at_once=1 or cluster.chunks_in_flight=4.",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from audit.config import CONF_DIR, ClusterConfig, StoreConfig, known_models, loa
 from audit.engines.config import ModelConfig
 from audit.engines.embedder import DEFAULT_EMBEDDER
 from audit.errors import ConfigError, unknown_name
+from audit.plain_words import plainly_said, quoted
 from audit.variants.policy import Policy, policy_for
 
 NO_JUDGE = "none"
@@ -86,10 +87,10 @@ def compose_config(overrides: Sequence[str]) -> VariantsConfig:
     ConfigStore.instance().store(name="variants_schema", node=VariantsConfig)
     try:
         with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
-            composed = compose("variants", overrides=list(overrides))
+            composed = compose("variants", overrides=list(map(quoted, overrides)))
         config: Any = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(VariantsConfig), composed))
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(str(error)) from error
+        raise ConfigError(plainly_said(error, overrides, VariantsConfig)) from error
     validate(config)
     config.judge = None if config.judge == NO_JUDGE else config.judge
     return config  # narrowed by to_object

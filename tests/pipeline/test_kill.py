@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -19,6 +20,8 @@ SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "store.rows_
          "cluster.chunks_in_flight=4", "model.scripted.scripted.latency_s=0.2")  # fmt: skip
 SLOWER = "model.scripted.scripted.latency_s=0.7"  # where a kill has to come before the end
 ROWS = 60 * 7
+# What Ray says of its own work while processes end: nothing of it needs an action.
+NOISE = re.compile(r"Traceback|KeyError|StatsActor|retries remaining|unavailable|Unhandled|raylet|ray::")
 
 
 def assert_every_key_once(run_dir) -> None:
@@ -82,7 +85,8 @@ def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, swe
     run = command(*SWEEP, SLOWER)
     run.wait_for_shards(2)
     (first,) = ray_workers(cluster.pid, "ray::EngineActor")
-    os.kill(first, signal.SIGKILL)
+    for pid in (first, *ray_workers(cluster.pid, "ray::_StatsActor")):  # a busy machine loses Ray Data's statistics too
+        os.kill(pid, signal.SIGKILL)
     written = len(list((run.run_dir / "shards").glob("*.arrow")))
     run.wait_for_shards(written + 5)  # at most four chunks were in flight: a new engine answered
     (second,) = ray_workers(cluster.pid, "ray::EngineActor")
@@ -91,6 +95,7 @@ def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, swe
     code, out = run.wait()
     assert code == 1
     assert "An engine's process died and was not started again (max_restarts" in out
+    assert not NOISE.search(out), out
     assert_complete(sweep, run, SLOWER)
 
 

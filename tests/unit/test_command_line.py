@@ -199,7 +199,7 @@ def test_a_refusal_and_the_help_take_less_than_a_second_of_cpu(words: str, tmp_p
     ("word", "said"),
     [
         ("model=scriptd", "Unknown model: 'scriptd'. Did you mean 'scripted'?"),
-        ("seed=x", "could not be converted to Integer"),
+        ("seed=x", "seed=x does not fit. Expected a whole number."),
     ],
 )
 def test_what_hydra_refuses_is_told_without_a_traceback(word: str, said: str, tmp_path: Path) -> None:

@@ -36,7 +36,8 @@ def test_every_module_that_can_be_started_is_a_command() -> None:
     }
     named = {f"audit.{name}" for name in COMMANDS}
     assert guarded - NO_COMMANDS == named - {
-        "audit.export", "audit.compare", "audit.runs", "audit.reanalyze", "audit.chronology", "audit.completion",
+        "audit.export", "audit.compare", "audit.runs", "audit.data",
+        "audit.reanalyze", "audit.chronology", "audit.completion",
         "audit.import",
     }  # fmt: skip
     for name, command in COMMANDS.items():

@@ -44,6 +44,7 @@ REFUSED = {
     "review": ["show", "nowhere"],
     "evidence": ["verify", "nowhere.zip", "--unsigned"],
     "export": ["inspect", "nowhere"],
+    "data": ["show", "nowhere.csv"],
     "import": ["nowhere.eval", "-o", "nowhere"],
     "chronology": ["check", "nowhere.jsonl"],
     "calibrate": ["--n", "some"],

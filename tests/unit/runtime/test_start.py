@@ -7,7 +7,7 @@ import ray
 
 from audit.config import ClusterConfig
 from audit.errors import ConfigError
-from audit.runtime.start import start_ray
+from audit.runtime.start import say_needed_action, start_ray
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,7 @@ def test_why_ray_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, raised: E
     monkeypatch.setenv("RAY_BACKEND_LOG_LEVEL", "fatal")  # or it would be put into this process's environment
     for name in (
         "RAY_DATA_USAGE_DISABLED",
+        "RAY_IGNORE_UNHANDLED_ERRORS",
         "RAY_process_group_cleanup_enabled",
         "RAY_worker_niceness",
         "RAY_USAGE_STATS_ENABLED",
@@ -37,3 +38,12 @@ def test_why_ray_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, raised: E
         monkeypatch.setenv(name, "1")
     with pytest.raises(ConfigError, match=said):
         start_ray(ClusterConfig())
+
+
+def test_of_ray_only_what_needs_an_action_is_said_and_once(capsys: pytest.CaptureFixture[str]) -> None:
+    say_needed_action("Task EngineActor.run failed. There are 1 retries remaining, so the task will be retried.")
+    say_needed_action("A worker died or was killed while executing a task by an unexpected system error.")
+    assert capsys.readouterr().err == ""
+    for _ in range(2):
+        say_needed_action("1 worker(s) were killed due to the node running low on memory. Refer to")
+    assert capsys.readouterr().err.count("cluster.models_at_once=1") == 1

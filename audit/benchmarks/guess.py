@@ -1,0 +1,115 @@
+"""Which columns of a file of one's own hold what a question needs: a guess, tried with the reader itself (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.rows import (
+    ANSWER_NAMES,
+    CHOICES_NAMES,
+    PASSAGE_NAMES,
+    QUESTION_NAMES,
+    RawRow,
+    RowContext,
+    mcq_file,
+)
+from audit.errors import BenchmarkError
+
+_IDS = ("id", "question_id", "qid", "item_id", "uid", "guid")
+_GROUPS = ("subject", "category", "topic", "domain", "group", "section", "chapter", "passage_id")
+_OPTION = re.compile(
+    r"(|opt|option|choice|ans|answer|distractor|incorrect|wrong|incorrect_answer|ending|alternative)_?([a-j]|[0-9]{1,2})"
+)
+_OTHER = re.compile(r"_(id|type|number|count|[a-j]|[0-9]+)$")  # a question's number, or one of several options
+_WRONG = ("distractor", "incorrect", "wrong", "incorrect_answer")
+_SEPARATORS = ("|", ";", " / ", "\n", ",")
+# How the key may be written, in the order in which it is tried: the first that reads every row.
+_FORMS = (("auto", 0), ("auto", 1), ("index", 0), ("index", 1), ("letter", 0), ("text", 0))
+
+
+def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
+    """The configuration with the columns that these rows seem to have. What `config` sets already is kept.
+
+    rows: the first of a file. Nothing is decided by it: a person sees the guess, and types it.
+    """
+    if not rows or not isinstance(rows[0], Mapping):
+        return config
+    columns = {_plain(str(name)): str(name) for name in rows[0]}
+    found: dict[str, Any] = {
+        "question_column": _named(columns, QUESTION_NAMES),
+        "answer_column": _named(columns, ANSWER_NAMES),
+        "id_column": _unique(rows, _named(columns, _IDS)),
+        "context_column": _named(columns, sorted(PASSAGE_NAMES)),
+        "group_column": _repeated(rows, _named(columns, _GROUPS)),
+    }
+    options = _option_columns(columns, found["answer_column"])
+    if listed := _named(columns, sorted(CHOICES_NAMES)):
+        found |= {"choices_column": listed, "choices_separator": _separator(rows, listed)}
+    elif options:
+        found["choice_columns"] = options
+        found["shuffle_options"] = found["answer_column"] in options
+    plain = BenchmarkConfig()
+    guessed = replace(
+        config,
+        **{k: v for k, v in found.items() if v not in (None, [], False) and getattr(config, k) == getattr(plain, k)},
+    )
+    if (config.answer_as, config.index_base) != ("auto", 0):
+        return guessed
+    forms = [replace(guessed, answer_as=form, index_base=base) for form, base in _FORMS]
+    return max(forms, key=lambda one: sum(_reads(row, one) for row in rows))  # the first of the best
+
+
+def _plain(name: str) -> str:
+    """ "Prompt Text" and "promptText" -> "prompt_text"."""
+    return re.sub(r"[\W_]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)).strip("_").lower()
+
+
+def _named(columns: Mapping[str, str], usual: Sequence[str]) -> str | None:
+    """The column of one of these names; else the one that has it as a word, such as "Prompt Text"."""
+    exact = [columns[name] for name in usual if name in columns]
+    others = {plain: column for plain, column in columns.items() if not _OTHER.search(plain)}
+    within = [column for name in usual for plain, column in others.items() if name in plain.split("_")]
+    return next(iter([*exact, *within]), None)
+
+
+def _option_columns(columns: Mapping[str, str], answer: str | None) -> list[str]:
+    """The longest row of columns that differ in a letter or number; the key's own before wrong options alone."""
+    stems: dict[str, dict[str, str]] = {}
+    for plain, column in columns.items():
+        if (match := _OPTION.fullmatch(plain)) and (match[1] or match[2].isalpha()):
+            stems.setdefault(match[1], {})[match[2]] = column
+    stem = max(stems, key=lambda one: len(stems[one]), default="")
+    places = stems.get(stem, {})
+    found = [places[place] for place in sorted(places, key=lambda one: (len(one), one))]
+    if stem in _WRONG and answer:
+        found = [answer, *found]
+    return found if len(found) > 1 else []
+
+
+def _unique(rows: Sequence[Any], column: str | None) -> str | None:
+    values = [row.get(column) for row in rows]
+    return column if column and all(values) and len({str(value) for value in values}) == len(values) else None
+
+
+def _repeated(rows: Sequence[Any], column: str | None) -> str | None:
+    values = [str(row.get(column) or "") for row in rows]
+    return column if column and all(values) and len(set(values)) < len(values) else None
+
+
+def _separator(rows: Sequence[Any], column: str) -> str | None:
+    texts = [row[column] for row in rows if isinstance(row.get(column), str)]
+    if not texts or texts[0].lstrip().startswith(("[", "{")):
+        return None
+    return next((sign for sign in _SEPARATORS if all(sign in text for text in texts)), None)
+
+
+def _reads(row: RawRow, config: BenchmarkConfig) -> bool:
+    try:
+        mcq_file(row, RowContext(config, "", 0))
+    except BenchmarkError:
+        return False
+    return True

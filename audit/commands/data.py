@@ -1,0 +1,163 @@
+"""`audit data show FILE`: how a file of one's own is read, before anything is asked of a model.
+
+Exit codes: 0 every row can be read; 1 some cannot, or the file cannot; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from audit.benchmarks.answers import LETTERS
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.files import likely_delimiter
+from audit.benchmarks.guess import guess
+from audit.benchmarks.load import Benchmark, open_benchmark
+from audit.benchmarks.rows import mcq_file, shuffled
+from audit.errors import BenchmarkError
+from audit.exits import FAILED, OK, plainly
+from audit.printable import lines, one_line
+from audit.records import Question
+
+_LOOKED_AT = 200  # rows that a guess is made from
+_SHOWN = 3  # questions, and rows that cannot be read
+_WIDTH = 1200  # characters of a shown question
+_PARTS = {
+    "question": "question_column", "options": "choices_column", "key": "answer_column", "id": "id_column",
+    "group": "group_column", "passage": "context_column",
+}  # fmt: skip
+_PLAIN = re.compile(r"[\w./-]+(?: [\w./-]+)*", re.ASCII)  # what Hydra reads without quotes
+Counts = dict[str, Counter[Any]]
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audit data",
+        description="Show how a question file is read: columns, three questions as a model sees them, what is wrong.",
+        epilog="examples: audit data show exam.csv; corrected: audit data show exam.csv benchmark.answer_column=Key",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    show = commands.add_parser("show", help="the guess of all columns at once, and the options to type")
+    show.add_argument("file", metavar="FILE", help="csv, tsv, jsonl, json, parquet, arrow; or a folder of them")
+    show.add_argument("overrides", nargs="*", metavar="benchmark.KEY=VALUE", help="where the guess is wrong")
+    return parser
+
+
+@plainly
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what is read of a file."""
+    asked = parser().parse_args(arguments)
+    config = _guessed(asked.file, asked.overrides)
+    benchmark = open_benchmark(config)
+    questions, problems, read = _read(benchmark)
+    print(lines("\n".join([*_columns(benchmark, read), *_questions(questions), *_counts(benchmark, read, problems)])))
+    words = " ".join(option_words(config))
+    print(lines(f"\nTo go on:    audit plan {words} model=scripted n=all"))
+    print(lines(f"To correct:  audit data show {shlex.quote(asked.file)} benchmark.KEY=VALUE, with the keys above"))
+    return FAILED if problems else OK
+
+
+def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
+    """The configuration that was typed, with a guess for the rest."""
+    from audit.command_line import compose_command
+    from audit.config import as_object
+    from audit.sweep.config import SweepConfig, register
+
+    register()
+    path = Path(file).expanduser()
+    config: BenchmarkConfig = as_object(
+        compose_command("sweep", [f"data={file}", *overrides], SweepConfig).benchmark, BenchmarkConfig
+    )
+    if config.delimiter is None and path.is_file():
+        config = replace(config, delimiter=likely_delimiter(path))
+    return guess([row for _, row, _ in islice(open_benchmark(config).located_rows(), _LOOKED_AT)], config)
+
+
+def _read(benchmark: Benchmark) -> tuple[list[Question], list[str], Counts]:
+    """The first questions, what is wrong with which rows, and counts of rows, columns, options and keys."""
+    questions: list[Question] = []
+    problems: list[str] = []
+    counts: Counts = {name: Counter() for name in ("rows", "columns", "options", "key")}
+    for where, row, context in benchmark.located_rows():
+        counts["rows"]["all"] += 1
+        counts["columns"].update(row if isinstance(row, dict) else ())
+        try:
+            question = mcq_file(row, context)
+        except BenchmarkError as error:
+            problems.append(f"{where}: {error}")
+            continue
+        question = shuffled(question, benchmark.seed) if benchmark.config.shuffle_options else question
+        counts["options"][len(question.options)] += 1
+        counts["key"][LETTERS[question.gold]] += 1
+        questions += [question] if len(questions) < _SHOWN else []
+    return questions, problems, counts
+
+
+def _columns(benchmark: Benchmark, counts: Counts) -> list[str]:
+    """Which column each part of a question is read from."""
+    config, there = benchmark.config, counts["columns"]
+    several = config.choice_columns or (
+        [] if config.choices_column in there else sorted(set("ABCDEFGHIJ") & set(there))
+    )
+    found = {part: [getattr(config, setting)] for part, setting in _PARTS.items() if getattr(config, setting)}
+    found["options"] = several or found["options"]
+    used = {column for columns in found.values() for column in columns}
+    shown = {
+        part: ", ".join(f"{c}{'' if c in there else ' (not there)'}" for c in found.get(part, ())) for part in _PARTS
+    }
+    shown["not read"] = ", ".join(str(name) for name in there if name not in used)
+    cut = f", cut at {config.delimiter!r}" if config.delimiter else ""
+    return [f"{config.path}: {counts['rows'].total():,} rows{cut}"] + [
+        one_line(f"  {part:<9} {columns or 'none'}") for part, columns in shown.items()
+    ]
+
+
+def _questions(questions: Sequence[Question]) -> list[str]:
+    """As the model will see them under the default prompts, each line marked, so that none passes for one of ours."""
+    from audit.config import load_group
+    from audit.prompting.prompts import direct_prompt
+    from audit.prompting.templates import load_protocol
+    from audit.records import Reading
+
+    protocol = load_protocol(load_group("protocol", "song2026"))
+    found = []
+    for question in questions:
+        text = direct_prompt(protocol, question, Reading.LETTER)
+        text = text if len(text) <= _WIDTH else f"{text[:_WIDTH]} ... ({len(text):,} characters)"
+        key = f"{LETTERS[question.gold]}  {question.options[question.gold]}"
+        found += ["", one_line(question.id), *(f"  | {line}" for line in text.split("\n")), one_line(f"  key: {key}")]
+    return found
+
+
+def _counts(benchmark: Benchmark, counts: Counts, problems: Sequence[str]) -> list[str]:
+    names = {"options": "options a question", "key": "keys"}
+    found = [
+        f"{title:<19}" + ", ".join(f"{x}: {n:,}" for x, n in sorted(counts[c].items())) for c, title in names.items()
+    ]
+    if problems:
+        found.append(f"cannot be read     {len(problems):,} rows; duplicates are counted once they can")
+        return ["", *found, *(one_line(f"  {text}") for text in problems[:_SHOWN])]
+    return ["", *found, f"duplicates         {' '.join(benchmark.warnings) or 'none'}"]
+
+
+def option_words(config: BenchmarkConfig) -> list[str]:
+    """benchmark=mcq_file and every key that is not the default, as they are typed in a shell."""
+    plain = asdict(BenchmarkConfig(format=config.format))
+    own = {key: value for key, value in asdict(config).items() if value != plain[key]}
+    return ["benchmark=mcq_file", *(shlex.quote(f"benchmark.{key}={_typed(value)}") for key, value in own.items())]
+
+
+def _typed(value: Any) -> str:
+    """As Hydra reads it."""
+    if isinstance(value, list):
+        return f"[{','.join(map(_typed, value))}]"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    escaped = text.replace('"', '\\"')
+    return text if _PLAIN.fullmatch(text) else f'"{escaped}"'

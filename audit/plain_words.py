@@ -1,0 +1,118 @@
+"""Words as a person types them, and what Hydra and OmegaConf refuse of them, in this program's words (pure).
+
+Hydra's grammar has signs of its own, and its messages speak of lexers, full keys and reference types: a person gets
+the line to type instead.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf.errors import OmegaConfBaseException
+
+from audit.benchmarks.config import SUFFIXES
+from audit.config_keys import fields_of
+from audit.errors import ConfigError, UsageError, unknown_name
+
+_HYDRAS = r"help|hydra|cfg|resolve|package|run\b|multirun|config|info|shell|experimental|version"  # options of its own
+_OPTION = re.compile(rf"(?:^|(?<= ))--(?!{_HYDRAS})([\w.]+)[ =]([^-\s]\S*)")
+_NO_PACKAGE = re.compile(r"In '((?:\w+/)+)([^']+)': ValidationError")
+_KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def check_words(words: Sequence[str], command: str) -> list[str]:
+    """The words, `help` as `--help`. command: of the audit, such as sweep. UsageError, with the line to type, for
+    options, for a command among the keys, and for a file in the place of a name."""
+    if words[:1] == ["help"]:
+        return ["--help"]
+    if (meant := _OPTION.sub(r"\1=\2", " ".join(words))) != " ".join(words):
+        raise UsageError(f"Keys are written without dashes. Write: audit {command} {meant}")
+    for i, word in enumerate(words):
+        key, is_key, value = word.partition("=")
+        if not is_key and not word.startswith(("-", "~")) and not words[max(i - 1, 0)].startswith("-"):
+            line = f"plan audit={command} {' '.join(words[:i])} {' '.join(words[i + 1 :])}".split()
+            meant = f"audit {' '.join(line)}" if word == "plan" else "model=scripted n=20"
+            raise UsageError(
+                f"Expected key=value, found {word!r}. Write such as: {meant}\nAll keys: audit {command} help"
+            )
+        if key in ("benchmark", "control_benchmark") and value.lower().endswith(SUFFIXES):
+            raise UsageError(
+                f"{key} takes a name, and {value} is a file. Write: "
+                + (shlex.quote(f"data={value}") if key == "benchmark" else f"{key}=mcq_file {key}.path={value}")
+                + f"\nHow its columns are read: audit data show {shlex.quote(value)}"
+            )
+        if key == "hydra.searchpath":
+            _check_searchpath(value)
+    return list(words)
+
+
+def _check_searchpath(value: str) -> None:
+    """Hydra warns of a folder that is not there, and goes on."""
+    for place in value.strip("'\"[]").split(","):
+        folder = place.strip(" '\"").removeprefix("file://")
+        if "://" not in folder and not Path(folder).is_dir():
+            raise ConfigError(
+                f"hydra.searchpath: there is no folder {folder} (looked from {Path.cwd()}). Expected the folder that "
+                f"holds model/ or benchmark/, such as 'hydra.searchpath=[file://{Path.cwd() / 'conf'}]'."
+            )
+
+
+def quoted(word: str) -> str:
+    """A key=value with quotes round what Hydra cannot read without them, such as a path with a space.
+
+    >>> quoted("benchmark.path=/data/my exam \xfc.jsonl")
+    "benchmark.path='/data/my exam \xfc.jsonl'"
+    """
+    key, is_key, value = word.partition("=")
+    if not is_key or not value or value[0] in "'\"[{" or word.startswith("-") or _parses(word):
+        return word
+    text = value.replace("'", "\\'")
+    return f"{key}='{text}'" if _parses(f"{key}='{text}'") else word
+
+
+def _parses(word: str) -> bool:
+    try:
+        OverridesParser.create().parse_overrides([word])
+    except HydraException:
+        return False
+    return True
+
+
+def plainly_said(error: Exception, words: Sequence[str], schema: type) -> str:
+    """What Hydra or OmegaConf refuses of these words. schema: the dataclass that the composed configuration has to
+    fit."""
+    if isinstance(error, MissingConfigException) and error.options:
+        group, _, name = (error.missing_cfg_file or "").rpartition("/")
+        return f"{unknown_name(group, name, error.options)} One of your own: hydra.searchpath (README)."
+    if found := _NO_PACKAGE.search(str(error)):
+        file = f"{found[1]}{found[2]}"
+        return f"{file}.yaml has no package. Expected as its first line: # @package {file.replace('/', '.')}"
+    if isinstance(error, OverrideParseException):
+        return (
+            f"{error.override!r} cannot be read. Expected such as n=20, 'model=[a,b]' or \"key='a text, with signs'\"."
+        )
+    cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
+    key = str(getattr(cause, "full_key", "") or "")
+    typed = next((word for word in words if key and word.lstrip("+").startswith(f"{key}=")), "")
+    kind = _kind(schema, key, typed.partition("=")[2]) if typed else ""
+    return (
+        f"{typed} does not fit. Expected {kind}." if kind else f"{error}".splitlines()[0] + f"\n{cause or ''}".rstrip()
+    )
+
+
+def _kind(schema: Any, key: str, value: str) -> str:
+    """What a key takes in place of a value of another kind; "" where the schema does not say."""
+    if key.endswith(".choices_column"):
+        return f"one column; several are '{key.removesuffix('s_column')}_columns={value}'"
+    if key.endswith(".endpoints"):
+        return f"a list, such as \"{key}=[{{url: '{value}', model: NAME}}]\""
+    for part in key.split("."):
+        known = fields_of(schema) if hasattr(schema, "__dataclass_fields__") else {}
+        schema = get_args(schema)[1] if get_origin(schema) is dict else known.get(part)
+    return f"a list, such as '{key}=[a,b]'" if get_origin(schema) is list else _KINDS.get(schema, "")

@@ -97,10 +97,12 @@ def _serve(asked: argparse.Namespace) -> int:
     if asked.host not in LOOPBACK:
         print(f"note: {asked.host} is seen by other machines, and this is HTTP: put TLS before it.", file=sys.stderr)
     print(
-        f"Open http://{at}/login?token={token}\nWhoever has this address decides in your name. Ctrl-C ends it.",
+        f"Open http://{at}/login?token={token}\nIt opens once; who opens it decides in your name. Ctrl-C ends it.",
         flush=True,
     )
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, limit_concurrency=100)
+    )
     server.run(sockets=[listening])
     return 0
 

@@ -1,7 +1,8 @@
 """The reviewers' page: the queue, a report in place, and a decision signed with the key of who started it.
 
 For one person on their own machine: whoever has the address with its token decides in their name. Three walls. No
-answer without the session that the token opens, a cookie that no script and no other site can use. No decision without
+answer without the session that the token opens once, a cookie that no script and no other site can use; it is sent
+below a path that nobody can guess, as cookies know no ports and 127.0.0.1 has other servers. No decision without
 a number that only our page has, from our own origin, over what was seen. And a report, which holds hostile text, is
 shown in a sandbox without an origin, so nothing in it can read this page or send it anything.
 """
@@ -12,8 +13,8 @@ import hashlib
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from securesystemslib.signer import Signer
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route, Router
 
 from audit.decision import Decision, Ruling
 from audit.errors import AuditError, ConfigError
@@ -39,6 +40,7 @@ from audit.printable import one_line
 
 SESSION = "audit_review"
 _MAX_BODY = 64 * 1024
+_SESSION = timedelta(hours=12)
 _DOES = {
     Kind.APPROVE: "lets the run pass, whose verdict asks for a review",
     Kind.OVERRIDE: "lets the run pass all the same",
@@ -64,7 +66,7 @@ _PAGES = Environment(loader=PackageLoader("audit", "governance"), autoescape=Tru
 class Reviewing:
     """What a reviewer serves. folder: below it lie the runs. hosts: names under which a browser may ask.
 
-    check: as `ruling_with_decisions` takes it. registry: notes each decision.
+    check: as `ruling_with_decisions` takes it. registry: notes each decision. home: the first part of every address.
     """
 
     folder: Path
@@ -76,6 +78,7 @@ class Reviewing:
     registry: Register | None
     token: str
     hosts: frozenset[str]
+    home: str = field(default_factory=lambda: secrets.token_hex(16))
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
@@ -89,13 +92,17 @@ def create_app(review: Reviewing) -> Starlette:
     if known is None:
         raise ConfigError("This private key has no public key among the trusted ones: the gate would not believe it.")
     site = _Site(review, known.signer)
+    pages = [
+        Route("/", site.guarded(site.listed), methods=["GET"]),
+        Route("/run/{name}", site.guarded(site.one), methods=["GET"]),
+        Route("/run/{name}", site.guarded(site.decided), methods=["POST"]),
+        Route("/run/{name}/report/{number}", site.guarded(site.report), methods=["GET"]),
+    ]
     return Starlette(
         routes=[
             Route("/login", site.login, methods=["GET"]),
-            Route("/", site.guarded(site.listed), methods=["GET"]),
-            Route("/run/{name}", site.guarded(site.one), methods=["GET"]),
-            Route("/run/{name}", site.guarded(site.decided), methods=["POST"]),
-            Route("/run/{name}/report/{number:int}", site.guarded(site.report), methods=["GET"]),
+            Route("/", site.guarded(site.listed), methods=["GET"]),  # 401 for who has no address
+            Mount(f"/{review.home}", app=Router(pages, redirect_slashes=False)),
         ]
     )
 
@@ -107,10 +114,13 @@ class _Site:
         self.review = review
         self.signer = signer
         self.session, self.csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        self.until: datetime | None = None  # when the session ends; None before somebody opened it
 
     def page(self, status: int = 200, **shown: Any) -> HTMLResponse:
         nonce = secrets.token_urlsafe(16)
-        text = _PAGES.get_template("review.html.j2").render(nonce=nonce, signer=self.signer, **{"error": "", **shown})
+        text = _PAGES.get_template("review.html.j2").render(
+            nonce=nonce, signer=self.signer, home=f"/{self.review.home}", **{"error": "", **shown}
+        )
         policy = (
             f"default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; frame-src 'self'; form-action 'self'; "
             "base-uri 'none'; frame-ancestors 'none'"
@@ -125,10 +135,14 @@ class _Site:
                 return _refused(421, "Not this host.")
             if not _same(request.cookies.get(SESSION, ""), self.session):
                 return _refused(401, "Open the address that audit review serve printed.")
+            if self.until is None or self.review.now() > self.until:
+                return _refused(401, "The session has ended. Start audit review serve again.")
             try:
                 return await answer(request)
             except _NoSuchRunError:
                 return _refused(404, "There is no such run.")
+            except ClientDisconnect:
+                return _refused(400, "The request ended before it was whole.")
             except AuditError as error:
                 return _refused(500, one_line(error))
 
@@ -139,8 +153,11 @@ class _Site:
             return _refused(421, "Not this host.")
         if not _same(request.query_params.get("token", ""), self.review.token):
             return _refused(403, "Wrong token.")
-        answer = RedirectResponse("/", 303, headers=_HEADERS)
-        answer.set_cookie(SESSION, self.session, httponly=True, samesite="strict", path="/")
+        if self.until is not None:
+            return _refused(403, "This address was opened already. Not by you? Start audit review serve again.")
+        self.until = self.review.now() + _SESSION
+        answer = RedirectResponse(f"/{self.review.home}/", 303, headers=_HEADERS)
+        answer.set_cookie(SESSION, self.session, httponly=True, samesite="strict", path=f"/{self.review.home}")
         return answer
 
     async def listed(self, request: Request) -> Response:
@@ -169,10 +186,10 @@ class _Site:
 
     async def report(self, request: Request) -> Response:
         paths = _reports(_run(self.review.folder, request.path_params["name"]))
-        number = request.path_params["number"]
-        if number >= len(paths):
+        found = dict(zip(map(str, range(len(paths))), paths, strict=True)).get(request.path_params["number"])
+        if found is None:
             return _refused(404, "There is no such report.")
-        data = await run_in_threadpool(paths[number].read_bytes)
+        data = await run_in_threadpool(found.read_bytes)
         return HTMLResponse(data, headers={**_HEADERS, "Content-Security-Policy": _SANDBOX})
 
     async def decided(self, request: Request) -> Response:
@@ -208,7 +225,7 @@ class _Site:
             )  # fmt: skip
         except AuditError as error:
             return self.shown(name, one_line(error), 400)
-        return RedirectResponse(f"/run/{name}", 303, headers=_HEADERS)
+        return RedirectResponse(f"/{self.review.home}/run/{name}", 303, headers=_HEADERS)
 
 
 def _runs(folder: Path) -> dict[str, Path]:

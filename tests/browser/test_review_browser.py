@@ -54,7 +54,7 @@ def served(tmp_path: Path) -> Iterator[tuple[str, Path, Path]]:
     app = create_app(
         Reviewing(
             folder=tmp_path / "runs", signer=load_signer(private), trusted=load_trusted(trusted), keys=trusted,
-            approvals=1, check=None, registry=None, token=TOKEN, hosts=frozenset({at}),
+            approvals=1, check=None, registry=None, token=TOKEN, hosts=frozenset({at}), home="home",
         )
     )  # fmt: skip
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
@@ -83,7 +83,7 @@ def test_a_reviewer_reads_and_decides_and_nobody_else_does(
     browser.get(address)
     assert "Open the address" in browser.page_source
     browser.get(f"{address}/login?token={TOKEN}")
-    assert browser.current_url == f"{address}/"
+    assert browser.current_url == f"{address}/home/"
     assert browser.execute_script("return document.cookie") == ""  # the session is for no script
     browser.execute_script("document.querySelector('td a').click()")
     within(10, "document.querySelector('iframe') !== null")
@@ -114,7 +114,7 @@ def test_a_reviewer_reads_and_decides_and_nobody_else_does(
     # The reviewer decides.
     browser.get(page)
     browser.find_element("name", "reason").send_keys("read in full")
-    browser.find_element("name", "expires").send_keys("2099-01-01")
+    browser.find_element("name", "expires").send_keys(f"{datetime.now(UTC):%Y}-12-31")
     browser.find_element("css selector", "button[value=override]").click()
     within(10, "document.body.innerText.includes('override by alice')")
     assert gate([str(run), "--trust-report", "--keys", str(trusted)], datetime.now(UTC)) == 0

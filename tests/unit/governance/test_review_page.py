@@ -6,7 +6,8 @@ import json
 import re
 import shutil
 import socket
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def reviewing(folder: Path, keys: Path, who: str = "alice") -> Reviewing:
     return Reviewing(
         folder=folder, signer=load_signer(keys / f"{who}.key"), trusted=load_trusted(keys / "trusted"),
         keys=keys / "trusted", approvals=1, check=None, registry=None, token=TOKEN, hosts=frozenset({AT}),
-        now=lambda: NOW,
+        home="home", now=lambda: NOW,
     )  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def page(run_dir: Path, keys: Path) -> TestClient:
 @pytest.fixture
 def address(page: TestClient) -> str:
     """Of the one run of the queue."""
-    (found,) = set(re.findall(r'href="(/run/[0-9a-f]{20})"', page.get("/").text))
+    (found,) = set(re.findall(r'href="(/home/run/[0-9a-f]{20})"', page.get("/home/").text))
     return found
 
 
@@ -65,7 +66,7 @@ def post(page: TestClient, address: str, data: dict[str, str], **headers: str) -
 def test_a_run_is_looked_at_and_decided(
     page: TestClient, address: str, run_dir: Path, keys: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    assert "no decision" in page.get("/").text
+    assert "no decision" in page.get("/home/").text
     shown = page.get(address).text
     assert "You sign as <strong>alice</strong>" in shown and "UNDERPOWERED" in shown
     assert 'value="approve"' not in shown and 'value="override"' in shown  # an approval would have no effect
@@ -80,7 +81,7 @@ def test_nobody_without_the_token_sees_or_does_anything(
     run_dir: Path, keys: Path, page: TestClient, address: str
 ) -> None:
     stranger = client(run_dir.parent, keys, logged_in=False)
-    for path in ("/", address, f"{address}/report/0"):
+    for path in ("/", "/home/", address, f"{address}/report/0"):
         assert stranger.get(path).status_code == 401
         assert stranger.get(path, headers={"cookie": f"{SESSION}={TOKEN}"}).status_code == 401
         assert stranger.get(path, headers={"cookie": f"{SESSION}="}).status_code == 401
@@ -89,9 +90,9 @@ def test_nobody_without_the_token_sees_or_does_anything(
         answer = stranger.get("/login", params={"token": token})
         assert answer.status_code == 403 and SESSION not in answer.cookies
     other = client(run_dir.parent, keys)  # a session of another start
-    assert page.get("/", headers={"cookie": f"{SESSION}={other.cookies[SESSION]}"}).status_code in (200, 401)
+    assert page.get("/home/", headers={"cookie": f"{SESSION}={other.cookies[SESSION]}"}).status_code in (200, 401)
     stranger.cookies.set(SESSION, other.cookies[SESSION])
-    assert stranger.get("/").status_code == 401
+    assert stranger.get("/home/").status_code == 401
     assert not (run_dir / "decisions").exists()
 
 
@@ -99,12 +100,31 @@ def test_the_session_is_for_no_script_and_no_other_site(run_dir: Path, keys: Pat
     answer = client(run_dir.parent, keys, logged_in=False).get(f"/login?token={TOKEN}")
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie and "samesite=strict" in cookie and TOKEN not in cookie
+    assert "path=/home" in cookie  # other servers of 127.0.0.1 are asked for no such path, so they are not sent it
+
+
+def test_the_address_opens_once_and_not_for_ever(run_dir: Path, keys: Path) -> None:
+    hours = [0]
+    site = replace(reviewing(run_dir.parent, keys), now=lambda: NOW + timedelta(hours=hours[0]))
+    first = TestClient(create_app(site), base_url=f"http://{AT}", follow_redirects=False)
+    second = TestClient(first.app, base_url=f"http://{AT}", follow_redirects=False)
+    assert first.get(f"/login?token={TOKEN}").status_code == 303
+    assert second.get(f"/login?token={TOKEN}").status_code == 403
+    assert [first.get("/home/").status_code, second.get("/home/").status_code] == [200, 401]
+    hours[0] = 13
+    assert first.get("/home/").status_code == 401
+
+
+def test_every_start_has_an_address_of_its_own() -> None:
+    made = Reviewing.__dataclass_fields__["home"].default_factory
+    homes = {made() for _ in range(3)}
+    assert len(homes) == 3 and all(len(home) == 32 for home in homes)
 
 
 def test_another_host_is_refused(page: TestClient, address: str) -> None:
     """A name that an attacker points at this machine."""
     for host in ("evil.example.org", "evil.example.org:8790", "127.0.0.1", ""):
-        assert page.get("/", headers={"host": host}).status_code == 421
+        assert page.get("/home/", headers={"host": host}).status_code == 421
         assert page.get(f"/login?token={TOKEN}", headers={"host": host}).status_code == 421
         assert page.post(address, data={}, headers={"host": host}).status_code == 421
 
@@ -161,8 +181,9 @@ def test_what_changed_since_it_was_looked_at_is_not_decided(page: TestClient, ad
 
 @pytest.mark.parametrize(
     "path",
-    ["/run/..%2f..%2fetc%2fpasswd", "/run/%2e%2e/%2e%2e/manifest.json", "/run/" + "0" * 20, "/run/x/report/0",
-     "/run//report/0", "/static/x", "/docs", "/openapi.json", "/run/" + "a" * 5000],
+    ["/home/run/..%2f..%2fetc%2fpasswd", "/home/run/%2e%2e/%2e%2e/manifest.json", "/home/run/" + "0" * 20,
+     "/home/run/x/report/0",
+     "/home/run//report/0", "/static/x", "/docs", "/openapi.json", "/home/run/" + "a" * 5000],
 )  # fmt: skip
 def test_no_address_is_a_path(page: TestClient, path: str) -> None:
     answer = page.get(path)
@@ -173,7 +194,7 @@ def test_reports_are_by_number_and_none_is_elsewhere(
     page: TestClient, address: str, run_dir: Path, tmp_path: Path
 ) -> None:
     assert page.get(f"{address}/report/0").content == (run_dir / "report" / "report.html").read_bytes()
-    for number in ("1", "-1", "99999999999999999999", "0.5", "..%2f"):
+    for number in ("1", "-1", "99999999999999999999", "9" * 5000, "0.5", "..%2f"):
         assert page.get(f"{address}/report/{number}").status_code == 404
     secret = tmp_path / "secret"
     secret.write_text("top secret")
@@ -190,7 +211,7 @@ def test_texts_are_escaped_and_reports_have_no_origin(
     verdict["cells"][0] |= {"headline": HOSTILE, "reasons": [HOSTILE]}
     path.write_text(json.dumps(verdict))
     assert post(page, address, form(page, address, reason=HOSTILE)) == 303
-    for at in ("/", address):
+    for at in ("/home/", address):
         answer = page.get(at)
         assert "<script>alert" not in answer.text and "<img" not in answer.text and "\x1b" not in answer.text
         assert "&lt;script&gt;" in answer.text
@@ -205,7 +226,7 @@ def test_texts_are_escaped_and_reports_have_no_origin(
 
 def test_neither_key_nor_token_is_ever_shown(run_dir: Path, keys: Path, page: TestClient, address: str) -> None:
     private = (keys / "alice.key").read_text().splitlines()[1]
-    for at in ("/", address, f"{address}/report/0", "/nowhere"):
+    for at in ("/home/", address, f"{address}/report/0", "/nowhere"):
         answer = page.get(at)
         assert private not in answer.text and TOKEN not in answer.text and TOKEN not in str(answer.headers)
 
@@ -215,7 +236,7 @@ def test_a_suite_shows_the_page_of_each_run(run_dir: Path, keys: Path, tmp_path:
     shutil.copytree(run_dir / "report", panel / "report")
     write_panel(panel, [run_dir])
     found = client(tmp_path, keys)
-    (address,) = set(re.findall(r'href="(/run/[0-9a-f]{20})"', found.get("/").text))
+    (address,) = set(re.findall(r'href="(/home/run/[0-9a-f]{20})"', found.get("/home/").text))
     assert [found.get(f"{address}/report/{k}").status_code for k in range(3)] == [200, 200, 404]
     assert post(found, address, form(found, address)) == 303 and (panel / "decisions" / "0001.dsse.json").is_file()
 

@@ -47,7 +47,9 @@ def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:
         evidence=evidence,
         without=without,
         holds_up_to=tipping(evidence, decision.verdict, thresholds),
-        calibration=nearest(
+        calibration=None
+        if cell.recorded
+        else nearest(
             case.settings.table,
             n=cell.published.n,
             fresh=cell.fresh.n if cell.fresh else 0,

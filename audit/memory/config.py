@@ -25,6 +25,7 @@ class MemoryConfig(ReferencedConfig):
     shard_items: int = 5
     orders: int = 10
     option_orders: int = 5
+    published_order: str | None = None  # the record that `audit publish` wrote
 
 
 def register() -> None:

@@ -33,7 +33,7 @@ def all_gates(cell: MemoryCell, evidence: Evidence, thresholds: MemoryThresholds
         parseability(cell, thresholds),
         fresh_matched(evidence, thresholds),
         same_kind(evidence, thresholds),
-        order_exchangeable(evidence, thresholds),
+        order_exchangeable(evidence, thresholds, recorded=cell.recorded),
         *([above_guessing(cell)] if cell.tested[0].reads[Arm.SCORE].asked == _asked(cell.tested[0]) > 0 else []),
     )
 
@@ -152,13 +152,17 @@ def fresh_matched(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
     )
 
 
-def order_exchangeable(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
+def order_exchangeable(evidence: Evidence, thresholds: MemoryThresholds, *, recorded: bool = False) -> Gate:
     """Within shards the published order is not told by how alike the words and lengths of neighbours are.
 
     number: the smallest p, after Bonferroni over the measures.
     """
     name, limit = "order_exchangeable", thresholds.exchangeable_alpha
     source = "Oren et al. 2023 assume that items are exchangeable; conf/verdict: exchangeable_alpha"
+    if recorded:
+        return absent(
+            name, limit, source, "The order was drawn at random and recorded, so it is exchangeable.", withholds=False
+        )
     found = {k: p for k, p in evidence.exchangeable.items() if p == p}
     if not found or evidence.order is None:
         return absent(name, limit, source, "The order test was not run.", withholds=False)

@@ -21,6 +21,7 @@ from audit.memory.evidence import (
 from audit.memory.record import MemoryCell
 from audit.memory.thresholds import MemoryThresholds
 from audit.statistics.between_models import one_family
+from audit.statistics.order_test import OrderTest
 from audit.statistics.paired import FloatArray
 
 NO_REFERENCE = "an order with a sense of its own is likelier to any model, and no reference shows what that is worth"
@@ -39,7 +40,8 @@ def indicators(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> t
         _gap(cell, e, thresholds),
     )
     family = one_family(cell.model, [one[0].model for one in cell.references])
-    return tuple(_beside_one_family(one, family) for one in found) if family else found
+    exact = (Name.ORDER, Name.OPTIONS) if cell.recorded else ()
+    return tuple(_beside_one_family(one, family) if family and one.name not in exact else one for one in found)
 
 
 def _beside_one_family(one: Indicator, family: str) -> Indicator:
@@ -56,6 +58,8 @@ def _order(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indic
     own = e.order.own
     if own.units < thresholds.shards_min:
         return Indicator(Name.ORDER, why=f"{own.units} shards are too few (shards_min={thresholds.shards_min:g})")
+    if cell.recorded:
+        return _exact(Name.ORDER, own, "nats a shard")
     read = _read_by_all([one[0].order for one in (cell.tested, *cell.references)])
     if read < thresholds.shards_min:
         why = f"{read} shards that every reference could read are too few (shards_min={thresholds.shards_min:g})"
@@ -77,11 +81,18 @@ def _options(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Ind
     if e.options is None or units < thresholds.items_min:
         why = f"{units} items have options without a natural order (items_min={thresholds.items_min:g})"
         return Indicator(Name.OPTIONS, why=why)
+    if cell.recorded:
+        return _exact(Name.OPTIONS, e.options.own, "nats an item")
     read = _read_by_all([one[0].options for one in (cell.tested, *cell.references)])
     if read < thresholds.items_min:
         why = f"{read} such items that every reference could read are too few (items_min={thresholds.items_min:g})"
         return Indicator(Name.OPTIONS, why=why)
     return _of_order(Name.OPTIONS, e.options, "nats an item")
+
+
+def _exact(name: Name, own: OrderTest, unit: str) -> Indicator:
+    """Of a published order that was drawn at random: no sense of its own, so nothing to guard against."""
+    return Indicator(name, own.pvalue, None, own.gain, own.low, own.high, unit, unguarded=own.pvalue)
 
 
 def _of_order(name: Name, ordered: Ordered, unit: str) -> Indicator:

@@ -56,7 +56,7 @@ def _missing(config: MemoryConfig, whole: bool) -> list[str]:
             f"  No completion and no score gap: they need {lacks}. Memory of questions and answers shows in the score "
             "gap alone."
         )
-        if not references:
+        if not references and not config.published_order:
             found.append(
                 "  No order of items or options either: an order that stands out has a cause that only references show."
             )

@@ -90,7 +90,8 @@ class MemoryCell:
     """One judged model on one benchmark: itself and its references, each on the benchmark and on the held-out items.
 
     fresh: None where no held-out set was run; then every second entry of tested and references is None. kind: how well
-    words alone part the two sets. dropped: references that too much could not be read of, in words.
+    words alone part the two sets. dropped: references that too much could not be read of, in words. recorded: the
+    published order was drawn at random, and the record of it is held to the items.
     """
 
     published: ItemSet
@@ -99,6 +100,7 @@ class MemoryCell:
     references: tuple[tuple[ModelSet, ModelSet | None], ...] = ()
     kind: Auc | None = None
     dropped: tuple[str, ...] = ()
+    recorded: bool = False
 
     @property
     def model(self) -> str:

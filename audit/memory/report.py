@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from audit.judge.record import Settings
@@ -45,7 +46,10 @@ def judge(
     check_runs(references, "memory", manifest.models, analysis["judged"], benchmarks, manifest.config, SAME)
     own = orders_of_run(run_dir, manifest)
     loaded = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
-    cells = [readable(cell, thresholds) for cell in loaded]  # what verdict.json lists is what was judged
+    drawn = bool(analysis.get("published_order"))
+    cells = [
+        replace(readable(cell, thresholds), recorded=drawn) for cell in loaded
+    ]  # what verdict.json lists is what was judged
     sensitivity = load_sensitivity(run_dir)
     results = tuple(
         with_reservations(result, "memory", analysis, sensitivity, _field(cell), _judged(result))

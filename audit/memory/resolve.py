@@ -11,6 +11,7 @@ from audit.convictions import settle_references
 from audit.memory.audit import MEMORY
 from audit.memory.config import SAME, MemoryConfig
 from audit.memory.present import Orders
+from audit.memory.published import check_record
 from audit.records import Question
 from audit.references import check_runs, judged, reference_runs
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
@@ -30,6 +31,9 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
     runs = reference_runs(config)
     check_runs(runs, "memory", resolved.models, judged(config), resolved.revisions, resolved.plain, SAME)
     resolved = settle_references(config, resolved, runs)
+    if config.published_order:
+        record = check_record(config.published_order, _all(benchmark))
+        resolved = replace(resolved, analysis={**resolved.analysis, "published_order": record})
     return replace(resolved, own=lambda place: orders_of(config, place))
 
 

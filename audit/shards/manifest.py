@@ -57,7 +57,7 @@ NOT_RESULTS: tuple[str, ...] = (
         "statistics",
         "statistics.*",
     ),
-    *("allow_convicted", "hint_reference", "chronology", "labels", "judge", "judge_votes"),
+    *("allow_convicted", "hint_reference", "chronology", "labels", "published_order", "judge", "judge_votes"),
     *("*.date", "*.written_by", "*.released", "*.family", "*.twin"),
     *("*.replicas", "*.executor", "*.tensor_parallel_size", "*.max_num_seqs", "*.gpu_memory_utilization"),
     *("*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s"),

@@ -49,6 +49,8 @@ REFUSED = {
     "chronology": ["check", "nowhere.jsonl"],
     "calibrate": ["--n", "some"],
     "reanalyze": ["nowhere.csv"],
+    "publish": ["nowhere.jsonl", "--out", "out"],
+    "references": ["show", "set:nowhere"],
 }
 
 

@@ -1,0 +1,69 @@
+"""`audit publish FILE --out FOLDER`: a benchmark's items and options in a random order, and the record of it.
+
+Exit codes: 0 written; 1 refused; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+from audit.exits import plainly
+from audit.printable import one_line
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audit publish",
+        description="For a benchmark's author: items and options in a random order that is recorded.",
+        epilog="example: audit publish exam.jsonl id_column=id question_column=stem --out exam_public",
+    )
+    parser.add_argument("file", type=Path, help="as benchmark=mcq_file reads it")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="of the benchmark: its columns")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--seed", type=int, help="default: drawn, and recorded")
+    return parser
+
+
+@plainly
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write FOLDER/NAME.jsonl, to publish, and FOLDER/NAME.order.json, to keep."""
+    asked = parser().parse_args(arguments)
+    from omegaconf import OmegaConf
+
+    from audit.benchmarks.config import BenchmarkConfig
+    from audit.benchmarks.load import open_benchmark
+    from audit.config_keys import check_keys
+    from audit.memory.published import draw_order, order_sha256
+    from audit.shards.files import make_folder, write_file
+
+    base = OmegaConf.structured(BenchmarkConfig(name=asked.file.stem, format="mcq_file", path=str(asked.file)))
+    told = OmegaConf.from_dotlist(list(asked.overrides))
+    check_keys(OmegaConf.to_container(told), BenchmarkConfig)
+    config: BenchmarkConfig = OmegaConf.to_object(OmegaConf.merge(base, told))
+    source = open_benchmark(config)
+    seed = secrets.randbits(64) if asked.seed is None else asked.seed
+    items, places = draw_order(list(source.iter_questions()), seed)
+    grouped = any(one.group != one.id for one in items)
+    rows = [
+        {"id": one.id, "question": one.text, "choices": one.options, "answer": one.gold}
+        | ({"group": one.group} if grouped else {})
+        for one in items
+    ]
+    record = {
+        "version": 1, "seed": seed, "source": source.revision, "published_sha256": order_sha256(items), "order": places,
+        "options": [one.options for one in items],
+    }  # fmt: skip
+    make_folder(asked.out)
+    file, kept = asked.out / f"{config.name}.jsonl", asked.out / f"{config.name}.order.json"
+    write_file(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
+    write_file(kept, json.dumps(record, ensure_ascii=False).encode())
+    kept.chmod(0o600)
+    columns = "benchmark.id_column=id benchmark.answer_as=index" + (" benchmark.group_column=group" if grouped else "")
+    print(one_line(f"publish  {file}"))
+    print(one_line(f"keep     {kept}"))
+    print(one_line(f"then     audit memory benchmark=mcq_file benchmark.path={file} {columns} published_order={kept}"))
+    return 0

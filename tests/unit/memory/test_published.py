@@ -1,0 +1,167 @@
+"""An order that its author drew: the order tests are exact without references, and the record is held to the items."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.load import open_benchmark
+from audit.commands.publish import main as publish
+from audit.errors import ConfigError
+from audit.memory.cells import neighbours
+from audit.memory.config import from_hydra, register
+from audit.memory.decide import decide
+from audit.memory.evidence import correct
+from audit.memory.gates import order_exchangeable
+from audit.memory.measure import measure
+from audit.memory.present import Orders, item_orders
+from audit.memory.published import draw_order, order_sha256
+from audit.memory.resolve import resolve_memory
+from audit.memory.result import MemoryVerdict
+from audit.memory.texts import natural_order, shards_of
+from audit.memory.thresholds import MemoryThresholds
+from audit.memory.worlds import MemoryDesign, World, simulate
+from audit.records import Question
+from audit.statistics.order_test import order_test
+
+ELEMENTARY = list(open_benchmark(BenchmarkConfig()).iter_questions())
+OWN = Orders("", 3, 5, 10, 5)
+LIMITS = MemoryThresholds()
+
+
+def words_p(questions: list[Question], seed: int) -> float:
+    """p of the order test where the words that neighbours share stand for a model's likelihood."""
+    values = neighbours(shards_of(questions, OWN.shard_items), OWN)["words"]
+    return order_test(values, rng=np.random.default_rng(seed), n_resamples=199).pvalue
+
+
+def options_p(questions: list[Question], seed: int) -> float:
+    """The same of options; what stands for a likelihood is how many neighbours are in alphabetical order."""
+    rows = []
+    for one in questions:
+        orders = [tuple(range(len(one.options))), *item_orders(one, OWN)]
+        told = [float(sum(one.options[a] < one.options[b] for a, b in pairwise(order))) for order in orders]
+        rows.append(told + [np.nan] * (1 + OWN.option_orders - len(told)))
+    return order_test(np.array(rows), rng=np.random.default_rng(seed), n_resamples=199).pvalue
+
+
+def test_a_drawn_order_says_nothing_whatever_the_items_say() -> None:
+    """As the embedded exam was written, its words tell the order (p = .0002). Drawn, they do so by chance alone."""
+    assert words_p(ELEMENTARY, 0) <= 0.01
+    drawn = [draw_order(ELEMENTARY, seed)[0] for seed in range(100)]
+    for told in (words_p, options_p):
+        rejected = sum(told(items, seed) <= 0.05 for seed, items in enumerate(drawn))
+        assert rejected <= 11  # of 100 at 5 %: P(more than 11) = .004
+
+
+def test_what_is_drawn_is_the_same_exam() -> None:
+    items, places = draw_order(ELEMENTARY, 7)
+    assert sorted(places) == list(range(len(ELEMENTARY))) and places != sorted(places)
+    moved = 0
+    for one, place in zip(items, places, strict=True):
+        source = ELEMENTARY[place]
+        assert (one.id, one.text) == (source.id, source.text) and sorted(one.options) == sorted(source.options)
+        assert one.options[one.gold] == source.options[source.gold]
+        if natural_order(source.options):
+            assert one.options == source.options
+        moved += one.options != source.options
+    assert moved > 150
+    assert draw_order(ELEMENTARY, 7) == (items, places) and draw_order(ELEMENTARY, 8)[1] != places
+
+
+def test_sections_stay_together() -> None:
+    items = [Question(f"q{k}", "b", f"text {k}", (), -1, f"passage {k // 5}", target=1.0) for k in range(20)]
+    groups = [one.group for one in draw_order(items, 1)[0]]
+    assert sum(a != b for a, b in pairwise(groups)) == 3
+
+
+def rate(world: World, design: MemoryDesign, models: int) -> float:
+    """Share of models in which memory of the text is found."""
+    found = 0
+    for seed in range(models):
+        rng = np.random.default_rng([seed, 5])
+        cell = replace(simulate(design, world, rng), recorded=True)
+        (evidence,) = correct([measure(cell, LIMITS, rng=rng, n_resamples=199, gammas=(), describe=False)])
+        found += any(one.seen(LIMITS.alpha) for one in evidence.indicators)
+    return found / models
+
+
+def test_without_references_a_clean_model_is_not_found_and_a_reader_is() -> None:
+    """300 clean models: 5 % and two standard errors (1.3 points). Orders .3 spreads likelier: nearly all are found."""
+    alone = MemoryDesign(208)
+    assert rate(World(), alone, 300) <= 0.076
+    assert rate(World(popular=0.5, uses=1.5), alone, 100) <= 0.094
+    assert rate(World(text=0.3), alone, 30) > 0.9
+
+
+def test_a_recorded_order_is_a_finding_and_its_gate_says_why() -> None:
+    cell = simulate(MemoryDesign(208), World(text=0.5), np.random.default_rng(1))
+    verdicts = []
+    for recorded in (False, True):
+        (evidence,) = correct([measure(replace(cell, recorded=recorded), LIMITS, rng=np.random.default_rng(1))])
+        verdicts.append(decide(evidence, (), LIMITS).verdict)
+    assert verdicts == [MemoryVerdict.CAUSE_UNKNOWN, MemoryVerdict.MEMORY_OF_TEXT]
+    gate = order_exchangeable(evidence, LIMITS, recorded=True)
+    assert gate.status == "not_applicable" and "recorded" in gate.detail
+
+
+# --- the command, and a run that names its record
+
+
+@pytest.fixture
+def exam(tmp_path: Path) -> Path:
+    path = tmp_path / "exam.jsonl"
+    rows = [
+        {"id": f"x{k}", "question": f"What is {k}?", "choices": ["b", "d", "a", f"c{k}"], "answer": k % 4}
+        for k in range(40)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def resolved(folder: Path, *words: str) -> dict[str, object]:
+    from audit.command_line import compose_command
+    from audit.memory.config import MemoryConfig
+
+    register()
+    given = ["model=scripted", "benchmark=mcq_file", f"benchmark.path={folder}/exam.jsonl", "benchmark.id_column=id",
+             "benchmark.answer_as=index", *words]  # fmt: skip
+    return dict(resolve_memory(from_hydra(compose_command("memory", given, MemoryConfig))).analysis)
+
+
+def test_publish_and_name_the_record(exam: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert publish([str(exam), "id_column=id", "answer_as=index", "--out", str(out), "--seed", "4"]) == 0
+    record = json.loads((out / "exam.order.json").read_text())
+    assert record["seed"] == 4 and (out / "exam.order.json").stat().st_mode & 0o077 == 0
+    assert "published_order=" in capsys.readouterr().out
+    published = [json.loads(line) for line in (out / "exam.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in published] == [f"x{k}" for k in record["order"]]
+    named = f"published_order={out}/exam.order.json"
+    assert len(str(resolved(out, named)["published_order"])) == 64
+    assert "published_order" not in resolved(out)
+    (out / "exam.jsonl").write_text("".join(json.dumps(row) + "\n" for row in published[::-1]))
+    with pytest.raises(ConfigError, match="another order"):
+        resolved(out, named)
+    with pytest.raises(ConfigError, match="no record"):
+        resolved(out, f"published_order={out}/exam.jsonl")
+
+
+def test_a_seed_is_drawn_where_none_is_given(exam: Path, tmp_path: Path) -> None:
+    for name in "ab":
+        assert publish([str(exam), "id_column=id", "answer_as=index", "--out", str(tmp_path / name)]) == 0
+    first, second = (json.loads((tmp_path / name / "exam.order.json").read_text()) for name in "ab")
+    assert first["seed"] != second["seed"] and first["order"] != second["order"]
+    assert publish([str(tmp_path / "nowhere.jsonl"), "--out", str(tmp_path)]) == 1
+
+
+def test_where_a_section_begins_is_part_of_the_hash() -> None:
+    items = [Question(f"q{k}", "b", f"text {k}", (), -1, f"q{k}", target=1.0) for k in range(4)]
+    grouped = [replace(one, group=f"g{k // 2}") for k, one in enumerate(items)]
+    assert order_sha256(items) != order_sha256(grouped)

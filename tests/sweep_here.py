@@ -11,6 +11,7 @@ from hydra import compose, initialize_config_dir
 
 from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR
+from audit.short_forms import expand
 from audit.sweep.__main__ import run_config
 from audit.sweep.config import SweepConfig, register
 
@@ -25,12 +26,17 @@ class Finished:
 
 
 def sweep_here(*overrides: str, run_dir: Path, model: str = "scripted", report: bool = False) -> Finished:
-    """As `python -m audit.sweep` with these words, on the Ray that this process has."""
+    """As `python -m audit.sweep` with these words, on the Ray that this process has; on the embedded questions where no
+    others are named. model: "" where a word names an endpoint."""
     register()
     out = io.StringIO()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        words = [f"model={model}", f"run_dir={run_dir}", f"report={report}".lower(), *overrides]
+        words = [f"run_dir={run_dir}", f"report={report}".lower(), *overrides]
+        words = [f"model={model}", *words] if model else words
+        named = any(word.startswith(("benchmark=", "data=")) for word in words)
+        words, notes = expand(words if named else ["benchmark=elementary", *words], "sweep")
         cfg = compose("sweep", hydra_arguments(words, SweepConfig))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        print(*notes, sep="\n")
         code = run_config(cfg)
     return Finished(code, out.getvalue(), run_dir)

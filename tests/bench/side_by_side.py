@@ -26,7 +26,10 @@ def measure(models: int, questions: int, cpus: int) -> dict[str, Any]:
             text += f"worker: {{max_tokens: {8 + len(name) + int(name[1:])}}}\n"  # or they would be one model
             (Path(folder) / "model" / f"{name}.yaml").write_text(text)
         base = [f"hydra.searchpath=[file://{folder}]", f"model=[{','.join(names)}]", f"n={questions}", "r=1..3"]
-        base += ["cluster.chunks_in_flight=8"]  # most of the time is waiting, as beside a real engine
+        base += [
+            "benchmark=elementary",
+            "cluster.chunks_in_flight=8",
+        ]  # most of the time is waiting, as beside a real engine
 
         def seconds(at_once: str) -> float:
             more = [f"cluster.num_cpus={cpus}", f"cluster.models_at_once={at_once}", f"run_dir={folder}/{at_once}"]

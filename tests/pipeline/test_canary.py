@@ -33,11 +33,11 @@ def test_nonsense_stops_with_two_replies_and_goes_on_where_it_is_told_to(sweep):
 
 def test_of_an_endpoint_no_more_is_asked_than_the_first_answers_need(sweep):
     with serving(lambda call: Reply(body=completion("You are welcome!"))) as server:
-        endpoint = f"model.openai_compatible.endpoints=[{{url: '{server.url}', model: m}}]"
-        done = sweep("n=80", "r=1", endpoint, model="openai_compatible")
+        done = sweep("n=80", "r=1", f"endpoint={server.url}", "model_id=m", model="")
         asked = len(server.calls)
     assert done.code == 1 and done.out.count("You are welcome!") == 2
     rows = rows_of(done.run_dir)
+    assert {row["model"] for row in rows} == set(Manifest.load(done.run_dir).models) == {"m"}
     assert len(rows) == 20 == len({row["question_id"] for row in rows})
     # 20 of 240 tasks: 7 of direct (1 call), 7 of forward_full and 6 of noisy_rewrite (2 calls)
     assert asked == 7 + 2 * 13

@@ -13,7 +13,7 @@ from pipeline_helpers import keys_of
 from audit.errors import ConfigError
 from audit.runtime.start import _stderr_held_back
 
-SWEEP = ("r=1", "n=60", "arms=[direct]", "store.rows_per_shard=6", "cluster.chunks_in_flight=1")
+SWEEP = ("benchmark=elementary", "r=1", "n=60", "arms=[direct]", "store.rows_per_shard=6", "cluster.chunks_in_flight=1")
 SLOW = "scripted: {latency_s: 2}"  # a call: time to be stopped in, on a busy machine too
 
 

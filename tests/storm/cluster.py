@@ -32,7 +32,9 @@ _BEGUN = 8  # shards: the work is under way
 
 _ON_GPU = ("model.scripted.scripted.on_gpu=true", "cluster.autoscale=true")
 
-_TWO_MODELS = ("model=[scripted,other]", f"hydra.searchpath=[file://{Path(__file__).parent / 'conf'}]")
+_TWO_MODELS = (
+    "model=[scripted,other]", "benchmark=elementary", f"hydra.searchpath=[file://{Path(__file__).parent / 'conf'}]",
+)  # fmt: skip
 
 # Ray's own fake provider: its "machines" are processes on the head, which is what a GPU is there too.
 _AUTOSCALING: dict[str, Any] = {

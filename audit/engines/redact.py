@@ -6,6 +6,7 @@ DEBUG. So every text from a server passes through `Redactor`, and while an engin
 
 from __future__ import annotations
 
+import base64
 import logging
 import re
 from collections.abc import Iterable
@@ -32,10 +33,12 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         # Longest first, so that a key that contains another is cut whole.
-        self._secrets = sorted({s for s in secrets if len(s) >= _MIN_KEY_CHARS_IN_MESSAGES}, key=len, reverse=True)
+        kept = {s for s in secrets if len(s) >= _MIN_KEY_CHARS_IN_MESSAGES}
+        self._secrets = sorted({text for s in kept for text in _spellings(s)}, key=len, reverse=True)
+        self._count = len(kept)
 
     def __repr__(self) -> str:
-        return f"Redactor({len(self._secrets)} secrets)"
+        return f"Redactor({self._count} secrets)"
 
     def message(self, text: str) -> str:
         """`text` for an error message: redacted first, then one printable line of at most MESSAGE_CHARS characters."""
@@ -53,6 +56,12 @@ class Redactor:
             if len(secret) >= _MIN_KEY_CHARS_IN_GENERATIONS:
                 text = text.replace(secret, REDACTED)
         return text
+
+
+def _spellings(secret: str) -> set[str]:
+    """A key as a server may echo it: as it is, in one case, backwards, in base64."""
+    encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
+    return {secret, secret.upper(), secret.lower(), secret[::-1], encoded}
 
 
 class RedactingFilter(logging.Filter):

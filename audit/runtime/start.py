@@ -7,7 +7,8 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -75,7 +76,18 @@ def _init_ray(cluster: ClusterConfig) -> None:
         )
     with _stderr_held_back():
         ray.init(**options)
+    if options.get("address") == "local":
+        _close_to_others()
     heed_sigterm()  # Ray's core prints its stack at one
+
+
+def _close_to_others() -> None:
+    """Keep this machine's other users out of our Ray: its sockets and logs, which Ray opens to everybody, and the token
+    that its servers ask for. Its ports stay open to the network behind that token; Ray cannot bind them to loopback."""
+    session = Path(worker._global_node.get_session_dir_path())
+    for path, mode in ((session, 0o700), (Path.home() / ".ray" / "auth_token", 0o600)):
+        with suppress(OSError):  # not ours, or not there
+            path.chmod(mode)
 
 
 def hush_ray() -> None:

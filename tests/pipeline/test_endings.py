@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -70,3 +72,16 @@ def test_a_token_that_a_ray_refuses_is_named_and_not_said_twenty_times(capfd):
         os.write(2, b"what else Ray's core says")
         raise ConnectionError("Failed to connect")
     assert "what else Ray's core says" in capfd.readouterr().err
+
+
+def test_no_other_user_of_the_machine_is_let_into_our_ray():
+    code = (
+        "from audit.config import ClusterConfig; from audit.runtime.start import start_ray; import os, ray\n"
+        "from ray._private import worker\n"
+        "start_ray(ClusterConfig(num_cpus=1))\n"
+        "assert ray.get(ray.remote(lambda: 1).remote()) == 1\n"
+        "print(oct(os.stat(worker._global_node.get_session_dir_path()).st_mode & 0o777))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.split()) == (0, ["0o700"]), done.stderr

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
 from pathlib import Path
@@ -172,7 +172,8 @@ class Run:
 
 @dataclass(frozen=True)
 class RunEntry:
-    """One run of a folder. found, expected: rows (None: not told by the manifest). problem: why it cannot be read."""
+    """One run of a folder. found, expected: rows (None: not told by the manifest). problem: why it cannot be read.
+    cells: of verdict.json."""
 
     path: Path
     audit: str = ""
@@ -182,8 +183,12 @@ class RunEntry:
     benchmarks: tuple[str, ...] = ()
     found: int = 0
     expected: int | None = None
-    verdicts: tuple[str, ...] = ()
+    cells: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     problem: str = ""
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        return tuple(str(cell["verdict"]) for cell in self.cells)
 
 
 def load(run_dir: Path | str) -> Run:
@@ -212,6 +217,8 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
             found.append(_entry(load(path.parent)))
         except AuditError as error:
             found.append(RunEntry(path.parent, problem=str(error).splitlines()[0]))
+        except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:  # another program's manifest.json
+            found.append(RunEntry(path.parent, problem=f"{path} is not the manifest of a run ({error!r})"))
     return sorted(found, key=lambda entry: (entry.started, str(entry.path)), reverse=True)
 
 
@@ -230,9 +237,9 @@ def entry_line(entry: RunEntry) -> str:
 
 def _entry(run: Run) -> RunEntry:
     try:
-        verdicts = tuple(str(cell["verdict"]) for cell in run.verdict_json()["cells"])
+        cells = tuple(run.verdict_json()["cells"])
     except AuditError:
-        verdicts = ()  # none was reached on these rows
+        cells = ()  # none was reached on these rows
     known = all(r.expected is not None for r in run.rows)
     return RunEntry(
         path=run.path,
@@ -243,7 +250,7 @@ def _entry(run: Run) -> RunEntry:
         benchmarks=tuple(run.manifest.benchmark),
         found=sum(r.found for r in run.rows),
         expected=sum(r.expected or 0 for r in run.rows) if known else None,
-        verdicts=verdicts,
+        cells=cells,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError
 
+_ANSWERS = ("prompt_tokens", "completion_tokens")  # the answer's own; of calls before it <role>_prompt_tokens, ...
 CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 
 
@@ -150,15 +151,39 @@ def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping
             )
         hours = None if seconds is None or hours is None else hours + seconds / 3600
         gpu_hours += 0.0 if seconds is None else seconds / 3600 * gpus * model.replicas
-        if name in cost.prices:
-            rates = _rates(f"cost.prices.{name}", cost.prices[name])
-            money += (asked.prompt * rates.prompt + asked.generated * rates.generated) / 1e6
-        elif gpus and cost.gpu_hour is not None and seconds is not None:
-            money += seconds / 3600 * gpus * model.replicas * cost.gpu_hour
-        elif model.engine != "scripted":
-            priced = False
+        one = price(cost, name, model, asked, seconds)
+        money, priced = money + (one or 0.0), priced and one is not None
     known = gpu_hours if hours is not None else None
     return PlannedCost(hours, known, money if priced else None, cost.currency, "; ".join(bases))
+
+
+def price(cost: CostConfig, name: str, model: ModelConfig, tokens: Tokens, seconds: float | None) -> float | None:
+    """Of one model's calls: at its prices of tokens, else of its GPUs for so long; None where neither is known."""
+    if name in cost.prices:
+        rates = _rates(f"cost.prices.{name}", cost.prices[name])
+        return (tokens.prompt * rates.prompt + tokens.generated * rates.generated) / 1e6
+    gpus = model.tensor_parallel_size * model.replicas if model.engine == "vllm" else 0
+    if gpus and cost.gpu_hour is not None and seconds is not None:
+        return seconds / 3600 * gpus * cost.gpu_hour
+    return 0.0 if model.engine == "scripted" else None
+
+
+def spent(
+    cost: CostConfig, models: Mapping[str, tuple[ModelConfig, ModelConfig]], name: str, sums: Mapping[str, int],
+    seconds: float,
+) -> float | None:  # fmt: skip
+    """Money so far of a model's rows; None where a price is not known. models: by name, the one that prepares and the
+    one that answers. sums: of the rows' columns of tokens."""
+    total = 0.0
+    for called in {one.name: one for one in models[name]}.values():
+        roles = [role for role, one in zip((False, True), models[name], strict=True) if one.name == called.name]
+        own = {column: n for column, n in sums.items() if (column in _ANSWERS) in roles}
+        prompt, generated = (sum(n for column, n in own.items() if column.endswith(end)) for end in _ANSWERS)
+        one = price(cost, called.name, called, Tokens(prompt, generated), seconds)
+        if one is None:
+            return None
+        total += one
+    return total
 
 
 def measured_pace(run_dir: Path) -> dict[str, float]:

@@ -28,6 +28,7 @@ COMMANDS: dict[str, Command] = {
         "audit.validity.__main__", "construct validity: edits that move answers, or should not", "validity"
     ),
     "suite": Command("audit.commands.suite", "several audits of one pinned model, on one engine; one decision"),
+    "watch": Command("audit.commands.watch", "how far a run is: rows, accuracy, time left, money, one reply"),
     "import": Command(
         "audit.commands.import_logs", "finished evaluations of other tools, as a run; their held-out gap"
     ),
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Command] = {
     "variants": Command("audit.commands.variants", "build, list and review libraries of reworded questions"),
     "publish": Command("audit.commands.publish", "a benchmark's items and options in a random order that is recorded"),
     "runs": Command("audit.commands.runs", "the runs in a folder, with how far they came and their verdicts"),
+    "open": Command("audit.commands.open", "a page of all runs in a folder, in the browser"),
     "report": Command("audit.commands.report", "build the report of finished runs again; several: a panel or one page"),
     "compare": Command("audit.commands.compare", "two versions of a model, question by question: what changed"),
     "export": Command("audit.commands.export", "a run's answers, or an audit's items, in the formats of other tools"),

@@ -24,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     entries = find_runs(asked.folder)
     if asked.json:
-        print(json.dumps([{**asdict(e), "path": str(e.path)} for e in entries], indent=1))
+        told = ({**asdict(e), "path": str(e.path), "verdicts": e.verdicts} for e in entries)
+        print(json.dumps([{name: one[name] for name in one if name != "cells"} for one in told], indent=1))
     else:
         print("\n".join(map(entry_line, entries)) or f"No run in {asked.folder}.")
     return 0

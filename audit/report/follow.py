@@ -8,7 +8,7 @@ from pathlib import Path
 
 from audit.errors import AuditError
 from audit.report.build import ReportPaths
-from audit.report.page import REFRESH_S
+from audit.report.page import REFRESH_S, SO_FAR
 from audit.shards.attempt import may_live
 from audit.shards.manifest import MANIFEST, Manifest
 
@@ -25,8 +25,11 @@ def follow(
     build: Callable[[], ReportPaths],
     every_s: int,
     sleep: Callable[[float], object] = time.sleep,
+    so_far: Callable[[], str] = str,
 ) -> ReportPaths:
     """Build every `every_s` seconds while a run goes on, and once more when all have ended; that report.
+
+    so_far: how far the runs are, as `audit watch` shows it: stands on the page until they end.
 
     Until then the page asks its reader's browser to load it again as often. What cannot be built yet (no rows, no
     finished arm) is said and tried again; after the end it raises.
@@ -34,7 +37,7 @@ def follow(
     told = ""
     while True:
         going = any(map(goes_on, run_dirs))
-        asked = REFRESH_S.set(max(every_s, SHORTEST_S) if going else 0)
+        asked, shown = REFRESH_S.set(max(every_s, SHORTEST_S) if going else 0), SO_FAR.set(so_far() if going else "")
         try:
             paths = build()
         except AuditError as error:
@@ -50,4 +53,5 @@ def follow(
             print(f"built    {paths.html}  {rows or 'all answers are there'}", flush=True)
         finally:
             REFRESH_S.reset(asked)
+            SO_FAR.reset(shown)
         sleep(max(every_s, SHORTEST_S))

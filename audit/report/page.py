@@ -28,6 +28,7 @@ DASH = "–"
 
 # Seconds after which a page loads itself again: of a run that goes on (`audit.report --follow`). 0: it stays.
 REFRESH_S: ContextVar[int] = ContextVar("refresh_s", default=0)
+SO_FAR: ContextVar[str] = ContextVar("so_far", default="")  # and how far it is, as `audit watch` shows it
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def render_page(
         made.loader = ChoiceLoader([PackageLoader("audit", ""), FileSystemLoader(template.parent)])
     return made.get_template(Path(template).name if isinstance(template, Path) else template).render(
         policy=policy(js, style), css=style, js=js, missing=missing, complete_it=COMPLETE_IT, many=len(rows) > 1,
-        refresh_s=REFRESH_S.get(),
+        refresh_s=REFRESH_S.get(), so_far=SO_FAR.get(),
         gated=gated, gate_names=sorted({name for one in gated for name in one.with_items}), **values,
     )  # fmt: skip
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -19,11 +20,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from audit.printable import lines
+from audit.printable import lines, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Clock = Callable[[], float]
+Spent = Callable[[str, Mapping[str, int], float], float | None]
 _PLAIN_EVERY_S = 10.0
 _LOADING_EVERY_S = 15.0
 _STILL_S = 45.0  # without a stored answer: a person is told within a minute what is waited for
@@ -78,8 +81,11 @@ def still(seconds: float, engines: Engines, cluster: str) -> str:
 class _ArmState:
     total: int
     done: int = 0
+    rows: int = 0  # counted one by one: not those that an earlier start stored
     errors: int = 0
     unparsed: int = 0
+    scored: int = 0
+    correct: int = 0
 
 
 @dataclass
@@ -87,7 +93,8 @@ class _ModelState:
     arms: dict[str, _ArmState]
     resumed: int = 0
     stored: int = 0  # by this start
-    tokens: int = 0
+    tokens: int = 0  # by this start
+    sums: Counter[str] = field(default_factory=Counter)  # tokens by column, of every row that was counted
     retries: int = 0
     started: float | None = None
     loading_since: float | None = None
@@ -99,7 +106,16 @@ class _ModelState:
 class Display:
     """Progress of a run. Safe to call from one thread; a second one only repaints."""
 
-    def __init__(self, *, live: bool | None = None, console: Console | None = None, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        live: bool | None = None,
+        console: Console | None = None,
+        quiet: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        """clock: seconds; of a run that is looked at from outside, when it is."""
+        self._clock = clock or time.monotonic
         self._console = console or Console(stderr=False, highlight=False)
         self._live_wanted = (self._console.is_terminal if live is None else live) and not quiet
         self._quiet = quiet
@@ -112,7 +128,7 @@ class Display:
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
-            self._live.update(self._render())
+            self._live.update(self.table())
             self._live.stop()
             self._live = None
 
@@ -124,13 +140,14 @@ class Display:
         self.notes.append(text)
         self._say(f"note: {text}")
 
-    def begin(self, totals: Mapping[str, Mapping[str, int]]) -> None:
-        """Rows to do per model and arm."""
+    def begin(self, totals: Mapping[str, Mapping[str, int]], spent: Spent | None = None, currency: str = "") -> None:
+        """Rows to do per model and arm. spent: a model, its tokens by column, seconds -> its cost so far."""
+        self._begun, self._spent, self._currency = self._clock(), spent, currency
         self._models = {
             name: _ModelState({arm: _ArmState(total) for arm, total in arms.items()}) for name, arms in totals.items()
         }
         if self._live_wanted:
-            self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=4)
+            self._live = Live(get_renderable=self.table, console=self._console, refresh_per_second=4)
             self._live.start()
 
     def resumed(self, name: str, done: Mapping[str, int]) -> None:
@@ -163,7 +180,7 @@ class Display:
             stop.set()
             seconds = time.monotonic() - state.loading_since
             state.loading_since = None
-            state.started = time.monotonic()
+            state.started = self._clock()
         self._say(f"{name}: engine ready after {seconds:.0f} s")
 
     @contextmanager
@@ -190,21 +207,25 @@ class Display:
     def kept(self, name: str) -> Iterator[None]:
         """Instead of `loading`, of an engine that an earlier run of this process left."""
         yield
-        self._models[name].started = time.monotonic()
+        self._models[name].started = self._clock()
         self._say(f"{name}: the engine is there already")
 
     def counts(self, name: str, counts: pa.Table) -> None:
-        """One stored shard's counts (`stages.count_rows`)."""
+        """One stored shard's counts (`shards.cost.count_answers`)."""
         state = self._models[name]
         for row in counts.to_pylist():
             arm = state.arms[row["arm"]]
             arm.done += row["rows"]
-            arm.errors += row["errors"]
-            arm.unparsed += row["unparsed"]
-            state.stored += row["rows"]
-            state.tokens += sum(row[c] for c in row if c.endswith("_tokens") and not c.endswith("cached_tokens"))
-        state.moved = now = time.monotonic()
-        state.first = state.first or (now, state.stored)
+            for column in ("rows", "errors", "unparsed", "scored", "correct"):
+                setattr(arm, column, getattr(arm, column) + row[column])
+            tokens = {c: row[c] for c in row if c.endswith("_tokens") and not c.endswith("cached_tokens")}
+            state.sums.update(tokens)
+            if state.started is not None:
+                state.stored += row["rows"]
+                state.tokens += sum(tokens.values())
+        state.moved = now = self._clock()
+        if state.started is not None:
+            state.first = state.first or (now, state.stored)
         if self._live is None and now - state.told >= _PLAIN_EVERY_S:
             state.told = now
             self._say(self._line(name, state))
@@ -217,22 +238,44 @@ class Display:
 
     def _line(self, name: str, state: _ModelState) -> str:
         arms = "  ".join(f"{arm} {a.done}/{a.total}" for arm, a in state.arms.items())
-        return f"{name}: {arms}  {_rate(state)}{_trouble(state)}"
+        return f"{name}: {arms}  {self._rate(name, state)}{_trouble(state)}"
 
-    def _render(self) -> Group:
+    def table(self) -> Group:
+        """Rows, accuracy so far and unparsed share of every model and arm; below each model's pace and cost."""
         table = Table(box=None, pad_edge=False)
-        for heading in ("model", "arm", "", "done", "errors", "unparsed"):
-            table.add_column(heading, justify="right" if heading in ("done", "errors", "unparsed") else "left")
+        for heading in ("model", "arm", "", "done", "accuracy", "unparsed", "errors"):
+            table.add_column(heading, justify="left" if heading in ("model", "arm", "") else "right")
         footers = []
         for name, state in self._models.items():
             for arm, a in state.arms.items():
-                bar = ProgressBar(total=max(1, a.total), completed=a.done, width=30)
-                table.add_row(name, arm, bar, f"{a.done}/{a.total}", str(a.errors), str(a.unparsed))
+                bar = ProgressBar(total=max(1, a.total), completed=a.done, width=20)
+                shares = (f"{100 * k / n:.1f} %" if n else "" for k, n in ((a.correct, a.scored), (a.unparsed, a.rows)))
+                table.add_row(
+                    Text(one_line(name)), Text(one_line(arm)), bar, f"{a.done}/{a.total}", *shares, str(a.errors)
+                )
             if state.loading_since is not None:
                 footers.append(f"{name}: loading the engine, {time.monotonic() - state.loading_since:.0f} s")
             elif state.started is not None:
-                footers.append(f"{name}: {_rate(state)}{_trouble(state)}")
-        return Group(table, *(Text(footer) for footer in footers))
+                footers.append(f"{name}: {self._rate(name, state)}{_trouble(state)}")
+        return Group(table, *(Text(one_line(footer)) for footer in footers))
+
+    def _rate(self, name: str, state: _ModelState) -> str:
+        """Time since the beginning, pace, time left and cost so far, as far as each is known."""
+        now = self._clock()
+        said = [f"{_clock(now - self._begun)} elapsed"]
+        if state.started is not None and state.stored:
+            said.append(f"{state.tokens / max(1e-9, now - state.started):,.0f} tokens/s")
+        if state.first is not None and now - state.first[0] >= _ETA_AFTER_S and state.stored > state.first[1]:
+            # The first shards come late, as their answers queue behind the preparing calls of all chunks in flight:
+            # what counts is the pace since then.
+            pace = (state.stored - state.first[1]) / (now - state.first[0])
+            left = sum(a.total - a.done for a in state.arms.values())
+            said.append(f"{pace:.2g} rows/s" if pace < 10 else f"{pace:,.0f} rows/s")
+            said += [f"ETA {_clock(left / pace)}"] * (left > 0)
+        money = self._spent(name, state.sums, now - self._begun) if self._spent else None
+        if money is not None:
+            said.append(f"{money:,.2f} {self._currency} {'by this start' if state.resumed else 'so far'}")
+        return "  ".join(said)
 
     def _say(self, text: str) -> None:
         if self._quiet:
@@ -249,20 +292,6 @@ def usual_load(engines: Sequence[str], earlier_s: Sequence[float]) -> str:
     if earlier_s:
         return f"{earlier_s[-1]:.0f} s the last time"
     return "usually half a minute to one and a half on CPUs; on GPUs several for a large model, and its download first"
-
-
-def _rate(state: _ModelState) -> str:
-    if state.started is None or not state.stored:
-        return ""
-    elapsed = max(1e-9, time.monotonic() - state.started)
-    rate = f"{state.tokens / elapsed:,.0f} tokens/s"
-    if state.first is None or time.monotonic() - state.first[0] < _ETA_AFTER_S or state.stored == state.first[1]:
-        return rate
-    # The first shards come late, as their answers queue behind the preparing calls of all chunks in flight: what counts
-    # is the pace since then.
-    since, rows = time.monotonic() - state.first[0], state.stored - state.first[1]
-    left = sum(a.total - a.done for a in state.arms.values())
-    return f"{rate}  ETA {_clock(left * since / rows)}"
 
 
 def _trouble(state: _ModelState) -> str:

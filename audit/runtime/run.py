@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import ray
 from audit.audits import Hooks
 from audit.engines.config import WEIGHED
 from audit.errors import AuditError, EngineError, ShardError, SupersededError
+from audit.plan_cost import spent
 from audit.records import Design, Reading
 from audit.resolve import ResolvedRun
 from audit.runtime.canary import canary_first
@@ -160,7 +162,9 @@ class Start:
         done = self._scan()
         todo = {name: missing_tasks(done, name, design, self.questions) for name in runnable}
         totals = _rows_by_arm(np.arange(len(self.questions) * len(design.parts)), design)
-        self.display.begin(dict.fromkeys(runnable, totals))
+        called = {name: (config.model[name], self.resolved.answering[name]) for name in runnable}
+        money = partial(spent, config.cost, called)
+        self.display.begin(dict.fromkeys(runnable, totals), money, config.cost.currency)
         for name in runnable:
             left = _rows_by_arm(todo[name], design)
             self.display.resumed(name, {arm: totals[arm] - left[arm] for arm in totals})

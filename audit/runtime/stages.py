@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from audit.audits import Audit, Work, answer_request
@@ -37,8 +36,8 @@ from audit.runtime.call import EngineCaller
 from audit.runtime.metrics import AuditMetrics
 from audit.scoring.score import score
 from audit.shards.convert import rows_to_table
+from audit.shards.cost import count_answers
 from audit.shards.questions import QuestionFile
-from audit.shards.schema import RowSchema
 from audit.shards.working_copy import local_file
 from audit.shards.write import write_shard
 
@@ -197,7 +196,7 @@ class AnswerStage:
     def _store(self, rows: pa.Table) -> pa.Table:
         context, schema = self._context, self._context.audit.schema
         write_shard(context.run_dir, rows, schema, attempt=context.attempt, format=context.store_format)
-        counts = count_rows(rows, schema)
+        counts = count_answers(rows, schema)
         for row in counts.to_pylist():
             self._metrics.stored(row["arm"], row["rows"], row["unparsed"], row["errors"])
         return counts
@@ -279,31 +278,6 @@ class AnswerStage:
             **own,
             **(told(setting, reply) if told is not None else {}),
         }
-
-
-def count_rows(rows: pa.Table, schema: RowSchema) -> pa.Table:
-    """Per arm and level: rows, errors, unparsed, read, correct, and the sums of the schema's calls and tokens.
-
-    read: answers that were read in a reply or its letters, so that they could be unparsed; questions: of all rows."""
-    setting = ["arm", schema.level]
-    answered = rows["error"].is_null().to_numpy()
-    unread = (rows["reading"].to_numpy() == Reading.OPTION_TEXT) | (rows["answer_form"].to_numpy() == "text")
-    flagged = pa.table(
-        {
-            **{name: rows[name] for name in setting},
-            "rows": pa.array(np.ones(rows.num_rows, dtype=np.int64)),
-            "errors": pa.array(schema.failed(rows).astype(np.int64)),
-            "unparsed": pa.array(~rows["parsed"].to_numpy() & answered).cast(pa.int64()),
-            "read": pa.array(answered & ~unread).cast(pa.int64()),
-            "correct": rows["correct"].fill_null(False).cast(pa.int64()),
-            **{name: rows[name].cast(pa.int64()) for name in schema.cost_columns},
-        }
-    )
-    names = [name for name in flagged.column_names if name not in setting]
-    summed = flagged.group_by(setting).aggregate([(name, "sum") for name in names])
-    counts = summed.rename_columns([name.removesuffix("_sum") for name in summed.column_names])
-    questions = pc.count_distinct(rows["question_id"]).as_py()
-    return counts.append_column("questions", pa.array([questions] * len(counts), pa.int64()))
 
 
 def decode_tasks(tasks: Sequence[int], design: Design, questions: QuestionFile) -> list[tuple[Question, Part]]:

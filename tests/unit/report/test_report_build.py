@@ -316,8 +316,9 @@ def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
     def build() -> ReportPaths:
         return build_report([run], run / "report", n_resamples=50)
 
-    paths = follow([run], build, 7, work)
+    paths = follow([run], build, 7, work, so_far=lambda: "<b>12 rows/s</b>")
     (half,) = pages
+    assert "&lt;b&gt;12 rows/s&lt;/b&gt;</pre>" in half and 'id="so-far"' not in paths.html.read_text(encoding="utf-8")
     assert "Incomplete: 48 of 96 answers are there." in half and "<title>Incomplete: " in half
     assert '<body data-refresh="7">' in half and "The run goes on" in half
     whole = paths.html.read_text(encoding="utf-8")

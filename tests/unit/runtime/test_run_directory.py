@@ -85,8 +85,8 @@ def test_the_end_of_a_superseded_driver_is_not_the_runs(tmp_path: Path) -> None:
     class TakenOver(Display):
         """Another driver starts while this one runs, as it may on a file system without locks."""
 
-        def begin(self, totals: Any) -> None:
-            super().begin(totals)
+        def begin(self, *given: Any) -> None:
+            super().begin(*given)
             start_attempt(resolved.path)
             half.touch()
 

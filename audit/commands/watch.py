@@ -1,0 +1,49 @@
+"""`audit watch RUN_DIR`: how far a run is, while it goes on in another process. Reads its manifest and shards alone."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from audit.exits import OK, plainly
+from audit.shards.working_copy import local_folder
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audit watch",
+        description="Rows, accuracy so far, unparsed share, pace, time left, money and one reply of a run or suite.",
+        epilog="example: audit watch outputs/my_run",
+    )
+    parser.add_argument("run_dir", type=local_folder, metavar="RUN_DIR", help="a run, or the folder of a suite")
+    parser.add_argument("--once", action="store_true", help="print one table and end")
+    parser.add_argument("--every", type=int, default=3, metavar="SECONDS", help="look again so often (default: 3)")
+    return parser
+
+
+@plainly
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Show the table until the run ends, on a terminal in its place; 1 where there is no run."""
+    asked = parser().parse_args(arguments)
+    from rich.console import Console
+    from rich.live import Live
+
+    from audit.report.follow import goes_on
+    from audit.runtime.watch import look, runs_of
+    from audit.shards.manifest import Manifest
+
+    runs, console = runs_of(asked.run_dir), Console(highlight=False)
+    if runs == [asked.run_dir]:
+        Manifest.load(asked.run_dir)  # refused where there is none
+    with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
+        while True:
+            going = not asked.once and any(map(goes_on, runs))
+            if live is None:
+                console.print(look(runs))
+            else:
+                live.update(look(runs), refresh=True)
+            if not going:
+                return OK
+            time.sleep(max(1, asked.every))

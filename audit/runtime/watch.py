@@ -1,0 +1,153 @@
+"""How far a run is, from its manifest and shards alone: any process may look on while it goes on, and afterwards."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
+from functools import lru_cache, partial
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console, Group
+from rich.text import Text
+
+from audit.audits import audit_of
+from audit.engines.config import ModelConfig
+from audit.errors import AuditError
+from audit.panel import panel_runs
+from audit.plan_cost import CostConfig, spent
+from audit.printable import one_line
+from audit.report.follow import goes_on
+from audit.runtime.progress import Display
+from audit.shards.attempt import ATTEMPT
+from audit.shards.cost import count_answers
+from audit.shards.files import SHARDS
+from audit.shards.manifest import Manifest
+from audit.shards.schema import RowSchema
+from audit.shards.shard_file import read_shard, shard_paths
+from audit.shards.working_copy import named
+
+_SAMPLE = ("model", "arm", "question_id", "response", "options", "answer", "answer_number", "error")
+_PRICED = ("name", "engine", "tensor_parallel_size", "replicas")
+_SHOWN = 120  # characters of a reply
+
+
+def runs_of(folder: Path) -> list[Path]:
+    """The runs that a run directory, or the folder of a suite or panel, stands for."""
+    return panel_runs(folder) or [folder]
+
+
+def look(run_dirs: Sequence[Path], now: float | None = None) -> Group:
+    """A table of each run as its shards are now. What cannot be read yet is said in its place. now: Unix time."""
+    shown: list[Any] = []
+    for run_dir in run_dirs:
+        try:
+            shown += _look(run_dir, time.time() if now is None else now)
+        except (AuditError, OSError) as error:  # not started yet, or a shard was replaced under our eyes
+            shown.append(Text(one_line(f"{named(run_dir)}: {error}")))
+        except (KeyError, TypeError, ValueError) as error:
+            shown.append(Text(one_line(f"{named(run_dir)} is not a run that can be shown ({error!r}).")))
+    return Group(*shown)
+
+
+def as_text(run_dirs: Sequence[Path]) -> str:
+    """What `look` shows, for the page of a run that goes on."""
+    console = Console(file=StringIO(), width=110, color_system=None)
+    console.print(look(run_dirs))
+    return str(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def _look(run_dir: Path, now: float) -> list[Any]:
+    manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
+    files = sorted((path.stat().st_mtime, path) for path in shard_paths(run_dir / SHARDS))
+    begun = _begun(run_dir, manifest)
+    clock = [begun]
+    display = Display(quiet=True, clock=lambda: clock[0])
+    totals, cost = _totals(manifest), _cost(manifest.config)
+    display.begin(totals, partial(spent, cost, _called(manifest)), cost.currency)
+
+    def count(shards: Iterable[tuple[float, Path]]) -> None:
+        for written, path in shards:
+            clock[0] = max(begun, written)
+            for name, counts in _counted(path, path.stat().st_size, path.stat().st_mtime_ns, schema):
+                display.counts(name, counts)
+
+    count(one for one in files if one[0] < begun)  # an earlier start's: no part of the pace
+    clock[0] = begun
+    for name in totals:
+        with display.kept(name):
+            pass
+    count(one for one in files if one[0] >= begun)
+    if goes_on(run_dir):
+        clock[0] = now
+    elif manifest.ended:
+        clock[0] = datetime.fromisoformat(manifest.ended).timestamp()
+    said = [Text(one_line(f"{named(run_dir)}  {manifest.audit} {manifest.status}")), display.table()]
+    return [*said, Text(_sample(files[-1][1], schema), no_wrap=True, overflow="ellipsis")] if files else said
+
+
+def _begun(run_dir: Path, manifest: Manifest) -> float:
+    """When the latest start began, Unix time."""
+    path = run_dir / ATTEMPT
+    stamp = json.loads(path.read_text(encoding="utf-8"))["started"] if path.is_file() else manifest.started
+    return datetime.fromisoformat(stamp).timestamp()
+
+
+def _totals(manifest: Manifest) -> dict[str, dict[str, int]]:
+    """Rows that are asked for, by model and arm."""
+    arms = Counter(str(one["arm"]) for one in manifest.settings)
+    stopped: Mapping[str, Any] = manifest.stop.get("asked", {})
+    asked = {m: {b: f["n"] for b, f in manifest.benchmark.items()} | dict(stopped.get(m, {})) for m in manifest.models}
+    return {model: {arm: k * sum(map(int, n.values())) for arm, k in arms.items()} for model, n in asked.items()}
+
+
+def _cost(config: Mapping[str, Any]) -> CostConfig:
+    known = {one.name for one in fields(CostConfig)}
+    return CostConfig(**{name: value for name, value in config.get("cost", {}).items() if name in known})
+
+
+def _called(manifest: Manifest) -> dict[str, tuple[ModelConfig, ModelConfig]]:
+    """By model the one that prepares and the one that answers, with what a price needs to know of them."""
+    configs = [*manifest.config.get("model", {}).values(), *filter(None, [manifest.config.get("worker")])]
+    made = {one["name"]: ModelConfig(**{key: one[key] for key in _PRICED}) for one in configs}
+    unknown = ModelConfig(engine="")
+    return {
+        name: (made.get(name, unknown), made.get(facts.get("worker", name), unknown))
+        for name, facts in manifest.models.items()
+    }
+
+
+@lru_cache(maxsize=65536)
+def _counted(path: Path, size: int, mtime_ns: int, schema: RowSchema) -> list[tuple[str, pa.Table]]:
+    """The counts of a shard by model; a shard is read once, however often one looks."""
+    columns = (
+        "model",
+        "arm",
+        schema.level,
+        "question_id",
+        "reading",
+        "answer_form",
+        "parsed",
+        "correct",
+        *schema.failure_columns,
+        *schema.cost_columns,
+    )
+    rows = read_shard(path, schema, columns)
+    names = pc.unique(rows["model"]).to_pylist()
+    return [(name, count_answers(rows.filter(pc.equal(rows["model"], name)), schema)) for name in names]
+
+
+def _sample(path: Path, schema: RowSchema) -> str:
+    """The last reply of a shard, on one line; what a model wrote is hostile."""
+    rows = read_shard(path, schema, _SAMPLE)
+    (row,) = rows.slice(rows.num_rows - 1).to_pylist()
+    option = row["options"][row["answer"]] if row["options"] and row["answer"] is not None else row["answer_number"]
+    said = one_line(row["error"] or row["response"] or option or "")[:_SHOWN]
+    return f"one reply  {one_line(', '.join((row['model'], row['arm'], row['question_id'])))}: {said!r}"

@@ -1,0 +1,90 @@
+"""The index page of a folder of runs: every run with its verdict, and what is no run with the reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import panels
+import pytest
+
+from audit.commands.open import main
+from audit.overview import Line, write_overview
+from audit.panel import write_panel
+from audit.sweep.report import build_report
+from audit.sweep.vocabulary import VERDICTS
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run with hostile names, one that was stopped, another program's folder, a broken one, a bad panel."""
+    folder = tmp_path_factory.mktemp("outputs")
+    asked = panels.hostile(panels.outcomes_of(1, 8))
+    run = folder / "a 'run' <b>&\"%23?#"
+    panels.run_of(run, asked)
+    panels.manifest_of(run, asked, status="finished", started="2026-01-02T03:04:05+00:00")
+    build_report([run], run / "report", n_resamples=200)
+    stopped = folder / "deep" / "stopped"
+    panels.run_of(stopped, asked[:-5])
+    panels.manifest_of(stopped, asked, status="failed", started="2026-01-01T00:00:00+00:00")
+    (folder / "photos").mkdir()
+    for name, text in {
+        "app": '{"name": "<script>x</script>"}',
+        "list": "[]",
+        "odd": '{"fingerprint": 1, "config": 2}',
+    }.items():
+        (folder / name).mkdir()
+        (folder / name / "manifest.json").write_text(text)
+    (folder / "odd" / "manifest.json").write_text('{"fingerprint": "f", "config": {}, "models": 3, "settings": [1]}')
+    (folder / "panel").mkdir()
+    (folder / "panel" / "panel.json").write_text("{")
+    return folder
+
+
+def rows_of(page: str) -> list[str]:
+    body = page.split("<tbody>")[1].split("</tbody>")[0]
+    return [unescape(re.sub(r"<[^>]*>", "|", row)) for row in body.split("<tr>")[1:]]
+
+
+def test_every_run_is_a_row_and_what_is_none_has_its_reason(outputs: Path) -> None:
+    page = write_overview(outputs).read_text(encoding="utf-8")
+    rows = {row.strip("|").split("|")[0]: row for row in rows_of(page)}
+    cell = json.loads(next(outputs.glob("a */report/verdict.json")).read_text())["cells"][0]
+    (whole,) = (row for name, row in rows.items() if name.startswith("a 'run'"))
+    assert VERDICTS[cell["verdict"]].name in whole and f"{100 * cell['score']:.1f} %" in whole
+    assert f"|all {len(panels.outcomes_of(1, 8))}|" in whole and "2026-01-02 03:04" in whole
+    asked = len(panels.outcomes_of(1, 8))
+    assert f"{asked - 5} of {asked}, failed" in rows["deep/stopped"] and "none yet" in rows["deep/stopped"]
+    assert "no run of this program" in rows["photos"] and "manifest.json" in rows["app"] and "manifest" in rows["odd"]
+    assert (
+        "manifest" in rows["list"] and "suite or panel" in rows["panel"] and "verdict.json is missing" in rows["panel"]
+    )
+    assert "<script>x" not in page and "__ran = 1</script>" not in page and page.count("<script") == 1
+
+
+def test_a_link_leads_to_the_report_whatever_the_run_is_called(outputs: Path) -> None:
+    page = write_overview(outputs).read_text(encoding="utf-8")
+    hrefs = re.findall(r'href="([^"]*report\.html)"', page)
+    assert hrefs == ["a%20%27run%27%20%3Cb%3E%26%22%2523%3F%23/report/report.html"]
+
+
+def test_a_verdict_that_is_none_of_ours_is_said(tmp_path: Path) -> None:
+    asked = panels.outcomes_of(1, 8)
+    run = panels.run_of(tmp_path / "run", asked)
+    panels.manifest_of(run, asked, status="finished", started="2026-01-02T03:04:05+00:00")
+    build_report([run], run / "report", n_resamples=50)
+    path = run / "report" / "verdict.json"
+    plain = json.loads(path.read_text())
+    path.write_text(json.dumps({**plain, "cells": [{"verdict": "guilty"}]}))
+    write_panel(tmp_path / "panel", [run])
+    (row,) = (row for row in rows_of(write_overview(tmp_path).read_text()) if row.startswith(("|run", "||run")))
+    assert "is not one of this program" in row and Line("x").word is None
+
+
+def test_the_command_prints_the_page_and_asks_no_browser(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path), "--no-browser"]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "index.html")
+    assert "No run yet" in (tmp_path / "index.html").read_text()
+    assert main([str(tmp_path / "nowhere"), "--no-browser"]) == 1 and "is not a folder" in capsys.readouterr().err

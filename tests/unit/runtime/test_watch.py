@@ -1,0 +1,145 @@
+"""How far a run is, told from its manifest and shards: counts and money by hand, hostile texts inert."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from outcome_tables import Outcome, outcomes_to_table
+from rich.console import Console
+from synthetic import Faults, synthetic_outcomes
+
+from audit.commands.watch import main
+from audit.panel import write_panel
+from audit.plan_cost import CostConfig
+from audit.records import Setting
+from audit.runtime.watch import as_text, look, runs_of
+from audit.shards.attempt import RunLock, start_attempt
+from audit.shards.manifest import Manifest
+from audit.shards.write import write_shard
+from audit.sweep.columns import SCHEMA
+
+BEGUN = 1_800_000_000.0
+HOSTILE = "\x1b]0;owned\x07\n[bold red]::error::" + "x" * 300
+
+
+def outcomes(questions: int = 20) -> list[Outcome]:
+    faults = Faults(unparsed=0.2, errors=0.1)
+    return synthetic_outcomes(questions, (1, 2), rng=np.random.default_rng(3), model="m", faults=faults)
+
+
+def run_of(folder: Path, asked: Sequence[Outcome], stored: Sequence[Sequence[Outcome]], **also: Any) -> Path:
+    """A run that asked for these rows; each list of `stored` is a shard, the k-th written 20 k + 10 s after BEGUN."""
+    (folder / "shards").mkdir(parents=True)
+    attempt = start_attempt(folder)
+    for k, rows in enumerate(stored):
+        info = write_shard(folder, outcomes_to_table(list(rows)), SCHEMA, attempt=attempt)
+        os.utime(info.path, (BEGUN + 20 * k + 10,) * 2)
+    stamp = datetime.fromtimestamp(BEGUN, UTC).isoformat()
+    (folder / "attempt.json").write_text(json.dumps({"attempt": attempt, "started": stamp}))
+    settings = sorted({Setting(o.arm, o.routers, o.replicate) for o in asked})
+    model = {"name": "m", "engine": "openai", "tensor_parallel_size": 1, "replicas": 1}
+    cost = asdict(CostConfig(prices={"m": {"prompt": 2.0, "generated": 8.0}}, currency="EUR"))
+    Manifest(
+        "f00", {"model": {"m": model}, "cost": cost}, audit="sweep", started=stamp, models={"m": {"worker": "m"}},
+        benchmark={asked[0].benchmark: {"n": len({o.question_id for o in asked})}},
+        settings=[asdict(s) for s in settings], **also,
+    ).save(folder)  # fmt: skip
+    return folder
+
+
+def shown(folder: Path, now: float) -> str:
+    console = Console(width=140, record=True, file=io.StringIO())
+    console.print(look(runs_of(folder), now))
+    return console.export_text()
+
+
+def test_a_run_that_goes_on_is_told_by_what_it_stored(tmp_path: Path) -> None:
+    asked = outcomes()
+    half = [o for o in asked if o.question_id in sorted({o.question_id for o in asked})[:10]]
+    run = run_of(tmp_path / "run", asked, [half[:30], half[30:]], status="running")
+    lock = RunLock.take(run)
+    text = shown(run, BEGUN + 70)
+    lock.release()
+    for arm in {o.arm for o in asked}:
+        own = [o for o in half if o.arm == arm]
+        scored = [o for o in own if o.correct is not None]
+        unread = sum(not o.parsed and o.error is None for o in own)
+        (line,) = (line for line in text.splitlines() if f" {arm} " in line)
+        told = line.split("━")[-1].split()
+        assert told[-6:] == [
+            f"{len(own)}/{sum(o.arm == arm for o in asked)}",
+            *f"{100 * sum(o.correct for o in scored) / len(scored):.1f} %".split(),
+            *f"{100 * unread / len(own):.1f} %".split(),
+            str(sum(o.error is not None for o in own)),
+        ]
+    (footer,) = (line for line in text.splitlines() if line.startswith("m: "))
+    # The second shard came 20 s after the first, and 40 s ago: its rows are what 60 s were worth.
+    pace = (len(half) - 30) / 60
+    left = (len(asked) - len(half)) / pace
+    assert f"{pace:.2g} rows/s  ETA {int(left) // 60}:{int(left) % 60:02d}" in footer and "1:10 elapsed" in footer
+    prompts = sum(o.prompt_tokens + o.router_prompt_tokens for o in half)
+    generated = sum(o.completion_tokens + o.router_completion_tokens for o in half)
+    assert f"{(2 * prompts + 8 * generated) / 1e6:,.2f} EUR so far" in footer
+    assert f"{(prompts + generated) / 70:,.0f} tokens/s" in footer
+
+
+def test_a_price_that_is_not_known_is_not_told(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", outcomes(4), [outcomes(4)], status="finished")
+    path = run / "manifest.json"
+    plain = json.loads(path.read_text())
+    plain["config"]["cost"]["prices"] = {}
+    path.write_text(json.dumps(plain))
+    assert "so far" not in shown(run, BEGUN)
+    plain["config"]["model"]["m"] |= {"engine": "vllm", "tensor_parallel_size": 2, "replicas": 3}
+    plain["config"]["cost"]["gpu_hour"] = 2.0
+    plain["ended"] = datetime.fromtimestamp(BEGUN + 1800, UTC).isoformat()
+    path.write_text(json.dumps(plain))
+    assert "6.00 EUR so far" in shown(run, BEGUN)  # 6 GPUs for half an hour at 2
+
+
+def test_rows_of_an_earlier_start_are_no_part_of_the_pace(tmp_path: Path) -> None:
+    asked = outcomes(10)
+    run = run_of(tmp_path / "run", asked, [asked[:20], asked[20:40]], status="running")
+    for shard in (run / "shards").iterdir():
+        os.utime(shard, (BEGUN - 500,) * 2)
+    text = shown(run, BEGUN + 60)
+    assert "tokens/s" not in text and "rows/s" not in text
+    assert sum(int(k) for k in re.findall(r"(\d+)/\d+ ", text)) == 40
+
+
+def test_a_reply_is_one_line_and_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
+    asked = [replace(o, response=HOSTILE, error=None) for o in outcomes(3)]
+    text = shown(run_of(tmp_path / "run", asked, [asked], status="finished"), BEGUN)
+    (line,) = (line for line in text.splitlines() if line.startswith("one reply"))
+    assert "\x1b" not in text and "\x07" not in text and "[bold red]" in line and line.count("x") <= 120
+
+
+def test_a_suite_is_all_its_runs_and_one_that_has_not_begun_is_said(tmp_path: Path) -> None:
+    asked = outcomes(4)
+    run = run_of(tmp_path / "sweep", asked, [], status="running")
+    broken = tmp_path / "memory"
+    broken.mkdir()
+    (broken / "manifest.json").write_text('{"fingerprint": 1, "config": [], "settings": [3], "benchmark": 4}')
+    write_panel(tmp_path, [run, tmp_path / "perturb", broken])
+    assert runs_of(tmp_path) == [run, tmp_path / "perturb", broken]
+    text = " ".join(as_text(runs_of(tmp_path)).split())
+    assert f"0/{sum(o.arm == 'direct' for o in asked)}" in text and "perturb" in text and "can be shown" in text
+
+
+def test_the_command_prints_once_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = outcomes(4)
+    run = run_of(tmp_path / "run", asked, [asked], status="finished")
+    assert main([str(run), "--once"]) == 0
+    assert capsys.readouterr().out.count("accuracy") == 1
+    assert main([str(run)]) == 0  # it has ended
+    assert main([str(tmp_path)]) == 1 and "Expected the directory of a run" in capsys.readouterr().err

@@ -16,7 +16,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
 AUDIT := r=1..3 draws=nested ensemble_control=true clean_replicates=3
 
-.PHONY: audit perturb memory validity suite sensitivity test check bench storm calibrate docs install lock clean
+.PHONY: audit perturb memory validity suite sensitivity test check bench external storm calibrate docs install lock clean
 
 # What to type next, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -70,6 +70,11 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	PYTHONPATH=tests $(PY) -m bench $(ARGS)
+
+# The program on evaluations that others published, as the tables of docs/external.md; what is not in DATA is skipped by name.
+DATA ?= ../shared/data
+external: $(STAMP)
+	PYTHONPATH=tests $(PY) -m external --data $(DATA) $(ARGS)
 
 # Kills at random moments, added to docs/storms.jsonl: ARGS="--seconds 600". Then an endpoint that misbehaves.
 storm: $(STAMP)

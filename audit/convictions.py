@@ -14,7 +14,16 @@ from audit.decision import parts_of, words
 from audit.errors import ConfigError, RegistryError, unknown_name
 from audit.governance.ruling import verdict_path
 from audit.panel import PANEL
-from audit.references import Facts, ReferencedConfig, ReferenceRun, check_items, judged, reference_facts
+from audit.references import (
+    NOT_OURS,
+    Facts,
+    ReferencedConfig,
+    ReferenceRun,
+    check_items,
+    imported,
+    judged,
+    reference_facts,
+)
 from audit.resolve import ResolvedRun
 from audit.shards.manifest import Manifest
 from audit.verdict.vocabulary import Outcome, word_of
@@ -25,7 +34,8 @@ def settle_references(config: ReferencedConfig, resolved: ResolvedRun, runs: Seq
     convicted and is not allowed."""
     check_items(runs, (question for sample in resolved.samples for question in sample.questions()))
     convicted = check_convicted(config, runs, resolved.models)
-    facts = {**reference_facts(config, runs), "convicted": convicted, "held_out": _origin_notes(config, resolved, runs)}
+    notes = _origin_notes(config, resolved, runs) + [NOT_OURS] * any(map(imported, (run.path for run in runs)))
+    facts = {**reference_facts(config, runs), "convicted": convicted, "held_out": notes}
     return replace(resolved, analysis={**resolved.analysis, **facts})
 
 

@@ -21,6 +21,13 @@ if TYPE_CHECKING:  # it needs Arrow, and a refused override does not
     from audit.records import Question
     from audit.shards.manifest import Manifest
 
+IMPORTED = "imported"  # provenance of a run that `audit import` wrote
+NOT_OURS = (
+    "that prompts, decoding and scoring differed between the two sets, or between the models: the evaluations were "
+    "imported, so these were not under our control"
+)
+JOINED_MIN = 0.90  # share of this run's items that an imported reference must hold
+ItemKey = tuple[str, str]  # (benchmark, id)
 Facts = Mapping[str, Any]  # of a model, as the manifest has them
 
 
@@ -136,13 +143,18 @@ def check_runs(
                 "but one."
             )
     for run, manifest in found:
-        for name in same:
+        for name in () if isimported(manifest) else same:
             theirs, ours = (_asked(one.get(name)) for one in (manifest.config, config))
             if theirs != ours:
                 raise ConfigError(
                     f"Reference {run.path} was run with {name}={theirs}, and this run has {ours}: a model is compared "
                     f"with references that were asked the same. Run it again with {name}={ours}."
                 )
+
+
+def isimported(manifest: Manifest) -> bool:
+    """Whether a run's rows were read from others' logs (`audit import`)."""
+    return manifest.config.get("provenance") == IMPORTED
 
 
 def _asked(value: Any) -> Any:
@@ -156,6 +168,9 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Question]) -> 
 
     ours = {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in questions}
     for run in runs:
+        if imported(run.path):
+            joined_items(run.path, [(key, text, options) for key, (text, options, _, _) in ours.items()])
+            continue
         theirs = {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in QuestionFile(run.path)}
         shared = [key for key in ours if key in theirs]
         other = [key for key in shared if ours[key] != theirs[key]]
@@ -169,6 +184,36 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Question]) -> 
             )
 
 
+def joined_items(path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]]) -> dict[ItemKey, ItemKey]:
+    """{(benchmark, id) in an imported run: the same item's in this run}, by text, or by name where both agree.
+
+    ours: (key, text, options) of the items of this run. ConfigError where under JOINED_MIN of them are there.
+    """
+    from audit.benchmarks.rows import text_key
+    from audit.shards.questions import QuestionFile
+
+    by_text, named = {text_key(text, options): key for key, text, options in ours}, {key for key, _, _ in ours}
+    found = {}
+    for q in QuestionFile(path):
+        key = (q.benchmark, q.id) if not q.text else by_text.get(text_key(q.text, q.options))
+        if key in named:
+            found[q.benchmark, q.id] = key
+    share = len(set(found.values())) / max(len(named), 1)
+    if share < JOINED_MIN:
+        raise ConfigError(
+            f"Reference {path} holds {len(set(found.values())):,} of the {len(named):,} items of this run; expected "
+            f"at least {JOINED_MIN:.0%}, with the same text and options. Import logs of this benchmark and of the "
+            "held-out items."
+        )
+    return found
+
+
+def imported(path: Path) -> bool:
+    from audit.shards.manifest import Manifest
+
+    return isimported(Manifest.load(path))
+
+
 def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]) -> Manifest:
     from audit.shards.manifest import Manifest
 
@@ -176,12 +221,14 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
     if manifest.audit != audit:
         raise ConfigError(f"Reference {path} is a run of audit {manifest.audit or 'unknown'}; expected {audit}.")
     benchmark = next(iter(benchmarks))
-    if benchmark not in manifest.benchmark:
+    if benchmark not in manifest.benchmark and not isimported(manifest):
         raise ConfigError(
             f"Reference {path} is of {', '.join(manifest.benchmark) or 'no benchmark'}; expected {benchmark}."
         )
     if manifest.status != "finished":
         raise ConfigError(f"Reference {path} is {manifest.status}. Type its command again to finish it.")
+    if isimported(manifest):
+        return manifest  # its names are its log's; what was asked is told by the items' texts
     for name, revision in benchmarks.items():
         theirs = manifest.benchmark.get(name, {}).get("revision")
         if None not in (revision, theirs) and revision != theirs:

@@ -346,3 +346,17 @@ def _split_choices(text: str, config: BenchmarkConfig) -> Any:
 
 def _kind(value: object) -> str:
     return {list: "a list", dict: "an object", str: "a text", type(None): "null"}.get(type(value), f"{value!r}")
+
+
+def text_key(text: str, options: Sequence[str] = ()) -> str:
+    """A hash of an item's words: case, blanks, forms of a letter and the order of options do not change it.
+
+    >>> text_key("What  barks?", ["cat", "dog"]) == text_key("what barks?", ["Dog", "cat"])
+    True
+    """
+    parts = [_normal(text), *sorted(map(_normal, options))]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:24]
+
+
+def _normal(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -59,11 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(one_line(f"  {setting_name(s.setting):<28} nothing was answered in both"))
                 continue
             f = s.found
+            midp = "" if f.midp is None else f", mid-p {f.midp:.3g}"
             print(
                 one_line(
                     f"  {setting_name(s.setting):<28} {100 * f.before:5.1f} % -> {100 * f.after:5.1f} %  "
                     f"{100 * f.difference:+.1f} points [{100 * f.low:+.1f}, {100 * f.high:+.1f}]  "
-                    f"{f.improve} better, {f.degrade} worse of {f.n}  p {f.pvalue:.3g}, Holm {s.adjusted:.3g}"
+                    f"{f.improve} better, {f.degrade} worse of {f.n}  p {f.pvalue:.3g}{midp}, Holm {s.adjusted:.3g}"
                 )
             )
         print(f"  {c.changed} questions changed")

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.export.eee import AGGREGATE, INSTANCE, UNPARSED, VERSION, validator
 from audit.imports.files import document, json_lines
-from audit.imports.record import Imported, Log, Wanted, checked, field_of, letter_index, outcome, text_key
+from audit.imports.record import Imported, Log, Wanted, checked, field_of, letter_index, outcome
 
 _SAMPLES = "_samples.jsonl"
 

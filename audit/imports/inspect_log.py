@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.imports.files import document, member, open_zip
-from audit.imports.record import Imported, Log, Wanted, checked, field_of, letter_index, outcome, text_key
+from audit.imports.record import Imported, Log, Wanted, checked, field_of, letter_index, outcome
 from audit.records import ITEM_ID
 
 

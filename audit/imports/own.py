@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from audit.audits import audit_of
+from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError
 from audit.export.inspect_log import answer_of, asked_rows
-from audit.imports.record import Imported, Log, Wanted, text_key
+from audit.imports.record import Imported, Log, Wanted
 from audit.records import AS_PUBLISHED, ITEM_ID
 from audit.shards.manifest import Manifest
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -116,20 +114,6 @@ def checked(text: Any, where: str) -> str:
     if len(found) > MAX_CELL:
         raise DataError(f"{where}: a text has {len(found):,} characters, expected at most {MAX_CELL:,}.")
     return found
-
-
-def text_key(text: str, options: Sequence[str] = ()) -> str:
-    """A hash of an item's words: case, blanks, forms of a letter and the order of options do not change it.
-
-    >>> text_key("What  barks?", ["cat", "dog"]) == text_key("what barks?", ["Dog", "cat"])
-    True
-    """
-    parts = [_normal(text), *sorted(map(_normal, options))]
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:24]
-
-
-def _normal(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def field_of(record: Any, path: str, where: str) -> str:

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit.benchmarks.number import MARKER, read_number, score_number
+from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.imports.files import document, json_lines
-from audit.imports.record import MAX_CELL, Imported, Log, Wanted, checked, outcome, text_key, trials
+from audit.imports.record import MAX_CELL, Imported, Log, Wanted, checked, outcome, trials
 
 FIELDS = ("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error")
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

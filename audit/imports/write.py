@@ -18,18 +18,14 @@ from audit.memory.columns import SCHEMA
 from audit.memory.design import Arm
 from audit.memory.thresholds import MemoryThresholds
 from audit.records import NO_OPTION, FinishReason, Question, Reading
+from audit.references import IMPORTED, NOT_OURS
 from audit.shards.attempt import now
 from audit.shards.convert import rows_to_table
 from audit.shards.manifest import fingerprint, open_run_dir
 from audit.shards.questions import write_questions
 from audit.shards.write import write_shard
 
-PROVENANCE = "imported"
 NOT_IN_LOG = "the log of this model does not hold the item"
-NOT_OURS = (
-    "that prompts, decoding and scoring differed between the two sets, or between the models: the evaluations were "
-    "imported, so these were not under our control"
-)
 MAX_ROWS = 20_000_000
 _SHARD_ROWS = 16_384
 _NO_VALUE = {pa.string(): "", pa.bool_(): False}  # of columns that only an engine fills; lists are empty, numbers 0
@@ -65,11 +61,11 @@ def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
     questions = [_question(name, key, one) for name in names for key, one in joined.items[name].items()]
     ids = {name: sorted(joined.items[name]) for name in names}
     config = {
-        "provenance": PROVENANCE, "logs": list(asked.files), "read_by": dict(asked.options), "models": models,
+        "provenance": IMPORTED, "logs": list(asked.files), "read_by": dict(asked.options), "models": models,
         "benchmark": asked.benchmark, "control_benchmark": asked.held_out, "n": "all",
         "seed": asked.seed, "shard_items": 2, "orders": 0, "option_orders": 0,
     }  # fmt: skip
-    facts = {name: {"revision": joined.revisions.get(name), "engine": PROVENANCE} for name in models}
+    facts = {name: {"revision": joined.revisions.get(name), "engine": IMPORTED} for name in models}
     analysis = {
         "seed": asked.seed, "thresholds": MemoryThresholds().to_dict(), "judged": list(asked.judged), "references": [],
         "held_out": [NOT_OURS], "benchmark": asked.benchmark, "fresh": asked.held_out,
@@ -97,9 +93,7 @@ def _trials(joined: Joined, names: Sequence[str]) -> int:
 
 
 def _question(benchmark: str, key: str, one: Imported) -> Question:
-    known = one.options and one.gold is not None
-    options, gold = (one.options, one.gold) if known else ((), None)
-    return Question(key, benchmark, one.text or "", options, NO_OPTION if gold is None else gold, key)
+    return Question(key, benchmark, one.text or "", one.options, NO_OPTION if one.gold is None else one.gold, key)
 
 
 def _rows(model: str, question: Question, joined: Joined, trials: int) -> Iterator[dict[str, Any]]:
@@ -112,15 +106,15 @@ def _rows(model: str, question: Question, joined: Joined, trials: int) -> Iterat
         right = None if one is None or one.right is None else bool(one.right)
         error = NOT_IN_LOG if one is None else one.error
         own = {
-            "model": model, "model_revision": joined.revisions.get(model) or PROVENANCE,
+            "model": model, "model_revision": joined.revisions.get(model) or IMPORTED,
             "benchmark": question.benchmark, "question_id": question.id, "group": question.group,
             "arm": Arm.SCORE.value, "ordering": 0, "replicate": replicate, "options_shown": True,
             "reading": (Reading.LETTER if options else Reading.NUMBER).value,
             "question": question.text, "options": options, "gold": question.gold,
             "response": (one.answer if one else None) or "", "correct": right, "parsed": right is not None,
-            "answer_form": "none" if right is None else PROVENANCE,
+            "answer_form": "none" if right is None else IMPORTED,
             "finish_reason": (FinishReason.STOP if error is None else FinishReason.ERROR).value,
-            "engine_id": PROVENANCE, "error": error, "asked": one is not None,
+            "engine_id": IMPORTED, "error": error, "asked": one is not None,
         }  # fmt: skip
         yield _EMPTY | own
 

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 from audit.command_line import run_composed, start
 from audit.exits import run_command
-from audit.memory.config import MemoryConfig, from_hydra, register
+from audit.memory.config import ALONE, MemoryConfig, from_hydra, register, score_alone
 from audit.references import judged
 
 register()
@@ -44,6 +44,8 @@ def memory(config: MemoryConfig) -> int:
         benchmark, *fresh = resolved.samples
         for note in resolved.analysis["held_out"]:
             display.note(note)
+        if score_alone(config):
+            display.note(ALONE)
         analysis = {
             "seed": config.seed,
             "thresholds": MemoryThresholds.from_mapping(config.verdict).to_dict(),

@@ -19,7 +19,7 @@ from audit.memory.present import Orders, shard_orders
 from audit.memory.record import TEXTS, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.texts import OPTIONS, item_text, likelihoods_a_byte, shards_of
 from audit.records import Question
-from audit.references import ReferenceRun
+from audit.references import ItemKey, ReferenceRun, imported, joined_items
 from audit.shards.questions import QuestionFile
 from audit.shards.read import iter_columns
 from audit.shards.requests import RequestCounts, count_requests, digest
@@ -69,6 +69,9 @@ def load_memory(
     others = [(rows, name) for name in names if name not in judged]
     for one in references:
         theirs = _read(one.path)
+        if imported(one.path):
+            items = [((q.benchmark, q.id), q.text, q.options) for q in questions]
+            theirs = _renamed(theirs, joined_items(one.path, items))
         others += [(theirs, name) for name in sorted(one.models)]
     places = shards_of(questions, own.shard_items) if own.orders else []  # of imported answers no order was asked
     sets = {}
@@ -107,6 +110,22 @@ def _read(run_dir: Path) -> dict[tuple[str, str], _Rows]:
         for row in batch.to_pylist():
             _take(found.setdefault((row["model"], row["benchmark"]), _Rows()), row)
     return found
+
+
+def _renamed(found: Mapping[tuple[str, str], _Rows], items: Mapping[ItemKey, ItemKey]) -> dict[tuple[str, str], _Rows]:
+    """Imported answers under the names that this run has for their items; an item is one, whatever its trials."""
+    made: dict[tuple[str, str], _Rows] = {}
+    for (model, name), rows in found.items():
+        for id_ in rows.asked:
+            if (ours := items.get((name, id_))) is None:
+                continue
+            to = made.setdefault((model, ours[0]), _Rows())
+            to.asked.add(ours[1])
+            to.reads[Arm.SCORE][0] += 1
+            if id_ in rows.score:
+                to.score[ours[1]] = rows.score[id_]
+                to.reads[Arm.SCORE][1] += 1
+    return made
 
 
 def _take(rows: _Rows, row: dict[str, Any]) -> None:

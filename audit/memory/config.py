@@ -18,6 +18,11 @@ from audit.references import ReferencedConfig, with_references
 # of what is asked: a reference run must have been run with the same
 SAME = ("seed", "n", "shard_items", "orders", "option_orders", "control_benchmark")
 
+ALONE = (
+    "The score alone is asked, against held-out items. Left out: the likelihood of the text, the order of items and "
+    "that of options. So no model is cleared."
+)
+
 
 @dataclass
 class MemoryConfig(ReferencedConfig):
@@ -37,22 +42,27 @@ def from_hydra(cfg: DictConfig) -> MemoryConfig:
     """The composed config as dataclasses, validated, with the reference models among its models."""
     config: MemoryConfig = from_composed(cfg, MemoryConfig)
     config = replace(config, model=with_references(config))
+    if any(model.engine == "openai" for model in config.model.values()):
+        config = replace(config, orders=0, option_orders=0)
     validate(config)
     return config
 
 
 def validate(config: MemoryConfig) -> None:
     """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
+    if score_alone(config) and config.control_benchmark is None:
+        raise ConfigError(
+            "Of an endpoint, or with orders=0 option_orders=0, the score alone is asked, and without held-out items it "
+            "tells nothing of memory. Expected control_benchmark=<set> and 'references=[..]'."
+        )
     design_of(config)
-    for name, model in config.model.items():
-        if model.engine == "openai":
-            raise ConfigError(
-                f"Model {name} is an endpoint of chat completions, which does not tell the log-likelihood of a given "
-                "text, and this audit reads it. Expected a model with engine vllm: the weights themselves. Of an "
-                "endpoint, audit sweep can compare the score with held-out items (control_benchmark)."
-            )
     MemoryThresholds.from_mapping(config.verdict)
     check_run(config)
+
+
+def score_alone(config: MemoryConfig) -> bool:
+    """Whether no likelihood is asked: an endpoint tells none of a given text."""
+    return config.orders == config.option_orders == 0
 
 
 def design_of(config: MemoryConfig) -> Design:

@@ -20,7 +20,10 @@ class Arm(StrEnum):
 
 
 def make_design(shard_items: int, orders: int, option_orders: int, *, whole: bool) -> Design:
-    """Each arm and level is a part of its own. whole: every question is asked, so published neighbours are there."""
+    """Each arm and level is a part of its own. whole: every question is asked, so published neighbours are there. No
+    order of either kind: the score alone, which needs no likelihood of a given text."""
+    if orders == option_orders == 0:
+        return Design((Part(Arm.SCORE, (0,)),))
     for name, count, least in (
         ("shard_items", shard_items, 2),
         ("orders", orders, 1),

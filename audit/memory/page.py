@@ -173,7 +173,7 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list
                     set_name=items.name,
                     question_id=q.id,
                     text=item_text(q) or "(the log has no text)",
-                    gold=q.options[q.gold] if q.options else "" if q.target is None else f"{q.target:g}",
+                    gold=q.options[q.gold] if q.gold >= 0 else "" if q.target is None else f"{q.target:g}",
                     score=score,
                     texts={name: finite(values[i]) for name, values in texts.items()},
                     tokens={name: finite(own.tokens[name][i]) for name in TOKEN_SCORES},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from audit.dry_run import Asked, planned_calls, show_plan
-from audit.memory.config import MemoryConfig
+from audit.memory.config import ALONE, MemoryConfig, score_alone
 from audit.memory.design import Arm
 from audit.memory.present import item_orders
 from audit.memory.resolve import orders_of, resolve_memory
@@ -46,7 +46,9 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]
 
 def _missing(config: MemoryConfig, whole: bool) -> list[str]:
     found = []
-    if not whole:
+    if score_alone(config):
+        found.append(f"  {ALONE}")
+    elif not whole:
         found.append("  No order test: it needs every item (n=all).")
     references = len(config.model) - len(judged(config)) + sum(len(one.models) for one in reference_runs(config))
     if config.control_benchmark is None or not references:

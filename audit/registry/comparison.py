@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -11,22 +11,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from audit.audits import audit_of
 from audit.errors import ConfigError, DataError
 from audit.panel import panel_runs
 from audit.records import Setting
+from audit.references import JOINED_MIN, imported
 from audit.registry.entry import NAMES, Cell, Entry, read_entry
 from audit.report.page import environment, policy
+from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells, open_dataset
 from audit.statistics.multiplicity import holm
-from audit.statistics.paired import CellOutcomes, IntArray, State
+from audit.statistics.paired import CellOutcomes, FloatArray, IntArray, State
 from audit.statistics.paired_difference import PairedDifference, paired_difference
 from audit.statistics.values import to_values
 from audit.verdict.indicator import Indicator
 
 MAX_QUESTIONS = 300  # on the page
 _NOT_OF_ANSWERS = {"references", "control"}  # they belong to a figure; what a question was answered hangs on neither
+_IN_LOGS = {*_NOT_OF_ANSWERS, "benchmark", "questions", "design"}  # of imported runs: items are joined by key
 _STATES = {State.CORRECT: "right", State.WRONG: "wrong", State.UNPARSED: "not read", State.TRUNCATED: "cut off",
            State.ERROR: "no reply", State.ABSENT: "not asked"}  # fmt: skip
 
@@ -130,19 +134,23 @@ def _changes_of(
                 f"{' '.join(f'--benchmarks {name}' for name in shared)}"
             )
         matched += [(a[name], b[name]) for name in (sorted(set(benchmarks)) or shared)]
-    check_comparable(matched)
+    logs = imported(before) and imported(after)
+    check_comparable(matched, _IN_LOGS if logs else _NOT_OF_ANSWERS, (_drawn(before), _drawn(after)))
     outcomes = [_outcomes(path) for path in (before, after)]
-    return [_change(first.audit, a, b, outcomes, (before, after), rng) for a, b in matched]
+    return [_change(first.audit, a, b, outcomes, (before, after), rng, logs) for a, b in matched]
 
 
-def check_comparable(matched: Sequence[tuple[Sequence[Cell], Sequence[Cell]]]) -> None:
-    """ConfigError that names all that differs and must not."""
+def check_comparable(
+    matched: Sequence[tuple[Sequence[Cell], Sequence[Cell]]], left_out: Iterable[str], drawn: tuple[str, str]
+) -> None:
+    """ConfigError that names all that differs and must not. left_out: names that may. drawn: n and seed of both."""
     odd = []
     for a, b in matched:
         for name in NAMES:
             old, new = a[0].comparable[name], b[0].comparable[name]
-            if name not in _NOT_OF_ANSWERS and old != new:
-                odd.append(f"{a[0].benchmark}: {NAMES[name]} ({_short(old)} before, {_short(new)} after)")
+            if name not in left_out and old != new:
+                n = [f"{one}, " if name == "questions" else "" for one in drawn]
+                odd.append(f"{a[0].benchmark}: {NAMES[name]} ({n[0]}{_short(old)} before, {n[1]}{_short(new)} after)")
     if odd:
         raise ConfigError(
             f"The two runs cannot be compared, question by question, because these differ: {'; '.join(odd)}. "
@@ -172,15 +180,19 @@ def verdicts(change: CellChange) -> list[tuple[Cell, Cell]]:
 
 def _change(
     audit: str, a: Sequence[Cell], b: Sequence[Cell], outcomes: Sequence[dict[tuple[str, str], CellOutcomes]],
-    paths: tuple[Path, Path], rng: np.random.Generator,
+    paths: tuple[Path, Path], rng: np.random.Generator, logs: bool,
 ) -> CellChange:  # fmt: skip
     key = [(cell[0].model, cell[0].benchmark) for cell in (a, b)]
     one, other = outcomes[0][key[0]], outcomes[1][key[1]]
-    if one.question_ids != other.question_ids or one.settings != other.settings:
+    if logs:
+        one, other = _shared(one, other)
+    elif one.question_ids != other.question_ids or one.settings != other.settings:
         raise DataError(f"{key[0][0]} on {key[0][1]}: the shards of the two runs hold other questions or settings.")
-    settings = tuple(SettingChange(s, _paired(one.row(s), other.row(s), one.cluster, rng), None) for s in one.settings)
-    moved = np.flatnonzero((one.state != other.state).any(axis=0))
-    order = sorted(moved.tolist(), key=lambda i: (-int((one.state[:, i] != other.state[:, i]).sum()), i))
+    before, after = _rows(one, logs), _rows(other, logs)
+    settings = tuple(SettingChange(s, _paired(x, after[s], one.cluster, rng), None) for s, (x, _) in before.items())
+    differ = np.array([words != after[s][1] for s, (_, words) in before.items()])
+    moved = np.flatnonzero(differ.any(axis=0))
+    order = sorted(moved.tolist(), key=lambda i: (-int(differ[:, i].sum()), i))
     shown = order[:MAX_QUESTIONS]
     texts = _texts(paths[0], key[0], [one.question_ids[i] for i in shown])
     questions = tuple(
@@ -188,9 +200,9 @@ def _change(
             one.question_ids[i],
             *texts.get(one.question_ids[i], ("", "")),
             tuple(
-                (setting_name(s), _STATES[State(x)], _STATES[State(y)])
-                for s, x, y in zip(one.settings, one.state[:, i], other.state[:, i], strict=True)
-                if x != y
+                (setting_name(s), str(words[i]), str(after[s][1][i]))
+                for s, (_, words) in before.items()
+                if words[i] != after[s][1][i]
             ),
         )
         for i in shown
@@ -209,8 +221,43 @@ def _change(
     return CellChange(audit, tuple(a), tuple(b), settings, figures, len(moved), questions)
 
 
-def _paired(before: Any, after: Any, cluster: IntArray, rng: np.random.Generator) -> PairedDifference | None:
-    x, y = to_values(before), to_values(after)
+def _rows(cell: CellOutcomes, logs: bool) -> dict[Setting, tuple[FloatArray, NDArray[np.str_]]]:
+    """(values, words) by setting (n,). Trials of an imported item count once, as their mean."""
+    if not logs:
+        states = {s: cell.row(s) for s in cell.settings}
+        return {s: (to_values(row), np.array([_STATES[State(x)] for x in row])) for s, row in states.items()}
+    trials: dict[Setting, list[FloatArray]] = {}
+    for s in cell.settings:
+        trials.setdefault(replace(s, replicate=0), []).append(to_values(cell.row(s)))
+    found = {}
+    for s, rows in trials.items():
+        every = np.ma.masked_invalid(np.stack(rows)).mean(axis=0).filled(np.nan)
+        found[s] = every, np.array(["no answer" if np.isnan(x) else f"{100 * x:.0f} % right" for x in every])
+    return found
+
+
+def _shared(one: CellOutcomes, other: CellOutcomes) -> tuple[CellOutcomes, CellOutcomes]:
+    """Both with the items that are in both, by key. ConfigError where these are under JOINED_MIN of either's."""
+    both = set(one.question_ids) & set(other.question_ids)
+    share = len(both) / max(one.n, other.n)
+    if share < JOINED_MIN:
+        raise ConfigError(
+            f"{one.model} and {other.model} share {len(both):,} of {max(one.n, other.n):,} items of {one.benchmark}; "
+            f"expected at least {JOINED_MIN:.0%}. Import both with one --key, such as --key text."
+        )
+    first, second = (cell.kept(np.isin(cell.question_ids, sorted(both))) for cell in (one, other))
+    return first, second
+
+
+def _drawn(run_dir: Path) -> str:
+    config = Manifest.load(run_dir).config
+    return f"n={config.get('n')}, seed={config.get('seed')}"
+
+
+def _paired(
+    before: FloatArray, after: tuple[FloatArray, Any], cluster: IntArray, rng: np.random.Generator
+) -> PairedDifference | None:
+    x, y = before, after[0]
     if np.isnan(x + y).all():
         return None
     return paired_difference(x, y, cluster, rng=rng)

@@ -79,6 +79,19 @@ def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, alternative: Alternati
     return McNemarResult(statistic, p, b.astype(float), c.astype(float), alternative)
 
 
+def mcnemar_midp(improve: int, degrade: int) -> float:
+    """Two-sided mid-p: half of the probability of the observed split is left out, so the test is less conservative.
+
+    Fagerland, Lydersen & Laake (2013), BMC Med Res Methodol 13:91: at or near its level in small samples, where the
+    exact test stays well below it.
+
+    >>> round(mcnemar_exact(9, 3, "two-sided").pvalue, 4), round(mcnemar_midp(9, 3), 4)  # .1460 - C(12, 3) / 4096
+    (0.146, 0.0923)
+    """
+    exact = 2 * scipy.stats.binom.cdf(min(improve, degrade), improve + degrade, 0.5)
+    return float(min(1.0, exact - scipy.stats.binom.pmf(improve, improve + degrade, 0.5)))
+
+
 @dataclass(frozen=True)
 class CochranResult:
     """statistic: Cochran's Q, chi-squared with `df` degrees of freedom under the null."""

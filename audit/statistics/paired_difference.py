@@ -10,7 +10,7 @@ import scipy
 
 from audit.errors import DataError
 from audit.statistics.contracts import clustered_mean
-from audit.statistics.mcnemar import mcnemar_exact
+from audit.statistics.mcnemar import mcnemar_exact, mcnemar_midp
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 from audit.statistics.permutation import sign_flip_pvalue
 from audit.statistics.resampling import effective_number, unseen_share
@@ -22,8 +22,9 @@ _EDGE = 1e-12
 class PairedDifference:
     """after - before over n questions answered in both; accuracies 0-1.
 
-    improve, degrade: wrong -> right, right -> wrong. low, high: 95 %. pvalue: two-sided: McNemar's exact test with
-    Tango's score interval; where questions come in clusters, signs flipped by cluster with a t interval over clusters.
+    improve, degrade: questions that got better and worse. low, high: 95 %. pvalue: two-sided: McNemar's exact test with
+    Tango's score interval; where questions come in clusters, or were answered several times, signs flipped by cluster,
+    or question, with a t interval over these. midp: McNemar's mid-p, None where pvalue is not the exact test's.
     """
 
     n: int
@@ -36,12 +37,13 @@ class PairedDifference:
     improve: int
     degrade: int
     pvalue: float
+    midp: float | None = None
 
 
 def paired_difference(
     before: FloatArray, after: FloatArray, cluster: IntArray, *, rng: np.random.Generator
 ) -> PairedDifference:
-    """before, after: (n,) of 1, 0 and NaN (unanswered: the question is left out). cluster: (n,).
+    """before, after: (n,) of 1, 0, a share of several answers, and NaN (unanswered: left out). cluster: (n,).
 
     Raises DataError where no question is answered in both, or for other values.
     """
@@ -49,11 +51,13 @@ def paired_difference(
     b = b[0]
     both = ~(np.isnan(a) | np.isnan(b))
     x, y, c = a[both], b[both], groups[both]
-    if not x.size or not np.all(np.isin([x, y], (0, 1))):
+    if not x.size:
         raise DataError("A paired difference needs questions answered, right or wrong, in both runs; found none.")
     improve, degrade = int(np.sum(y > x)), int(np.sum(x > y))
     n, units = int(x.size), int(np.unique(c).size)
-    if units == n:
+    midp = None
+    if units == n and np.all(np.isin([x, y], (0, 1))):
+        midp = mcnemar_midp(improve, degrade)
         low, high = tango_interval(improve, degrade, n)
         p = float(mcnemar_exact(improve, degrade, "two-sided").pvalue)
     else:
@@ -64,7 +68,7 @@ def paired_difference(
         low, high = (max(min(low, mean.estimate - unseen), -1.0), min(max(high, mean.estimate + unseen), 1.0))
         p = sign_flip_pvalue(y - x, c, two_sided=True, rng=rng)
     return PairedDifference(
-        n, units, float(x.mean()), float(y.mean()), (improve - degrade) / n, low, high, improve, degrade, p
+        n, units, float(x.mean()), float(y.mean()), float((y - x).mean()), low, high, improve, degrade, p, midp
     )
 
 

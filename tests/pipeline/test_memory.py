@@ -5,21 +5,27 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import shutil
+import threading
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
 
 import jsonschema
 import pytest
+from faulty_server import completion
 from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
 
+from audit.command_line import hydra_arguments
 from audit.commands.gate import main as gate
+from audit.commands.import_logs import main as import_logs
 from audit.commands.report import main as rebuild
 from audit.config import CONF_DIR
 from audit.memory.__main__ import run_config
-from audit.memory.config import register
+from audit.memory.config import MemoryConfig, register
 
 KEY = ("model", "benchmark", "question_id", "arm", "ordering", "replicate")
 # A model that recites: what is published is likelier, word by word, than the same in another order.
@@ -29,11 +35,11 @@ READER = (
 PEER = "name: peer\nengine: scripted\nscripted: {accuracy: {score: 0.7}}\n"
 
 
-def questions(prefix: str, n: int) -> str:
+def questions(prefix: str, n: int, first: int = 0) -> str:
     rows = [
         {"id": f"{prefix}/{k}", "question": f"What does {prefix} number {k} of the {n} hold in its left hand?",
          "choices": [f"{w} {k}" for w in ("stone", "apple", "<b>wheel</b>", "leaf")], "answer": k % 4}
-        for k in range(n)
+        for k in range(first, first + n)
     ]  # fmt: skip
     return "".join(json.dumps(row) + "\n" for row in rows)
 
@@ -53,7 +59,7 @@ def memory(run_dir: Path, conf: Path, *overrides: str) -> Finished:
         words = [f"hydra.searchpath=[file://{conf}]", "model=[reader,peer]", "references=[peer]", f"run_dir={run_dir}"]
         files_ = ["benchmark=mcq_file", "benchmark.name=exam", f"benchmark.path={conf}/exam.jsonl"]
         asked = ["benchmark.id_column=id", "orders=3", "option_orders=2", "progress=false"]
-        cfg = compose("memory", [*words, *files_, *asked, *overrides])
+        cfg = compose("memory", hydra_arguments([*words, *files_, *asked, *overrides], MemoryConfig))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         code = run_config(cfg)
     return Finished(code, out.getvalue(), run_dir)
@@ -137,3 +143,68 @@ def test_what_is_lost_is_run_again_and_a_rebuilt_report_judges_alike(finished, c
     assert {key: row["option_logprobs"] for key, row in by_key(run_dir).items()} == before
     assert rebuild([str(run_dir)]) == 0
     assert (run_dir / "report" / "verdict.json").read_bytes() == verdict
+
+
+class Learnt(BaseHTTPRequestHandler):
+    """Knows the exam's answers (below 60) by heart, and half of those to the held-out items: the number tells."""
+
+    def do_GET(self) -> None:
+        self._send({"object": "list", "data": [{"id": "m"}]})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        said = body["messages"][-1]["content"]
+        number = int(re.findall(r"What does exam number (\d+)", said)[-1])
+        right = number < 60 or number // 4 % 2
+        self._send(completion("ABCD"[(number + (0 if right else 1)) % 4]))
+
+    def _send(self, body: object) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_an_endpoint_against_references_that_were_imported(driver, conf, tmp_path, monkeypatch):
+    """The endpoint scores 60 of 60, and 32 of 60 (numbers 60-63, 68-71, ... 116-119); references the same on both."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-local")
+    lines = {"exam": questions("exam", 60), "fresh": questions("exam", 60, 60)}
+    texts = {name: [json.loads(line) for line in text.splitlines()] for name, text in lines.items()}
+    (tmp_path / "fresh.jsonl").write_text(lines["fresh"])
+    log = tmp_path / "log.jsonl"
+    log.write_text(
+        "".join(
+            json.dumps({"model": f"{who}_{k}", "benchmark": name, "text": row["question"].upper(),
+                        "options": row["choices"][::-1], "correct": f"{5 + (i * 7 + 3 * k) % 4 - 2}/10"}) + "\n"
+            for k, who in enumerate(("alpha", "beta", "gamma", "delta", "epsilon"))
+            for name, rows in texts.items()
+            for i, row in enumerate(rows)
+        )
+    )  # fmt: skip
+    imported = tmp_path / "imported"
+    words = [str(log), "--benchmark", "exam", "--held-out", "fresh", "--judge", "alpha_0", "-o", str(imported)]
+    assert import_logs(words) == 0
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Learnt)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint = f"[{{url: 'http://127.0.0.1:{server.server_port}/v1', model: m}}]"
+    done = memory(
+        tmp_path / "run", conf, "model=openai_compatible", f"model.openai_compatible.endpoints={endpoint}",
+        f"references=[{imported},alpha_0@{imported}]", "control_benchmark=mcq_file", "control_benchmark.name=fresh",
+        f"control_benchmark.path={tmp_path}/fresh.jsonl", "control_benchmark.id_column=id",
+    )  # fmt: skip
+    server.shutdown()
+    assert done.code == 0, done.out
+    assert {row["arm"] for row in rows_of(done.run_dir)} == {"score"} and len(rows_of(done.run_dir)) == 120
+    (cell,) = json.loads((done.run_dir / "report" / "verdict.json").read_text())["cells"]
+    gap = next(one for one in cell["indicators"] if one["name"] == "gap")
+    own = 1 - 32 / 60
+    assert len(cell["references"]) == 5
+    assert gap["estimate"] == pytest.approx(100 * own) and cell["verdict"] == "gap_to_fresh_items"
+    assert [one["name"] for one in cell["indicators"] if one["pvalue"] is not None] == ["gap"]
+    assert any("not under our control" in one for one in cell["cannot_exclude"])

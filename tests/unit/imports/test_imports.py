@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from audit.benchmarks.rows import text_key
 from audit.commands.again import verdict_again
 from audit.commands.import_logs import main
 from audit.errors import AuditError
 from audit.governance.ruling import rule_run
 from audit.imports.detect import read_log
 from audit.imports.join import Answered, Joined, counts
-from audit.imports.record import Imported, Wanted, outcome, text_key, trials
+from audit.imports.record import Imported, Wanted, outcome, trials
 from audit.imports.write import Asked, write_run
 from audit.loading import find_runs
 from audit.shards.manifest import Manifest

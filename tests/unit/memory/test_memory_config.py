@@ -59,7 +59,7 @@ def test_the_design_has_the_order_test_only_where_every_item_is_asked():
         ("references=[scripted]", "none is judged"),
         ("verdict.alpha=2", "0 < alpha < 1"),
         ("+shards=3", "shards"),
-        ("model=openai_compatible", "does not tell the log-likelihood"),
+        ("model=openai_compatible", "control_benchmark"),
         ("n=0", "n: 0"),
     ],
 )

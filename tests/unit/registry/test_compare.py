@@ -13,6 +13,7 @@ import pytest
 from registered_runs import make_run
 
 from audit.commands.compare import main
+from audit.commands.import_logs import main as import_logs
 from audit.errors import DataError
 from audit.panel import write_panel
 from audit.statistics import paired_difference as module
@@ -35,6 +36,7 @@ def test_a_paired_difference_is_mcnemars_with_tangos_interval() -> None:
     found = paired_difference(x, y, np.arange(41), rng=np.random.default_rng(0))
     assert (found.n, found.improve, found.degrade, found.difference) == (40, 9, 3, 6 / 40)
     assert found.pvalue == mcnemar_exact(9, 3, "two-sided").pvalue == pytest.approx(0.1459961)  # 2 P(X >= 9 of 12)
+    assert found.midp == pytest.approx(0.1459961 - 220 / 4096)  # less P(X = 9), C(12, 9) = 220
     assert found.low < 0 < found.difference < found.high
     with pytest.raises(DataError, match="found none"):
         paired_difference(np.array([np.nan]), np.array([1.0]), np.array([0]), rng=np.random.default_rng(0))
@@ -99,7 +101,7 @@ def test_two_suites_are_compared_audit_by_audit(
 def test_a_run_against_itself_changed_in_nothing(built_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(built_run), str(built_run)]) == 0
     said = capsys.readouterr().out
-    assert "0 better, 0 worse of 12  p 1, Holm 1" in said and "0 questions changed" in said
+    assert "0 better, 0 worse of 12  p 1, mid-p 1, Holm 1" in said and "0 questions changed" in said
 
 
 @pytest.mark.parametrize(
@@ -110,6 +112,13 @@ def test_a_run_against_itself_changed_in_nothing(built_run: Path, capsys: pytest
             "benchmark's revision",
         ),
         ({"benchmark": {"synthetic": {"n": 12, "revision": "sha256:b", "ids_sha256": "2" * 64}}}, "questions drawn"),
+        (
+            {
+                "benchmark": {"synthetic": {"n": 12, "revision": "sha256:b", "ids_sha256": "2" * 64}},
+                "config": {"n": 24, "seed": 7},
+            },
+            "n=24, seed=7, 2222",
+        ),
         ({"prompt_hashes": {"m": "9" * 64}}, "the prompts"),
         ({"config": {"model": {"m": {"worker": {"max_tokens": 9}}}}}, "the settings asked"),
         ({"models": {"m": {"revision": "rev1", "worker": "m", "reading": "number"}}}, "how answers are read"),
@@ -195,3 +204,23 @@ def test_hostile_names_and_texts_are_escaped(two: tuple[Path, Path], tmp_path: P
     question = replace(change.questions[0], text=bad, question_id=bad, gold=bad)
     text = page([replace(change, questions=(question,))], Path(bad), two[1])
     assert "<script" not in text and text.count("&lt;script&gt;") == 4
+
+
+def test_imported_logs_are_compared_item_by_item(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten trials an item are one item: 30 items rise from .3 to .6, so the change is 30 points of 30 and not of 300."""
+    for name, right, items in (("old", 3, 30), ("new", 6, 31), ("other", 6, 60)):
+        rows = "".join(f"{name},{k},{right}/10\n" for k in range(30 if name != "other" else 0))
+        rows += "".join(f"{name},{k},0/10\n" for k in range(30 if name != "other" else 0, items))
+        (tmp_path / f"{name}.csv").write_text("model,item,correct\n" + rows)
+        words = [str(tmp_path / f"{name}.csv"), "--benchmark", "exam", "-o", str(tmp_path / name)]
+        assert import_logs(words) == 0
+    capsys.readouterr()
+    assert main([str(tmp_path / "old"), str(tmp_path / "new"), "--json"]) == 0
+    (cell,) = json.loads(capsys.readouterr().out)
+    (one,) = cell["settings"]
+    found = one["found"]
+    assert (found["n"], found["units"], found["improve"]) == (30, 30, 30) and found["midp"] is None
+    assert found["difference"] == pytest.approx(0.3) and found["before"] == pytest.approx(0.3)
+    assert cell["questions"][0]["moves"] == [["score", "30 % right", "60 % right"]]
+    assert main([str(tmp_path / "old"), str(tmp_path / "other")]) == 1
+    assert "share 30 of 60 items" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""The program on evaluations that nobody here made: `make external`."""

@@ -1,0 +1,43 @@
+"""`make external`: the program on evaluations that others made, as the tables of docs/external.md. Never a test.
+
+DATA=FOLDER names the folder of the published files; a case whose file is not there is skipped by name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from external import answers, guessing, livecodebench, tables
+
+CASES = {
+    "livecodebench": ("LiveCodeBench", livecodebench.FILE, livecodebench.report),
+    "mmlu_pro": ("MMLU-Pro", answers.PRO, answers.report_pro),
+    "helm": ("HELM's answers to MMLU", answers.HELM, answers.report_helm),
+    "constat": ("ConStat's tables", tables.FOLDER, tables.report),
+    "pythia": ("A model at chance", guessing.FOLDER, guessing.report),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m external", description=__doc__)
+    parser.add_argument("cases", nargs="*", choices=[*CASES, []], help="which to run; all by default")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    asked = parser.parse_args()
+    for name in asked.cases or CASES:
+        title, needed, report = CASES[name]
+        print(f"\n## {title}\n", flush=True)
+        if not (asked.data / needed).exists():
+            print(f"Skipped: {needed} is not in {asked.data}.")
+            continue
+        start = time.monotonic()
+        for line in report(asked.data):
+            print(line, flush=True)
+        print(f"\n({name}: {time.monotonic() - start:.0f} s)", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

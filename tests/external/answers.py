@@ -1,0 +1,140 @@
+"""Answers of many models to MMLU (HELM) and MMLU-Pro: how often a gap is found where there is none, and tau."""
+
+from __future__ import annotations
+
+import ast
+import csv
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import scipy
+
+from audit.statistics.set_difference import set_difference
+from external.judged import FOUND, Set, Tally, panel, rate
+
+HELM, PRO = "mmlu_predictions/original_helm_combined", "mmlu_pro_predictions/predictions.parquet"
+_LETTERS = "ABCDEFGHIJ"
+DRAWS = 60
+
+
+@cache
+def helm(data: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """(models, scores (models, items), subjects (items,)); NaN: what is no letter."""
+    gold: dict[tuple[str, tuple[str, ...]], str] = {}
+    for path in sorted((data / "mmlu" / "test").glob("*.csv")):
+        with path.open(newline="", encoding="utf-8") as file:
+            gold |= {(row[0], tuple(row[1:5])): row[5] for row in csv.reader(file)}
+    rows, subjects, models = [], [], ()
+    for path in sorted((data / HELM).glob("*.csv")):
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                right = gold.get((row["question"], tuple(map(str, ast.literal_eval(row["choices"])))))
+                models = tuple(list(row)[2:])
+                if right is not None:
+                    said = [row[name].strip() for name in models]
+                    rows.append([float(one == right) if one in tuple("ABCD") else np.nan for one in said])
+                    subjects.append(path.stem)
+    return models, np.array(rows).T, np.array(subjects)
+
+
+@cache
+def pro(data: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(models, scores (models, items), source, category, options of each item); NaN: no letter was found."""
+    table = pq.read_table(data / PRO).to_pydict()
+    models, m = np.unique(table["model"], return_inverse=True)
+    ids, i = np.unique(table["question_id"], return_inverse=True)
+    scores = np.full((len(models), len(ids)), np.nan)
+    scores[m, i] = [np.nan if p is None else float(p == a) for p, a in zip(table["pred"], table["answer"], strict=True)]
+    source, category = np.empty(len(ids), dtype="U10"), np.empty(len(ids), dtype="U20")
+    options = np.zeros(len(ids), dtype=np.int64)
+    source[i] = [one.partition("-")[0] for one in table["src"]]
+    category[i], options[i] = table["category"], table["options"]
+    return tuple(map(str, models)), scores, source, category, options
+
+
+def halves(data: Path, references: int, kind: str) -> tuple[int, int, Tally]:
+    """(gaps found, models judged, verdicts): one model at a time, 1,000 items against 500; no model learnt either."""
+    models, scores, subjects = helm(data)
+    rng, tally = np.random.default_rng([references, kind == "subjects"]), Tally()
+    for draw in range(DRAWS):
+        order = rng.permutation(scores.shape[1])
+        if kind == "subjects":
+            mine = rng.permutation(np.unique(subjects))[:28]
+            inside = np.isin(subjects[order], mine)
+            order = np.concatenate([order[inside][:1000], order[~inside][:500]])
+        names = rng.permutation(len(models))[: references + 1]
+        cut = [order[:1000], order[1000:1500]]
+        sides = [Set({models[k]: scores[k, one] for k in names}, np.full(one.size, 4)) for one in cut]
+        tested, *others = (models[k] for k in names)
+        tally.add(panel(sides[0], sides[1], {tested: others}, seed=draw))
+    return sum(tally.found.values()), DRAWS, tally
+
+
+def tau(scores: np.ndarray, published: np.ndarray, held_out: np.ndarray) -> tuple[float, float, float]:
+    """(SD between models of their true differences, points, with a 95 % interval by chi-squared of the spread)."""
+    both = np.concatenate([published, held_out])
+    kept = scores[np.isnan(scores[:, both]).mean(axis=1) < 0.01]  # where less was parsed, few items are left for all
+    sets = [(row[published], row[held_out]) for row in kept]
+    found = set_difference(sets[0], sets)
+    df = len(sets) - 1
+    limits = [df * found.spread / scipy.stats.chi2.ppf(q, df) for q in (0.975, 0.025)]
+    low, high = (100 * float(np.sqrt(max(one - found.sampling, 0.0))) for one in limits)
+    return 100 * found.tau, low, high
+
+
+def pro_pairs(data: Path) -> Iterator[tuple[str, tuple[float, float, float]]]:
+    """tau by kind of pair, over all models."""
+    _, scores, source, category, _ = pro(data)
+    rng = np.random.default_rng(0)
+    mmlu, other = np.flatnonzero(source == "ori_mmlu"), np.flatnonzero(source == "stemez")
+    mixed = rng.permutation(mmlu)
+    yield "random halves of the items from MMLU", tau(scores, mixed[::2], mixed[1::2])
+    names = rng.permutation(np.unique(category[mmlu]))
+    inside = np.isin(category[mmlu], names[::2])
+    yield "other subjects of MMLU", tau(scores, mmlu[inside], mmlu[~inside])
+    for name in ("biology", "economics", "psychology", "chemistry", "physics"):
+        pair = (one[category[one] == name] for one in (mmlu, other))
+        yield f"another source, {name}", tau(scores, *pair)
+    yield "another source (`stemez`), all subjects", tau(scores, mmlu, other)
+
+
+def stemez(data: Path, references: int) -> Tally:
+    """Every model judged with `stemez` items as if they were held-out items of MMLU: they are of another kind."""
+    models, scores, source, _, options = pro(data)
+    sides = []
+    for name in ("ori_mmlu", "stemez"):
+        mine = np.flatnonzero(source == name)
+        sides.append(Set({m: scores[k, mine] for k, m in enumerate(models)}, options[mine]))
+    rng, tally = np.random.default_rng(references), Tally()
+    for draw in range(2):
+        asked = {}
+        for model in models:
+            others = [name for name in rng.permutation(models) if name[:4].lower() != model[:4].lower()]
+            asked[model] = others[:references]
+        tally.add(panel(sides[0], sides[1], asked, seed=draw))
+    return tally
+
+
+def report_helm(data: Path) -> Iterator[str]:
+    """Lines of markdown."""
+    yield "| sets, 1,000 and 500 items | references | gap found where none is | withheld |\n|---|---|---|---|"
+    for kind, what in (("halves", "random halves of MMLU"), ("subjects", "other subjects of MMLU")):
+        for references in (5, 8):
+            k, n, tally = halves(data, references, kind)
+            yield f"| {what} | {references} | {rate(k, n)} | {tally.verdicts['withheld']} |"
+
+
+def report_pro(data: Path) -> Iterator[str]:
+    """Lines of markdown."""
+    yield "| pair of sets | tau over 28 models, points (95 %) |\n|---|---|"
+    for what, (point, low, high) in pro_pairs(data):
+        yield f"| {what} | {point:.1f} [{low:.1f}, {high:.1f}] |"
+    yield "\n`stemez` items as held-out items of MMLU, 28 models, references of other families drawn twice:\n"
+    yield "| references | verdicts | gap found |\n|---|---|---|"
+    for references in (5, 8):
+        tally = stemez(data, references)
+        shown = ", ".join(f"{k} {v}" for k, v in sorted(tally.verdicts.items()))
+        yield f"| {references} | {shown} | {rate(tally.verdicts[FOUND], tally.verdicts.total())} |"

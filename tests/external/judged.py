@@ -1,0 +1,82 @@
+"""Outcomes of many models as cells of the memory audit, judged as a panel; rates with exact intervals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy
+
+from audit.judge.record import Settings
+from audit.memory.analyse import analyse
+from audit.memory.calibrated import SHIPPED
+from audit.memory.design import Arm
+from audit.memory.record import TEXTS, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
+from audit.memory.result import MemoryResult
+from audit.memory.thresholds import MemoryThresholds
+from audit.verdict.shipped import shipped_table
+
+FOUND = "gap_to_fresh_items"
+
+
+@dataclass(frozen=True)
+class Set:
+    """Items of one set: scores {model: (n,)} 0 to 1, NaN where an answer could not be read; options (n,), 0: free."""
+
+    scores: Mapping[str, np.ndarray]
+    options: np.ndarray
+    stratum: np.ndarray | None = None
+
+
+@dataclass
+class Tally:
+    """Verdicts counted, and the models for which a gap was reported, with how often."""
+
+    verdicts: Counter[str] = field(default_factory=Counter)
+    found: Counter[str] = field(default_factory=Counter)
+
+    def add(self, results: Sequence[MemoryResult]) -> None:
+        self.verdicts.update(str(one.decision.verdict) for one in results)
+        self.found.update(one.model for one in results if one.decision.verdict == FOUND)
+
+
+def panel(
+    published: Set, held_out: Set, references: Mapping[str, Sequence[str]], seed: int = 0
+) -> tuple[MemoryResult, ...]:
+    """references: {judged model: its references}. Holm's correction is over all of them, as in a run."""
+    names = {*references, *(name for own in references.values() for name in own)}
+    sides = [[_model(name, one) for name in sorted(names)] for one in (published, held_out)]
+    made = {a.model: (a, b) for a, b in zip(*sides, strict=True)}
+    items = [_items(name, one) for name, one in (("published", published), ("held_out", held_out))]
+    cells = [MemoryCell(*items, made[model], tuple(made[name] for name in own)) for model, own in references.items()]
+    return analyse(cells, Settings(MemoryThresholds(), seed, 999, shipped_table(SHIPPED)))
+
+
+def _items(name: str, one: Set) -> ItemSet:
+    n = len(one.options)
+    ids = tuple(f"{name}{k}" for k in range(n))
+    return ItemSet(name, ids, np.arange(n), one.options)
+
+
+def _model(name: str, one: Set) -> ModelSet:
+    score = one.scores[name]
+    n, nothing = score.size, np.full(score.size, np.nan)
+    return ModelSet(
+        model=name,
+        score=score,
+        texts=dict.fromkeys(TEXTS, nothing),
+        tokens=dict.fromkeys(TOKEN_SCORES, nothing),
+        ranks=nothing,
+        options=nothing[:, None],
+        order=np.full((0, 1), np.nan),
+        reads={Arm.SCORE: Reads(n, int((~np.isnan(score)).sum()), 0)},
+        asked=np.ones(n, dtype=bool),
+    )
+
+
+def rate(k: int, n: int) -> str:
+    """k of n with the exact 95 % interval (Clopper-Pearson)."""
+    found = scipy.stats.binomtest(k, n).proportion_ci(0.95)
+    return f"{k} of {n} ({100 * k / n:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}])"

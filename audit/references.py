@@ -143,7 +143,7 @@ def check_runs(
                 "but one."
             )
     for run, manifest in found:
-        for name in () if isimported(manifest) else same:
+        for name in () if is_imported(manifest) else same:
             theirs, ours = (_asked(one.get(name)) for one in (manifest.config, config))
             if theirs != ours:
                 raise ConfigError(
@@ -152,7 +152,7 @@ def check_runs(
                 )
 
 
-def isimported(manifest: Manifest) -> bool:
+def is_imported(manifest: Manifest) -> bool:
     """Whether a run's rows were read from others' logs (`audit import`)."""
     return manifest.config.get("provenance") == IMPORTED
 
@@ -211,7 +211,7 @@ def joined_items(path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]])
 def imported(path: Path) -> bool:
     from audit.shards.manifest import Manifest
 
-    return isimported(Manifest.load(path))
+    return is_imported(Manifest.load(path))
 
 
 def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]) -> Manifest:
@@ -221,13 +221,13 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
     if manifest.audit != audit:
         raise ConfigError(f"Reference {path} is a run of audit {manifest.audit or 'unknown'}; expected {audit}.")
     benchmark = next(iter(benchmarks))
-    if benchmark not in manifest.benchmark and not isimported(manifest):
+    if benchmark not in manifest.benchmark and not is_imported(manifest):
         raise ConfigError(
             f"Reference {path} is of {', '.join(manifest.benchmark) or 'no benchmark'}; expected {benchmark}."
         )
     if manifest.status != "finished":
         raise ConfigError(f"Reference {path} is {manifest.status}. Type its command again to finish it.")
-    if isimported(manifest):
+    if is_imported(manifest):
         return manifest  # its names are its log's; what was asked is told by the items' texts
     for name, revision in benchmarks.items():
         theirs = manifest.benchmark.get(name, {}).get("revision")

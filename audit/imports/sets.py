@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from audit.errors import ConfigError
 from audit.imports.own import read_own
 from audit.imports.record import Imported, Wanted
-from audit.imports.write import PROVENANCE
 from audit.memory.columns import SCHEMA
 from audit.records import ITEM_ID
 from audit.reference_sets import (
@@ -28,6 +27,7 @@ from audit.reference_sets import (
     sets_folder,
     version_of,
 )
+from audit.references import is_imported
 from audit.shards.complete import listed_shards
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.read import iter_columns
@@ -47,7 +47,7 @@ def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path |
     if name in known_sets():
         raise ConfigError(f"The reference set {name} is there, and sets never change. Expected a new name: {name}_2.")
     manifest = Manifest.load(run_dir)
-    if manifest.config.get("provenance") != PROVENANCE or manifest.status != "finished":
+    if not is_imported(manifest) or manifest.status != "finished":
         raise ConfigError(f"{run_dir} is no finished import. Expected the directory that audit import wrote.")
     shards = listed_shards(run_dir, manifest)
     told = _facts_of(facts, manifest)

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from audit.benchmarks.rows import text_key
 from audit.commands.export import main as export
 from audit.commands.import_logs import main as import_logs
 from audit.imports.detect import read_log
 from audit.imports.join import Joined, counts
-from audit.imports.record import Wanted, text_key
+from audit.imports.record import Wanted
 
 HOSTILE = "{{ 7 * 7 }} {% raw %} </script> 'q' \u202e What barks?"
 FRESH = [

@@ -149,9 +149,7 @@ def head_of(manifest: Any, model: str, benchmark: str, organization: str) -> tup
     id_, when = hub_model(model, facts), str(_epoch(manifest.ended or manifest.started))
     seed = hashlib.sha256("\0".join((manifest.fingerprint, model, benchmark)).encode()).digest()[:16]
     developer, _, rest = id_.rpartition("/")
-    folders = [
-        re.sub(r"[^\w.-]+", "-", x, flags=re.ASCII).strip(".-") or "unknown" for x in (benchmark, developer, rest)
-    ]
+    folders = map(safe_name, (benchmark, developer, rest))
     engine = str(facts.get("engine") or "")
     deployed = {"vllm": "self_deployed", "openai": "externally_managed"}.get(engine, "unknown")
     head = {
@@ -218,7 +216,7 @@ def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
     gold = options[row["gold"]] if options and row["gold"] >= 0 else gold_of(row)
     asked = {"raw": row.get("wording") or row["question"] or "", "reference": [gold] if gold else []}
     digest = hashlib.sha256(json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-    said = {"turn_idx": 0, "source": "output.raw", "extracted_value": answer_of(row) or row["response"][:200],
+    said = {"turn_idx": 0, "source": "output.raw", "extracted_value": answer_of(row) or (row["response"] or "")[:200],
             "extraction_method": f"{row['reading']} ({row['answer_form']})", "is_terminal": True}  # fmt: skip
     usage = {"input_tokens": int(row["prompt_tokens"] or 0), "output_tokens": int(row["completion_tokens"] or 0)}
     return {

@@ -51,6 +51,8 @@ REFUSED = {
     "reanalyze": ["nowhere.csv"],
     "publish": ["nowhere.jsonl", "--out", "out"],
     "references": ["show", "set:nowhere"],
+    "watch": ["nowhere"],
+    "open": ["nowhere"],
 }
 
 

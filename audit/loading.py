@@ -173,7 +173,7 @@ class Run:
 @dataclass(frozen=True)
 class RunEntry:
     """One run of a folder. found, expected: rows (None: not told by the manifest). problem: why it cannot be read.
-    cells: of verdict.json."""
+    cells: of verdict.json. reason: why there are none."""
 
     path: Path
     audit: str = ""
@@ -185,6 +185,7 @@ class RunEntry:
     expected: int | None = None
     cells: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     problem: str = ""
+    reason: str = ""
 
     @property
     def verdicts(self) -> tuple[str, ...]:
@@ -210,7 +211,10 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
         )
     root = Path(folder)
     if not root.is_dir():
-        raise ConfigError(f"{root} is not a folder. Expected one that holds runs, such as outputs.")
+        raise ConfigError(
+            f"There is no folder {root.resolve()}. Expected one that holds runs: go to where they were started, or "
+            "name it, such as audit runs ~/project/outputs."
+        )
     found = []
     for path in root.rglob(MANIFEST):
         try:
@@ -227,7 +231,7 @@ def entry_line(entry: RunEntry) -> str:
     if entry.problem:
         return f"{entry.path}  cannot be read: {entry.problem}"
     rows = f"{entry.found:,} of {entry.expected:,}" if entry.expected is not None else f"{entry.found:,}"
-    verdicts = ", ".join(entry.verdicts) or "no verdict"
+    verdicts = ", ".join(entry.verdicts) or f"no verdict ({entry.reason})"
     what = f"{','.join(entry.models)} on {','.join(entry.benchmarks)}"
     line = (
         f"{entry.started[:16]}  {entry.audit:<8} {entry.status:<9} {rows} rows  {what}: {verdicts}  {named(entry.path)}"
@@ -236,10 +240,11 @@ def entry_line(entry: RunEntry) -> str:
 
 
 def _entry(run: Run) -> RunEntry:
+    reason = ""
     try:
         cells = tuple(run.verdict_json()["cells"])
-    except AuditError:
-        cells = ()  # none was reached on these rows
+    except AuditError as error:
+        cells, reason = (), _why(run, error)
     known = all(r.expected is not None for r in run.rows)
     return RunEntry(
         path=run.path,
@@ -251,7 +256,17 @@ def _entry(run: Run) -> RunEntry:
         found=sum(r.found for r in run.rows),
         expected=sum(r.expected or 0 for r in run.rows) if known else None,
         cells=cells,
+        reason=reason,
     )
+
+
+def _why(run: Run, error: AuditError) -> str:
+    """Why a run has no verdict on its rows."""
+    failed = run.manifest.models_failed
+    if failed:
+        return "; ".join(f"{name} failed: {str(why).splitlines()[0]}" for name, why in failed.items())
+    goes_on = "it runs, or was stopped: the same command goes on"
+    return goes_on if run.manifest.status == "running" else str(error).splitlines()[0]
 
 
 def _texts(keys: pa.Table, role: str, index: pa.Array, text: Any) -> pa.Table:

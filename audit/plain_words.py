@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -16,13 +17,14 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
-from audit.benchmarks.config import SUFFIXES
+from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
 from audit.config_keys import fields_of
 from audit.errors import ConfigError, UsageError, unknown_name
 
 _HYDRAS = r"help|hydra|cfg|resolve|package|run\b|multirun|config|info|shell|experimental|version"  # options of its own
 _OPTION = re.compile(rf"(?:^|(?<= ))--(?!{_HYDRAS})([\w.]+)[ =]([^-\s]\S*)")
 _NO_PACKAGE = re.compile(r"In '((?:\w+/)+)([^']+)': ValidationError")
+_PLAIN = re.compile(r"[\w./-]+(?: [\w./-]+)*", re.ASCII)  # what Hydra reads without quotes
 _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -74,6 +76,24 @@ def quoted(word: str) -> str:
         return word
     text = value.replace("'", "\\'")
     return f"{key}='{text}'" if _parses(f"{key}='{text}'") else word
+
+
+def benchmark_words(config: BenchmarkConfig) -> list[str]:
+    """The benchmark and every key that is not the default, as they are typed in a shell."""
+    if config.format != "mcq_file":
+        return [f"benchmark={config.name}"]
+    plain = asdict(BenchmarkConfig(format=config.format))
+    own = {key: value for key, value in asdict(config).items() if value != plain[key]}
+    return ["benchmark=mcq_file", *(shlex.quote(f"benchmark.{key}={_typed(value)}") for key, value in own.items())]
+
+
+def _typed(value: Any) -> str:
+    """As Hydra reads it."""
+    if isinstance(value, list):
+        return f"[{','.join(map(_typed, value))}]"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    escaped = text.replace('"', '\\"')
+    return text if _PLAIN.fullmatch(text) else f'"{escaped}"'
 
 
 def _parses(word: str) -> bool:

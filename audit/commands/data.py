@@ -6,11 +6,10 @@ Exit codes: 0 every row can be read; 1 some cannot, or the file cannot; 2 wrong 
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.rows import mcq_file, shuffled
 from audit.errors import BenchmarkError
 from audit.exits import FAILED, OK, plainly
+from audit.plain_words import benchmark_words
 from audit.printable import lines, one_line
 from audit.records import Question
 
@@ -33,7 +33,6 @@ _PARTS = {
     "question": "question_column", "options": "choices_column", "key": "answer_column", "id": "id_column",
     "group": "group_column", "passage": "context_column",
 }  # fmt: skip
-_PLAIN = re.compile(r"[\w./-]+(?: [\w./-]+)*", re.ASCII)  # what Hydra reads without quotes
 Counts = dict[str, Counter[Any]]
 
 
@@ -58,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     benchmark = open_benchmark(config)
     questions, problems, read = _read(benchmark)
     print(lines("\n".join([*_columns(benchmark, read), *_questions(questions), *_counts(benchmark, read, problems)])))
-    words = " ".join(option_words(config))
+    words = " ".join(benchmark_words(config))
     print(lines(f"\nTo go on:    audit plan {words} model=scripted n=all"))
     print(lines(f"To correct:  audit data show {shlex.quote(asked.file)} benchmark.KEY=VALUE, with the keys above"))
     return FAILED if problems else OK
@@ -145,19 +144,3 @@ def _counts(benchmark: Benchmark, counts: Counts, problems: Sequence[str]) -> li
         found.append(f"cannot be read     {len(problems):,} rows; duplicates are counted once they can")
         return ["", *found, *(one_line(f"  {text}") for text in problems[:_SHOWN])]
     return ["", *found, f"duplicates         {' '.join(benchmark.warnings) or 'none'}"]
-
-
-def option_words(config: BenchmarkConfig) -> list[str]:
-    """benchmark=mcq_file and every key that is not the default, as they are typed in a shell."""
-    plain = asdict(BenchmarkConfig(format=config.format))
-    own = {key: value for key, value in asdict(config).items() if value != plain[key]}
-    return ["benchmark=mcq_file", *(shlex.quote(f"benchmark.{key}={_typed(value)}") for key, value in own.items())]
-
-
-def _typed(value: Any) -> str:
-    """As Hydra reads it."""
-    if isinstance(value, list):
-        return f"[{','.join(map(_typed, value))}]"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    escaped = text.replace('"', '\\"')
-    return text if _PLAIN.fullmatch(text) else f'"{escaped}"'

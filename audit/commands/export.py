@@ -15,15 +15,19 @@ from audit.shards.working_copy import local_folder
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="audit export", description="A run, or its items, for other people's tools.")
-    formats = parser.add_subparsers(dest="format", required=True)
+    parser = argparse.ArgumentParser(
+        prog="audit export",
+        description="A run, or its items, for other people's tools.",
+        epilog="examples: audit export inspect outputs/my_run; audit export tasks benchmark=mmlu n=100 --out tasks",
+    )
+    formats = parser.add_subparsers(dest="format", required=True, metavar="FORMAT")
     for name, does in (
         ("inspect", "eval logs, for `inspect view` and whatever reads them"),
         ("eee", "Every Eval Ever: an aggregate and its samples, one pair a model and benchmark"),
         ("hub", "accuracies for a model's page on the hub: .eval_results/BENCHMARK.yaml"),
     ):
         one = formats.add_parser(name, help=does)
-        one.add_argument("run_dir", type=local_folder)
+        one.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
         one.add_argument("--out", type=Path, help="a folder (default: in RUN_DIR, by the format's name)")
         if name == "eee":
             one.add_argument("--organization", default="not stated", help="who evaluated")

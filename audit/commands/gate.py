@@ -33,12 +33,15 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="audit gate",
         description="Turn the verdict of a finished run, or of a merged panel, into a decision and an exit code.",
-        epilog="Exit codes: 0 pass (nothing seen, or explained); 1 the run failed or is incomplete, or its verdict is "
+        epilog="examples: audit gate outputs/my_run; audit gate outputs/panel --format junit. "
+        "Exit codes: 0 pass (nothing seen, or explained); 1 the run failed or is incomplete, or its verdict is "
         "not what its answers give; 3 block (something was found); 4 review (found, cause not known) or no decision. "
         "A panel has the code of its worst cell: 3, then 4, then 0. docs/governance.md has the verdicts.",
     )
     parser.add_argument(
-        "run_dir", help="a run directory or its s3:// URL, or the folder of a panel (audit report --out)"
+        "run_dir",
+        metavar="RUN_DIR",
+        help="a run directory or its s3:// URL, or the folder of a panel (audit report --out)",
     )
     parser.add_argument(
         "--format", choices=FORMATS, default="text", help="github: annotations, and a summary where the job has a page"

@@ -30,8 +30,10 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="audit registry",
         description="Every finished audit in one database: trends, retention, rotation, notices, model cards.",
+        epilog="examples: audit registry add outputs/my_run --registry audits.db; "
+        "audit registry trends --model llama3_8b",
     )
-    several = parser.add_subparsers(dest="what", required=True)
+    several = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     where = argparse.ArgumentParser(add_help=False)
     where.add_argument("--registry", help=f"a file, or postgresql://... (default: {_VARIABLE})")
     which = argparse.ArgumentParser(add_help=False)
@@ -59,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     held.add_argument("--reason", required=True)
     command("release", "end a hold").add_argument("key")
     forgotten = command("forget", "begin anew with the decisions on a run, after they were moved away; people are told")
-    forgotten.add_argument("run_dir", type=local_folder)
+    forgotten.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
     forgotten.add_argument("--reason", required=True)
     expire = command("expire", "remove what is past its suite's result_retention_days; hashes stay")
     how = expire.add_mutually_exclusive_group(required=True)
@@ -76,18 +78,18 @@ def parser() -> argparse.ArgumentParser:
     notify.add_argument("--keys", type=Path, help="folder of the trusted public keys")
     notify.add_argument("--days", type=int, default=7, help="before a decision expires (default: 7)")
     card = several.add_parser("card", help="a run's result as Hugging Face metadata, into a folder")
-    card.add_argument("run_dir", type=local_folder)
+    card.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
     card.add_argument("--out", type=Path, required=True)
     card.add_argument("--dataset", help="the benchmark's id on the hub, such as cais/mmlu, for .eval_results")
     card.add_argument("--model", help="of the audit, where it has several")
     card.add_argument("--push", metavar="REPO", help="upload it to this model's repository (needs HF_TOKEN)")
     for name, text in (("mlflow", "tag a model version in MLflow, and attach the verdict"),):
         tagged = several.add_parser(name, help=text)
-        tagged.add_argument("run_dir", type=local_folder)
+        tagged.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
         tagged.add_argument("--name", required=True, help="the registered model")
         tagged.add_argument("--version", required=True)
         tagged.add_argument("--model", help="of the audit, where it has several")
     wandb = several.add_parser("wandb", help="the result as an artifact of Weights & Biases (where it is installed)")
-    wandb.add_argument("run_dir", type=local_folder)
+    wandb.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
     wandb.add_argument("--project", required=True)
     return parser

@@ -163,8 +163,12 @@ def _list(asked: argparse.Namespace, now: datetime) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="audit review", description="Decide about a run, and sign it.")
-    commands = parser.add_subparsers(dest="what", required=True)
+    parser = argparse.ArgumentParser(
+        prog="audit review", description="Decide about a run, and sign it.",
+        epilog="examples: audit review list outputs; audit review approve outputs/my_run --reason 'read, page 3' "
+        "--expires 2027-01-31 --keys keys --key alice.pem",
+    )  # fmt: skip
+    commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     shared = argparse.ArgumentParser(add_help=False)
     default = os.environ.get(TRUSTED_VARIABLE)
     shared.add_argument(
@@ -182,22 +186,26 @@ def parser() -> argparse.ArgumentParser:
         "list", parents=[shared], help="the runs below a folder, or in the registry, that do not pass"
     )
     listed.add_argument(
-        "folder", type=local_folder, nargs="?", help="such as outputs (default: every run that the registry has)"
+        "folder",
+        type=local_folder,
+        metavar="FOLDER",
+        nargs="?",
+        help="such as outputs (default: every run that the registry has)",
     )
     shown = commands.add_parser("show", parents=[shared], help="a run's verdict, and what was decided")
-    shown.add_argument("run_dir", type=local_folder)
+    shown.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
     for kind, text in (
         (Kind.APPROVE, "let a run pass that asks for review"),
         (Kind.REJECT, "block a run"),
         (Kind.OVERRIDE, "let a run pass that was blocked, or on which nothing could be decided"),
     ):
         one = commands.add_parser(str(kind), parents=[shared], help=text)
-        one.add_argument("run_dir", type=local_folder)
+        one.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
         one.add_argument("--reason", required=True)
         one.add_argument("--expires", help="a day or a time, such as 2027-01-31", required=kind != Kind.REJECT)
         one.add_argument("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
     served = commands.add_parser("serve", parents=[shared], help="a page to review and decide on, on this machine")
-    served.add_argument("folder", type=local_folder)
+    served.add_argument("folder", type=local_folder, metavar="FOLDER")
     served.add_argument("--key", type=Path, help=f"your private key (default: {KEY_VARIABLE})")
     served.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, which no other machine reaches")
     served.add_argument("--port", type=int, default=8790)

@@ -74,7 +74,9 @@ def parser() -> argparse.ArgumentParser:
 
     panel = commands.add_parser("panel", help="take in what the reference models of a finished run found")
     panel.add_argument("library")
-    panel.add_argument("run_dir", type=local_folder, help="a run of audit perturb with three references or more")
+    panel.add_argument(
+        "run_dir", type=local_folder, metavar="RUN_DIR", help="a run of audit perturb with three references or more"
+    )
     panel.set_defaults(run=_panel)
 
     review = commands.add_parser("review", help="write a random sample for a person, or read the findings back")

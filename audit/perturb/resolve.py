@@ -15,6 +15,7 @@ from audit.errors import ConfigError, LibraryError
 from audit.perturb.audit import PERTURB
 from audit.perturb.config import SAME, PerturbConfig
 from audit.perturb.present import CONTROL_FILE
+from audit.plain_words import benchmark_words
 from audit.references import check_runs, judged, reference_runs
 from audit.resolve import ResolvedRun, resolve_run
 from audit.shards.working_copy import where
@@ -63,7 +64,7 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     fingerprint has it. A sample is drawn from the questions that have a variant (with short=drop: all of them).
     ConfigError where held-out items are the benchmark's own.
     """
-    sets = [_reworded(config, config.benchmark, find_library(config.variants or config.benchmark.name))]
+    sets = [_reworded(config, config.benchmark, _library(config))]
     config = replace(config, variants=sets[0].library.sha256)
     fresh = config.control_benchmark
     if fresh is not None:
@@ -78,6 +79,20 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     resolved = settle_references(config, resolved, runs)
     files = dict(zip((FILE, CONTROL_FILE), (one.library for one in sets), strict=False))
     return PerturbRun(replace(resolved, own=partial(_paths, files), on_open=partial(_save, files)), *sets)
+
+
+def _library(config: PerturbConfig) -> Library:
+    name = config.benchmark.name
+    try:
+        return find_library(config.variants or name)
+    except LibraryError as error:
+        if config.variants:
+            raise
+        words = " ".join(benchmark_words(config.benchmark))
+        raise LibraryError(
+            f"{name} has no rewordings yet. {error}\nBuild them, then type the same command again: "
+            f"audit variants build {words} name={name} strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b"
+        ) from error
 
 
 def _control_library(config: PerturbConfig, name: str) -> Library:

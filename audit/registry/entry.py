@@ -119,7 +119,8 @@ def read_entry(run_dir: Path) -> Entry:
     run_dir = home_of(run_dir)
     if not (run_dir / MANIFEST).is_file():
         raise ConfigError(
-            f"{run_dir} is no run directory: it has no {MANIFEST}. Of a panel, register its runs one by one."
+            f"{run_dir} is no run directory: it has no {MANIFEST} (looked from {Path.cwd()}). Expected the folder of a "
+            "finished run, such as outputs/my_run; a panel's folder stands for no run, its runs do."
         )
     ruling = rule_run(run_dir)
     if ruling.exit_code == FAILED:

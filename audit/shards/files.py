@@ -52,8 +52,9 @@ def disk_error(path: Path, error: OSError, size: int | None = None) -> ShardErro
         return ShardError(f"{found}a part of this path is a file, not a folder. {_OTHER}")
     if error.errno == errno.ENOENT:
         return ShardError(
-            f"{found}its folder is gone ({error.strerror}). The run directory was moved or deleted while the run was "
-            f"writing, or this node does not mount it: put run_dir on a file system that every node shares."
+            f"{found}its folder is not there and cannot be made ({error.strerror}). Expected a folder on a disk that "
+            f"every node mounts, such as run_dir=outputs/my_run; where it was moved or deleted while the run was "
+            f"writing, type the same command again."
         )
     return ShardError(f"{found}{error}. Every shard written before stays valid; the same command again goes on.")
 

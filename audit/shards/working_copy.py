@@ -49,7 +49,11 @@ def own_run(path: Path) -> Path:
 def run_folder(place: Path | str) -> Path:
     """A run directory to read: the path itself, or a working copy of what a URL holds now. Raises AuditError."""
     if not is_url(place):
-        return Path(place)
+        path = Path(place)
+        if path.is_file():
+            run = path.parent.parent if path.parent.name == "report" else path.parent
+            raise ConfigError(f"{path} is a file. Expected the folder of a run, such as {run}.")
+        return path
     store = open_store(str(place))
     if PurePosixPath(store.root).name == "report" and store.parent.get("manifest.json") is not None:
         return run_folder(store.parent.url()) / "report"  # a run's own report stands for the run

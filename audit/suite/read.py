@@ -129,7 +129,8 @@ def _load(path: Path) -> dict[str, Any]:
             raise ConfigError(f"{path} is larger than {_MAX_BYTES >> 20} MiB: it is no suite.")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read as a suite ({error}). Known: {', '.join(known_suites())}.") from error
+        why = f"{error.strerror}, looked from {Path.cwd()}" if isinstance(error, OSError) else error
+        raise ConfigError(f"{path} cannot be read as a suite ({why}). Known: {', '.join(known_suites())}.") from error
     try:
         if path.suffix == ".json":
             values = json.loads(text, object_pairs_hook=_once)

@@ -111,7 +111,7 @@ def test_the_runs_of_a_folder(run_dir: Path, tmp_path: Path, capsys: pytest.Capt
     assert main([str(run_dir.parent), "--json"]) == 0
     assert [entry["path"] for entry in json.loads(capsys.readouterr().out)] == [str(run_dir), str(broken)]
     assert main([str(tmp_path)]) == 0 and "No run in" in capsys.readouterr().out
-    assert main([str(tmp_path / "nowhere")]) == 1 and "is not a folder" in capsys.readouterr().err
+    assert main([str(tmp_path / "nowhere")]) == 1 and "There is no folder" in capsys.readouterr().err
 
 
 def test_a_run_that_was_stopped_before_its_first_rows_is_no_damaged_one(

@@ -1,0 +1,143 @@
+"""The inputs that were answered worst in the notes of the first hour: each has its exit code and the line to type."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hydra.core.global_hydra import GlobalHydra
+
+from audit.__main__ import main
+from audit.errors import ConfigError
+from audit.registry.comparison import check_comparable
+from audit.registry.entry import NAMES, Cell
+
+ROOT = Path(__file__).resolve().parents[2]
+ROW = '{{"question": "{}?", "choices": ["3", "4"], "answer": 1}}\n'
+OWN = "Nr;Prompt Text;Opt A;Opt B;Opt C;Opt D;Correct Answer;Topic\n1;Where is Oslo?;Norway;Peru;Chad;Fiji;A;geo\n"
+PLAN = ("model=scripted", "n=2", "plan=true")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a space that holds what people have."""
+    home = tmp_path / "my data"
+    for name in ("x/report", "conf/model", "outputs/none"):
+        (home / name).mkdir(parents=True)
+    rows = "".join(ROW.format(n) for n in range(3))
+    (home / "exam.jsonl").write_text(rows)
+    (home / "my exam ü (1).jsonl").write_text(rows)
+    (home / "own.csv").write_text(OWN + OWN.splitlines()[1].replace("1;Where is Oslo", "2;What is far") + "\n")
+    (home / "choices.csv").write_text("input,choice1,choice2,target\nq1,a,b,2\nq2,a,b,\n")
+    (home / "hostile.jsonl").write_text(ROW.format("\\u001b[2J\\u202eevil"))
+    (home / "x/report/report.html").write_text("<p>")
+    (home / "conf/model/mine.yaml").write_text("name: mine\nengine: scripted\n")
+    monkeypatch.chdir(home)
+    return home
+
+
+def answer(words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """(exit code, all that is printed) of a command, in this process."""
+    monkeypatch.setattr(sys, "argv", ["audit", *words])
+    try:
+        code = main(words) or 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    finally:
+        GlobalHydra.instance().clear()
+    said = capsys.readouterr()
+    return code, said.out + said.err
+
+
+WORST = [
+    # words; exit code; what is printed
+    (["--version"], 0, "audit 0."),
+    (["version"], 0, "audit 0."),
+    (["sweep", "help"], 0, "audit plan <the same overrides>"),
+    (["sweep", "--model", "scripted", "--n", "20"], 2, "Write: audit sweep model=scripted n=20"),
+    (["sweep", "--model=scripted", "n=20"], 2, "Write: audit sweep model=scripted n=20"),
+    (["sweep", "plan", "model=scripted"], 2, "audit plan audit=sweep model=scripted"),
+    (["memory", "scripted"], 2, "Expected key=value, found 'scripted'"),
+    (["sweep", "benchmark=/data/ok.jsonl"], 2, "Write: data=/data/ok.jsonl"),
+    (
+        ["sweep", "benchmark=mcq_file", "benchmark.path=my exam ü (1).jsonl", *PLAN],
+        0,
+        "questions                     2",
+    ),
+    (["sweep", "data=my exam ü (1).jsonl", *PLAN], 0, "questions                     2"),
+    (["sweep", "data=exam.jsonl", "benchmark.choices_column=[a,b]", *PLAN], 1, "'benchmark.choice_columns=[a,b]'"),
+    (["sweep", "data=exam.jsonl", "benchmark.question_column=[a,b]", *PLAN], 1, "Expected a text."),
+    (["sweep", "model=[scripted", "n=2"], 1, "'model=[a,b]'"),
+    (
+        ["sweep", "model=openai_compatible", "model.openai_compatible.endpoints=http://localhost:8000/v1"],
+        1,
+        "model.openai_compatible.endpoints=[{url: 'http://localhost:8000/v1', model: NAME}]",
+    ),
+    (["sweep", "hydra.searchpath=[file:///nowhere]", "model=mine"], 1, "there is no folder /nowhere"),
+    (["sweep", "hydra.searchpath=[file://conf]", "model=mine"], 1, "# @package model.mine"),
+    (["sweep", "hydra.searchpath=[file://conf]", "model=mone"], 1, "Did you mean 'mine'?"),
+    (["sweep", "data=own.csv", *PLAN], 1, "audit data show own.csv"),
+    (["data", "show", "own.csv"], 0, "'benchmark.choice_columns=[Opt A,Opt B,Opt C,Opt D]'"),
+    (["data", "show", "own.csv"], 0, "'benchmark.answer_column=Correct Answer' benchmark.group_column=Topic"),
+    (["data", "show", "own.csv"], 0, "'benchmark.delimiter=\";\"'"),
+    (["data", "show", "choices.csv"], 1, "'benchmark.choice_columns=[choice1,choice2]'"),
+    (["data", "show", "choices.csv"], 1, "choices.csv, line 3: the gold answer is empty"),
+    (["data", "show", "hostile.jsonl"], 0, "\ufffd[2J\ufffdevil?"),
+    (
+        ["perturb", "data=exam.jsonl", "model=scripted", "n=2"],
+        1,
+        "audit variants build benchmark=mcq_file benchmark.name=",
+    ),
+    (["runs", "nowhere"], 1, "my data/nowhere"),
+    (["report", "x/report/report.html"], 1, "Expected the folder of a run, such as x."),
+    (["gate", "x/report/report.html"], 1, "Expected the folder of a run, such as x."),
+    (["compare", "x", "outputs"], 1, "x is no run directory"),
+    (["suite", "nosuch.yaml"], 1, "No such file or directory, looked from"),
+    (["sweep", "run_dir=/proc/x", "model=scripted", "n=2"], 1, "run_dir=outputs/my_run"),
+]
+_NEVER = ("Traceback", "full_key", "reference_type", "Lexer", "EOF", "hydra.cc", "Errno", "\x1b[2J")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"), WORST, ids=lambda one: " ".join(one) if isinstance(one, list) else ""
+)
+def test_the_answer(
+    words: list[str], code: int, said: str, folder: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    found, printed = answer(words, monkeypatch, capsys)
+    assert found == code and said in printed, printed
+    assert not [sign for sign in _NEVER if sign in printed], printed
+
+
+def test_what_data_show_says_to_type_is_taken_as_typed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, printed = answer(["data", "show", "own.csv"], monkeypatch, capsys)
+    line = printed.split("To go on:")[1].splitlines()[0]
+    words = shlex.split(line)[1:]
+    assert words[0] == "plan" and words[-1] == "n=all"
+    assert answer(["sweep", *words[1:-1], "n=2", "plan=true"], monkeypatch, capsys)[0] == 0
+
+
+def test_without_its_packages_a_command_says_make_install(tmp_path: Path) -> None:
+    """-S: a Python without site-packages, in which omegaconf is not."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for words in (["-m", "audit", "sweep"], ["-m", "audit.sweep"]):
+        done = subprocess.run(
+            [sys.executable, "-S", *words], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1 and "make install" in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_compare_names_n_and_seed_where_they_differ() -> None:
+    def cell(questions: str) -> Cell:
+        comparable = dict.fromkeys(NAMES, "same") | {"questions": questions}
+        return Cell("m", "exam", "", "", "", 100, "", "", "", True, comparable, None, None, ())
+
+    with pytest.raises(ConfigError, match="n=100, seed=42, 0a before, n=30, seed=7, 0b after"):
+        check_comparable([([cell("0a")], [cell("0b")])], (), ("n=100, seed=42", "n=30, seed=7"))

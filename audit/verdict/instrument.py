@@ -1,7 +1,7 @@
 """What each audit's instrument can see, and what several of them say together (pure).
 
 The rule: an instrument speaks of what it sees and of nothing else. A finding is not taken back by an instrument that is
-blind to it; no finding clears a model of what no instrument sees; agreement and disagreement are both said.
+blind to it; no finding clears a model of what no instrument sees; who found it and who did not are both said.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from audit.verdict.indicator import Indicator
-from audit.verdict.vocabulary import CLEARED, Outcome, VerdictWord
+from audit.verdict.vocabulary import Outcome, VerdictWord
 
 # What a score may rest on besides ability. No instrument sees all of it.
 KINDS: Mapping[str, str] = {
@@ -128,58 +128,24 @@ def looked_for(findings: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Seen, .
     return {kind: (*row, min(row, key=list(Seen).index, default=Seen.BLIND)) for kind, row in rows.items()}
 
 
+_LINES = {
+    Seen.SEEN: "Seen: {}. An audit that is blind to it does not take it back.",
+    Seen.CAUSE_UNKNOWN: "Seen, cause unknown: {}.",
+    Seen.NOT_SEEN: "Not seen, up to the limit that the audit states: {}.",
+    Seen.COULD_NOT_TELL: "Could not tell: {}.",
+    Seen.BLIND: "Not looked for: {}. Nothing here clears the model of it.",
+}
+
+
 def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """What instruments of one model and benchmark say together, in sentences."""
-    found = [f for f in findings if f.outcome == Outcome.FOUND]
-    cleared = [f for f in findings if f.outcome in CLEARED]
-    open_ = [f for f in findings if f.outcome not in (Outcome.FOUND, *CLEARED)]
-    lines = [_agreement(found, cleared, open_)]
-    for f in found:
-        seen = [kind for kind in f.sees if f.kinds.get(kind, Seen.SEEN) == Seen.SEEN]
-        lines.append(f"{f.name} speaks for {_kinds(seen)}.")
-        if blind := [c for c in cleared if not set(seen) <= set(c.sees)]:
-            does, are = ("does", "is") if len(blind) == 1 else ("do", "are")
-            lines.append(
-                f"{_names(blind)} did not find it and {does} not take it back: what {f.name} sees, {_names(blind)} "
-                f"{are} blind to."
-            )
-    for c in cleared:
-        lines.append(
-            f"{c.name} speaks against {_kinds(c.sees)}, up to the limit that it states, if it states one, and against "
-            "nothing else."
+    """What instruments of one model and benchmark say together: a sentence a state, with the kinds in it and who says
+    so."""
+    said: dict[Seen, list[str]] = {state: [] for state in Seen}
+    for kind, row in looked_for([{"kinds": one.kinds} for one in findings]).items():
+        names = ", ".join(one.name for one in findings if one.kinds.get(kind) == row[-1])
+        not_so = ", ".join(
+            one.name for one in findings if row[-1] == Seen.SEEN and one.kinds.get(kind) == Seen.NOT_SEEN
         )
-    told = {kind for f in (*found, *cleared) for kind in f.sees}
-    if untold := [kind for kind in KINDS if kind not in told and any(kind in f.sees for f in open_)]:
-        lines.append(f"nothing can be said of {_kinds(untold, 'or')}: {_names(open_)} could not tell.")
-    if unseen := [kind for kind in KINDS if not any(kind in f.sees for f in findings)]:
-        lines.append(f"no instrument here sees {_kinds(unseen, 'or')}: nothing on this page clears the model of that.")
-    return tuple(line[0].upper() + line[1:] for line in lines)
-
-
-def _agreement(found: Sequence[Finding], cleared: Sequence[Finding], open_: Sequence[Finding]) -> str:
-    """Who says what. Only outcomes that speak can disagree; an open one neither agrees nor disagrees."""
-    n = len(found) + len(cleared) + len(open_)
-    said = [
-        f"{_names(group)} {text}"
-        for group, text in ((found, "found something"), (cleared, "found nothing"), (open_, "could not tell"))
-        if group
-    ]
-    if len(said) == 1 and n > 1 and open_:
-        return f"none of the {n} instruments could tell: {_names(open_)}."
-    if len(said) == 1 and n > 1:
-        return f"{'both' if n == 2 else f'all {n}'} instruments agree: {said[0]}."
-    if found and cleared:
-        return f"the instruments disagree: {'; '.join(said)}. Each looks for something else, so both can be right."
-    return f"{'; '.join(said)}."
-
-
-def _names(findings: Sequence[Finding]) -> str:
-    return _listed([f.name for f in findings])
-
-
-def _kinds(kinds: Sequence[str], last: str = "and") -> str:
-    return _listed([KINDS[kind] for kind in kinds], last)
-
-
-def _listed(found: Sequence[str], last: str = "and") -> str:
-    return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} {last} {found[-1]}"
+        who = f" ({names}{f'; not by {not_so}' if not_so else ''})" if names else ""
+        said[row[-1]].append(f"{KINDS[kind]}{who}")
+    return tuple(_LINES[state].format("; ".join(kinds)) for state, kinds in said.items() if kinds)

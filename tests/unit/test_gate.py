@@ -136,11 +136,11 @@ def test_decisions(names: tuple[str, ...], decision: str) -> None:
 
 # What each outcome is for the gate, its exit code, what the joint page says, and the tone of both pages.
 OUTCOMES = {
-    "found": ("block", 3, "found something", "bad"),
-    "cause unknown": ("review", 4, "could not tell", "warn"),
-    "no decision": ("no decision", 4, "could not tell", "mute"),
-    "explained": ("pass", 0, "found nothing", "odd"),
-    "nothing seen": ("pass", 0, "found nothing", "good"),
+    "found": ("block", 3, "Seen: ", "bad"),
+    "cause unknown": ("review", 4, "Seen, cause unknown: ", "warn"),
+    "no decision": ("no decision", 4, "Could not tell: ", "mute"),
+    "explained": ("pass", 0, "Not seen, ", "odd"),
+    "nothing seen": ("pass", 0, "Not seen, ", "good"),
 }
 
 
@@ -157,7 +157,7 @@ def test_gate_joint_page_and_colours_read_one_table(audit: str) -> None:
         row = finding(instrument, cell, word)
         decision, code, says, tone = OUTCOMES[word.outcome]
         assert (ruling.decision, ruling.exit_code, word.tone, row.tone) == (decision, code, tone, tone)
-        assert says in synthesis([row])[0] and row.outcome == word.outcome
+        assert synthesis([row])[0].startswith(says) and row.outcome == word.outcome
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_the_table_has_a_row_an_instrument_and_the_sentences() -> None:
     assert second["measured"] == {
         "what": "drop under rewording", "estimate": 0.12, "low": 0.05, "high": 0.2, "false_alarms": 0.01,
     }  # fmt: skip
-    assert first["sensitivity"] == "not measured" and "disagree" in one["together"][0]
+    assert first["sensitivity"] == "not measured" and one["together"][0].startswith("Seen: memory of the published")
     text = page(joint)
     assert "<b>h</b>" not in text and "&lt;b&gt;h&lt;/b&gt;" in text
     assert "Drop beyond reference" in text and "No excess detected" in text and "+12.0 points" in text
@@ -148,12 +148,11 @@ def test_validity_speaks_of_its_archetype_and_never_of_memory(
     (one,) = joint["joint"]
     _, found = one["instruments"]
     assert found["sees"] == [sees] and found["measured"]["estimate"] == 0.3
-    together = " ".join(one["together"])
-    assert (f"audit speaks {speaks} {KINDS[sees]}" in together) == (speaks != "neither")
-    unseen = together.split("No instrument here sees ")[1]
-    assert all(KINDS[kind] in unseen for kind in MEMORY if kind != "noise")  # the sweep looks for that one
-    assert "nothing on this page clears the model of that" in unseen
-    assert not any(f"speaks against {KINDS[kind]}" in together for kind in MEMORY)
+    lines = {line.partition(":")[0].partition(",")[0]: line for line in one["together"]}
+    assert KINDS[sees] in lines[{"for": "Seen", "against": "Not seen", "neither": "Could not tell"}[speaks]]
+    assert all(
+        KINDS[kind] in lines["Not looked for"] for kind in MEMORY if kind != "noise"
+    )  # which the sweep looks for
 
 
 def test_two_contexts_are_two_rows_and_no_panel_by_themselves() -> None:
@@ -185,26 +184,23 @@ def test_three_real_audits_clear_nothing_that_none_of_those_that_could_tell_sees
     sees = {name: part_of(name, "instrument").INSTRUMENT.sees for name in names}
     for verdicts in itertools.product(*words.values()):
         audits = dict(zip(names, verdicts, strict=True))
-        lines = together(**audits)
         outcome = {name: words[name][verdict].outcome for name, verdict in audits.items()}
-        against = " ".join(line for line in lines if " speaks against " in line)
+        lines = {line.partition(":")[0].partition(",")[0]: line for line in together(**audits)}
         for kind, title in KINDS.items():
             cleared = any(kind in sees[name] and outcome[name] in CLEARED for name in names)
-            assert (title in against) == cleared, (kind, audits)
-        assert KINDS["format"] in next(line for line in lines if line.startswith("No instrument here sees "))
-        open_ = any(one not in (*CLEARED, Outcome.FOUND) for one in outcome.values())
-        assert any("could not tell" in line for line in lines) == open_, audits
+            assert (title in lines.get("Not seen", "")) == cleared, (kind, audits)
+        assert KINDS["format"] in lines["Not looked for"]
+        assert ("Could not tell" in lines) == (Outcome.NO_DECISION in outcome.values()), audits
 
 
 def test_memory_that_the_methods_of_the_sources_do_not_see_is_not_cleared_by_them() -> None:
     """The planted model: nothing under noise, nothing under rewording, and yet the text was read."""
-    text = " ".join(together(sweep="no_excess_detected", perturb="no_drop_detected", memory="memory_of_text_seen"))
-    assert text.startswith("The instruments disagree: the memory audit found something; the router-worker sweep and ")
-    assert "do not take it back: what the memory audit sees, the router-worker sweep and the perturbation audit" in text
+    first = together(sweep="no_excess_detected", perturb="no_drop_detected", memory="memory_of_text_seen")[0]
+    assert first.startswith("Seen: ") and f"{KINDS['text']} (the memory audit)" in first and "take it back" in first
     assert rule(content({"sweep": sweep("no_excess_detected"), "memory": memory("memory_of_text_seen")})).exit_code == 3
-    both = " ".join(together(sweep="no_excess_detected", perturb="no_drop_detected"))
-    for kind in ("answers", "text"):
-        assert KINDS[kind] in both.split("No instrument here sees ")[1]
+    both = together(sweep="no_excess_detected", perturb="no_drop_detected")
+    unseen = next(line for line in both if line.startswith("Not looked for: "))
+    assert KINDS["answers"] in unseen and KINDS["text"] in unseen
 
 
 def test_the_score_without_memory_is_the_first_line_of_all() -> None:

@@ -26,7 +26,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route, Router
+from starlette.routing import Mount, Route
 
 from audit.decision import Decision, Ruling
 from audit.errors import AuditError, ConfigError
@@ -98,11 +98,13 @@ def create_app(review: Reviewing) -> Starlette:
         Route("/run/{name}", site.guarded(site.decided), methods=["POST"]),
         Route("/run/{name}/report/{number}", site.guarded(site.report), methods=["GET"]),
     ]
+    below = Mount(f"/{review.home}", routes=pages)
+    below.app.redirect_slashes = False  # type: ignore[attr-defined]  # an address is one of these or none
     return Starlette(
         routes=[
             Route("/login", site.login, methods=["GET"]),
             Route("/", site.guarded(site.listed), methods=["GET"]),  # 401 for who has no address
-            Mount(f"/{review.home}", app=Router(pages, redirect_slashes=False)),
+            below,
         ]
     )
 

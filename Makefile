@@ -14,28 +14,26 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
-AUDIT := r=1..3 draws=nested ensemble_control=true clean_replicates=3
+# A demonstration of four minutes on two cores: too few questions for a verdict, and one noisy run.
+AUDIT := n=100 r=1..3 noisy_replicates=1
 
 .PHONY: audit perturb memory validity suite sensitivity test check bench external storm calibrate docs install lock clean
 
-# What to type next, once the run has ended well.
+# What the program does not say itself, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
 
 audit: $(STAMP)
 	$(PY) -m audit.sweep $(AUDIT) $(ARGS)
-	$(NEXT) "$(VENV)/bin/audit plan model=qwen3_8b benchmark=arc_challenge n=1000   # what a real audit would take"
+	$(NEXT) "$(VENV)/bin/audit plan model=qwen3_8b benchmark=arc_challenge   # what an audit that can reach a verdict would take"
 
 perturb: $(STAMP)
-	$(PY) -m audit.perturb n=all $(ARGS)
-	$(NEXT) "$(VENV)/bin/audit variants list   # then: $(VENV)/bin/audit perturb plan=true variants=NAME model=..."
+	$(PY) -m audit.perturb $(ARGS)
 
 memory: $(STAMP)
 	$(PY) -m audit.memory $(ARGS)
-	$(NEXT) "$(VENV)/bin/audit memory plan=true control_benchmark=mcq_file control_benchmark.path=FRESH.jsonl   # what fresh items would add"
 
 validity: $(STAMP)
 	$(PY) -m audit.validity n=all $(ARGS)
-	$(NEXT) "$(VENV)/bin/audit validity benchmark=bbq benchmark.path=DATA edits=show   # another benchmark's edits, before anything runs"
 
 # A decision other than pass (3, 4) is an end as good as any; what failed (1) or was stopped (130) is none.
 SUITE := outputs/suite-demo

@@ -20,7 +20,7 @@ from audit.benchmarks.registry import format_of
 from audit.config_keys import check_keys
 from audit.engines.config import LIKELIHOODS, ModelConfig, SamplingConfig, check_model
 from audit.errors import ConfigError, unknown_name
-from audit.plan_cost import CostConfig, check_cost
+from audit.plan_cost import CostConfig, check_cost, check_priced
 from audit.prompting.templates import check_reading, load_protocol
 from audit.records import Reading
 
@@ -186,6 +186,8 @@ def check_run(
         reading = reading_of(config, other)
         if other is not model:
             check_model(other.name, other, reading)
+        check_priced(config.cost, model)
+        check_priced(config.cost, other)
         check_reading(load_protocol(protocol_of(config, model), templates or {}), reading)
         reask_of(config, other)
     _check_different(config.model)

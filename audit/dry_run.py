@@ -7,6 +7,7 @@ presented, estimates where there are more.
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +18,7 @@ from typing import Any
 
 from audit.audits import Audit, Work, answer_request
 from audit.errors import EngineError
-from audit.plan_cost import CHARS_PER_TOKEN, PlannedCalls, Tokens, planned_cost
+from audit.plan_cost import CHARS_PER_TOKEN, PlannedCalls, Tokens, in_one_line, planned_cost
 from audit.records import Generation, GenerationRequest, Question
 from audit.resolve import BenchmarkSample, ResolvedRun
 from audit.shards.manifest import plain
@@ -101,6 +102,44 @@ def _requests(
             for setting, one in zip(part.settings, audit.present(work, question, part, replies), strict=True):
                 if one.error is None:
                     yield setting.arm, answer_request(work, question, setting, one)
+
+
+def announced(resolved: ResolvedRun) -> list[str]:
+    """What a run of endpoints is going to ask and to cost, a line for each model and benchmark; empty without any."""
+    own, answering = resolved.config.model, resolved.answering
+    if all("openai" not in (one.engine, answering[name].engine) for name, one in own.items()):
+        return []
+    return [
+        f"{one.planned.model} on {one.planned.benchmark}: {in_one_line([(one.planned, 1.0)])}"
+        for one in dry_run(resolved)
+    ]
+
+
+def shortfall(resolved: ResolvedRun, needed: int | None) -> str:
+    """One line where a design has fewer questions than its plan needs (None: no number would do); else empty."""
+    first = resolved.samples[0]
+    name, n, there = first.benchmark.name, first.sample.n, first.sample.n_distinct
+    if needed is not None and n >= needed:
+        return ""
+    wanted = "no number" if needed is None else f"about {needed:,}"
+    more = f"type n={needed}" if needed is not None and there >= needed else f"{name} has {there:,} in all"
+    return (
+        f"{n:,} questions of {name} are likely too few for a verdict: {wanted} would find or exclude the smallest "
+        f"effect that matters; {more}."
+    )
+
+
+def reach(resolved: ResolvedRun, asked: Sequence[Asked], needed: int | None) -> list[str]:
+    """The command of a run that would reach a verdict, with its price; that there is none where questions lack."""
+    config, first = resolved.config, resolved.samples[0].sample
+    if needed is None or first.n_distinct < needed:
+        return [f"{shortfall(resolved, needed)} Take a larger benchmark."]
+    n = max(needed, first.n)
+    shares = {s.benchmark.name: min(n, s.sample.n_distinct) / s.sample.n for s in resolved.samples}
+    words = [word for word in config.typed or () if not word.startswith(("plan=", "n="))]
+    command = shlex.join(["audit", resolved.audit.name, *words, f"n={n}"])
+    cost = in_one_line([(one.planned, shares[one.planned.benchmark]) for one in asked])
+    return [f"To reach a verdict: {command}", f"  {cost}"]
 
 
 def planned_calls(resolved: ResolvedRun) -> list[PlannedCalls]:

@@ -8,6 +8,7 @@
     │   ├── EngineLoadError    it did not start (missing weights, gated model, no memory)
     │   ├── EngineDiedError    it served, and its process or its inner engine ended
     │   └── EndpointAuthError  an endpoint refused the key (401, 403)
+    ├── SpentError             the money that a run may spend is spent
     ├── LibraryError           a variant library is absent, damaged, or of another benchmark
     ├── TrainError             a model could not be taught (no memory, no weights)
     ├── ShardError             what is on disk is not what the run says (duplicate key, foreign run, full disk)
@@ -55,6 +56,10 @@ class EngineDiedError(EngineError):
 
 class EndpointAuthError(EngineError):
     """An endpoint refused the key."""
+
+
+class SpentError(AuditError):
+    """What is left of the money that a run may spend does not pay for another question."""
 
 
 class LibraryError(AuditError):

@@ -6,13 +6,14 @@ generated tokens at their limit and prompt tokens before prefix caching.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError
+from audit.records import ANSWER_ROLE
 
 _ANSWERS = ("prompt_tokens", "completion_tokens")  # the answer's own; of calls before it <role>_prompt_tokens, ...
 CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
@@ -28,8 +29,10 @@ class TokenRates:
 
 @dataclass
 class CostConfig:
-    """conf/cost. gpu_hour: price of one GPU for an hour. measured: directory of a run whose pace is taken."""
+    """conf/cost. max: money at which a run stops. gpu_hour: price of one GPU for an hour. measured: directory of a run
+    whose pace is taken."""
 
+    max: float | None = None
     gpu_hour: float | None = None
     currency: str = "USD"
     measured: str | None = None
@@ -97,8 +100,55 @@ class PlannedCalls:
         ]
 
 
+def in_one_line(every: Sequence[tuple[PlannedCalls, float]]) -> str:
+    """Calls, tokens, hours and money of several plans in one line; each counts by its share of the questions."""
+
+    def total(values: Sequence[float | None]) -> float | None:
+        known = [value * share for value, (_, share) in zip(values, every, strict=True) if value is not None]
+        return sum(known) if len(known) == len(values) else None
+
+    plans = [plan for plan, _ in every]
+    hours, money = total([p.cost.hours for p in plans]), total([p.cost.money for p in plans])
+    numbers = [total([p.calls for p in plans]), total([p.tokens.prompt for p in plans])]
+    told = [f"about {count or 0:,.0f} {what}" for count, what in zip(numbers, ("calls", "prompt tokens"), strict=True)]
+    told.append(f"at most {total([p.tokens.generated for p in plans]) or 0:,.0f} generated")
+    told += [] if hours is None else [f"{_few(hours)} hours"]
+    told.append("cost not known" if money is None else f"at most {money:,.2f} {plans[0].cost.currency}")
+    return ", ".join(told)
+
+
+def money_spent(cost: CostConfig, used: Mapping[str, Any], answering: Mapping[str, ModelConfig]) -> dict[str, float]:
+    """Money by audited model: its tokens at the prices of cost. What came from a provider's cache counts in full.
+
+    used: `audit.shards.cost.run_cost`. answering: the model that answers, by the audited model's name.
+    """
+    spent = {}
+    for model, arms in used.items():
+        roles = [one for arm in arms.values() for one in arm.items()]
+        spent[model] = sum(_money(cost, answering[model].name if r == ANSWER_ROLE else model, n) for r, n in roles)
+    return spent
+
+
+def _money(cost: CostConfig, name: str, tokens: Mapping[str, int]) -> float:
+    if name not in cost.prices:  # a script: `check_priced`
+        return 0.0
+    rates = _rates(f"cost.prices.{name}", cost.prices[name])
+    return (tokens["prompt_tokens"] * rates.prompt + tokens["completion_tokens"] * rates.generated) / 1e6
+
+
+def check_priced(cost: CostConfig, model: ModelConfig) -> None:
+    """ConfigError where a run is to stop at an amount and what this model costs is not known."""
+    if cost.max is not None and model.name not in cost.prices and model.engine != "scripted":
+        raise ConfigError(
+            f"cost.max={cost.max:g} counts tokens at their prices, and none is known of {model.name}. Expected the "
+            f"prices of a million tokens, such as '+cost.prices.{model.name}={{prompt: 0.15, generated: 0.6}}'."
+        )
+
+
 def check_cost(cost: CostConfig) -> None:
-    """ConfigError for a rate or a price that cannot be one."""
+    """ConfigError for an amount, a rate or a price that cannot be one."""
+    if cost.max is not None and cost.max <= 0:
+        raise ConfigError(f"Invalid cost.max: {cost.max:g}. Expected an amount above 0, such as cost.max=5.")
     if cost.gpu_hour is not None and cost.gpu_hour < 0:
         raise ConfigError(f"Invalid cost.gpu_hour: {cost.gpu_hour:g}. Expected a price of 0 or more, such as 2.5.")
     for name, given in cost.throughput.items():

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from audit.audits import Audit, Work
 from audit.benchmarks.load import open_benchmark
@@ -22,6 +22,8 @@ from audit.records import Protocol as Prompts
 from audit.shards.manifest import fingerprint
 from audit.shards.object_store import is_url
 from audit.shards.working_copy import working_copy
+
+Config = TypeVar("Config", bound=RunConfig)
 
 
 class Source(QuestionSource, Protocol):
@@ -168,6 +170,13 @@ def resolve_run(
     return ResolvedRun(
         audit, config, design, samples, protocols, answering, weights, failed, plain, identity, path
     )  # fmt: skip
+
+
+def sized(config: Config, needed: int | None, there: int) -> Config:
+    """n=null as a number: the questions that a plan needs (None: no number would do), at most all that are there."""
+    if config.n is not None:
+        return config
+    return replace(config, n="all" if needed is None or needed >= there else needed)
 
 
 def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) -> list[BenchmarkSample]:

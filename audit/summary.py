@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -160,6 +161,12 @@ def print_end(content: Mapping[str, Any], run_dirs: Sequence[Path]) -> int:
     return code
 
 
+def foretell(*texts: str) -> None:
+    """What a person should know before engines load; empty texts say nothing."""
+    for text in filter(None, texts):
+        print(f"note: {lines(text)}", file=sys.stderr, flush=True)
+
+
 def print_failed(failed: Mapping[str, str]) -> None:
     """The models that did not finish, {name: why}."""
     for name, why in failed.items():
@@ -182,7 +189,9 @@ def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any]) -> str
         return ""
     words = [word for word in typed if not word.startswith("plan=")]
     if not all(CellRows(**rows).complete for rows in content["rows"]):
-        return shlex.join(["audit", audit, *words])
+        amount = (manifest["config"].get("cost") or {}).get("max")
+        kept = [w for w in words if not (amount and w.startswith("cost.max="))]
+        return shlex.join(["audit", audit, *kept, *([f"cost.max={2 * amount:g}"] if amount else [])])
     if (more := more_questions([(content, manifest)])) is not None:
         return larger(("audit", audit, *words), "n", more)
     if {cell["verdict"] for cell in content["cells"]} & {"underpowered", "withheld"}:

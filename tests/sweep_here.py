@@ -15,6 +15,9 @@ from audit.short_forms import expand
 from audit.sweep.__main__ import run_config
 from audit.sweep.config import SweepConfig, register
 
+# The smallest design, which tests count the rows of; the defaults are those of a verdict.
+SMALL = ("n=100", "draws=independent", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1")
+
 
 @dataclass
 class Finished:
@@ -31,7 +34,7 @@ def sweep_here(*overrides: str, run_dir: Path, model: str = "scripted", report: 
     register()
     out = io.StringIO()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
-        words = [f"run_dir={run_dir}", f"report={report}".lower(), *overrides]
+        words = [f"run_dir={run_dir}", f"report={report}".lower(), *SMALL, *overrides]
         words = [f"model={model}", *words] if model else words
         named = any(word.startswith(("benchmark=", "data=")) for word in words)
         words, notes = expand(words if named else ["benchmark=elementary", *words], "sweep")

@@ -34,6 +34,7 @@ def perturb(config: PerturbConfig) -> int:
         from audit.perturb.plan import show
 
         return show(config)
+    from audit.dry_run import announced, shortfall
     from audit.perturb.audit import PERTURB
     from audit.perturb.resolve import resolve_perturb
     from audit.perturb.thresholds import PerturbThresholds
@@ -56,7 +57,9 @@ def perturb(config: PerturbConfig) -> int:
         }
         from audit.registry.finish import hooks
         from audit.runtime.run import run_audit
-        from audit.summary import conclude, print_cells, print_failed
+        from audit.summary import conclude, foretell, print_cells, print_failed
+
+        foretell(shortfall(run.resolved, run.needed), *announced(run.resolved))
 
         result = run_audit(run.resolved, analysis, display, hooks=hooks(config.registry))
     if result.rows == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
@@ -22,6 +23,7 @@ SAME = ("variants",)  # of what is asked: a reference run must have been run wit
 class PerturbConfig(ReferencedConfig):
     variants: str | None = None  # a library's hash, path or name; null: the one named as the benchmark
     control_variants: str | None = None  # the same of the held-out items, control_benchmark
+    n: Any = None  # as many questions as the plan needs, at most all
     num_variants: int = 3
     short: str = "keep"
     original_replicates: int = 2

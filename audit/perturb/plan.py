@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from audit.dry_run import Asked, planned_calls, show_plan
+from audit.dry_run import Asked, planned_calls, reach, show_plan
 from audit.perturb.config import PerturbConfig
 from audit.perturb.design import Arm
 from audit.perturb.resolve import PerturbRun, resolve_perturb
@@ -72,4 +72,4 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
     for row in volume_table(n, PLANNED_FLIPS, references=references, margin=margin, alpha=alpha, power=power):
         lines.append(f"  {row.relative_cost:>2}x  {row.calls:>9,} calls  it says: {row.article}")
         lines.append(f"       holds: {row.valid}")
-    return lines
+    return lines + reach(run.resolved, asked, run.needed)

@@ -15,10 +15,12 @@ from audit.errors import ConfigError, LibraryError
 from audit.perturb.audit import PERTURB
 from audit.perturb.config import SAME, PerturbConfig
 from audit.perturb.present import CONTROL_FILE
+from audit.perturb.thresholds import PerturbThresholds
 from audit.plain_words import benchmark_words
 from audit.references import check_runs, judged, reference_runs
-from audit.resolve import ResolvedRun, resolve_run
+from audit.resolve import ResolvedRun, resolve_run, sized
 from audit.shards.working_copy import where
+from audit.statistics.wording_design import PLANNED_FLIPS, items_needed
 from audit.variants.arrow import FILE, write_library
 from audit.variants.record import Library
 from audit.variants.select import Selection, check_library, select_variants
@@ -37,9 +39,10 @@ class Reworded:
 @dataclass(frozen=True)
 class PerturbRun:
     """A resolved run and what it rewords. control: the held-out items; None where there are none. The samples of
-    `resolved` are in the order of `sets`."""
+    `resolved` are in the order of `sets`. needed: questions that its plan needs; None where no number would do."""
 
     resolved: ResolvedRun
+    needed: int | None
     benchmark: Reworded
     control: Reworded | None = None
 
@@ -65,7 +68,8 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     ConfigError where held-out items are the benchmark's own.
     """
     sets = [_reworded(config, config.benchmark, _library(config))]
-    config = replace(config, variants=sets[0].library.sha256)
+    needed = _needed(config, sets[0].library)
+    config = sized(replace(config, variants=sets[0].library.sha256), needed, len(sets[0].selection.variants))
     fresh = config.control_benchmark
     if fresh is not None:
         sets.append(_reworded(config, fresh, _control_library(config, fresh.name)))
@@ -78,7 +82,15 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     check_runs(runs, "perturb", resolved.models, judged(config), resolved.revisions, resolved.plain, SAME)
     resolved = settle_references(config, resolved, runs)
     files = dict(zip((FILE, CONTROL_FILE), (one.library for one in sets), strict=False))
-    return PerturbRun(replace(resolved, own=partial(_paths, files), on_open=partial(_save, files)), *sets)
+    return PerturbRun(replace(resolved, own=partial(_paths, files), on_open=partial(_save, files)), needed, *sets)
+
+
+def _needed(config: PerturbConfig, library: Library) -> int | None:
+    """Questions to find a drop of the smallest effect that matters; None where broken variants alone could make one."""
+    thresholds, review = PerturbThresholds.from_mapping(config.verdict), library.header.review
+    margin = review.upper_95 if review else 0.0  # largest for a model that has everything right, and never guesses
+    effect, alpha, power = thresholds.effect_of_interest, thresholds.alpha, thresholds.power
+    return items_needed(effect, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=alpha, power=power)
 
 
 def _library(config: PerturbConfig) -> Library:

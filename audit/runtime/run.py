@@ -20,10 +20,11 @@ import ray
 
 from audit.audits import Hooks
 from audit.engines.config import WEIGHED
-from audit.errors import AuditError, EngineError, ShardError, SupersededError
-from audit.plan_cost import spent
+from audit.errors import AuditError, EngineError, ShardError, SpentError, SupersededError
+from audit.plan_cost import money_spent, spent
 from audit.records import Design, Reading
 from audit.resolve import ResolvedRun
+from audit.runtime.budget import affordable
 from audit.runtime.canary import canary_first
 from audit.runtime.early import EarlyStop, Looks
 from audit.runtime.model_run import ModelRun, engines_of
@@ -35,10 +36,12 @@ from audit.runtime.turns import run_in_turns
 from audit.shards.attempt import now
 from audit.shards.complete import count_rows
 from audit.shards.cost import run_cost
+from audit.shards.files import SHARDS
 from audit.shards.keys import KeySet
 from audit.shards.manifest import RunDir, check_packages, open_run_dir, package_versions
 from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
 from audit.shards.read import drop_rows, scan_run
+from audit.shards.shard_file import shard_paths
 from audit.shards.verify import verify_run
 from audit.shards.working_copy import fetch_shards, named
 
@@ -179,7 +182,10 @@ class Start:
                 self._ended(name, None)
         runs = {}
         for name, tasks in asking.items():
-            rest = chain(self._batches(name, tasks), batches[name])
+            rest: Iterator[np.ndarray] = chain(self._batches(name, tasks), batches[name])
+            if config.cost.max is not None:
+                done_before = len(self.questions) * len(design.parts) - len(todo[name])
+                rest = self._affordable(config.cost.max, name, rest, done_before)
             runs[name] = ModelRun(self.resolved, name, rest, self.questions, self.run_dir, self.display).steps
         for name, error in self._refused(list(runs)).items():
             del runs[name]
@@ -188,6 +194,28 @@ class Start:
             self.display.stage("starting or joining Ray (usually 5 to 15 s)")
             start_ray(config.cluster)
             run_in_turns(runs, self._may_join, self._ended)
+
+    def _affordable(self, most: float, name: str, batches: Iterator[np.ndarray], done: int) -> Iterator[np.ndarray]:
+        """The batches of a model as far as `cost.max` pays for them, shared evenly among the models that still ask."""
+        resolved, run_dir = self.resolved, self.run_dir
+
+        def paid() -> dict[str, float]:
+            fetch_shards(run_dir.path)
+            used = run_cost(run_dir.path, resolved.audit.schema) if shard_paths(run_dir.path / SHARDS) else {}
+            return money_spent(resolved.config.cost, used, resolved.answering)
+
+        def left() -> tuple[float, float]:
+            found = paid()
+            return (most - sum(found.values())) / max(1, len(self._going)), found.get(name, 0.0)
+
+        try:
+            yield from affordable(batches, done, len(resolved.design.parts), left)
+        except SpentError as error:
+            raise SpentError(
+                f"{sum(paid().values()):.4g} of cost.max={most:g} {resolved.config.cost.currency} are spent, and the "
+                f"rest does not pay for another question. The answers stay in {named(run_dir.path)}; the same command "
+                f"with a larger amount goes on there, such as cost.max={2 * most:g}."
+            ) from error
 
     def _refused(self, names: Sequence[str]) -> dict[str, AuditError]:
         """The models whose endpoints would not serve, found before Ray starts. Not on a cluster: its nodes may reach

@@ -6,7 +6,6 @@ and 4 (withheld, gain uncontrolled, brittle or underpowered), see `audit gate`.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -37,9 +36,10 @@ def sweep(config: SweepConfig) -> int:
         from audit.sweep.plan import show
 
         return show(config)
+    from audit.dry_run import announced, shortfall
     from audit.runtime.progress import Display
     from audit.sweep.audit import SWEEP
-    from audit.sweep.replay import resolve_sweep
+    from audit.sweep.replay import needed_by, resolve_sweep
     from audit.sweep.thresholds import SweepThresholds
 
     thresholds = SweepThresholds.from_mapping(config.verdict)
@@ -54,12 +54,12 @@ def sweep(config: SweepConfig) -> int:
     with Display(quiet=not config.progress) as display:
         display.stage("reading the benchmark and resolving models")
         resolved = resolve_sweep(config)
-        for text in missing_controls(resolved.design):
-            print(f"note: {text}", file=sys.stderr, flush=True)
         from audit.registry.finish import hooks
         from audit.runtime.early import EarlyStop
         from audit.runtime.run import run_audit
-        from audit.summary import conclude, print_cells, print_failed
+        from audit.summary import conclude, foretell, print_cells, print_failed
+
+        foretell(*missing_controls(resolved.design), shortfall(resolved, needed_by(config)), *announced(resolved))
 
         early = None
         if config.stop == "early":

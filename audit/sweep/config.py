@@ -34,14 +34,15 @@ class SweepConfig(RunConfig):
     worker: ModelConfig | None = None  # another model: it answers in place of the router's model
     r: Any = "1..9"
     arms: list[str] = field(default_factory=lambda: [str(a) for a in Arm])
-    draws: str = "independent"
+    n: Any = None  # as many questions as the plan needs, at most all
+    draws: str = "nested"
     replicates: int = 1
-    clean_replicates: int = 1
-    noisy_replicates: int = 1
+    clean_replicates: int = 3
+    noisy_replicates: int = 2
     messages_from: str | None = None  # a run whose stored router messages are answered: no router is called
     messages_of: str | None = None  # the model of that run, where it has several
     hint_reference: Any = None  # runs of other models with messages_from=this run
-    ensemble_control: bool = False
+    ensemble_control: bool = True
     stop: str = "never"
     stop_batch: int = 100
 

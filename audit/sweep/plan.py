@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from audit.dry_run import Asked, planned_calls, show_plan
+from audit.dry_run import Asked, planned_calls, reach, show_plan
 from audit.plan_cost import PlannedCalls, Tokens
 from audit.records import Design
 from audit.statistics.permutation import can_reject
 from audit.statistics.power import minimum_detectable_gain
 from audit.sweep.calibrate_early import SHIPPED, expected
 from audit.sweep.config import SweepConfig
-from audit.sweep.design import Arm, Draws, missing_controls
-from audit.sweep.replay import resolve_sweep
-from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, needed
+from audit.sweep.design import Draws, missing_controls
+from audit.sweep.replay import needed_by, resolve_sweep
+from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, needed, router_counts
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.shipped import shipped_table
 
@@ -51,7 +51,7 @@ def make_plan(
     groups: of its questions (None: every question its own). panel: cells of the run.
     """
     n, tokens = asked.questions, asked.planned.tokens
-    counts = max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
+    counts = router_counts(design)
     groups = n if groups is None else groups
     level, n_tests, power = thresholds.alpha / SIDES, counts * panel, thresholds.power
     detectable = float("nan")
@@ -94,12 +94,9 @@ def show(config: SweepConfig) -> int:
             plan, called = plan_of(asked), asked.planned
             lines.append(f"{called.model} on {called.benchmark}, prompts {resolved.protocols[called.model].name}")
             lines += describe(asked, plan, resolved.design, thresholds)
-            distinct = samples[called.benchmark].sample.n_distinct
-            if distinct < plan.questions_needed:
-                lines.append(f"  NOTE: {called.benchmark} has {distinct:,} distinct questions in all.")
             if table:
                 lines += early_lines(expected(plan.questions, plan.router_counts, table["designs"]))
-        return lines
+        return lines + reach(resolved, every, needed_by(config))
 
     def facts(asked: Asked) -> dict[str, Any]:
         called = asked.planned

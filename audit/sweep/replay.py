@@ -14,19 +14,23 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from audit.benchmarks.load import open_benchmark
 from audit.errors import ConfigError, DataError
 from audit.records import Generation, Part, Question
-from audit.resolve import ResolvedRun, resolve_run
+from audit.resolve import ResolvedRun, resolve_run, sized
 from audit.shards.columns import plain_values
 from audit.shards.files import write_file
+from audit.shards.manifest import Manifest
 from audit.shards.outcomes import read_outcomes
 from audit.shards.read import iter_columns
 from audit.shards.working_copy import local_file, where
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.audit import SWEEP
 from audit.sweep.columns import SCHEMA
-from audit.sweep.config import SweepConfig
+from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.design import Arm
+from audit.sweep.size import needed, router_counts
+from audit.sweep.thresholds import SweepThresholds
 
 MESSAGES = "messages.arrow"
 _KEY = ("benchmark", "question_id", "arm", "routers", "replicate")
@@ -35,11 +39,25 @@ Key = tuple[str, str, str, int, int]
 
 def resolve_sweep(config: SweepConfig) -> ResolvedRun:
     """As `resolve_run`; with `messages_from`, the stored messages too, checked against the questions that are asked."""
-    resolved = resolve_run(SWEEP, config)
+    resolved = resolve_run(SWEEP, _sized(config))
     if config.messages_from is None:
         return resolved
     table = _messages(Path(config.messages_from), config.messages_of, resolved)
     return replace(resolved, own=lambda place: where(place / MESSAGES), on_open=partial(_save, table))
+
+
+def needed_by(config: SweepConfig) -> int:
+    """Questions that this design needs to find the smallest effect that matters."""
+    cells = len(config.model) * (1 if config.control_benchmark is None else 2)
+    return needed(SweepThresholds.from_mapping(config.verdict), cells * router_counts(design_of(config)))
+
+
+def _sized(config: SweepConfig) -> SweepConfig:
+    """n=null as a number: that of the earlier run whose messages are answered, else as many as are needed."""
+    if config.n is None and config.messages_from is not None:
+        return replace(config, n=Manifest.load(config.messages_from).config["n"])
+    there = len(open_benchmark(config.benchmark, seed=config.seed).census.frame)
+    return sized(config, needed_by(config), there)
 
 
 def stored(place: str, question: Question, part: Part) -> list[Generation]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from audit.records import Design
 from audit.statistics.power import questions_needed
+from audit.sweep.design import Arm
 from audit.sweep.thresholds import SweepThresholds
 
 PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
@@ -20,3 +22,8 @@ def needed(thresholds: SweepThresholds, tests: int) -> int:
     """
     effect, level = thresholds.effect_of_interest, thresholds.alpha / SIDES
     return questions_needed(effect, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=thresholds.power)
+
+
+def router_counts(design: Design) -> int:
+    """The tests of a cell: router counts of the noisy arm, at least 1."""
+    return max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))

@@ -153,6 +153,7 @@ def validity(
     config: ValidityConfig, done: Callable[[ValidityConfig, Path], None] = lambda config, run_dir: None
 ) -> int:
     """Run, decide, write; the exit code. What is heavy is imported once nothing can be refused any more."""
+    from audit.dry_run import announced
     from audit.runtime.progress import Display
     from audit.validity.audit import VALIDITY
     from audit.validity.resolve import resolve_validity, scorer_facts
@@ -172,10 +173,11 @@ def validity(
         from audit.registry.finish import hooks
         from audit.runtime.run import run_audit
         from audit.shards.read import load_cells
-        from audit.summary import conclude, print_cells, print_failed
+        from audit.summary import conclude, foretell, print_cells, print_failed
         from audit.validity.edits.file import FILE, read_edits
         from audit.validity.tokens import write_token_distances
 
+        foretell(*announced(run.resolved))
         result = run_audit(run.resolved, analysis, display, hooks=hooks(config.registry))
     if result.rows == 0:
         print_failed(result.failed)  # every model did

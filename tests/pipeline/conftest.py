@@ -17,7 +17,7 @@ from paths import RAY
 from pipeline_helpers import launch
 from s3_server import CREDENTIALS
 from storm.endpoint import KEY, KEY_ENV
-from sweep_here import Finished, sweep_here
+from sweep_here import SMALL, Finished, sweep_here
 
 _PORT, _DASHBOARD, _METRICS, _AGENT = 46379, 48265, 48266, 48267
 
@@ -172,7 +172,16 @@ def command(cluster: Cluster, tmp_path: Path) -> Callable[..., Run]:
 
     def start(*overrides: str, run_dir: Path | str | None = None, model: str = "scripted") -> Run:
         target = run_dir or tmp_path / "run"
-        words = [sys.executable, "-m", "audit.sweep", f"model={model}", f"run_dir={target}", "report=false", *overrides]
+        words = [
+            sys.executable,
+            "-m",
+            "audit.sweep",
+            f"model={model}",
+            f"run_dir={target}",
+            "report=false",
+            *SMALL,
+            *overrides,
+        ]
         return Run(launch(words, cluster.env), target)
 
     return start

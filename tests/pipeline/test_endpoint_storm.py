@@ -39,3 +39,24 @@ def test_an_endpoint_that_misbehaves_at_a_fifth_of_the_calls(sweep, monkeypatch:
     assert sum(path.is_file() for path in written) > 20
     assert [path for path in written if path.is_file() and KEY.encode() in path.read_bytes()] == []
     assert KEY not in done.out
+
+
+def test_a_run_stops_at_its_amount_and_goes_on_with_a_larger_one(sweep, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(KEY_ENV, KEY)
+    with serving(Hostile(seed=1, share=0.0)) as server:
+        endpoint = f"endpoints=[{{url: '{server.url}', model: m, api_key_env: {KEY_ENV}, concurrency: 32}}]"
+        # A call reads 12 tokens and writes 3: at a dollar a token of either 15. A question of r=1 is three answers and
+        # two messages: 75, and 12 questions are 900.
+        money = "+cost.prices.openai_compatible={prompt: 1000000, generated: 1000000}"
+        words = ["r=1", "n=12", "canary=false", f"model.openai_compatible.{endpoint}", money]
+
+        stopped = sweep(*words, "cost.max=500", model="openai_compatible")
+        asked, rows = len(server.calls), rows_of(stopped.run_dir)
+        assert stopped.code == 1 and "cost.max=1000" in stopped.out, stopped.out
+        assert "about 60 calls" in stopped.out  # before anything was asked
+        assert 15 * asked <= 500 and len(rows) == 3 * 6 and asked == 5 * 6  # 6 questions are 450, and 7 are 525
+
+        again = sweep(*words, "cost.max=500", model="openai_compatible")
+        assert again.code == 1 and len(server.calls) == asked
+        done = sweep(*words, "cost.max=1000", model="openai_compatible")
+        assert done.code == 0 and len(rows_of(done.run_dir)) == 36 and len(server.calls) == 60, done.out

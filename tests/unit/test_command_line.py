@@ -163,7 +163,10 @@ def test_two_files_for_one_model_are_refused(tmp_path: Path) -> None:
 def test_a_bare_list_of_r_is_planned(tmp_path: Path) -> None:
     done = command("plan", "model=scripted", "r=1,3,9", "n=20", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "worker calls                100" in done.stdout  # direct, clean and three noisy: 5 settings x 20 questions
+    # direct, three clean, the ensemble control at r=3 and 9, two times three noisy: 12 settings x 20 questions
+    assert "worker calls                240" in done.stdout
+    # Three tests need 863 questions, and elementary has 208.
+    assert "about 863" in done.stdout and "elementary has 208" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["sweep", "perturb"])

@@ -13,7 +13,7 @@ from audit.engines.vllm_engine import engine_args
 from audit.errors import ConfigError
 from audit.records import Reading
 from audit.sweep.config import SweepConfig, design_of, from_hydra, register
-from audit.sweep.design import Draws
+from audit.sweep.design import Draws, missing_controls
 
 
 def config(*overrides: str) -> SweepConfig:
@@ -22,11 +22,14 @@ def config(*overrides: str) -> SweepConfig:
         return from_hydra(compose("sweep", list(overrides)))
 
 
-def test_the_default_is_the_papers_sweep_of_the_embedded_model():
+def test_the_default_is_the_calibrated_sweep_of_the_embedded_model():
     default = config()
     assert list(default.model) == ["smollm2_135m"]
-    assert default.seed == 42 and default.n == 100
-    assert design_of(default).kind == Draws.INDEPENDENT
+    assert default.seed == 42 and default.n is None
+    design = design_of(default)
+    assert design.kind == Draws.NESTED and missing_controls(design) == ()
+    # direct 1; clean 3 times; as many routers that delete nothing at r=2..9; noisy at r=1..9, twice
+    assert len(design.settings) == 1 + 3 + 8 + 18
     assert reading_of(default, default.model["smollm2_135m"]) == Reading.OPTION_TEXT
 
 

@@ -14,7 +14,18 @@ from audit.command_line import compose_command
 from audit.config import load_group, load_model_config
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError
-from audit.plan_cost import CostConfig, TokenRates, Tokens, check_cost, measured_pace, planned_cost
+from audit.plan_cost import (
+    CostConfig,
+    PlannedCalls,
+    TokenRates,
+    Tokens,
+    check_cost,
+    check_priced,
+    in_one_line,
+    measured_pace,
+    money_spent,
+    planned_cost,
+)
 from audit.shards.manifest import Manifest, fingerprint
 from audit.statistics.power import mcnemar_power, questions_needed
 from audit.sweep.columns import SCHEMA
@@ -109,7 +120,8 @@ def test_the_plan_as_json(tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     (plan,) = told["plans"]
     assert (plan["questions"], plan["questions_needed"]) == (50, 658)
-    assert plan["tokens"]["scripted"]["generated"] == 100 * 256 and plan["tokens"]["llama3_8b"]["generated"] == 150 * 16
+    # 50 questions x (3 clean + 2 noisy messages), and one answer more each for the original question
+    assert plan["tokens"]["scripted"]["generated"] == 250 * 256 and plan["tokens"]["llama3_8b"]["generated"] == 300 * 16
     assert plan["cost"]["gpu_hours"] > 0 and plan["cost"]["money"] == pytest.approx(3 * plan["cost"]["gpu_hours"])
     assert "llama3_8b" in "".join(told["failed"].values()) or told["failed"] == {}
 
@@ -156,3 +168,37 @@ def test_a_rate_of_a_model_of_ones_own_is_read_and_a_table_of_ones_own_too(tmp_p
         compose_command("sweep", [*words, "+cost.prices.mine={prompt: 1, generated: 2}"], SweepConfig)
     for name in load_group("cost", "default")["throughput"]:
         compose_command("sweep", ["model=scripted", f"++cost.throughput.{name}.prompt=1"], SweepConfig)
+
+
+def test_money_spent_is_tokens_at_the_price_of_whoever_was_called() -> None:
+    cost = CostConfig(prices={"gate": TokenRates(1.0, 10.0), "worker": TokenRates(2.0, 20.0)})
+    tokens = {"calls": 1, "cached_tokens": 0, "prompt_tokens": 1_000_000, "completion_tokens": 100_000}
+    used = {"gate": {"direct": {"worker": tokens}, "noisy_rewrite": {"worker": tokens, "router": tokens}}}
+    gate, other = ModelConfig(name="gate", engine="openai"), ModelConfig(name="worker", engine="openai")
+    # the model itself: 3 times 1 + 1; with another one as worker, that answers twice: 2 x (2 + 2) + 2
+    assert money_spent(cost, used, {"gate": gate}) == {"gate": 6.0}
+    assert money_spent(cost, used, {"gate": other}) == {"gate": 10.0}
+    assert money_spent(cost, {}, {}) == {}
+
+
+def test_an_amount_needs_the_price_of_every_model() -> None:
+    gate = ModelConfig(name="gate", engine="openai")
+    check_priced(CostConfig(), gate)
+    check_priced(CostConfig(max=5, prices={"gate": TokenRates(1, 1)}), gate)
+    check_priced(CostConfig(max=5), ModelConfig(name="s", engine="scripted"))
+    with pytest.raises(ConfigError, match=r"\+cost\.prices\.gate="):
+        check_priced(CostConfig(max=5), gate)
+    with pytest.raises(ConfigError, match=r"cost\.max: 0"):
+        check_cost(CostConfig(max=0))
+
+
+def test_a_price_is_scaled_to_another_number_of_questions() -> None:
+    known = planned_cost(TABLE, ASKED, {"big": BIG})
+    plan = PlannedCalls("big", "b", 1000, ASKED["big"], known)
+    # twice and half of an hour, of 16 USD and of 1,000 calls
+    assert in_one_line([(plan, 2.0), (plan, 0.5)]).split(", ") == [
+        "about 2,500 calls", "about 9,000,000 prompt tokens", "at most 900,000 generated", "2.5 hours",
+        "at most 40.00 USD",
+    ]  # fmt: skip
+    unknown = PlannedCalls("big", "b", 1000, ASKED["big"], planned_cost(CostConfig(), ASKED, {"big": BIG}))
+    assert in_one_line([(plan, 1.0), (unknown, 1.0)]).endswith("cost not known")

@@ -313,8 +313,8 @@ def test_the_plan_counts_every_audit_and_starts_nothing(
     assert main(["s.json", "plan=true", "cost.gpu_hour=2.5"]) == 0
     lines = capsys.readouterr().out.splitlines()
     calls = {line.split()[0]: line.split() for line in lines if line.startswith((*audits, "all "))}
-    # sweep: 20 questions, direct + forward_full + noisy_rewrite = 3 answers and 2 router messages each
-    assert calls["sweep"][3] == "100" and calls["sweep"][-1] == "USD" and calls["perturb"][3] == "100"
+    # sweep: 20 questions, direct + 3 forward_full + 2 noisy_rewrite = 6 answers and 5 router messages each
+    assert calls["sweep"][3] == "220" and calls["sweep"][-1] == "USD" and calls["perturb"][3] == "100"
     each = [int(calls[name][3].replace(",", "")) for name in audits]
     assert int(calls["all"][1].replace(",", "")) == sum(each)
     assert calls["validity"][2] == "contrast" and [path.name for path in tmp_path.iterdir()] == ["s.json"]

@@ -273,7 +273,7 @@ class Display:
             said.append(f"{pace:.2g} rows/s" if pace < 10 else f"{pace:,.0f} rows/s")
             said += [f"ETA {_clock(left / pace)}"] * (left > 0)
         money = self._spent(name, state.sums, now - self._begun) if self._spent else None
-        if money is not None:
+        if money:  # nothing of a scripted model, or before the first answer
             said.append(f"{money:,.2f} {self._currency} {'by this start' if state.resumed else 'so far'}")
         return "  ".join(said)
 

@@ -27,10 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     columns = dict(_pair(one) for one in asked.map.split(",")) if asked.map else {}
     joined, held_out, files = _read(asked, columns)
     benchmark, judged, joined = _chosen(asked, joined, held_out)
-    _print_table(joined, [benchmark, *([held_out] if held_out else [])], judged)
+    names = [benchmark, *([held_out] if held_out else [])]
+    _print_table(joined, names, judged)
+    from audit.imports.join import check_joined
     from audit.imports.write import Asked, write_run
     from audit.memory.report import build_report
 
+    check_joined(joined, names)
     options = {"columns": columns, "joined_by": asked.key, "metric": asked.metric, "references": asked.references}
     write_run(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed))
     paths = build_report([asked.out], asked.out / "report")

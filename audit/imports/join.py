@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from sys import intern
 
 from audit.errors import DataError
-from audit.imports.record import Imported
+from audit.imports.record import Imported, letter_index
+from audit.references import JOINED_MIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Joined:
     items: dict[str, dict[str, Imported]] = field(default_factory=dict)
     answers: dict[tuple[str, str], dict[str, list[Answered]]] = field(default_factory=dict)
     revisions: dict[str, str] = field(default_factory=dict)
-    _seen: dict[tuple[str, str, str, int], str] = field(default_factory=dict)
+    _seen: dict[int, str] = field(default_factory=dict)  # by hash (64 bits, salted): a million names take much memory
 
     @property
     def models(self) -> list[str]:
@@ -45,7 +47,7 @@ class Joined:
         return times.total()
 
     def _check_new(self, log: str, one: Imported) -> None:
-        name = (one.model, one.benchmark, one.sample, one.epoch)
+        name = hash((one.model, one.benchmark, one.sample, one.epoch))
         if (before := self._seen.get(name)) is not None:
             where = f"twice in {log}" if before == log else f"in {before} and in {log}"
             raise DataError(
@@ -67,8 +69,16 @@ class Joined:
                 f"Item {one.sample[:80]!r} of {one.benchmark} has the right answer {new[:60]!r} in {log} for "
                 f"{one.model}, and {old[:60]!r} for {known.model}: two versions of the benchmark. Import one."
             )
-        epochs = self.answers.setdefault((one.model, one.benchmark), {}).setdefault(key, [])
-        epochs.append(Answered(one.right, one.of, one.answer, one.error))
+        epochs = self.answers.setdefault((one.model, one.benchmark), {}).setdefault(intern(key), [])
+        epochs.append(Answered(one.right, one.of, _put_back(known, one), one.error))
+
+
+def _put_back(known: Imported, one: Imported) -> str | None:
+    """The answer, its letter as the options stand in the run, where this log has them in another order."""
+    place = letter_index(one.answer, len(one.options)) if one.answer and one.answer.isalpha() else None
+    if place is None or one.options == known.options or one.options[place] not in known.options:
+        return one.answer
+    return chr(65 + known.options.index(one.options[place]))
 
 
 def _right_option(one: Imported) -> str:
@@ -94,6 +104,18 @@ def check_held_out(joined: Joined, benchmark: str, held_out: str) -> None:
             f"{len(shared)} items of {held_out} are items of {benchmark} too, such as {some[:80]!r}: they are not held "
             "out. Expected other items of the same kind."
         )
+
+
+def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
+    """DataError where a model lacks so many items that what all models have is no longer the benchmark."""
+    for one in counts(joined):
+        share = one.items / (one.items + one.lacking)
+        if one.benchmark in benchmarks and share < JOINED_MIN:
+            raise DataError(
+                f"{one.model} has {one.items:,} of {one.items + one.lacking:,} items of {one.benchmark} ({share:.0%}); "
+                f"expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or join by the "
+                "items' words: --key text."
+            )
 
 
 @dataclass(frozen=True)

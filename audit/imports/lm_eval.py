@@ -84,8 +84,9 @@ def _key(sample: dict[str, Any], doc: dict[str, Any], text: str | None, options:
         return field_of(sample, key if "." in key or key in sample else f"doc.{key}", where)
     if ITEM_ID in doc:
         return checked(doc[ITEM_ID], where)
-    whole = json.dumps(doc, sort_keys=True, ensure_ascii=True).encode()
-    return str(sample.get("doc_hash") or hashlib.sha256(whole).hexdigest())[:24]
+    if told := sample.get("doc_hash"):
+        return str(told)[:24]
+    return hashlib.sha256(json.dumps(doc, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:24]
 
 
 def _outcome(sample: dict[str, Any], metric: str, where: str) -> tuple[int | None, int]:

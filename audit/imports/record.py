@@ -91,6 +91,8 @@ def outcome(value: Any, where: str) -> tuple[int | None, int]:
             return None, 1
     if share is None or not math.isfinite(share) or not 0 <= share <= 1:
         raise DataError(f"{where}: found the score {value!r:.80}, {_EXPECTED}.")
+    if share in (0, 1):
+        return int(share), 1
     exact = Fraction(share).limit_denominator(MAX_OF)
     return exact.numerator, exact.denominator
 

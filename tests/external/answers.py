@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -73,49 +74,48 @@ def halves(data: Path, references: int, kind: str) -> tuple[int, int, Tally]:
     return sum(tally.found.values()), DRAWS, tally
 
 
-def tau(scores: np.ndarray, published: np.ndarray, held_out: np.ndarray) -> tuple[float, float, float]:
-    """(SD between models of their true differences, points, with a 95 % interval by chi-squared of the spread)."""
-    both = np.concatenate([published, held_out])
-    kept = scores[np.isnan(scores[:, both]).mean(axis=1) < 0.01]  # where less was parsed, few items are left for all
-    sets = [(row[published], row[held_out]) for row in kept]
+def tau(scores: np.ndarray, published: np.ndarray, held_out: np.ndarray) -> str:
+    """SD between models of their true differences, points, with a 95 % interval by chi-squared of the spread."""
+    sets = [(row[published], row[held_out]) for row in scores]
     found = set_difference(sets[0], sets)
     df = len(sets) - 1
     limits = [df * found.spread / scipy.stats.chi2.ppf(q, df) for q in (0.975, 0.025)]
     low, high = (100 * float(np.sqrt(max(one - found.sampling, 0.0))) for one in limits)
-    return 100 * found.tau, low, high
+    return f"{100 * found.tau:.1f} [{low:.1f}, {high:.1f}]"
 
 
-def pro_pairs(data: Path) -> Iterator[tuple[str, tuple[float, float, float]]]:
-    """tau by kind of pair, over all models."""
-    _, scores, source, category, _ = pro(data)
+def pro_pairs(data: Path) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Kinds of pairs of sets: (name, items, items)."""
+    _, _, source, category, _ = pro(data)
     rng = np.random.default_rng(0)
     mmlu, other = np.flatnonzero(source == "ori_mmlu"), np.flatnonzero(source == "stemez")
     mixed = rng.permutation(mmlu)
-    yield "random halves of the items from MMLU", tau(scores, mixed[::2], mixed[1::2])
-    names = rng.permutation(np.unique(category[mmlu]))
-    inside = np.isin(category[mmlu], names[::2])
-    yield "other subjects of MMLU", tau(scores, mmlu[inside], mmlu[~inside])
+    yield "random halves of the items from MMLU", mixed[::2], mixed[1::2]
+    inside = np.isin(category[mmlu], rng.permutation(np.unique(category[mmlu]))[::2])
+    yield "other subjects of MMLU", mmlu[inside], mmlu[~inside]
     for name in ("biology", "economics", "psychology", "chemistry", "physics"):
-        pair = (one[category[one] == name] for one in (mmlu, other))
-        yield f"another source, {name}", tau(scores, *pair)
-    yield "another source (`stemez`), all subjects", tau(scores, mmlu, other)
+        yield f"another source (`stemez`), {name}", mmlu[category[mmlu] == name], other[category[other] == name]
+    yield "another source (`stemez`), all subjects", mmlu, other
 
 
-def stemez(data: Path, references: int) -> Tally:
-    """Every model judged with `stemez` items as if they were held-out items of MMLU: they are of another kind."""
+def stemez(data: Path, references: int, as_wrong: bool) -> tuple[Tally, Counter[str]]:
+    """Every model judged with `stemez` items as if they were held-out items of MMLU, which are of another kind; and
+    how often each gate failed. as_wrong: what is no letter counts as wrong, as a leaderboard has it."""
     models, scores, source, _, options = pro(data)
+    scores = np.nan_to_num(scores) if as_wrong else scores
     sides = []
     for name in ("ori_mmlu", "stemez"):
         mine = np.flatnonzero(source == name)
         sides.append(Set({m: scores[k, mine] for k, m in enumerate(models)}, options[mine]))
-    rng, tally = np.random.default_rng(references), Tally()
-    for draw in range(2):
-        asked = {}
-        for model in models:
-            others = [name for name in rng.permutation(models) if name[:4].lower() != model[:4].lower()]
-            asked[model] = others[:references]
-        tally.add(panel(sides[0], sides[1], asked, seed=draw))
-    return tally
+    rng, tally, gates = np.random.default_rng(references), Tally(), Counter[str]()
+    asked = {}
+    for model in models:
+        others = [name for name in rng.permutation(models) if name[:4].lower() != model[:4].lower()]
+        asked[model] = others[:references]
+    results = panel(sides[0], sides[1], asked)
+    tally.add(results)
+    gates.update(gate.name for one in results for gate in one.gates if gate.status == "fail")
+    return tally, gates
 
 
 def report_helm(data: Path) -> Iterator[str]:
@@ -129,12 +129,18 @@ def report_helm(data: Path) -> Iterator[str]:
 
 def report_pro(data: Path) -> Iterator[str]:
     """Lines of markdown."""
-    yield "| pair of sets | tau over 28 models, points (95 %) |\n|---|---|"
-    for what, (point, low, high) in pro_pairs(data):
-        yield f"| {what} | {point:.1f} [{low:.1f}, {high:.1f}] |"
-    yield "\n`stemez` items as held-out items of MMLU, 28 models, references of other families drawn twice:\n"
-    yield "| references | verdicts | gap found |\n|---|---|---|"
-    for references in (5, 8):
-        tally = stemez(data, references)
-        shown = ", ".join(f"{k} {v}" for k, v in sorted(tally.verdicts.items()))
-        yield f"| {references} | {shown} | {rate(tally.verdicts[FOUND], tally.verdicts.total())} |"
+    _, scores, *_ = pro(data)
+    parsed = scores[np.isnan(scores).mean(axis=1) < 0.01]
+    yield f"| pair of sets | tau, 28 models, no letter as wrong | tau, the {len(parsed)} models with 99 % parsed |"
+    yield "|---|---|---|"
+    for what, one, other in pro_pairs(data):
+        yield f"| {what} | {tau(np.nan_to_num(scores), one, other)} | {tau(parsed, one, other)} |"
+    yield "\n`stemez` items as held-out items of MMLU, 28 models, references of other families:\n"
+    yield "| references | what is no letter | gap found | verdicts | gates that failed |\n|---|---|---|---|---|"
+    for as_wrong in (False, True):
+        for references in (5, 8):
+            tally, gates = stemez(data, references, as_wrong)
+            shown = (", ".join(f"{k} {v}" for k, v in sorted(one.items())) for one in (tally.verdicts, gates))
+            said = "wrong" if as_wrong else "unparsed"
+            found = rate(tally.verdicts[FOUND], tally.verdicts.total())
+            yield f"| {references} | {said} | {found} | {' | '.join(shown)} |"

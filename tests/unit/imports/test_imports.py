@@ -135,6 +135,8 @@ HOSTILE = {
     "no_item": (HEAD + "m,,1\n", "the item is empty"),
     "columns": ("who,what\nm,a\n", "expected a model"),
     "long_cell": (HEAD + f"m,{'x' * (5 << 20)},1\n", "not a csv file"),
+    "long_text": (json.dumps({"model": "m", "text": "x" * (5 << 20), "correct": 1}) + "\n", "a text has 5,242,880"),
+    "pickle": ("\u0004\0cos\nsystem\n(S'true'\ntR.", "binary"),
     "empty": ("", "empty"),
     "binary": ("\0\1\2", "binary"),
     "broken_json": ('{"model": "m"', "not JSON"),
@@ -162,6 +164,19 @@ def test_a_member_that_unpacks_without_end(tmp_path: Path) -> None:
         archive.writestr("samples/1_epoch_1.json", b" " * (65 << 20))
     with pytest.raises(AuditError, match="unpacks to more than"):
         read(path)
+
+
+def test_members_with_paths_are_not_unpacked(tmp_path: Path) -> None:
+    """Members are read in memory, and by the names of samples alone."""
+    path, run = tmp_path / "paths.eval", tmp_path / "in" / "run"
+    sample = json.dumps({"id": 1, "epoch": 1, "input": "q", "scores": {"s": {"value": "C"}}})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", b'{"eval": {"model": "m", "task": "t"}}')
+        archive.writestr("samples/1_epoch_1.json", sample)
+        archive.writestr("../evil.json", sample)
+        archive.writestr("/evil.json", sample)
+    assert main([str(path), "-o", str(run)]) == 0
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["in", "paths.eval"] and not Path("/evil.json").exists()
 
 
 def test_what_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,13 +241,45 @@ def test_an_interrupted_import_is_not_finished(tmp_path: Path) -> None:
 
 
 def test_k_of_n_and_what_a_log_lacks(tmp_path: Path) -> None:
+    """Item a is one item with .3, however often it was tried: m scores (.3 + 9 x 1) / 10. n lacks 1 of 11 items."""
     path, run = tmp_path / "log.csv", tmp_path / "run"
-    path.write_text("who,q,right,n\nm,a,3,10\nm,b,,10\nn,a,10,10\n")
+    others = "".join(f"{who},{item},10,10\n" for item in "cdefghijk" for who in "mn")
+    path.write_text("who,q,right,n\nm,a,3,10\nm,b,,10\nn,b,10,10\n" + others)
     assert main([str(path), "--map", "model=who,item=q,correct=right,of=n", "-o", str(run)]) == 0
     cells = {c["model"]: c for c in json.loads((run / "report" / "verdict.json").read_text())["cells"]}
-    assert cells["m"]["score"] == pytest.approx(0.3) and cells["n"]["score"] == 1.0
-    assert cells["m"]["reads"]["score"] == {"asked": 11, "read": 10, "not_asked": 9}
-    assert cells["n"]["reads"]["score"] == {"asked": 10, "read": 10, "not_asked": 10}
+    assert cells["m"]["score"] == pytest.approx(0.93) and cells["n"]["score"] == 1.0
+    assert cells["m"]["reads"]["score"] == {"asked": 101, "read": 100, "not_asked": 9}
+    assert cells["n"]["reads"]["score"] == {"asked": 100, "read": 100, "not_asked": 10}
+
+
+def test_epochs_are_one_item(tmp_path: Path) -> None:
+    """Ten epochs of 30 items have the error of 30 items: the same interval as their means, and not a tenth as wide."""
+    rows = [f"m,{i},{int(e < i % 11)},{e}" for i in range(30) for e in range(10)]
+    epochs, shares = tmp_path / "epochs.csv", tmp_path / "shares.csv"
+    epochs.write_text("model,item,correct,epoch\n" + "\n".join(rows) + "\n")
+    shares.write_text("model,item,correct\n" + "".join(f"m,{i},{i % 11}/10\n" for i in range(30)))
+    found = []
+    for path in (epochs, shares):
+        assert main([str(path), "-o", str(tmp_path / path.stem)]) == 0
+        (cell,) = json.loads((tmp_path / path.stem / "report" / "verdict.json").read_text())["cells"]
+        found.append(cell["without_memory"]["score"])
+    assert found[0] == found[1] and found[0]["high"] - found[0]["low"] > 0.2
+
+
+def test_options_in_another_order_are_put_back() -> None:
+    joined = Joined()
+    one = {"benchmark": "b", "key": "k", "sample": "1", "right": 0, "answer": "A"}
+    joined.add("a", [Imported(model="m", options=("cat", "dog", "cow"), gold=1, **one)])
+    joined.add("b", [Imported(model="n", options=("cow", "dog", "cat"), gold=1, **one)])
+    assert [joined.answers[who, "b"]["k"][0].answer for who in "mn"] == ["A", "C"]
+
+
+def test_what_joins_badly_is_counted_and_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, run = tmp_path / "log.csv", tmp_path / "run"
+    path.write_text(HEAD + "".join(f"m,{i},1\n" for i in range(20)) + "".join(f"n,{i},1\n" for i in range(3, 40)))
+    assert main([str(path), "-o", str(run)]) == 1
+    said = capsys.readouterr()
+    assert "m has 20 of 40 items of log (50%)" in said.err and "20" in said.out and not run.exists()
 
 
 def test_held_out_items_that_are_not_held_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from audit.imports.write import Asked, write_run
     from audit.memory.report import build_report
 
-    check_joined(joined, names)
+    if held_out:  # without held-out items nothing is compared
+        check_joined(joined, names)
     options = {"columns": columns, "joined_by": asked.key, "metric": asked.metric, "references": asked.references}
     write_run(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed))
     paths = build_report([asked.out], asked.out / "report")

@@ -277,7 +277,8 @@ def test_options_in_another_order_are_put_back() -> None:
 def test_what_joins_badly_is_counted_and_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, run = tmp_path / "log.csv", tmp_path / "run"
     path.write_text(HEAD + "".join(f"m,{i},1\n" for i in range(20)) + "".join(f"n,{i},1\n" for i in range(3, 40)))
-    assert main([str(path), "-o", str(run)]) == 1
+    (tmp_path / "new.csv").write_text(HEAD + "".join(f"{who},x{i},1\n" for i in range(20) for who in "mn"))
+    assert main([str(path), "--held-out", str(tmp_path / "new.csv"), "--judge", "m", "-o", str(run)]) == 1
     said = capsys.readouterr()
     assert "m has 20 of 40 items of log (50%)" in said.err and "20" in said.out and not run.exists()
 

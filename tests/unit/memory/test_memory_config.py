@@ -15,7 +15,7 @@ from audit.command_line import hydra_arguments
 from audit.config import CONF_DIR
 from audit.dry_run import dry_run
 from audit.errors import AuditError
-from audit.memory.config import MemoryConfig, from_hydra, register
+from audit.memory.config import MemoryConfig, design_of, from_hydra, register
 from audit.memory.design import make_design
 from audit.memory.plan import _missing, describe
 from audit.memory.resolve import resolve_memory
@@ -47,6 +47,14 @@ def test_the_design_has_the_order_test_only_where_every_item_is_asked():
     whole = make_design(5, 2, 1, whole=True).settings
     assert Setting("order", 2) in whole and len(whole) == 2 + 1 + 3
     assert {s.arm for s in make_design(5, 2, 1, whole=False).settings} == {"score", "published", "options"}
+
+
+def test_of_an_endpoint_the_score_alone_is_asked(tmp_path):
+    words = fresh(fresh_file(tmp_path, ("What is new here?", "all")))
+    for asked in (("model=openai_compatible",), ("orders=0", "option_orders=0")):
+        config = configured(*asked, *words)
+        assert [s.arm for s in design_of(config).settings] == ["score"] and config.orders == config.option_orders == 0
+        assert "likelihood" in _missing(config, whole=False)[0]
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,32 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
-from audit.report.canvas import BLUE, GRID, INK, MUTED, PHONE, VERMILLION, plain, styled
+from audit.report.canvas import BLUE, GRID, INK, MUTED, PHONE, PHONE_FONT, VERMILLION, names_above, plain, styled
 from audit.statistics.paired import FloatArray
+from audit.statistics.without_memory import Limits
+
+
+def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
+    """Accuracies with their 95 % intervals, a line each: the score, and the score without memory (True)."""
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(PHONE, 1.1 + 0.55 * len(rows)), layout="constrained")
+        axes = figure.subplots()
+        for y, (_, x, without) in enumerate(reversed(rows)):
+            colour = BLUE if without else VERMILLION
+            axes.plot([x.low, x.high], [y, y], color=colour, linewidth=2)
+            axes.plot([x.estimate], [y], "s" if without else "o", color=colour, markersize=8)
+            label = f"{100 * x.estimate:.0f} %"
+            axes.annotate(label, (x.estimate, y), (0, 7), textcoords="offset points", ha="center", fontsize=9.5)
+        axes.axvline(chance, color=MUTED, linewidth=0.9, linestyle=":")
+        names_above(axes, [label for label, _, _ in reversed(rows)], [y + 0.4 for y in range(len(rows))])
+        axes.set(xlim=(0, 1.02), ylim=(-0.4, len(rows) - 0.4), xlabel="accuracy; dotted: guessing")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+        return figure
+
+    return styled(draw, PHONE_FONT)
 
 
 def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure:
@@ -27,7 +50,7 @@ def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure
         axes.axvline(0, color=INK, linewidth=0.8)
         axes.set_yticks(range(len(rows)), [plain(row[0], 46) for row in rows])
         axes.invert_yaxis()
-        axes.set_xlabel("log-likelihood, published order less others, nats")
+        axes.set_xlabel("how much likelier than other orders (log-likelihood,\nnats: 0.7 is twice as likely)")
         axes.grid(color=GRID, linewidth=0.6)
         return figure
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from audit.memory.analyse import RunVerdict
 from audit.memory.evidence import Ordered
-from audit.memory.figures import order_gains, text_scores
+from audit.memory.figures import order_gains, scores, text_scores
 from audit.memory.ranked import ON_PAGE, Ranked, ranked, ranked_csv
 from audit.memory.record import TEXTS, TOKEN_SCORES, MemoryCell
 from audit.memory.result import MemoryResult
@@ -22,13 +22,20 @@ from audit.memory.vocabulary import GATES, INDICATORS, LABELS, VERDICTS
 from audit.memory.without import CONDITIONS
 from audit.records import Question
 from audit.report.build import Page, run_facts
-from audit.report.page import Gated, RunFacts, render_page
+from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
+from audit.report.reach import ruled_out
 from audit.shards.questions import QuestionFile
 from audit.statistics.from_memory import FDR
 from audit.verdict.result import finite
 from audit.verdict.tables import csv_text, digits
 
 MAX_ITEMS_ON_PAGE = 400  # over all judged models; items.csv has every item
+ERRORS = {
+    "clean": "A model without memory is accused (false positive)",
+    "clean_unknown": "A model without memory has something that stands out, cause unknown",
+    "answers": "A model that knows the answers of 30 % of the items is found",
+    "gap_5_cleared": "A model with 5 points from memory is cleared (false negative)",
+}
 _BITS = 1 / np.log(2)
 
 
@@ -61,6 +68,7 @@ def page(verdict: RunVerdict, run_dir: Path) -> Page:
     drawn: dict[str, Figure] = {}
     for cell, result in zip(verdict.cells, verdict.results, strict=True):
         drawn |= _figures(cell, result)
+    drawn |= _scores(verdict)
     memory = [ranked(cell, r, questions) for cell, r in zip(verdict.cells, verdict.results, strict=True)]
     tables = {"items.csv": _items_csv(items), "indicators.csv": _indicators_csv(verdict)}
     if any(memory):
@@ -73,8 +81,8 @@ def render(
 ) -> str:
     """The page as text. memory: of each cell its items, the likeliest from memory first."""
     cells = [
-        {"cell": c, "result": r, "mark": verdict.mark(c, r), "number": k, "ranked": memory[k][:ON_PAGE]}
-        for k, (c, r) in enumerate(zip(verdict.cells, verdict.results, strict=True))
+        {"cell": c, "result": r, "mark": verdict.mark(c, r), "number": k, "ranked": memory[k - 1][:ON_PAGE]}
+        for k, (c, r) in enumerate(zip(verdict.cells, verdict.results, strict=True), start=1)
     ]
     per_model = max(1, MAX_ITEMS_ON_PAGE // max(1, len(verdict.cells)))
     shown = [item for c in verdict.cells for item in [i for i in items if i.model == c.model][:per_model]]
@@ -92,7 +100,9 @@ def render(
         cells=cells,
         conditions=CONDITIONS,
         fdr=FDR,
-        tally=verdict.tally(VERDICTS),
+        decisions=marks_of(verdict, VERDICTS),
+        errors=errors_of(verdict.results, ERRORS),
+        named=any(memory),
         figures=figures,
         thresholds=verdict.thresholds,
         orders=verdict.orders,
@@ -100,6 +110,24 @@ def render(
         items=shown,
         total_items=len(items),
     )
+
+
+def _scores(verdict: RunVerdict) -> dict[str, Figure]:
+    """The score against that without memory, and the gap that the run can rule out."""
+    rows = [
+        (f"{name}, {r.model}", limits, fresh)
+        for r in verdict.results if r.without is not None
+        for name, limits, fresh in (
+            ("score", r.without.score, False),
+            ("without memory", None if r.without.found is None else r.without.found.without, True),
+        )
+        if limits is not None
+    ]  # fmt: skip
+    drawn = {"score_without_memory": scores(rows, min(c.published.chance for c in verdict.cells))} if rows else {}
+    gaps = [(r.model, r.evidence.limits()[2]) for r in verdict.results]
+    if known := [(model, high) for model, high in gaps if np.isfinite(high)]:
+        drawn["ruled_out"] = ruled_out(known, verdict.thresholds["effect_of_interest"], "gap to held-out items")
+    return drawn
 
 
 def _subtitle(verdict: RunVerdict) -> str:

@@ -14,25 +14,25 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
         "Memory of the text seen", "▲", "^",
         "The benchmark's own text, or its own order, is likelier to the model than what it is compared with: more than "
         "chance, and more than to the reference models where there are some. Having read it makes it so.",
-        Outcome.FOUND,
+        Outcome.FOUND, plain="The published text is likelier than chance allows",
     ),
     MemoryVerdict.GAP_TO_FRESH: VerdictWord(
         "Gap to held-out items", "◆", "D",
         "The model scores higher on the benchmark than on held-out items that are as hard for the reference models. "
         "Memory of questions and answers makes such a gap; so does training on items of the benchmark's kind.",
-        Outcome.FOUND,
+        Outcome.FOUND, plain="Scores higher here than on questions it cannot have seen",
     ),
     MemoryVerdict.CAUSE_UNKNOWN: VerdictWord(
         "Something stands out, cause unknown", "▼", "v",
         "The published text, its order or the score stands out. Memory makes it so, and so does another cause that "
         "this run cannot exclude. The report names the cause and says which references would tell them apart.",
-        Outcome.CAUSE_UNKNOWN,
+        Outcome.CAUSE_UNKNOWN, plain="Memory may be the cause, and so may something else",
     ),
     MemoryVerdict.WITHHELD: VerdictWord(
         "Withheld", "✖", "X",
         "The measurement itself failed a check, or nothing could be judged, so no conclusion is drawn. What to mend is "
         "stated.",
-        Outcome.NO_DECISION,
+        Outcome.NO_DECISION, plain="A check of the measurement failed",
     ),
     MemoryVerdict.UNDERPOWERED: VerdictWord(
         "Underpowered", "✚", "P",
@@ -44,7 +44,7 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
         "Nothing seen by this instrument", "●", "o",
         "Neither the benchmark's text nor its score stands out. Memory that shows in neither, of a text in another "
         "layout or of rewordings that all models know, is not excluded: this does not clear the model.",
-        Outcome.NOTHING_SEEN,
+        Outcome.NOTHING_SEEN, plain="Neither text nor score stands out",
     ),
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ Every text of a benchmark, a library or a model goes through jinja2's escaping; 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,15 +25,25 @@ from audit.perturb.items_table import Item, items_csv, top_items
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.result import PerturbResult
 from audit.perturb.rows import Read
+from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import GATES, LABELS, VERDICTS
 from audit.report.accuracy import interval
 from audit.report.build import Page, run_facts
-from audit.report.page import Gated, RunFacts, render_page
+from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
+from audit.report.reach import power_curve, ruled_out
+from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, items_needed
 from audit.statistics.wording_drop import item_means
 from audit.variants.funnel import funnel, funnel_text
 from audit.variants.record import Library
 from audit.verdict.tables import csv_text, digits
 
+ERRORS = {
+    "clean_beyond": "A clean model is called a drop beyond reference (false positive)",
+    "clean_brittle": "A clean model is called brittle (false positive)",
+    "memorised_beyond": "A model that remembers 15 % of the items is found",
+    "memorised_brittle": "A model that remembers 15 % of the items is called brittle",
+    "memorised_5_cleared": "A model that loses 5 points by memory is cleared (false negative)",
+}
 HARDEST = 10  # variants listed that most models fail although they have the original right
 
 
@@ -46,6 +57,7 @@ def page(verdict: RunVerdict, read: Read, library: Library, control: Library | N
     }
     if any(bins.values()):
         drawn["accuracy_by_distance"] = accuracy_by_distance({" on ".join(k): v for k, v in bins.items() if v})
+    drawn |= _reach(verdict)
     drawn["acceptance_funnel"] = acceptance_funnel(funnel(library))
     tables = {"items.csv": items_csv(verdict.cells, verdict.results), "cells.csv": _cells_csv(verdict)}
     items, facts = top_items(read.run_dir, verdict.cells, verdict.results), run_facts(read.run_dir)
@@ -63,8 +75,8 @@ def render(
     """The page as text. figures: <svg> elements by name; items: in their order; control: the held-out items'
     library."""
     cells = [
-        {"cell": c, "result": r, "mark": verdict.mark(c, r), "not_asked": _not_asked(c)}
-        for c, r in zip(verdict.cells, verdict.results, strict=True)
+        {"cell": c, "result": r, "mark": verdict.mark(c, r), "not_asked": _not_asked(c), "number": k}
+        for k, (c, r) in enumerate(zip(verdict.cells, verdict.results, strict=True), start=1)
     ]  # fmt: skip
     return render_page(
         "perturb/page.html.j2",
@@ -77,7 +89,8 @@ def render(
         subtitle=_subtitle(verdict),
         words=VERDICTS,
         cells=cells,
-        tally=verdict.tally(VERDICTS),
+        decisions=marks_of(verdict, VERDICTS),
+        errors=errors_of(verdict.results, ERRORS),
         figures=figures,
         levels=[_levels(c) for c in verdict.cells],
         hardest=[_hardest(c) for c in verdict.cells],
@@ -89,6 +102,25 @@ def render(
         items=items,
         total_items=sum(c.n for c in verdict.cells),
     )
+
+
+def _reach(verdict: RunVerdict) -> dict[str, Figure]:
+    """What the run can rule out, and how many questions its design needs."""
+    limits = PerturbThresholds.from_mapping(verdict.thresholds)
+    rows = [(_name(r, verdict), r.evidence.drop.largest) for r in verdict.results if r.evidence is not None]
+    known = [(name, largest) for name, largest in rows if np.isfinite(largest)]
+    if not known:
+        return {}
+    effect, variants = limits.effect_of_interest, max(len(c.tested.variants) for c in verdict.cells)
+    plan = partial(
+        detectable_drop, variants=variants, discordance=PLANNED_FLIPS, alpha=limits.alpha, power=limits.power
+    )
+    needed = items_needed(effect, variants, PLANNED_FLIPS, alpha=limits.alpha, power=limits.power) or 1
+    asked = min(c.n for c in verdict.cells)
+    return {
+        "ruled_out": ruled_out(known, effect, "drop"),
+        "power_curve": power_curve(plan, asked, needed, effect, "drop"),
+    }
 
 
 def _not_asked(cell: PerturbCell) -> int:

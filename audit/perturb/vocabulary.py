@@ -11,18 +11,18 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "Drop beyond reference", "▲", "^",
         "The score falls by more than broken variants could make and by more than the reference models lose on the "
         "same variants. Part of it may be memory of the published wording.",
-        Outcome.FOUND,
+        Outcome.FOUND, plain="Loses more than other models when reworded",
     ),
     PerturbVerdict.BRITTLE_CAUSE_UNKNOWN: VerdictWord(
         "Brittle, cause unknown", "▼", "v",
         "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do variants that "
         "are harder or broken: nothing here tells which.",
-        Outcome.CAUSE_UNKNOWN,
+        Outcome.CAUSE_UNKNOWN, plain="Loses points when reworded: memory, or harder words",
     ),
     PerturbVerdict.WITHHELD: VerdictWord(
         "Withheld", "✖", "X",
         "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
-        Outcome.NO_DECISION,
+        Outcome.NO_DECISION, plain="A check of the measurement failed",
     ),
     PerturbVerdict.UNDERPOWERED: VerdictWord(
         "Underpowered", "✚", "P",
@@ -34,7 +34,7 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "No drop detected", "●", "o",
         "No drop counts, and one of the size that matters is refuted by the data. Answers that were learnt as facts "
         "survive rewording and are not excluded.",
-        Outcome.NOTHING_SEEN,
+        Outcome.NOTHING_SEEN, plain="Rewording costs less than what matters",
     ),
 }  # fmt: skip
 

@@ -57,12 +57,15 @@ def styled(draw: Callable[[], Figure], font: float = 9) -> Figure:
         return draw()
 
 
-def names_above(axes: Axes, names: Sequence[str], at: Sequence[float]) -> None:
-    """Names of a chart's lines above them, from its left edge on: beside them they would take its room."""
-    axes.set_yticks(list(at), [plain(name, 44) for name in names])
+def names_above(axes: Axes, names: Sequence[str], at: Sequence[float], limit: int = 44) -> None:
+    """Names of a chart's lines above them, from its left edge on: beside them they would take its room. No line of the
+    grid runs through them."""
+    axes.set_yticks(list(at), [plain(name, limit) for name in names])
+    axes.yaxis.set_zorder(4)
     axes.tick_params(axis="y", length=0, pad=-2, direction="in")
     for label in axes.get_yticklabels():
         label.set_horizontalalignment("left")
+        label.set_bbox({"facecolor": PAPER, "edgecolor": "none", "pad": 1.5})
     axes.spines["left"].set_visible(False)
     axes.grid(visible=False, axis="y")
 

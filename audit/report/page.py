@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,14 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, S
 
 from audit.records import CellRows
 from audit.verdict.result import Gate
-from audit.verdict.vocabulary import GateWord, VerdictWord
+from audit.verdict.run import CellResult, JudgedRun
+from audit.verdict.vocabulary import GateWord, VerdictWord, subtitle, word_of
 from audit.verdict.watermark import COMPLETE_IT
 
 DASH = "–"
+NOT_CALIBRATED = (
+    "No calibration is given for this design. `audit calibrate` measures how often the procedure is wrong on it."
+)
 
 # Seconds after which a page loads itself again: of a run that goes on (`audit.report --follow`). 0: it stays.
 REFRESH_S: ContextVar[int] = ContextVar("refresh_s", default=0)
@@ -65,9 +69,49 @@ class Mark:
     href: str = "#verdict"
 
 
+@dataclass(frozen=True)
+class Errors:
+    """How often a procedure is wrong. rates: (what happens to models of known truth, how often, its standard error),
+    0-1. sentence: all that was measured, in words; sensitivity: what the audit was measured to notice."""
+
+    who: str
+    rates: tuple[tuple[str, float, float | None], ...]
+    sentence: str
+    sensitivity: tuple[str, ...] = ()
+
+
+def errors_of(results: Sequence[CellResult], named: Mapping[str, str]) -> list[Errors]:
+    """The rates of each calibrated design once. named: a rate of the table -> what it is the share of, in order."""
+    found: dict[str, Errors] = {}
+    for r in results:
+        told = r.calibration
+        rates: Mapping[str, Any] = told if isinstance(told, Mapping) else getattr(told, "rates", {})
+        said = told["sentence"] if isinstance(told, Mapping) else getattr(told, "sentence", NOT_CALIBRATED)
+        rows = ((what, rates[k], rates.get(f"{k}_se")) for k, what in named.items() if rates.get(k) is not None)
+        one = found.setdefault(said, Errors(r.model, tuple(rows), said))
+        if r.sensitivity and r.sensitivity not in one.sensitivity:
+            found[said] = replace(one, sensitivity=(*one.sensitivity, r.sensitivity))
+    return list(found.values())
+
+
+def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> list[Mark]:
+    """The decision strip of one audit's page."""
+    several = len({r.benchmark for r in verdict.results}) > 1
+    return [
+        Mark(
+            verdict.audit,
+            r.model + (f" on {r.benchmark}" if several else "") + (f" {c['context']}" if c.get("context") else ""),
+            word_of(words, c),
+            "; ".join(filter(None, (r.watermark, subtitle(words, c)))),
+            f"#cell-{k}",
+        )
+        for k, (r, c) in enumerate(zip(verdict.marked, verdict.to_dict()["cells"], strict=True), start=1)
+    ]
+
+
 def percent(value: float | None) -> str:
     """0.714 -> '71.4 %'."""
-    return DASH if value is None or not math.isfinite(value) else f"{100 * value:.1f} %"
+    return DASH if value is None or not math.isfinite(value) else f"{100 * value:.1f} %".replace("-", "−")
 
 
 def points(value: float | None) -> str:
@@ -86,6 +130,12 @@ def bare_points(value: float | None) -> str:
 def size_points(value: float | None) -> str:
     """A size that has no direction: 0.083 -> '8.3 points'."""
     return points(value).removeprefix("+")
+
+
+def drop_points(value: float | None) -> str:
+    """A drop, which has no sign: 0.057 -> '5.7 points'; what rose has none: -0.042 -> 'none (4.2 points up)'."""
+    shown = points(value).removeprefix("+")
+    return f"none ({shown[1:]} up)" if shown.startswith("−") else shown
 
 
 def bare_percent(value: float | None) -> str:
@@ -134,8 +184,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.filters |= {
-        "pct": percent, "points": points, "size": size_points, "pvalue": pvalue, "number": number, "count": count,
-        "three": three, "words": words, "bare_points": bare_points, "bare_pct": bare_percent,
+        "pct": percent, "points": points, "size": size_points, "drop": drop_points, "pvalue": pvalue, "number": number,
+        "count": count, "three": three, "words": words, "bare_points": bare_points, "bare_pct": bare_percent,
         "finite": lambda x: x if x is not None and math.isfinite(x) else None,
     }  # fmt: skip
     return made

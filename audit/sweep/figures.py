@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from audit.report.canvas import BLUE, GREEN, INK, MUTED, PAPER, SKY, VERMILLION, plain, styled
+from audit.report.canvas import BLUE, GREEN, INK, MUTED, PAPER, PHONE, SKY, VERMILLION, plain, styled
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
         n = len(models)
         columns = min(n, 4) if n != 3 else 3
         rows = math.ceil(n / columns)
-        width = {1: 6.4, 2: 8.6, 3: 9.4}.get(columns, 10.4)
+        width = {1: PHONE, 2: 8.6, 3: 9.4}.get(columns, 10.4)
         height = 3.4 if n == 1 else 2.05 * rows + 0.55
         figure = Figure(figsize=(width, height), layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
@@ -117,7 +117,7 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
         for axes in grid.flat:
             handles |= {str(label): h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
         figure.legend(
-            list(handles.values()), list(handles), loc="outside upper left", ncols=3 if n == 1 else 5, fontsize=8.5
+            list(handles.values()), list(handles), loc="outside upper left", ncols=2 if n == 1 else 5, fontsize=8.5
         )
         return figure
 

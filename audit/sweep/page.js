@@ -178,3 +178,12 @@ const turn = (by) => {
 byId("prev").addEventListener("click", () => turn(-1));
 byId("next").addEventListener("click", () => turn(1));
 listen(control, apply, look);
+// One question as an example: the first that noise moved, as the worker saw it then.
+const moved = [0, 1].flatMap((kind) => Array.from(worst, (k) => {
+  for (let i = first[k]; i < first[k + 1]; i++) if (head.arms[col.arm[i]] === "noisy_rewrite" && col.transition[i] === kind) return i;
+  return -1;
+})).find((i) => i >= 0);
+if (moved !== undefined) {
+  byId("example").hidden = false;
+  byId("example").addEventListener("toggle", () => byId("example-body").replaceChildren(detail(moved)));
+}

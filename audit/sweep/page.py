@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from audit.report.page import Gated, RunFacts, count, number, render_page, words
+from audit.report.page import Gated, RunFacts, count, errors_of, marks_of, number, render_page, words
 from audit.sweep.accuracy import SettingAccuracy
 from audit.sweep.drill import DrillDown, script_json
 from audit.sweep.paper import SettingRow, model_summary, router_summary
@@ -23,6 +24,24 @@ BY_CHANCE = (
     "13 % where it costs 5 points, and in 2 % where it costs 10 (100 questions, nine router counts)."
 )
 
+# Figures of the page that stand in one place or another: (name, caption).
+EVIDENCE = (
+    "evidence",
+    "Gain under noise of each model: filled, where it is largest over r, with its simultaneous 95 % interval; open, "
+    "the mean over r. Grey: how far two runs of the clean questions lie apart by themselves. Right of the dashed line "
+    "a gain would matter.",
+)
+AGAINST_CLEAN = (
+    "figure3_noisy_against_clean",
+    "Accuracy by the number of router messages (r). Noise takes information away, so an accuracy above the clean band "
+    "would need an explanation, such as memory. Bars and band: 95 % intervals of each by itself; the verdict compares "
+    "the same questions pair by pair.",
+)
+ERRORS = {
+    "clean_excess": "A model for which noise does nothing is accused (false positive)",
+    "gain_5_excess": "A model that gains 5 points at every r is found",
+    "gain_one_r_cleared": "A model that gains 5 points at one r is cleared (false negative)",
+}
 POOLED = " Runs of a setting are averaged, as in the verdict."
 
 
@@ -62,7 +81,10 @@ def render(
         words=VERDICTS,
         arms=ARMS,
         names=names,
-        tally=run.tally(VERDICTS),
+        decisions=marks_of(replace(run, results=tuple(cells)), VERDICTS),
+        errors=errors_of(cells[:1] if len(cells) > 2 else cells, ERRORS),
+        evidence=EVIDENCE,
+        against_clean=(AGAINST_CLEAN[0], AGAINST_CLEAN[1] + (POOLED if replicated else "")),
         todo=_todo(cells, names),
         figures=figures,
         accuracies=accuracies,

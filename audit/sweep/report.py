@@ -20,6 +20,7 @@ from audit.errors import ConfigError, DataError
 from audit.judge.report import Report
 from audit.records import CellRows
 from audit.report.build import Page, run_facts
+from audit.report.reach import power_curve, ruled_out
 from audit.report.sensitivity import load_sensitivity, quote
 from audit.shards.complete import cell_rows, contents, largest_clusters
 from audit.shards.manifest import MANIFEST, Manifest
@@ -37,6 +38,7 @@ from audit.sweep.paper import SettingRow
 from audit.sweep.replay import same_messages
 from audit.sweep.result import RunVerdict
 from audit.sweep.rows import Read, read_run, read_texts
+from audit.sweep.size import detectable, needed
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.shipped import shipped_table
 
@@ -253,6 +255,16 @@ def _figures(cells: list[CellOutcomes], verdict: RunVerdict, names: dict[tuple[s
         for c in verdict.results
         if c.effect is not None
     ]
+    thresholds = SweepThresholds.from_mapping(verdict.thresholds)
+    tests = len(cells) * max((len(r.routers) for r in verdict.results), default=1)
+    limits = [(names[c.model, c.benchmark], c.largest_compatible_gain) for c in verdict.results]
+    if known := [(label, limit) for label, limit in limits if limit is not None and np.isfinite(limit)]:
+        out["ruled_out"] = ruled_out(known, thresholds.effect_of_interest, "gain")
+        asked = min(c.n_questions for c in verdict.results)
+        out["power_curve"] = power_curve(
+            lambda n: detectable(thresholds, n, tests), asked, needed(thresholds, tests), thresholds.effect_of_interest,
+            "gain",
+        )  # fmt: skip
     if gains:
         out["evidence"] = forest(gains, verdict.thresholds["effect_of_interest"])
     rows = [row for cell in cells for row in pooled_rows(cell)]

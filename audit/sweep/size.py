@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from audit.records import Design
-from audit.statistics.power import questions_needed
+from audit.statistics.power import minimum_detectable_gain, questions_needed
 from audit.sweep.design import Arm
 from audit.sweep.thresholds import SweepThresholds
 
@@ -27,3 +27,9 @@ def needed(thresholds: SweepThresholds, tests: int) -> int:
 def router_counts(design: Design) -> int:
     """The tests of a cell: router counts of the noisy arm, at least 1."""
     return max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
+
+
+def detectable(thresholds: SweepThresholds, questions: int, tests: int) -> float:
+    """The smallest gain (0-1) that so many questions find; NaN where they find none."""
+    level = thresholds.alpha / SIDES
+    return minimum_detectable_gain(questions, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=thresholds.power)

@@ -11,23 +11,23 @@ VERDICTS: dict[Verdict, VerdictWord] = {
         "Excess", "▲", "^",
         "The model scores higher when information is taken away, beyond chance, beyond the original question and "
         "beyond what repetition explains. The score may rest on memory of the exam.",
-        Outcome.FOUND,
+        Outcome.FOUND, plain="Scores higher on damaged questions",
     ),
     Verdict.UNCONTROLLED: VerdictWord(
         "Gain, uncontrolled", "◆", "D",
         "The score rose under noise beyond chance, but a control that could explain it (the original question, or as "
         "many routers that delete nothing, a second noisy run, another model given the same messages) was not run.",
-        Outcome.CAUSE_UNKNOWN,
+        Outcome.CAUSE_UNKNOWN, plain="Scores higher on damaged questions; a control is missing",
     ),
     Verdict.BRITTLE: VerdictWord(
         "Brittle", "▼", "v",
         "The score falls well below its clean baseline once the question is damaged: it depends on the full wording.",
-        Outcome.CAUSE_UNKNOWN,
+        Outcome.CAUSE_UNKNOWN, plain="Loses points when questions are damaged",
     ),
     Verdict.WITHHELD: VerdictWord(
         "Withheld", "✖", "X",
         "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
-        Outcome.NO_DECISION,
+        Outcome.NO_DECISION, plain="A check of the measurement failed",
     ),
     Verdict.UNDERPOWERED: VerdictWord(
         "Underpowered", "✚", "P",
@@ -39,13 +39,13 @@ VERDICTS: dict[Verdict, VerdictWord] = {
         "Excess explained by ensembling", "■", "s",
         "The score rose under noise, and relaying the intact question as often helps about as much. Repetition "
         "explains it; memory is not needed.",
-        Outcome.EXPLAINED,
+        Outcome.EXPLAINED, plain="Gains from repetition, not from damage",
     ),
     Verdict.NO_EXCESS: VerdictWord(
         "No excess detected", "●", "o",
         "Taking information away raises the score by less than the smallest effect that matters (limit stated). "
         "Memory that helps intact and damaged questions alike is not seen by this test.",
-        Outcome.NOTHING_SEEN,
+        Outcome.NOTHING_SEEN, plain="Damage does not raise the score",
     ),
 }  # fmt: skip
 

@@ -109,7 +109,7 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
         rows.append((
             id_, name, "; ".join(dict.fromkeys(f.named for f in put)) or "nothing was injected", "; ".join(checks),
             shown if put else "–",
-            "; ".join(f"{e.id}: {e.symptom}" for e in entries) or "not met",
+            "; ".join(f"{e.id}: {e.symptom}" for e in entries) or ("not met" if met else "–"),
             "; ".join(f"{e.id}: {e.fix}" for e in entries if e.fix),
         ))  # fmt: skip
     columns = ("ID", "Class", "Put into a copy of this run", "Check that must see it", "Caught", "Met while building",

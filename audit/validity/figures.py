@@ -15,7 +15,7 @@ from audit.validity.vocabulary import VERDICTS
 from audit.verdict.vocabulary import VerdictWord
 
 _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
-_POINTS = FuncFormatter(lambda value, _: f"{100 * value:+.0f}")
+_POINTS = FuncFormatter(lambda value, _: f"{100 * value:+.0f}".replace("-", "−") if value else "0")
 _FAMILIES = ((Family.FORMAT, MUTED), (Family.SEMANTIC, BLUE), (Family.ATTRIBUTE, VERMILLION), (Family.PLACEBO, GREEN))
 
 

@@ -6,16 +6,14 @@ hold slurs or unsafe requests are blurred until they are clicked.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from audit.chronology import project_chronology
 from audit.report.build import Page, run_facts
-from audit.report.page import Gated, RunFacts, render_page
+from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
 from audit.validity.analyse import RunVerdict
 from audit.validity.as_paper import PaperTable, paper_tables
 from audit.validity.edits.record import Family
@@ -28,6 +26,11 @@ from audit.validity.vocabulary import GATES, LABELS, VERDICTS
 from audit.verdict.tables import csv_text, digits
 
 _CONTRACT = (("breaks", "broken"), ("follows", "followed"))
+ERRORS = {
+    "selective": "Edits move as many answers as surface edits do, and the status is selective (wrong)",
+    "non_selective": "The same, and the status is non-selective (wrong)",
+    "within_margin": "Answers move more than the margin allows, and the status is non-selective (wrong)",
+}
 STYLE = """
 .pair { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1.4fr); gap: 0 2rem; padding: .4rem 1rem; }
 .pair .before { position: sticky; top: 3.5rem; align-self: start; }
@@ -48,7 +51,7 @@ def page(verdict: RunVerdict, run_dirs: Sequence[Path]) -> Page:
         drawn["before_after"] = before_and_after(verdict.results)
     drawn["families"] = family_changes(verdict.results)
     drawn["family_deltas"] = family_deltas(verdict.results)
-    paper = paper_tables(verdict, rows, verdict.chronology or project_chronology())
+    paper = paper_tables(verdict, rows, verdict.chronology)
     tables: dict[str, str | Iterator[str]] = {
         "items.csv": items_csv(rows),
         "cells.csv": cells_csv(verdict),
@@ -83,7 +86,6 @@ def render(
     ]
     items = top_items(rows, verdict.results)
     words = [word for base in VERDICTS.values() for word in base.where.values() or [base]]
-    tally = Counter(shown_as(r).name for r in verdict.results)
     return render_page(
         "validity/page.html.j2",
         rows=verdict.rows,
@@ -100,11 +102,11 @@ def render(
         subtitle=_subtitle(verdict, len(rows)),
         words=words,
         cells=cells,
-        tally=[(word, tally[word.name]) for word in words if tally[word.name]],
+        decisions=marks_of(verdict, VERDICTS),
+        errors=errors_of(verdict.results, ERRORS),
         figures=figures,
         paper=paper,
         chronology=verdict.chronology,
-        program=project_chronology(),
         families=list(Family),
         has_metric=any(r.evidence is not None and r.evidence.reference for r in verdict.results),
         edits=verdict.edits,

@@ -11,36 +11,36 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
     ValidityStatus.INELIGIBLE_EDITS: VerdictWord(
         "Ineligible: the edits", "✖", "X",
         "The edits do not reach what the scorer reads, or too few items have them (the paper's F1).",
-        Outcome.NO_DECISION,
+        Outcome.NO_DECISION, plain="The edits do not reach what is scored",
     ),
     ValidityStatus.SCORER_UNVALIDATED: VerdictWord(
         "Scorer unvalidated", "▼", "v",
         "No human label or reference backs the scorer, or it failed a test of itself. A score that it gives says "
         "nothing yet.",
-        Outcome.NO_DECISION,
+        Outcome.NO_DECISION, plain="Nothing backs the scorer yet",
     ),
     ValidityStatus.FAILED: VerdictWord(
         "Failed a gate", "▲", "^",
         "Answers cannot be read, the model does no better than a rule that never reads the question, or rows are not "
         "paired: no conclusion is drawn.",
-        Outcome.NO_DECISION,
+        Outcome.NO_DECISION, plain="A check of the measurement failed",
     ),
     ValidityStatus.INELIGIBLE_ARCHETYPE: VerdictWord(
         "Ineligible: the archetype", "◆", "D",
         "Attribute edits of two contracts are mixed, so that no one number means anything (the paper's F5).",
-        Outcome.NO_DECISION,
+        Outcome.NO_DECISION, plain="Edits of two kinds are mixed",
     ),
     ValidityStatus.EXPLORATORY: VerdictWord(
         "Exploratory", "■", "s",
         "All gates pass, and a check did not catch the fault that it is there for, or could not be tried.",
-        Outcome.NO_DECISION,
+        Outcome.NO_DECISION, plain="A check did not catch its own fault",
     ),
     ValidityStatus.INDETERMINATE: VerdictWord(
         "Indeterminate", "✚", "P",
         "All gates pass, and the data confirm neither: no direction of the difference is shown after correction, or "
         "attribute edits move answers more than surface edits do and are not shown to be followed more often than not. "
         "The paper's algorithm has no status for this.",
-        Outcome.NO_DECISION,
+        Outcome.NO_DECISION, plain="The data confirm neither direction",
     ),
     # Confirmed either way, and good or bad news by the cell's archetype. Without one, nothing can be told.
     ValidityStatus.NON_SELECTIVE: VerdictWord(
@@ -50,13 +50,13 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
             Archetype.DIAGNOSTIC: VerdictWord(
                 "Confirmatory, non-selective: surface over construct", "▲", "^",
                 "The key moves, and surface edits move answers more often than the construct does: a finding.",
-                Outcome.FOUND,
+                Outcome.FOUND, plain="Answers follow the surface more than the meaning",
             ),
             Archetype.INVARIANCE: VerdictWord(
                 "Confirmatory, non-selective", "●", "o",
                 "Nothing should move, and attribute edits move answers by no more than the margin beyond what surface "
                 "edits do, as it should be.",
-                Outcome.NOTHING_SEEN,
+                Outcome.NOTHING_SEEN, plain="Answers stay where they should",
             ),
         },
     ),
@@ -67,12 +67,12 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
             Archetype.DIAGNOSTIC: VerdictWord(
                 "Confirmatory, selective", "●", "o",
                 "The key moves, and answers follow it more than they follow surface edits, as it should be.",
-                Outcome.NOTHING_SEEN,
+                Outcome.NOTHING_SEEN, plain="Answers follow the meaning more than the surface",
             ),
             Archetype.INVARIANCE: VerdictWord(
                 "Confirmatory, selective: reacts to the attribute", "▲", "^",
                 "Nothing should move, and attribute edits move answers more than surface edits do: a finding.",
-                Outcome.FOUND,
+                Outcome.FOUND, plain="Answers move where they should not",
             ),
         },
     ),

@@ -35,7 +35,8 @@ _SHOWN = {
 @dataclass(frozen=True)
 class VerdictWord:
     """name: as a person reads it. glyph, marker: in text and in charts, one a verdict. means: one or two sentences.
-    where: a verdict that comes to something else in each archetype of a cell has a word for each."""
+    where: a verdict that comes to something else in each archetype of a cell has a word for each. plain: what it says
+    in a few words, beside the name."""
 
     name: str
     glyph: str
@@ -43,6 +44,7 @@ class VerdictWord:
     means: str
     outcome: Outcome
     where: Mapping[str, VerdictWord] = field(default_factory=dict)
+    plain: str = ""
 
     @property
     def tone(self) -> str:
@@ -73,7 +75,8 @@ def sizes_of(cell: Mapping[str, Any]) -> tuple[float | None, float | None]:
 def subtitle(words: Mapping[Any, VerdictWord], cell: Mapping[str, Any]) -> str:
     """The verdict of a cell of verdict.json in plain words, with the numbers where there were too few questions."""
     if cell["verdict"] != "underpowered":
-        return word_of(words, cell).name
+        word = word_of(words, cell)
+        return word.plain or word.name
     asked, needed = sizes_of(cell)
     if asked is None or needed is None or needed <= asked:
         return "Not enough data to tell"

@@ -14,7 +14,7 @@ FLAGS = (
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 )  # fmt: skip
 
-for _room in ("report", "validity"):
+for _room in ("report", "validity", "perturb", "memory"):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / _room))
 
 

@@ -35,7 +35,9 @@ def _open(browser: Any, page: Path) -> None:
     for kind in ("browser", "performance"):
         browser.get_log(kind)
     browser.get(page.as_uri())
-    browser.execute_script("document.querySelectorAll('#items > li')[0].querySelector('details').open = true")
+    browser.execute_script(
+        "for (const one of ['#questions details', '#items > li details']) document.querySelector(one).open = true"
+    )
 
 
 def _filter_of(browser: Any, index: int) -> str:

@@ -82,7 +82,7 @@ def test_two_runs_become_one_panel_and_the_json_fits_its_schema(built: Path) -> 
     tables = {p.name for p in (built / "report" / "tables").iterdir()}
     assert {"table1_models.csv", "table2_models_by_router.csv", "table3_routers.csv", "settings.csv"} <= tables
     pictures = {p.name for p in (built / "report" / "figures").iterdir()}
-    assert len([p for p in pictures if p.endswith(".svg")]) == len([p for p in pictures if p.endswith(".png")]) == 5
+    assert len([p for p in pictures if p.endswith(".svg")]) == len([p for p in pictures if p.endswith(".png")]) == 7
     assert not list((built / "report").rglob("*.tmp"))
 
 
@@ -231,16 +231,17 @@ def test_the_gates_are_a_matrix_whose_words_lead_to_the_findings(built: Path) ->
 
 
 def test_models_stand_worst_first_with_the_gates_that_block_alone(tmp_path: Path) -> None:
-    """Six models with the verdicts in another order; a failure that withholds nothing stands in the matrix alone."""
+    """Six models with the verdicts in another order, in the strip as in the matrix of checks."""
     run = panels.run_of(tmp_path / "run", panels.outcomes_of(6, 4, (1,), clean_replicates=1))
     cells = [(c.verdict, c.model) for c in panels.verdict_of([run], seed=1).results]
     panels.write(run, tmp_path / "report")
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
-    table = page.split('aria-label="Verdicts">')[1].split("</table>")[0]
+    table = page.split('<table class="strip">')[1].split("</table>")[0]
+    assert page.index('<table class="strip">') < page.index("<article")  # the decision first
     ranked = [model for verdict in VERDICTS for found, model in cells if found is verdict]
     assert re.findall(r'<th scope="row">([^<]+)</th>', table) == ranked != [model for _, model in cells]
-    withheld = next(model for found, model in cells if found is Verdict.WITHHELD)
-    assert table.count("✗ ") == 1 and "✗ Readable answers" in table.split(withheld)[1].split("<tr>")[0]
+    tones = re.findall(r'<a class="t-(\w+)" href="#cell-\d"><strong>', table)
+    assert tones == [VERDICTS[found].tone for verdict in VERDICTS for found, _ in cells if found is verdict]
     matrix = page.split('<table class="matrix flow">')[1].split("</table>")[0]
     assert re.findall(r"<th>([^<]+)</th>", matrix)[1:] == ranked
     harmless = matrix.count("✗ fail</a>")  # enough_data of those that found nothing
@@ -249,11 +250,14 @@ def test_models_stand_worst_first_with_the_gates_that_block_alone(tmp_path: Path
 
 def test_the_papers_counts_are_folded_and_every_label_is_in_words(built: Path) -> None:
     page = (built / "report" / "report.html").read_text(encoding="utf-8")
-    order = [page.index(f'<section id="{name}"') for name in ("verdict", "standing", "gates", "paper", "questions")]
+    order = [
+        page.index(f'<section id="{name}"') for name in ("verdict", "sure", "gates", "standing", "paper", "questions")
+    ]
     assert order == sorted(order)
     paper = page[page.index('<section id="paper"') : page.index('<section id="run"')]
     fold = paper[paper.index("<details>") : paper.rindex("</details>")]
-    assert fold.count("<figure>") == page.count("<figure>") - 1 == 4  # the evidence alone stands outside
+    # Outside: accuracy by r on top, what is ruled out, the power curve, the evidence.
+    assert fold.count("<figure>") == page.count("<figure>") - 4 == 3
     assert "Table 3" in fold and fold.count("H1: ") == 1
     gates, accuracy, run = (page.index(f'<section id="{name}"') for name in ("gates", "accuracy", "run"))
     shown = re.sub(r"<[^>]+>", " ", page[page.index("<main>") : gates] + page[accuracy:run])  # gates quote the shards

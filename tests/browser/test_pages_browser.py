@@ -1,0 +1,173 @@
+"""Every audit's page in a real browser: the decision first, short before anything is opened, and nobody is shut out.
+
+axe-core is no part of this program: AUDIT_TEST_AXE names its axe.min.js (`npm pack axe-core`); without it that part of
+the tests is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import panels
+import pytest
+import validity_panels
+from memory_cells import cell as memory_cell
+from test_memory_verdicts import SETTINGS
+from test_memory_verdicts import judged as memory_judged
+from test_perturb_cells import judged as perturb_judged
+
+from audit.memory import page as memory_page
+from audit.memory.analyse import RunVerdict as MemoryRun
+from audit.perturb import page as perturb_page
+from audit.perturb.figures import original_against_variants
+from audit.records import CellRows
+from audit.report.build import write_parts
+from audit.report.page import RunFacts
+from audit.validity.as_paper import paper_tables
+from audit.validity.figures import differences, family_changes
+from audit.validity.page import render as validity_page
+from audit.variants.store import find_library
+
+pytestmark = pytest.mark.browser
+SCREENS = {1280: (800, 4), 390: (844, 10)}  # width -> height of a screen, and how many a page may take
+FACTS = RunFacts("Run r", (("Status", "finished"),))
+
+
+def _sweep(folder: Path) -> str:
+    run = panels.run_of(folder / "run", panels.outcomes_of(1, 30))
+    panels.write(run, folder / "report")
+    return (folder / "report" / "report.html").read_text(encoding="utf-8")
+
+
+def _perturb(folder: Path) -> str:
+    verdict = perturb_judged()
+    bars = perturb_page._bars(verdict.cells[0], verdict.cells)
+    drawn = {"original_against_variants_b": original_against_variants(bars, 0.25), **perturb_page._reach(verdict)}
+    return perturb_page.render(
+        verdict, find_library("elementary"), FACTS, write_parts(folder, {}, drawn).inline, [], None
+    )
+
+
+def _memory(folder: Path) -> str:
+    cells = (memory_cell(references=5, seed=1),)
+    verdict = MemoryRun(
+        seed=3, n_resamples=999, thresholds=SETTINGS.to_dict(), runs=({"models": []},),
+        orders={"seed": 3, "shard_items": 5, "orders": 10, "option_orders": 5}, rows=(CellRows("m", "exam", 100, 100),),
+        cells=cells, results=memory_judged(*cells),
+    )  # fmt: skip
+    figures = write_parts(folder, {}, memory_page._scores(verdict)).inline
+    assert set(figures) == {"score_without_memory", "ruled_out"}
+    return memory_page.render(verdict, FACTS, figures, [], [[]])
+
+
+def _validity(folder: Path) -> str:
+    found = validity_panels.cells(n=30)[:2]
+    verdict, rows = validity_panels.verdict(found), validity_panels.rows(found)
+    drawn = {"families": family_changes(verdict.results), "difference": differences(verdict.results)}
+    figures = write_parts(folder, {}, drawn).inline
+    return validity_page(verdict, [FACTS], figures, rows, paper_tables(verdict, rows, None))
+
+
+@pytest.fixture(scope="module", params=["sweep", "perturb", "memory", "validity"])
+def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp(request.param)
+    path = folder / f"{request.param}.html"
+    path.write_text(globals()[f"_{request.param}"](folder), encoding="utf-8")
+    return path
+
+
+def _open(browser: Any, page: Path, width: int, dark: bool = False, at: str = "") -> None:
+    height, _ = SCREENS[width]
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    browser.get("about:blank")
+    browser.get_log("browser")
+    browser.get(page.as_uri() + at)
+    deadline = time.monotonic() + 60
+    while browser.execute_script("return document.documentElement.dataset.ready") != "true":
+        assert time.monotonic() < deadline, browser.get_log("browser")
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_decision_stands_first_and_the_page_is_short(browser: Any, page: Path, width: int) -> None:
+    _open(browser, page, width)
+    first = browser.execute_script("return document.querySelector('main').innerText.trim().slice(0, 400)")
+    strip = browser.execute_script("return document.querySelector('table.strip').innerText.trim()")
+    assert first.startswith(strip) and len(strip) < 400
+    order = browser.execute_script("""
+        const top = (what) => document.querySelector(what).getBoundingClientRect().top;
+        return ["table.strip", ".cell .head", "svg.fig", "#gates", "section.part"].map(top);
+    """)
+    assert order == sorted(order)
+    screen, most = SCREENS[width]
+    height = browser.execute_script("return document.documentElement.scrollHeight")
+    print(f"{page.stem} at {width}: {height} px, {height / screen:.1f} screens")
+    assert height <= most * screen
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.get_log("browser") == []
+
+
+def test_a_link_into_a_folded_section_opens_it_and_print_opens_all(browser: Any, page: Path) -> None:
+    _open(browser, page, 1280, at="#run")
+    closed = "return [...document.querySelectorAll('details')].filter((d) => !d.open).length"
+    assert browser.execute_script("return document.querySelector('#run > details').open")
+    browser.execute_script("document.querySelector('nav a[href=\"#questions\"]').click()")
+    assert browser.execute_script("return document.querySelector('#questions > details').open")
+    assert browser.execute_script(closed) > 0
+    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    assert browser.execute_script(closed) == 0
+
+
+def test_tables_sort_and_are_downloaded(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(_sweep(tmp_path), encoding="utf-8")
+    _open(browser, path, 1280)
+    found = browser.execute_script("""
+        document.querySelectorAll("details").forEach((d) => (d.open = true));
+        const table = document.querySelector("#accuracy table"), head = table.tHead.rows[0].cells[4];
+        const shown = () => [...table.tBodies[0].rows].map((row) => parseFloat(row.cells[4].textContent));
+        head.querySelector("button").click();
+        const up = shown(), said = head.getAttribute("aria-sort");
+        head.querySelector("button").click();
+        const saved = [];
+        HTMLAnchorElement.prototype.click = function () { saved.push([this.download, this.href]); };
+        document.querySelector("#accuracy button.get").click();
+        return [up, said, shown(), head.getAttribute("aria-sort"), saved];
+    """)
+    up, said, down, then, ((name, href),) = found
+    assert up == sorted(up) and down == sorted(up, reverse=True) and up != down
+    assert (said, then, name) == ("ascending", "descending", "accuracy_in_every_setting.csv")
+    assert href.startswith("data:text/csv") and href.count("%0D%0A") == len(up)
+    picture = browser.execute_async_script("""
+        const done = arguments[0];
+        HTMLAnchorElement.prototype.click = function () { done([this.download, this.href.slice(0, 22)]); };
+        document.querySelector("figure button.get").click();
+    """)
+    assert picture == ["figure3_noisy_against_clean.png", "data:image/png;base64,"]
+    assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_nothing_serious(browser: Any, page: Path, dark: bool) -> None:
+    axe = Path(os.environ.get("AUDIT_TEST_AXE", ""))
+    if not axe.is_file():
+        pytest.skip("AUDIT_TEST_AXE names no axe.min.js (npm pack axe-core)")
+    for width in SCREENS:
+        _open(browser, page, width, dark)
+        browser.execute_script(axe.read_text(encoding="utf-8"))
+        for opened in (False, True):
+            browser.execute_script(
+                "document.querySelectorAll('details').forEach((d) => (d.open = arguments[0]))", opened
+            )
+            found = browser.execute_async_script("""
+                const done = arguments[0];
+                axe.run().then((r) => done(r.violations.filter((v) => ["serious", "critical"].includes(v.impact))
+                    .map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 120))])));
+            """)
+            assert found == []

@@ -1,3 +1,4 @@
+# make demo: two verdicts in half a minute, from shipped answers; installs no engine.
 # make audit: a finished router-worker audit of the embedded model.  make perturb, make memory, make validity: its other audits.
 # make suite: all of them on one engine, a decision, an evidence pack.
 # make sensitivity: what they notice of memory planted in it.  make test: the tests.  Each installs what it needs.
@@ -17,7 +18,7 @@ STAMP := $(VENV)/.installed-$(ENGINE)
 # A demonstration of four minutes on two cores: too few questions for a verdict, and one noisy run.
 AUDIT := n=100 r=1..3 noisy_replicates=1
 
-.PHONY: audit perturb memory validity suite sensitivity test check bench external storm calibrate docs install lock clean
+.PHONY: demo audit perturb memory validity suite sensitivity test check bench external storm calibrate docs install lock clean
 
 # What the program does not say itself, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -25,6 +26,17 @@ NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just
 audit: $(STAMP)
 	$(PY) -m audit.sweep $(AUDIT) $(ARGS)
 	$(NEXT) "$(VENV)/bin/audit plan model=qwen3_8b benchmark=arc_challenge   # what an audit that can reach a verdict would take"
+
+# The core alone, in an environment of its own: no torch, no vLLM.
+LIGHT := $(VENV)-light
+
+demo: $(LIGHT)/.installed
+	$(LIGHT)/bin/python -m audit demo $(ARGS)
+
+$(LIGHT)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(LIGHT)
+	$(LIGHT)/bin/python -m pip install --quiet --constraint requirements/cpu.txt --editable .
+	touch $@
 
 perturb: $(STAMP)
 	$(PY) -m audit.perturb $(ARGS)
@@ -98,4 +110,4 @@ lock:
 	sh requirements/lock.sh
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LIGHT) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -19,7 +19,7 @@ benchmark and tries them all on it.
 
 Commands: `audit --help`, from the table in `__main__`.
 
-The public API: `load` a run, `find_runs` in a folder; their errors are `errors.AuditError`.
+The public API: `run` an audit, `load` a run, `find_runs` in a folder; their errors are `errors.AuditError`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from audit.loading import Run, RunEntry
 
-__all__ = ["find_runs", "load"]
+__all__ = ["find_runs", "load", "run"]
 
 if sys.version_info < (3, 11) or find_spec("omegaconf") is None:  # of a command a sentence, of an import an ImportError
     raise (SystemExit if Path(sys.argv[0]).name in ("-m", "audit") else ImportError)(
@@ -57,3 +57,23 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
     from audit.loading import find_runs as found
 
     return found(folder)
+
+
+def run(audit: str, **options: Any) -> Run:
+    """Run (or resume) an audit in this process, as the command does, and load it (`audit.loading.Run`).
+
+    audit: sweep, perturb, memory or validity. options: the command's, such as model="qwen3_8b", n=200, r="1..3",
+    references=["a", "b"]; a mapping sets what is below a key, as benchmark={"path": "exam.csv"} does. Raises
+    ConfigError for what the command refuses, AuditError where no model finished.
+    """
+    from audit.running import run as ran
+
+    return ran(audit, options)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("sweep", "perturb", "memory", "validity"):
+        raise AttributeError(
+            f"audit.{name} is a package, not a function. Expected audit.run({name!r}, model=..., n=...)."
+        )
+    raise AttributeError(f"module 'audit' has no attribute {name!r}")

@@ -4,6 +4,7 @@
     run = audit.load("outputs/my_run")
     run.verdict().to_pandas()                  # one row a cell
     run.answers(columns=["question_id", "arm", "correct"], to="polars")
+    run.plot(ax=axes); run.report()            # on axes of your own; the page, which a notebook shows
 
 Tables are pyarrow's, or with `to=` pandas' or polars', whichever is installed. Nothing is written, Ray is not loaded.
 """
@@ -16,12 +17,13 @@ from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from audit.audits import Audit, audit_of
+from audit.audits import Audit, audit_of, part_of
 from audit.errors import AuditError, ConfigError, DataError, unknown_name
+from audit.notebook import Figure, Report, plot
 from audit.records import CellRows
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
@@ -30,6 +32,10 @@ from audit.shards.object_store import is_url
 from audit.shards.read import load_cells, open_dataset
 from audit.shards.working_copy import named, run_folder
 from audit.summary import summarise
+from audit.verdict.run import CellResult
+
+if TYPE_CHECKING:  # figures need matplotlib
+    from matplotlib.axes import Axes
 
 _TO = ("arrow", "pandas", "polars")
 _TEXTS = ("prompt", "response")
@@ -39,16 +45,6 @@ _SETTING = {
     "parse_rate": pa.float64(), "errors": pa.int64(), "gain": pa.float64(), "improve": pa.float64(),
     "degrade": pa.float64(),
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One figure of a report, as its file. A notebook shows it."""
-
-    path: Path
-
-    def _repr_svg_(self) -> str:
-        return self.path.read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,6 +96,22 @@ class Run:
             *sorted({k for c in cells for k, v in c.items() if not isinstance(v, list | dict)} - set(first)),
         ]
         return _given([{name: cell.get(name) for name in names} for cell in cells], names, to)
+
+    def results(self) -> tuple[CellResult, ...]:
+        """The verdict on each judged cell as the audit's own dataclass, with its evidence, gates and reasons: judged
+        anew from the shards, as `audit gate` does."""
+        report = part_of(self.audit.name, "report").REPORT
+        found: tuple[CellResult, ...] = report.judge([self.path], **report.options([self.path], {}))[0].results
+        return found
+
+    def report(self) -> Report:
+        """Build the report from the shards into `<run directory>/report`; its page."""
+        return Report(part_of(self.audit.name, "report").report_runs([self.path], self.path / "report", {}).html)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Accuracy of each setting with its 95 % interval (1.96 standard errors), a line each, on `ax`; without, on the
+        axes of a figure of its own."""
+        return plot(self.settings().to_pylist(), ax)
 
     def settings(self, to: str = "arrow") -> Any:
         """One row a setting of each cell: accuracy and gain over the baseline (0-1), as printed at a run's end."""
@@ -290,4 +302,6 @@ def _as(table: pa.Table, to: str) -> Any:
         raise DataError(
             f"to={to!r} needs {to}, which is not installed: pip install {to}. Or use to='arrow'."
         ) from error
-    return table.to_pandas() if to == "pandas" else library.from_arrow(table)
+    if to == "polars":
+        return library.from_arrow(table)
+    return table.to_pandas(types_mapper={pa.bool_(): library.BooleanDtype()}.get)  # null is no answer, and not False

@@ -131,7 +131,7 @@ def conclude(config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths:
 
     paths: of the report; None where none was asked for.
     """
-    code = 0
+    code, config.run_dir = 0, str(run_dir)  # `audit.run` goes on from there
     print(f"shards   {named(run_dir / 'shards')}\nmanifest {named(run_dir / 'manifest.json')}")
     print_failed(failed)
     if paths is not None:

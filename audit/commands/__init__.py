@@ -18,6 +18,7 @@ class Command:
 
 
 COMMANDS: dict[str, Command] = {
+    "demo": Command("audit.commands.demo", "a model before and after it read the exam: two verdicts in half a minute"),
     "plan": Command(
         "audit.commands.plan", "calls, tokens, time and power of an audit (audit=NAME); starts nothing", "sweep"
     ),
@@ -52,4 +53,4 @@ COMMANDS: dict[str, Command] = {
     "completion": Command("audit.commands.completion", "print the completion script of bash, zsh or fish"),
 }
 # The first command of each group -> its heading in `audit --help`.
-HEADINGS = {"plan": "run", "data": "prepare", "runs": "read", "gate": "decide", "calibrate": "calibrate and set up"}
+HEADINGS = {"demo": "run", "data": "prepare", "runs": "read", "gate": "decide", "calibrate": "calibrate and set up"}

@@ -27,6 +27,7 @@ from audit.statistics.paired import FloatArray
 NO_REFERENCE = "an order with a sense of its own is likelier to any model, and no reference shows what that is worth"
 _MORE_SENSE = "the references find this order likelier, too, and a larger model may feel its sense twice as much"
 _OWN_SCALE = "in units of each model's own spread over the held-out items it may be chance"
+_NO_SPREAD = "one other order does not tell how much orders differ; ask two or more (orders=2, option_orders=2)"
 _ONE_SCALE = "on the scale of ability, which allows for easier and harder items, it is no more than chance"
 _UNPARSED = "it is gone where the answers that could not be parsed are held against it"
 
@@ -96,6 +97,8 @@ def _exact(name: Name, own: OrderTest, unit: str) -> Indicator:
 
 
 def _of_order(name: Name, ordered: Ordered, unit: str) -> Indicator:
+    if ordered.beyond is not None and ordered.beyond.units > 1 and ordered.twice is None:
+        return Indicator(name, why=_NO_SPREAD)
     shown, p = ordered.shown, ordered.pvalue
     needs = "needs reference models ('references=[..]'): " if p is None else ""
     return Indicator(

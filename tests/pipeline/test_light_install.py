@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -79,6 +80,11 @@ def test_the_core_alone_audits_an_endpoint(light: Path, url: str, tmp_path: Path
     there = "import importlib.util as u, sys; print([n for n in sys.argv[1:] if u.find_spec(n)])"
     found = subprocess.run([str(light), "-c", there, *ABSENT], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+    began = time.monotonic()
+    shown = audit("demo", "--out", "shown")
+    assert time.monotonic() - began < 30 and "Gap to held-out items" in shown  # a first page in half a minute
+    assert (tmp_path / "shown" / "report.html").is_file()
 
     endpoint = f"model.openai_compatible.endpoints=[{{url: '{url}', model: m}}]"
     asked = ("model=openai_compatible", endpoint, "benchmark=elementary", "n=12", "r=1", "progress=false")

@@ -77,8 +77,9 @@ def sides(verdict: RunVerdict) -> tuple[Side, Side]:
         if held_out is None or result.without is None or result.without.found is None:
             raise DataError(f"The shipped answers of {name} give no score without memory. Install the package again.")
         told = result.without.found.without
-        own = (*map(_share, (exam, held_out)), (told.estimate, told.low, told.high), _share(before))
-        found.append(Side(result, *own, tuple(_share(one[0]) for one in cell.references)))
+        limits = (told.estimate, told.low, told.high)
+        others = tuple(_share(one[0]) for one in cell.references)
+        found.append(Side(result, _share(exam), _share(held_out), limits, _share(before), others))
     return found[0], found[1]
 
 

@@ -278,7 +278,11 @@ def _why(run: Run, error: AuditError) -> str:
     if failed:
         return "; ".join(f"{name} failed: {str(why).splitlines()[0]}" for name, why in failed.items())
     goes_on = "it runs, or was stopped: the same command goes on"
-    return goes_on if run.manifest.status == "running" else str(error).splitlines()[0]
+    return (
+        goes_on
+        if run.manifest.status == "running"
+        else str(error).splitlines()[0].replace(str(run.path), str(named(run.path)))
+    )
 
 
 def _texts(keys: pa.Table, role: str, index: pa.Array, text: Any) -> pa.Table:

@@ -87,4 +87,4 @@ def test_the_command_prints_the_page_and_asks_no_browser(tmp_path: Path, capsys:
     assert main([str(tmp_path), "--no-browser"]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "index.html")
     assert "No run yet" in (tmp_path / "index.html").read_text()
-    assert main([str(tmp_path / "nowhere"), "--no-browser"]) == 1 and "is not a folder" in capsys.readouterr().err
+    assert main([str(tmp_path / "nowhere"), "--no-browser"]) == 1 and "nowhere" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from outcome_tables import Outcome, outcomes_to_table
+from sweep_here import SMALL
 from synthetic import synthetic_outcomes
 
 from audit.command_line import compose_command
@@ -30,7 +31,7 @@ N = 8
 
 def resolve(run_dir: Path, *words: str, model: str = "scripted") -> ResolvedRun:
     register()
-    asked = (f"model={model}", f"run_dir={run_dir}", f"n={N}", "r=1", *words)
+    asked = (f"model={model}", f"run_dir={run_dir}", *SMALL, f"n={N}", "r=1", *words)
     return resolve_run(SWEEP, from_hydra(compose_command("sweep", asked, SweepConfig)))
 
 

@@ -90,5 +90,5 @@ def test_damaged_absent_and_foreign_files_are_refused(tmp_path: Path) -> None:
         pass
     with pytest.raises(ShardError, match=r"holds \['a'\]; expected \['id'"):
         QuestionFile(tmp_path)
-    with pytest.raises(ShardError, match="folder is gone"):
+    with pytest.raises(ShardError, match="folder is not there"):
         write_questions(tmp_path / "nowhere", [question(0)])

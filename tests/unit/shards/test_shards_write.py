@@ -251,5 +251,5 @@ def test_a_folder_without_permission_is_reported() -> None:
 
 def test_a_run_directory_that_vanished_is_reported(run: tuple[Path, str]) -> None:
     (run[0] / "shards").rmdir()
-    with pytest.raises(ShardError, match=r"its folder is gone.*every node shares"):
+    with pytest.raises(ShardError, match=r"its folder is not there.*every node mounts"):
         write(*run, row())

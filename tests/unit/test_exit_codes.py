@@ -53,6 +53,7 @@ REFUSED = {
     "references": ["show", "set:nowhere"],
     "watch": ["nowhere"],
     "open": ["nowhere"],
+    "demo": ["--out", "/dev/null/demo"],
 }
 
 

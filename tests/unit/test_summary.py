@@ -104,4 +104,4 @@ def test_too_few_questions_are_said_in_plain_words_with_both_numbers() -> None:
 
     assert said(100, 1070) == "Not enough questions: 100 asked, about 1,070 needed"
     assert said(2000, 1070) == said(None, None) == subtitle(VERDICTS, {"verdict": "underpowered"})
-    assert subtitle(VERDICTS, {"verdict": "excess"}) == VERDICTS["excess"].name
+    assert subtitle(VERDICTS, {"verdict": "excess"}) == VERDICTS["excess"].plain

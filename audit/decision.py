@@ -37,7 +37,8 @@ _EXIT_CODES = {
 # As a page shows them; what each means for a job that asks the gate.
 SHOWN: dict[Decision, VerdictWord] = {
     Decision.BLOCK: VerdictWord(
-        "Block", "▲", "^", "Something was found. The gate stops this model; only people can let it pass.", Outcome.FOUND
+        "Block", "▲", "^",
+        "Do not deploy: something was found. The gate stops this model; only people can let it pass.", Outcome.FOUND,
     ),
     Decision.REVIEW: VerdictWord(
         "Review", "▼", "v",
@@ -46,7 +47,8 @@ SHOWN: dict[Decision, VerdictWord] = {
     ),
     Decision.NO_DECISION: VerdictWord(
         "No decision", "✚", "P",
-        "The data carry no decision: this is neither a finding nor a clean bill. The gate stops.", Outcome.NO_DECISION,
+        "Neither approve nor reject the model on this evidence: it is no finding and no clean bill. The gate stops.",
+        Outcome.NO_DECISION,
     ),
     Decision.PASS: VerdictWord("Pass", "●", "o", "The gate lets this model pass.", Outcome.NOTHING_SEEN),
 }  # fmt: skip

@@ -94,7 +94,7 @@ def _missing(evidence: Evidence, thresholds: MemoryThresholds) -> tuple[tuple[st
         )
         advice.append("Judge this model by itself, or with more references.")
     if not any(one.judged and one.name != Name.GAP for one in evidence.indicators):
-        advice.append("Take references and every item (n=all), for the order test and the completion of the text.")
+        advice.append("Run with reference models and every item (n=all): the tests of order and text need both.")
     high = evidence.limits()[2]
     if not evidence.indicator(Name.GAP).judged:
         reasons.append("The score was not compared with held-out items: memory of questions and answers goes unseen.")

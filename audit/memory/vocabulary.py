@@ -35,7 +35,7 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
         Outcome.NO_DECISION, plain="A check of the measurement failed",
     ),
     MemoryVerdict.UNDERPOWERED: VerdictWord(
-        "Underpowered", "✚", "P",
+        "Not enough data", "✚", "P",
         "What was measured shows no memory, and it does not refute a gap of the size that matters, or one kind of "
         "indicator did not look at all. This is neither a clean bill nor a suspicion: measure more.",
         Outcome.NO_DECISION,

@@ -25,9 +25,9 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         Outcome.NO_DECISION, plain="A check of the measurement failed",
     ),
     PerturbVerdict.UNDERPOWERED: VerdictWord(
-        "Underpowered", "✚", "P",
-        "A drop of the size that matters is neither shown nor excluded. This is neither a clean bill nor a suspicion: "
-        "measure more.",
+        "Not enough data", "✚", "P",
+        "A drop of the size that matters could be real or not: the data cannot tell. This is neither a clean bill "
+        "nor a suspicion: measure more.",
         Outcome.NO_DECISION,
     ),
     PerturbVerdict.NO_DROP_DETECTED: VerdictWord(

@@ -47,8 +47,8 @@ def headline(
         seen = f"a drop of up to {points(drop.largest)}" if drop.largest < 1 else "any drop"
         extra = f" ({decision.doubt})" if decision.doubt else ""
         return (
-            f"Too little data to judge {model} on {benchmark}: {seen} is compatible with them{extra}, so its score of "
-            f"{score} is neither cleared nor doubted."
+            f"Too little data to judge {model} on {benchmark}: {seen} could be real or not{extra}, so nothing "
+            f"follows for its score of {score}."
         )
     if decision.doubt:
         return (
@@ -57,7 +57,7 @@ def headline(
         )
     return (
         f"No sign that {model} hangs on the wording of {benchmark} at its score of {score}: rewording costs at most "
-        f"{points(drop.largest)} (95 % limit). An answer that was learnt as such would survive rewording unseen."
+        f"{points(drop.largest)} (95 % limit). A memorised answer survives rewording: audit memory looks for it."
     )
 
 

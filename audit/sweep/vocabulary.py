@@ -30,9 +30,9 @@ VERDICTS: dict[Verdict, VerdictWord] = {
         Outcome.NO_DECISION, plain="A check of the measurement failed",
     ),
     Verdict.UNDERPOWERED: VerdictWord(
-        "Underpowered", "✚", "P",
-        "Too few data to tell: a gain of the size of interest is neither shown nor excluded. This is neither a clean "
-        "bill nor a suspicion: measure more.",
+        "Not enough data", "✚", "P",
+        "A gain of the size that matters could be real or not: the data cannot tell. This is neither a clean bill "
+        "nor a suspicion: measure more.",
         Outcome.NO_DECISION,
     ),
     Verdict.EXCESS_EXPLAINED: VerdictWord(

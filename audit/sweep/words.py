@@ -64,8 +64,8 @@ def headline(
     if decision.verdict == Verdict.UNDERPOWERED:
         seen = f"a gain of up to {points(limit)}" if np.isfinite(limit) and limit < 1 else "a gain of any size"
         return (
-            f"Too few data on {model} and {benchmark}: {seen} under noise is neither shown nor excluded, so its score "
-            f"of {score:.0%} is neither cleared nor doubted."
+            f"Too few questions to tell for {model} on {benchmark}: {seen} on damaged questions could be real or not, "
+            f"so nothing follows for its score of {score:.0%}."
         )
     if decision.doubt:
         return (

@@ -20,10 +20,10 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
         Outcome.NO_DECISION, plain="Nothing backs the scorer yet",
     ),
     ValidityStatus.FAILED: VerdictWord(
-        "Failed a gate", "▲", "^",
+        "Not measurable", "▲", "^",
         "Answers cannot be read, the model does no better than a rule that never reads the question, or rows are not "
         "paired: no conclusion is drawn.",
-        Outcome.NO_DECISION, plain="A check of the measurement failed",
+        Outcome.NO_DECISION, plain="A check failed: no result about the model",
     ),
     ValidityStatus.INELIGIBLE_ARCHETYPE: VerdictWord(
         "Ineligible: the archetype", "◆", "D",

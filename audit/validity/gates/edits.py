@@ -101,8 +101,8 @@ def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds)
         + (f" The edit itself changes what can be read: {', '.join(fell[:3])}." if fell else "")
         + (f" Not read, of all: {', '.join(f'{n} {name}' for name, n in why.items())}." if why else "")
         + f" Were all unparsed answers wrong or right, the score of originals would be {least:.3f} or {best:.3f}.",
-        "Read some unreadable replies. A change of answers under such an edit is a change of the reader."
-        + (" Tied are options of one likelihood, which bfloat16 makes common: try dtype=float32." * ("tied" in why)),
+        "Look at some replies that could not be read: until they can be, this says nothing about the model."
+        + (" Options tied in likelihood: run with higher precision, dtype=float32." * ("tied" in why)),
         items=ids(cell, unread),
         numbers={
             **shares,

@@ -18,6 +18,8 @@ from typing import Any
 
 from bench.common import json_line, run_driver
 
+# One run of each arm, as the figures of docs/measured.md have it.
+SMALL = ("draws=independent", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1")
 TARGET_EFFICIENCY, TARGET_FEWER_TOKENS = 0.90, 3.0
 
 
@@ -25,7 +27,7 @@ def efficiency(n: int, routers: str) -> dict[str, Any]:
     """The sweep, then raw vLLM with what it sent."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir = f"{folder}/run"
-        sweep = run_driver([f"n={n}", f"r={routers}", f"run_dir={run_dir}"])
+        sweep = run_driver([f"n={n}", f"r={routers}", f"run_dir={run_dir}", *SMALL])
         command = [sys.executable, "-m", "bench.engine", "--raw", run_dir]
         done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)
         if done.returncode != 0:

@@ -16,7 +16,8 @@ from storm.nights import night, ray_workers, rows_by_key
 from audit.commands.gate import main as gate
 from audit.sweep.report import build_report
 
-SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "store.rows_per_shard=24",
+SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "clean_replicates=1",
+         "noisy_replicates=1", "store.rows_per_shard=24",
          "cluster.chunks_in_flight=4", "model.scripted.scripted.latency_s=0.2")  # fmt: skip
 SLOWER = "model.scripted.scripted.latency_s=0.7"  # where a kill has to come before the end
 ROWS = 60 * 7

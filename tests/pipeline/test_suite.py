@@ -33,7 +33,7 @@ from audit.runtime import keep
 from audit.shards.manifest import Manifest
 
 AUDITS = {
-    "sweep": ["r=1", "arms=[forward_full,noisy_rewrite]"],
+    "sweep": ["r=1", "arms=[forward_full,noisy_rewrite]", "clean_replicates=1", "noisy_replicates=1"],
     "perturb": ["num_variants=2"],
     "memory": ["option_orders=1"],
     "validity": ["benchmark=contrast", "n=6", "edits_per_family=1"],

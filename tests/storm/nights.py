@@ -25,7 +25,8 @@ import pyarrow.dataset as ds
 from busy_ray import tell_agent_port
 
 KINDS = ("engine", "stage", "driver", "node", "disk full")
-SWEEP = ("model=scripted", "r=1..3", "n=208", "draws=nested", "ensemble_control=true", "report=false", "progress=false",
+SWEEP = ("model=scripted", "r=1..3", "n=208", "draws=nested", "ensemble_control=true",
+         "clean_replicates=1", "noisy_replicates=1", "report=false", "progress=false",
          "store.rows_per_shard=12", "cluster.chunks_in_flight=4")  # fmt: skip
 CHUNK_S = 0.5  # of a call to the engine: the run lasts long enough to be disturbed, and leaves the CPUs alone
 KEY = ["model", "benchmark", "question_id", "arm", "routers", "replicate"]

@@ -30,33 +30,47 @@ def _outcomes(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], wanted: Wa
     columns: dict[str, str] = {}
     for where, row in rows:
         columns = columns or _columns(path, row, wanted)
-        told = {name: row.get(column) for name, column in columns.items()}
-        model = wanted.model or checked(told.get("model") or "", where).strip()
-        benchmark = wanted.benchmark or checked(told.get("benchmark") or path.stem, where).strip()
-        text = None if told.get("text") in (None, "") else checked(told["text"], where)
-        item = "" if told.get("item") is None else checked(told["item"], where).strip()
-        options = _options(told.get("options"), where)
-        if not model or not (item or text):
-            raise DataError(f"{where}: the {'item' if model else 'model'} is empty; expected a name in every row.")
-        if "reply" in told:  # read here, by the rule that this program's own runs of free-form questions have
-            told["answer"], told["correct"] = _number_read(told, where)
-        right, of = _right(told, where)
-        epoch = str(told.get("epoch") or 1)
-        gold = str(told.get("gold") or "").strip().upper()
-        yield Imported(
-            model=model,
-            benchmark=benchmark,
-            key=text_key(text or "", options) if wanted.key == "text" or not item else item,
-            sample=item or text_key(text or "", options),
-            right=None if told.get("error") else right,
-            of=of,
-            text=text,
-            options=options,
-            gold=_LETTERS.index(gold) if len(gold) == 1 and gold in _LETTERS[: len(options)] else None,
-            answer=None if told.get("answer") is None else str(told["answer"])[:200],
-            epoch=int(epoch) if epoch.isdecimal() and len(epoch) < 6 else 1,
-            error=str(told["error"])[:200] if told.get("error") else None,
-        )
+        yield _outcome(path, {name: row.get(column) for name, column in columns.items()}, where, wanted)
+
+
+def _outcome(path: Path, told: dict[str, Any], where: str, wanted: Wanted) -> Imported:
+    model, item = wanted.model or _word(told, "model", where), _word(told, "item", where)
+    text = None if told.get("text") in (None, "") else checked(told["text"], where)
+    if not model or not (item or text):
+        raise DataError(f"{where}: the {'item' if model else 'model'} is empty; expected a name in every row.")
+    if "reply" in told:  # read here, by the rule that this program's own runs of free-form questions have
+        told["answer"], told["correct"] = _number_read(told, where)
+    right, of = _right(told, where)
+    options, error = _options(told.get("options"), where), _word(told, "error", where)[:200] or None
+    by_text = text_key(text or "", options)
+    return Imported(
+        model=model,
+        benchmark=wanted.benchmark or _word(told, "benchmark", where) or path.stem,
+        key=by_text if wanted.key == "text" or not item else item,
+        sample=item or by_text,
+        right=None if error else right,
+        of=of,
+        text=text,
+        options=options,
+        gold=_letter(_word(told, "gold", where), len(options)),
+        answer=None if told.get("answer") is None else str(told["answer"])[:200],
+        epoch=_epoch(_word(told, "epoch", where)),
+        error=error,
+    )
+
+
+def _word(told: dict[str, Any], name: str, where: str) -> str:
+    """A field as text; "" where it is empty or not there."""
+    return "" if told.get(name) is None else checked(told[name], where).strip()
+
+
+def _letter(word: str, n: int) -> int | None:
+    found = _LETTERS[:n].find(word.upper()) if len(word) == 1 else -1
+    return found if found >= 0 else None
+
+
+def _epoch(word: str) -> int:
+    return int(word) if word.isdecimal() and len(word) < 6 else 1
 
 
 def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:

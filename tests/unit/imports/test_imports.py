@@ -289,3 +289,16 @@ def test_held_out_items_that_are_not_held_out(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "b.csv").write_text(text.replace("What barks", "what  BARKS"))
     words = [str(tmp_path / "a.csv"), "--held-out", str(tmp_path / "b.csv"), "-o", str(tmp_path / "run")]
     assert main(words) == 1 and "not held out" in capsys.readouterr().err
+
+
+def test_a_reply_that_ends_in_a_number_is_read_as_our_own_runs_read_it(tmp_path: Path) -> None:
+    """Right, wrong, and one without a number: unparsed, which is not wrong."""
+    (tmp_path / "log.csv").write_text(
+        'model,item,reply,gold\nm,1,"so she earns $1,018.",# 1018\nm,2,about 3 or 4,5\nm,3,I do not know,7\n'
+    )
+    joined = read(tmp_path / "log.csv", benchmark="sums")
+    found = {key: (one.right, one.answer) for key, (one,) in joined.answers["m", "sums"].items()}
+    assert found == {"1": (1, "1018"), "2": (0, "4"), "3": (None, None)}
+    (tmp_path / "bad.csv").write_text("model,item,reply,gold\nm,1,it is 4,four\n")
+    with pytest.raises(AuditError, match="no number"):
+        read(tmp_path / "bad.csv", benchmark="sums")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from audit.audits import audit_of, part_of
 from audit.errors import ConfigError
 from audit.exits import plainly
-from audit.panel import write_panel
+from audit.panel import panel_runs, write_panel
 from audit.shards.manifest import MANIFEST
 from audit.shards.object_store import is_url
 from audit.shards.working_copy import local_folder, named, run_folder
@@ -91,6 +92,12 @@ def _folders(places: Sequence[str], every_s: int | None) -> list[Path]:
             "A panel of several runs and --follow need the runs in folders: a panel names its runs by their paths. "
             "Copy them first, such as with: aws s3 sync s3://my-bucket/my_run outputs/my_run"
         )
+    for place in places:
+        if not is_url(place) and (runs := panel_runs(Path(place))):
+            raise ConfigError(
+                f"{place} holds {len(runs)} runs together. Their suite's command, typed again, builds its page again; "
+                f"without a suite: {shlex.join(['audit', 'report', *map(str, runs), '--out', str(place)])}"
+            )
     return [run_folder(place) for place in places]
 
 

@@ -90,3 +90,11 @@ def test_the_pack_of_merged_runs_has_each_of_them_and_its_verdict_is_computed_ag
         path.write_text(text)
     shutil.copy(panel / "verdict.json", run_dir / "report")
     assert evidence([str(panel), *sign]) == 1 and "is of 2 runs together" in capsys.readouterr().err
+
+
+def test_a_folder_of_several_runs_is_told_the_command_that_reports_them(
+    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_panel(tmp_path / "panel", [run_dir])
+    assert report([str(tmp_path / "panel")]) == 1
+    assert f"audit report {tmp_path / 'panel'}" in (said := capsys.readouterr().err) and "--out" in said

@@ -82,7 +82,7 @@ def check_convicted(
     registered = _registered(config.registry) if serving else {}
     found: dict[str, str] = {}
     for name, (facts, path) in serving.items():
-        said = [*(_in_run(path, name) if path is not None else ()), *_of_weights(registered, name, facts)]
+        said = [*(found_in(path, name) if path is not None else ()), *_of_weights(registered, name, facts)]
         if said:
             found[name] = said[0]
     for name, what in found.items():
@@ -94,7 +94,8 @@ def check_convicted(
     return found
 
 
-def _in_run(run_dir: Path, model: str) -> Iterator[str]:
+def found_in(run_dir: Path, model: str) -> Iterator[str]:
+    """What audits found in a model, a sentence each, by the reports of a run and of the suite or panel around it."""
     homes = [run_dir, *([run_dir.parent] if (run_dir.parent / PANEL).is_file() else [])]
     for home in homes:
         path = verdict_path(home)

@@ -98,14 +98,20 @@ def save_about(one: ReferenceSet) -> None:
 def choose(models: Sequence[SetModel], families: Collection[str], count: int = DEFAULT_COUNT) -> tuple[str, ...]:
     """Names of `count` models, spread evenly over the set's accuracies, so that they bracket a model within them.
 
-    families: of the tested models, which are left out. A second model of a family is taken where no other is near. No
-    answer of a tested model is looked at. ConfigError where fewer than three models are left.
+    families: of the tested models, which are left out; a model whose family is not known stays. A second model of a
+    family is taken where no other is near. No answer of a tested model is looked at. ConfigError where no family is
+    known at all, or fewer than three models are left.
 
     >>> few = [SetModel(name, accuracy, 9, 0) for name, accuracy in (("a", 0.2), ("b", 0.5), ("c", 0.6), ("d", 0.9))]
     >>> choose(few, (), 3)
     ('a', 'b', 'd')
     """
     shut = {one.casefold() for one in families}
+    if shut and not any(one.family for one in models):
+        raise ConfigError(
+            "The set does not say of which family its models are, so kin of the tested model could not be left out. "
+            "Expected a set built with families: audit references build ... --facts models.csv"
+        )
     left = sorted(
         (one for one in models if (one.family or "").casefold() not in shut), key=lambda one: (one.accuracy, one.name)
     )

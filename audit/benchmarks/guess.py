@@ -63,6 +63,18 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
     return max(forms, key=lambda one: sum(_reads(row, one) for row in rows))  # the first of the best
 
 
+def either_base(rows: Sequence[RawRow], config: BenchmarkConfig) -> bool:
+    """Whether keys are numbers that could count from 0 and from 1: every row is read both ways, with other keys."""
+    return bool(rows) and all(
+        all(_reads(row, one) for row in rows) and _key(rows[0], one) != _key(rows[0], config)
+        for one in [replace(config, index_base=1 - config.index_base)]
+    )
+
+
+def _key(row: RawRow, config: BenchmarkConfig) -> int:
+    return mcq_file(row, RowContext(config, "", 0)).gold
+
+
 def _plain(name: str) -> str:
     """ "Prompt Text" and "promptText" -> "prompt_text"."""
     return re.sub(r"[\W_]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)).strip("_").lower()

@@ -17,7 +17,7 @@ from typing import Any
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import likely_delimiter
-from audit.benchmarks.guess import guess
+from audit.benchmarks.guess import either_base, guess
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.rows import mcq_file, shuffled
 from audit.errors import BenchmarkError
@@ -58,8 +58,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     questions, problems, read = _read(benchmark)
     print(lines("\n".join([*_columns(benchmark, read), *_questions(questions), *_counts(benchmark, read, problems)])))
     words = " ".join(benchmark_words(config))
-    print(lines(f"\nTo go on:    audit plan {words} model=scripted n=all"))
-    print(lines(f"To correct:  audit data show {shlex.quote(asked.file)} benchmark.KEY=VALUE, with the keys above"))
+    rows = [row for _, row, _ in islice(benchmark.located_rows(), _LOOKED_AT)]
+    if not problems and either_base(rows, config):
+        base = config.index_base
+        print(
+            f"\nCOMPARE THE KEYS ABOVE: numbers were counted from {base}, and from {1 - base} fits every row too "
+            f"(benchmark.index_base={1 - base})."
+        )
+    print(lines(f"\nRead with:   {words}" if problems else f"\nTo go on:    audit plan {words} model=scripted n=all"))
+    settings = " ".join(f"benchmark.{_PARTS[part]}=COLUMN" for part in ("question", "key"))
+    print(lines(f"To correct:  audit data show {shlex.quote(asked.file)} {settings}"))
     return FAILED if problems else OK
 
 
@@ -76,7 +84,9 @@ def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
     )
     if config.delimiter is None and path.is_file():
         config = replace(config, delimiter=likely_delimiter(path))
-    return guess([row for _, row, _ in islice(open_benchmark(config).located_rows(), _LOOKED_AT)], config)
+    guessed = guess([row for _, row, _ in islice(open_benchmark(config).located_rows(), _LOOKED_AT)], config)
+    typed = any(word.startswith("benchmark.index_base=") for word in overrides)
+    return replace(guessed, index_base=config.index_base) if typed else guessed
 
 
 def _read(benchmark: Benchmark) -> tuple[list[Question], list[str], Counts]:

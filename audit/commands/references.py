@@ -43,6 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name = asked.name
     found = load_set(name)
     print(one_line(f"{found.name}  {found.benchmark}  version {found.version}  {found.licence}  {found.source}"))
+    unknown = [one.name for one in found.models if not one.family]
+    if unknown:
+        print(one_line(f"family unknown of {len(unknown)} of {len(found.models)}: these are never left out (--facts)"))
     print(f"{'model':<44} {'accuracy':>8} {'unparsed':>13} {'released':>10}  family")
     for one in sorted(found.models, key=lambda one: -one.accuracy):
         unparsed = f"{one.unparsed} of {one.answers:,}"

@@ -93,7 +93,7 @@ def _folders(places: Sequence[str], every_s: int | None) -> list[Path]:
             "Copy them first, such as with: aws s3 sync s3://my-bucket/my_run outputs/my_run"
         )
     for place in places:
-        if not is_url(place) and (runs := panel_runs(Path(place))):
+        if Path(place).is_dir() and (runs := panel_runs(Path(place))):
             raise ConfigError(
                 f"{place} holds {len(runs)} runs together. Their suite's command, typed again, builds its page again; "
                 f"without a suite: {shlex.join(['audit', 'report', *map(str, runs), '--out', str(place)])}"

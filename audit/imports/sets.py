@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
+from audit.convictions import found_in
 from audit.errors import ConfigError
 from audit.imports.own import read_own
 from audit.imports.record import Imported, Wanted
@@ -49,6 +50,12 @@ def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path |
     manifest = Manifest.load(run_dir)
     if not is_imported(manifest) or manifest.status != "finished":
         raise ConfigError(f"{run_dir} is no finished import. Expected the directory that audit import wrote.")
+    for model in manifest.models:
+        if said := list(found_in(run_dir, model)):
+            raise ConfigError(
+                f"{model} was itself convicted: {said[0]}. A reference that learnt the benchmark hides the same in "
+                f"others. Import the logs again without {model}, then build the set."
+            )
     shards = listed_shards(run_dir, manifest)
     told = _facts_of(facts, manifest)
     models = tuple(

@@ -58,7 +58,7 @@ def decide(evidence: Evidence, gates: Sequence[Gate], thresholds: MemoryThreshol
     said = tuple(_said(one, alpha) for one in indicators)
     verdict = finding(indicators, alpha)
     if verdict is not None:
-        return Decision(verdict, said, _what_to_do(verdict))
+        return Decision(verdict, said, _what_to_do(verdict, indicators))
     if open_ := unexplained(indicators, alpha):
         causes = tuple(f"{INDICATORS[one.name].title}: it stands out, but {one.doubt}." for one in open_)
         return Decision(MemoryVerdict.CAUSE_UNKNOWN, (*causes, *said), _to_part_causes(open_))
@@ -140,12 +140,14 @@ def _said(one: Indicator, alpha: float) -> str:
     )
 
 
-def _what_to_do(verdict: MemoryVerdict) -> tuple[str, ...]:
+def _what_to_do(verdict: MemoryVerdict, indicators: Sequence[Indicator]) -> tuple[str, ...]:
     first = (
         "Take the score on this benchmark as that of a model that has read it."
         if verdict == MemoryVerdict.MEMORY_OF_TEXT
         else "Quote the score on the held-out items beside that on the benchmark."
     )
+    if not any(one.judged and one.name != Name.GAP for one in indicators):
+        return (first, "Look at the items that are likely answered from memory (tables/items_from_memory.csv).")
     return (first, "Look at the items whose text is likeliest against the references (tables/items.csv).")
 
 

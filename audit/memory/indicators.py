@@ -55,7 +55,10 @@ def _beside_one_family(one: Indicator, family: str) -> Indicator:
 
 def _order(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicator:
     if e.order is None:
-        return Indicator(Name.ORDER, why="the order test needs every item: n=all")
+        return Indicator(
+            Name.ORDER,
+            why="no other order was asked: the test needs every item (n=all) and a model that gives likelihoods",
+        )
     own = e.order.own
     if own.units < thresholds.shards_min:
         return Indicator(Name.ORDER, why=f"{own.units} shards are too few (shards_min={thresholds.shards_min:g})")

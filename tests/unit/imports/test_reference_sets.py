@@ -75,9 +75,21 @@ def test_the_choice_leaves_out_the_family_and_spans_the_set(one_set: str) -> Non
         choose(models, ["ant", "bee", "cat", "dog"])
 
 
-def test_unknown_families_are_no_reason_to_skip_a_model() -> None:
+def test_a_model_of_unknown_family_stays_and_a_set_without_any_is_refused() -> None:
     models = [SetModel(str(k), k / 10, 9, 0) for k in range(10)]
     assert choose(models, (), 4) == ("0", "3", "6", "9")
+    with pytest.raises(ConfigError, match="--facts"):
+        choose(models, ["ant"], 4)
+    assert "0" in choose([*models, SetModel("a", 0.5, 9, 0, family="ant")], ["ant"], 4)
+
+
+def test_a_convicted_model_becomes_no_reference(one_set: str, tmp_path: Path) -> None:
+    models = {**MODELS, "taught": 0.95}
+    seen, new = table(tmp_path / "s.csv", models, 5), table(tmp_path / "n.csv", {**MODELS, "taught": 0.5}, 6)
+    words = [str(seen), "--held-out", str(new), "--benchmark", "exam", "--judge", "taught", "-o", str(tmp_path / "bad")]
+    assert import_logs(words) == 0
+    words = ["build", str(tmp_path / "bad"), "--name", "exam_2", "--source", "made here", "--licence", "none"]
+    assert references(words) == 1 and known_sets() == [one_set]
 
 
 def test_an_import_takes_references_from_a_set(

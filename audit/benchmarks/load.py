@@ -22,6 +22,7 @@ from audit.benchmarks.sample import Census, take_census
 from audit.errors import BenchmarkError, ConfigError, unknown_name
 from audit.records import Question
 
+_KEYS = 20  # questions: of four options, keys at random leave one out with probability .75^20 = .003
 _EMBEDDED = ("elementary", "contrast")  # they ship with the package
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -65,6 +66,11 @@ class Benchmark:
             found.append(f"{census.conflicting} repeated questions have different gold answers.")
         if census.repeated_options:
             found.append(f"{census.repeated_options} questions have two options with the same text.")
+        if self.config.format == "mcq_file" and census.lowest_key > 0 and census.n_total >= _KEYS:
+            found.append(
+                f"The first option is right in none of {census.n_total} questions. If keys count from 1, write "
+                "benchmark.index_base=1."
+            )
         return tuple(found)
 
     def iter_questions(self) -> Iterator[Question]:

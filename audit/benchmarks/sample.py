@@ -49,6 +49,7 @@ class Census:
     duplicates: tuple[tuple[int, ...], ...]
     conflicting: int
     repeated_options: int
+    lowest_key: int  # position of an option that is right somewhere, the lowest; of numbers nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,7 @@ def take_census(benchmark: QuestionSource) -> Census:
         duplicates=tuple(duplicates),
         conflicting=sum(len({golds[i] for i in group}) > 1 for group in duplicates),
         repeated_options=repeated_options,
+        lowest_key=int(min(golds)) if question.target is None else 0,
     )
 
 

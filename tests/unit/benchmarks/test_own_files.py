@@ -236,3 +236,11 @@ def test_a_missing_column_names_the_one_that_was_probably_meant(
     tmp_path: Path, row: dict[str, object], setting: str
 ) -> None:
     assert f"Set {setting}" in refused(jsonl(tmp_path / "a.jsonl", row))
+
+
+@pytest.mark.parametrize(("lowest", "n", "warned"), [(1, 20, True), (0, 20, False), (1, 19, False)])
+def test_keys_that_never_name_the_first_option_are_told(tmp_path: Path, lowest: int, n: int, warned: bool) -> None:
+    rows = [{"question": f"{k}?", "choices": ["a", "b", "c"], "answer": lowest + k % 2} for k in range(n)]
+    (tmp_path / "exam.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    config = BenchmarkConfig(name="exam", format="mcq_file", path=str(tmp_path / "exam.jsonl"))
+    assert any("index_base=1" in one for one in open_benchmark(config).warnings) is warned

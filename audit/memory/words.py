@@ -40,9 +40,11 @@ def headline(
         what = " and ".join(INDICATORS[one.name].title.lower() for one in open_)
         return f"{benchmark} stands out for {model} ({what}), cause unknown: {open_[0].doubt}."
     if verdict == MemoryVerdict.UNDERPOWERED:
+        if not any(one.judged for one in evidence.indicators):
+            return f"It cannot be told whether {model} remembers {benchmark}: none of the six tests could be judged."
         return (
-            f"No memory of {benchmark} was seen in {model}, by {_looked(evidence)}: too little to have seen it "
-            "everywhere, so it is neither cleared nor doubted."
+            f"It cannot be told whether {model} remembers {benchmark}. By {_looked(evidence)} nothing was seen, and "
+            "the other tests did not run or could have missed it."
         )
     return (
         f"This instrument sees no memory of {benchmark} in {model}, by {_looked(evidence)}; what it cannot see is "

@@ -20,12 +20,11 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 
 from audit.records import CellRows
-from audit.verdict.result import Gate
+from audit.verdict.result import DASH, Gate, bare_pvalue, percent, pvalue, signed_points
 from audit.verdict.run import CellResult, JudgedRun
 from audit.verdict.vocabulary import GateWord, VerdictWord, subtitle, word_of
 from audit.verdict.watermark import COMPLETE_IT
 
-DASH = "–"
 NOT_CALIBRATED = (
     "No calibration is given for this design. `audit calibrate` measures how often the procedure is wrong on it."
 )
@@ -109,45 +108,25 @@ def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> 
     ]
 
 
-def percent(value: float | None) -> str:
-    """0.714 -> '71.4 %'."""
-    return DASH if value is None or not math.isfinite(value) else f"{100 * value:.1f} %".replace("-", "−")
-
-
-def points(value: float | None) -> str:
-    """0.042 -> '+4.2 points' (percentage points)."""
-    if value is None or not math.isfinite(value):
-        return DASH
-    text = f"{100 * value:+.1f}"
-    return f"{'0.0' if text in ('+0.0', '-0.0') else text.replace('-', '−')} points"
-
-
 def bare_points(value: float | None) -> str:
     """As `points`, without the unit: for intervals."""
-    return points(value).removesuffix(" points")
+    return signed_points(value).removesuffix(" points")
 
 
 def size_points(value: float | None) -> str:
     """A size that has no direction: 0.083 -> '8.3 points'."""
-    return points(value).removeprefix("+")
+    return signed_points(value).removeprefix("+")
 
 
 def drop_points(value: float | None) -> str:
     """A drop, which has no sign: 0.057 -> '5.7 points'; what rose has none: -0.042 -> 'none (4.2 points up)'."""
-    shown = points(value).removeprefix("+")
+    shown = signed_points(value).removeprefix("+")
     return f"none ({shown[1:]} up)" if shown.startswith("−") else shown
 
 
 def bare_percent(value: float | None) -> str:
     """As `percent`, without the sign."""
     return percent(value).removesuffix(" %")
-
-
-def pvalue(value: float | None) -> str:
-    """Three decimals; '< 0.001' below that."""
-    if value is None or not math.isfinite(value):
-        return DASH
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def number(value: Any) -> str:
@@ -184,8 +163,9 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.filters |= {
-        "pct": percent, "points": points, "size": size_points, "drop": drop_points, "pvalue": pvalue, "number": number,
-        "count": count, "three": three, "words": words, "bare_points": bare_points, "bare_pct": bare_percent,
+        "pct": percent, "points": signed_points, "size": size_points, "drop": drop_points,
+        "p": pvalue, "pvalue": bare_pvalue, "number": number, "count": count, "three": three, "words": words,
+        "bare_points": bare_points, "bare_pct": bare_percent,
         "finite": lambda x: x if x is not None and math.isfinite(x) else None,
     }  # fmt: skip
     return made

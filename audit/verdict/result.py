@@ -58,10 +58,41 @@ class Calibration:
     sentence: str
 
 
+DASH = "–"  # where a number could not be computed
+
+
 def points(share: float) -> str:
     """0.051 -> "5.1 points"."""
     value = f"{100 * share:.1f}"
     return f"{value} point{'' if value == '1.0' else 's'}"
+
+
+def signed_points(share: float | None) -> str:
+    """0.042 -> "+4.2 points"."""
+    if share is None or not math.isfinite(share):
+        return DASH
+    value = round(100 * share, 1)
+    return f"{value:+.1f} points".replace("-", "−") if value else "0.0 points"
+
+
+def percent(share: float | None) -> str:
+    """0.98 -> "98 %"; 0.714 -> "71.4 %"."""
+    if share is None or not math.isfinite(share):
+        return DASH
+    return f"{round(100 * share, 1) + 0.0:.1f} %".replace(".0 %", " %").replace("-", "−")
+
+
+def pvalue(p: float | None) -> str:
+    """0.0304 -> "p = .03"; 0.0004 -> "p < .001"."""
+    bare = bare_pvalue(p)
+    return f"p {bare}" if bare.startswith("<") else f"p = {bare}"
+
+
+def bare_pvalue(p: float | None) -> str:
+    """As `pvalue`, in a column of them: 0.0304 -> ".03"; 0.0004 -> "< .001"."""
+    if p is None or not math.isfinite(p):
+        return DASH
+    return "< .001" if p < 0.001 else f"{p:.2g}".removeprefix("0")
 
 
 def rounded(value: float) -> float | None:

@@ -73,7 +73,7 @@ class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
     """All judged cells of a run. orders: how the orders were made."""
 
     audit = "memory"
-    schema_version = "1.0"
+    schema_version = "1.1"
 
     orders: dict[str, int]
 

@@ -131,7 +131,7 @@ class RunVerdict(JudgedRun[PerturbCell, PerturbResult]):
     None without."""
 
     audit = "perturb"
-    schema_version = "1.3"
+    schema_version = "1.4"
 
     library: dict[str, Any]
     control_library: dict[str, Any] | None = None

@@ -201,7 +201,7 @@ class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
     """
 
     audit = "sweep"
-    schema_version = "2.1"
+    schema_version = "2.2"
 
     paper: dict[str, list[dict[str, Any]]]
     hypotheses: tuple[Hypothesis, ...]

@@ -118,7 +118,7 @@ class RunVerdict(JudgedRun[ValidityCell, ValidityResult]):
     """All cells of a run. edits: what was counted when they were made. chronology: of the runs, None without any."""
 
     audit = "validity"
-    schema_version = "1.0"
+    schema_version = "1.1"
 
     edits: dict[str, Any]
     chronology: Chronology | None = None

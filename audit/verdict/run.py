@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
 from audit.records import CellRows
+from audit.verdict.reason import Reason, Texts, sentences
 from audit.verdict.result import Gate, json_ready
 from audit.verdict.watermark import COMPLETE_IT
 
@@ -22,18 +23,20 @@ class Decided(Generic[Word]):
     """A verdict, why, and what to do about it. An audit names its own verdicts, and may add to it."""
 
     verdict: Word
-    reasons: tuple[str, ...]
-    what_to_do: tuple[str, ...] = ()
+    reasons: tuple[Reason | str, ...]
+    what_to_do: tuple[Reason | str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
     """What is said of one cell.
 
-    decision: the audit's own `Decided`. calibration: the nearest calibrated design; None where there is none.
-    sensitivity: what the audit was measured to notice, in a sentence. watermark: "incomplete, 512 of 1,000 answers"
-    where the verdict is over a part.
+    texts: the audit's sentences by code. decision: the audit's own `Decided`. calibration: the nearest calibrated
+    design; None where there is none. sensitivity: what the audit was measured to notice, in a sentence. watermark:
+    "incomplete, 512 of 1,000 answers" where the verdict is over a part.
     """
+
+    texts: ClassVar[Texts] = {}
 
     model: str
     benchmark: str
@@ -51,11 +54,11 @@ class CellResult:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        return self.decision.reasons
+        return sentences(self.decision.reasons, self.texts)
 
     @property
     def what_to_do(self) -> tuple[str, ...]:
-        return self.decision.what_to_do
+        return sentences(self.decision.what_to_do, self.texts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,11 +129,12 @@ class JudgedRun(Generic[Cell, Result]):
 def _marked(result: Result, watermark: str) -> Result:
     if not watermark:
         return result
+    steps = (Reason("incomplete", {}, COMPLETE_IT), *result.decision.what_to_do)
     return replace(
         result,
         watermark=watermark,
         headline=f"{watermark[0].upper()}{watermark[1:]}: {result.headline}",
-        decision=replace(result.decision, what_to_do=(COMPLETE_IT, *result.what_to_do)),
+        decision=replace(result.decision, what_to_do=steps),
     )
 
 
@@ -140,4 +144,9 @@ def cell_head(result: CellResult) -> dict[str, Any]:
         "model", "benchmark", "verdict", "headline", "watermark", "reasons", "what_to_do", "cannot_exclude", "gates",
         "calibration",
     )  # fmt: skip
-    return {name: getattr(result, name) for name in names}
+    decided = result.decision
+    codes = {"reason_codes": decided.reasons, "advice_codes": decided.what_to_do}
+    return {
+        **{name: getattr(result, name) for name in names},
+        **{name: [one.to_dict() for one in reasons if isinstance(one, Reason)] for name, reasons in codes.items()},
+    }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from audit.verdict.reason import Reason
 from audit.verdict.result import Gate
 
 
@@ -93,6 +94,9 @@ class GateWord:
     reads: str = ""
 
 
-def gate_reasons(failed: Sequence[Gate], words: Mapping[str, GateWord]) -> tuple[str, ...]:
+def gate_reasons(failed: Sequence[Gate], words: Mapping[str, GateWord]) -> tuple[Reason, ...]:
     """Why gates withhold a verdict, each under the name that the page gives it."""
-    return tuple(f"{words[g.name].title if g.name in words else g.name}: {g.detail}" for g in failed)
+    return tuple(
+        Reason(f"gate_{g.name}", g.numbers, f"{words[g.name].title if g.name in words else g.name}: {g.detail}")
+        for g in failed
+    )

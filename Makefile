@@ -67,8 +67,8 @@ sensitivity: $(STAMP)
 # The unit tests on every core, then one by one what starts Ray, an engine or a browser. `make test ARGS=tests/unit/scoring` runs those alone.
 test: $(STAMP)
 ifeq ($(ARGS),)
-	$(PY) -m pytest tests/unit --numprocesses auto --maxprocesses 8
-	$(PY) -m pytest tests --ignore tests/unit
+	$(PY) -m pytest tests/unit tests/attack --numprocesses auto --maxprocesses 8
+	$(PY) -m pytest tests --ignore tests/unit --ignore tests/attack
 else
 	$(PY) -m pytest $(ARGS)
 endif

@@ -9,6 +9,8 @@ _BAD = "\N{REPLACEMENT CHARACTER}"
 _BIDI = set("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they turn the line around
 _DROPPED = {"Cc", "Cs", "Zl", "Zp", "Cn"}
 
+_OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
 
 def one_line(text: object) -> str:
     """One printable line: no control character, line break or change of direction, and valid in XML.
@@ -27,3 +29,12 @@ def lines(text: object) -> str:
     'a\\n  b\\ufffd]0;title\\ufffd'
     """
     return "\n".join(one_line(line) for line in str(text).split("\n"))
+
+
+def page(text: str) -> str:
+    """A whole page or table, without what a terminal obeys or what turns a line around.
+
+    >>> page("<p>a\\x1b[2J</p>\\n")
+    '<p>a\\ufffd[2J</p>\\n'
+    """
+    return _OBEYED.sub(_BAD, text)

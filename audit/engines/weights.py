@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from audit.engines.config import ModelConfig
-from audit.engines.model_folder import PACKAGE_PREFIX, SEAL, WEIGHT_FILES, folder_sha256
+from audit.engines.model_folder import PACKAGE_PREFIX, SEAL, WEIGHT_FILES, folder_sha256, refuse_pickles
 from audit.errors import EngineLoadError
 from audit.shards.files import file_sha256
 
@@ -46,6 +46,7 @@ def resolve_weights(model: ModelConfig) -> Weights:
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise EngineLoadError(f"Model {model.name}: {folder} has no config.json, so it is not a model folder.")
+        refuse_pickles(folder)
         return Weights(str(folder.resolve()), f"sha256:{folder_sha256(folder, WEIGHT_FILES)}", None)
     if model.path.startswith((".", "/", "~")):
         raise EngineLoadError(f"Model {model.name}: there is no folder {model.path}.")

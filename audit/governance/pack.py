@@ -58,6 +58,9 @@ def write_pack(run_dir: Path, out: Path, *, with_shards: bool, signer: Signer | 
     odd = [name for name in contents if not good_name(name)]
     if odd:
         raise ConfigError(f"{run_dir} holds {odd[0]!r}. Expected names of letters, digits and '. _-': rename the file.")
+    links = [path for path in contents.values() if isinstance(path, Path) and path.is_symlink()]
+    if links:  # what it points to may be anything that the signer can read
+        raise ConfigError(f"{links[0]} is a link. Expected the file itself: what lies elsewhere is no evidence.")
     contents[NOTE] = _note(manifests, with_shards, signer is not None).encode()
     sums = {name: sha256(data) if isinstance(data, bytes) else file_sha256(data) for name, data in contents.items()}
     listed = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode()

@@ -20,7 +20,7 @@ from audit.exits import FAILED
 from audit.governance.formats import as_sentences
 from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
-from audit.shards.files import SHARDS, file_sha256
+from audit.shards.files import SHARDS, file_sha256, read_text
 from audit.shards.manifest import MANIFEST, Manifest
 
 if TYPE_CHECKING:  # signatures take a while to import, and neither the help nor a refusal needs any
@@ -49,7 +49,7 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
     path = verdict_path(run_dir)
     name = run_dir.resolve().name
     try:
-        verdict = json.loads(path.read_text(encoding="utf-8"))
+        verdict = json.loads(read_text(path))
         ruling = rule(verdict, name)
         problem = _not_of_this_run(run_dir, verdict, again is None)
         if again is not None and not problem and ruling.exit_code != FAILED:

@@ -116,7 +116,7 @@ class _Site:
         self.review = review
         self.signer = signer
         self.session, self.csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        self.until: datetime | None = None  # when the session ends; None before somebody opened it
+        self.opened: datetime | None = None
 
     def page(self, status: int = 200, **shown: Any) -> HTMLResponse:
         nonce = secrets.token_urlsafe(16)
@@ -137,7 +137,7 @@ class _Site:
                 return _refused(421, "Not this host.")
             if not _same(request.cookies.get(SESSION, ""), self.session):
                 return _refused(401, "Open the address that audit review serve printed.")
-            if self.until is None or self.review.now() > self.until:
+            if self.opened is None or not self.opened <= self.review.now() <= self.opened + _SESSION:
                 return _refused(401, "The session has ended. Start audit review serve again.")
             try:
                 return await answer(request)
@@ -155,9 +155,9 @@ class _Site:
             return _refused(421, "Not this host.")
         if not _same(request.query_params.get("token", ""), self.review.token):
             return _refused(403, "Wrong token.")
-        if self.until is not None:
+        if self.opened is not None:
             return _refused(403, "This address was opened already. Not by you? Start audit review serve again.")
-        self.until = self.review.now() + _SESSION
+        self.opened = self.review.now()
         answer = RedirectResponse(f"/{self.review.home}/", 303, headers=_HEADERS)
         answer.set_cookie(SESSION, self.session, httponly=True, samesite="strict", path=f"/{self.review.home}")
         return answer

@@ -128,11 +128,12 @@ def _mail_to(address: str, people: Sequence[str]) -> str:
 
 
 def _target(address: str) -> Any:
-    """The one address as apprise has it, or None. Its log would show addresses, and goes nowhere."""
+    """The one address as apprise has it, or None. Its log would show addresses, and goes nowhere. A redirect would take
+    the message elsewhere, and is not followed."""
     import apprise
 
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
-    target = apprise.Apprise()
+    target = apprise.Apprise(asset=apprise.AppriseAsset(http_redirects=False))
     return target if target.add(address) else None
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from audit import printable
 from audit.errors import DataError
 from audit.records import CellRows
 from audit.report.page import RunFacts, words
@@ -57,7 +58,7 @@ def write_report(out: Path, verdict: JudgedRun[Any, Any], page: Page) -> ReportP
     parts = write_parts(out, page.tables, page.figures)
     html, path, plain = out / "report.html", out / "verdict.json", verdict.to_dict()
     write_file(html, _bytes(page.render(parts.inline)))
-    write_file(path, _bytes(json_text(plain)))
+    write_file(path, json_text(plain).encode("utf-8", "backslashreplace"))
     incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
     return ReportPaths(html, path, parts.tables, parts.figures, incomplete, plain)
 
@@ -84,7 +85,7 @@ def write_parts(out: Path, tables: Mapping[str, str | Iterator[str]], drawn: Map
 
 
 def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "backslashreplace")
+    return printable.page(text).encode("utf-8", "backslashreplace")
 
 
 def run_facts(run_dir: Path) -> RunFacts:

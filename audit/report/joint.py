@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from audit import printable
 from audit.audits import AUDITS, audit_of, part_of
 from audit.decision import SHOWN, Decision, Ruling, rule
 from audit.errors import ConfigError
@@ -58,7 +59,7 @@ def joint_report(
     make_folder(out)
     html = out / "report.html"
     links = {audit: Path(os.path.relpath(paths.html, out)).as_posix() for audit, paths in made.items()}
-    write_file(html, page(plain, links).encode("utf-8", "backslashreplace"))
+    write_file(html, printable.page(page(plain, links)).encode("utf-8", "backslashreplace"))
     write_file(out / "verdict.json", json_text(plain).encode())
     incomplete = tuple(rows for paths in made.values() for rows in paths.incomplete)
     tables, figures = ([p for paths in made.values() for p in getattr(paths, kind)] for kind in ("tables", "figures"))

@@ -133,3 +133,10 @@ def file_sha256(path: Path) -> str:
     """Hex sha256 of a file, read in pieces."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; OSError for a pipe or device, which would never end."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is no plain file")
+    return path.read_text(encoding="utf-8")

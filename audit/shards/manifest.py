@@ -18,7 +18,7 @@ from typing import Any
 from audit.errors import ConfigError, ShardError
 from audit.json_types import plain
 from audit.shards.attempt import RunLock, as_attempt, check_stored_attempt, now, start_attempt
-from audit.shards.files import SHARDS, make_folder, write_file
+from audit.shards.files import SHARDS, make_folder, read_text, write_file
 from audit.shards.redact import redact
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import shard_paths
@@ -130,7 +130,7 @@ class Manifest:
         """Read RUN_DIR/manifest.json; ConfigError when it is absent or unreadable."""
         path = Path(run_dir) / MANIFEST
         try:
-            raw = json.loads(path.read_text(encoding="utf-8"))
+            raw = json.loads(read_text(path))
             known = {f.name for f in fields(cls)}
             return cls(**{name: value for name, value in raw.items() if name in known})
         except FileNotFoundError as error:

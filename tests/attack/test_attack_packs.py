@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import shutil
+import stat
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -148,8 +150,8 @@ MUTATIONS: dict[str, Callable[[Files, Files], None]] = {
 }
 
 
-def test_there_are_at_least_thirty_mutations() -> None:
-    assert len(MUTATIONS) >= 30
+def test_there_are_as_many_as_in_the_attack() -> None:
+    assert len(MUTATIONS) + len(SIGNED_AGAIN) + len(AROUND) >= 74
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
@@ -185,6 +187,13 @@ SIGNED_AGAIN: dict[str, Callable[[Files, Files], None]] = {
     "a decision that nobody signed": decided(lambda told: told["signatures"][0].update({"sig": "00" * 64})),
     "a decision that is no decision": copy_says("run/decisions/0001.dsse.json", lambda told: told.clear()),
     "the decision of another run": taken("run/decisions/0001.dsse.json"),
+    "a page that was forged": lambda files, other: files.update({"run/report/report.html": b"<h1>All is well</h1>"}),
+    "a run that failed": copy_says("run/manifest.json", lambda told: told.update({"status": "failed"})),
+    "a run of another century": copy_says("run/manifest.json", lambda told: told.update({"started": "1970-01-01"})),
+    "a run by somebody else": copy_says("run/manifest.json", lambda told: told.update({"run_by": ["nobody"]})),
+    "the shards of no manifest": copy_says("run/manifest.json", lambda told: told.update({"shards": []})),
+    "another suite": copy_says("run/suite.json", lambda told: told.update({"x": 1})),
+    "another verdict": copy_says("run/report/verdict.json", lambda told: told["cells"][0].update({"verdict": "x"})),
     "a manifest that is none": lambda files, other: files.update({"run/manifest.json": b"[]"}),
     "a manifest as deep as a well": lambda files, other: files.update({"run/manifest.json": b"[" * 100_000}),
 }
@@ -205,6 +214,58 @@ def test_a_pack_holds_together_beyond_its_signature(
         write_archive(file, files)
     with pytest.raises(SignatureError):
         verify_pack(tmp_path / "pack.zip", load_trusted(keys / "trusted"), suite_section)
+
+
+def zipped(files: Files, order: Sequence[str] | None = None, kind: int = zipfile.ZIP_STORED, **odd: Any) -> bytes:
+    """The same files as another program packs them; odd: attributes of the first entry."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", kind) as archive:
+        for number, name in enumerate(order or sorted(files)):
+            info = zipfile.ZipInfo(name)
+            info.compress_type = kind
+            for key, value in odd.items() if number == 0 else ():
+                setattr(info, key, value)
+            archive.writestr(info, files[name])
+    return buffer.getvalue()
+
+
+def commented(data: bytes, files: Files) -> bytes:
+    buffer = io.BytesIO(data)
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.comment = b"trust me"
+    return buffer.getvalue()
+
+
+# What was done to the zip around the files: to its bytes, or by packing the same files again.
+AROUND: dict[str, Callable[[bytes, Files], bytes]] = {
+    "a byte before it": lambda data, files: b"\0" + data,
+    "a byte behind it": lambda data, files: data + b"\0",
+    "the last byte gone": lambda data, files: data[:-1],
+    "the half of it": lambda data, files: data[: len(data) // 2],
+    "nothing": lambda data, files: b"",
+    "two in one": lambda data, files: data + data,
+    "a comment": commented,
+    "packed again": lambda data, files: zipped(files),
+    "compressed": lambda data, files: zipped(files, kind=zipfile.ZIP_DEFLATED),
+    "in another order": lambda data, files: zipped(files, sorted(files, reverse=True)),
+    "a link": lambda data, files: zipped(files, external_attr=(stat.S_IFLNK | 0o777) << 16),
+    "a folder": lambda data, files: zipped(files, external_attr=(stat.S_IFDIR | 0o755) << 16),
+    "of another day": lambda data, files: zipped(files, date_time=(2030, 1, 1, 0, 0, 0)),
+    "with a note in an entry": lambda data, files: zipped(files, extra=b"\x99\x99\x04\x00abcd"),
+    "with a remark in an entry": lambda data, files: zipped(files, comment=b"abcd"),
+}
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_no_other_zip_of_the_same_files_verifies(
+    name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "pack.zip"
+    with path.open("wb") as file:
+        write_archive(file, packs[0])
+    path.write_bytes(AROUND[name](path.read_bytes(), packs[0]))
+    with pytest.raises(SignatureError):
+        verify_pack(path, load_trusted(keys / "trusted"), suite_section)
 
 
 def test_a_pack_says_of_what_it_is(packs: tuple[Files, Files], keys: Path, tmp_path: Path) -> None:

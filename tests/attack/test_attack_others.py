@@ -1,0 +1,233 @@
+"""Clocks that jump, certificates that nobody vouches for, webhooks, weights that are pickles, and links."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import pickle
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from governed import NOW, gated
+from starlette.testclient import TestClient
+
+from audit.commands.gate import main as gate
+from audit.engines.config import ModelConfig
+from audit.engines.model_folder import find_model
+from audit.engines.openai_config import EndpointConfig
+from audit.engines.probe import probe
+from audit.engines.weights import resolve_weights
+from audit.errors import ConfigError, EngineLoadError
+from audit.governance.keys import load_signer, load_trusted
+from audit.governance.pack import write_pack
+from audit.governance.serve import Reviewing, create_app
+from audit.registry import notify
+from audit.registry.notify import send
+from audit.registry.store import Notice
+
+# --- clocks ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("jump", "code"),
+    [
+        (timedelta(days=-3650), 1), (timedelta(days=-1), 1), (timedelta(seconds=-1), 1), (timedelta(0), 0),
+        (timedelta(days=40), 0), (timedelta(days=42), 4), (timedelta(days=3650), 4),
+    ],
+)  # fmt: skip
+def test_a_clock_that_jumps_lets_nothing_pass_that_expired(
+    jump: timedelta, code: int, overridden: Path, keys: Path
+) -> None:
+    assert gated(overridden, keys, now=NOW + jump) == code
+
+
+@pytest.mark.parametrize(("hours", "status"), [(0, 200), (12, 200), (13, 401), (-1, 401), (-24 * 365, 401)])
+def test_no_jump_of_the_clock_makes_a_session_longer(hours: int, status: int, built: Path, keys: Path) -> None:
+    passed = [0]
+    site = Reviewing(
+        folder=built.parent, signer=load_signer(keys / "alice.key"), trusted=load_trusted(keys / "trusted"),
+        keys=keys / "trusted", approvals=1, check=None, registry=None, token="t" * 43, hosts=frozenset({"h:1"}),
+        home="home", now=lambda: NOW + timedelta(hours=passed[0]),
+    )  # fmt: skip
+    page = TestClient(create_app(site), base_url="http://h:1", follow_redirects=False)
+    assert page.get(f"/login?token={'t' * 43}").status_code == 303
+    passed[0] = hours
+    assert page.get("/home/").status_code == status
+
+
+# --- servers ---------------------------------------------------------------------------------------------------------
+
+
+class Server(ThreadingHTTPServer):
+    """Keeps what is sent to it; answers with a status and headers. Over TLS where it has a certificate."""
+
+    def __init__(self, status: int = 200, headers: dict[str, str] | None = None, cert: Path | None = None) -> None:
+        received: list[bytes] = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                received.append(self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(status)
+                for name, value in (headers or {}).items():
+                    self.send_header(name, value)
+                self.end_headers()
+
+            do_GET = do_HEAD = lambda self: (received.append(b"GET"), self.send_error(404))
+
+            def log_message(self, *words: Any) -> None: ...
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.received, self.port = received, self.server_address[1]
+        if cert is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(cert)
+            self.socket = context.wrap_socket(self.socket, server_side=True)
+
+    def handle_error(self, *given: Any) -> None: ...
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Server]]:
+    made: list[Server] = []
+
+    def start(*given: Any, **named: Any) -> Server:
+        made.append(Server(*given, **named))
+        threading.Thread(target=made[-1].serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """Key and certificate of 127.0.0.1, signed by itself."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    today = datetime.now(UTC)
+    number, until = x509.random_serial_number(), today + timedelta(days=1)
+    made = x509.CertificateBuilder(name, name, key.public_key(), number, today - timedelta(days=1), until)
+    made = made.add_extension(
+        x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=True
+    )
+    pem = made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    path = tmp_path / "server.pem"
+    path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + pem)
+    return path
+
+
+def test_a_certificate_that_nobody_vouches_for_gets_no_key_and_no_question(
+    serve: Callable[..., Server], certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("K", "sk-secret-0123456789")
+    server = serve(cert=certificate)
+    endpoint = EndpointConfig(f"https://127.0.0.1:{server.port}/v1", "m", api_key_env="K")
+    (found,) = probe([ModelConfig(name="e", engine="openai", endpoints=[endpoint])], [False])
+    assert found is not None and "sk-secret" not in str(found)
+    assert server.received == []
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_webhook_takes_a_message_nowhere_else(
+    status: int, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify, "_WAIT_S", 0.0)
+    elsewhere = serve()
+    hook = serve(status, {"Location": f"http://127.0.0.1:{elsewhere.port}/"})
+    notice = Notice("k", "block", "Audit blocks: m", "secret of the run")
+    assert "did not take it" in send(notice, [f"json://127.0.0.1:{hook.port}/x"])
+    assert hook.received and elsewhere.received == []
+
+
+def test_a_webhook_gets_one_title_and_no_control_character(serve: Callable[..., Server]) -> None:
+    hook = serve()
+    assert send(Notice("k", "block", "a\r\nX: y\x1b[2J\u202e", "b"), [f"json://127.0.0.1:{hook.port}/x"]) == ""
+    (message,) = map(json.loads, hook.received)
+    assert message["title"].isprintable()
+
+
+# --- weights ---------------------------------------------------------------------------------------------------------
+
+
+class Boom:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (os.environ["BOOM"],)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.pth", "weights.pkl", "last.ckpt"])
+def test_weights_that_are_a_pickle_are_refused_unread(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOOM", str(tmp_path / "boom"))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / name).write_bytes(pickle.dumps(Boom()))
+    for load in (lambda: resolve_weights(ModelConfig(name="m", path=str(folder))), lambda: find_model(str(folder))):
+        with pytest.raises(EngineLoadError, match="pickle"):
+            load()
+    assert not (tmp_path / "boom").exists()
+    (folder / "model.safetensors").write_bytes(b"")  # what is loaded then is not the pickle
+    assert resolve_weights(ModelConfig(name="m", path=str(folder))).revision.startswith("sha256:")
+
+
+# --- links -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_directory_by_a_link_is_that_run(built: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(built)
+    assert gate([str(tmp_path / "link")]) == gate([str(built)]) == 4
+
+
+def linked(at: str, to: str | Path) -> Callable[[Path], None]:
+    def change(run: Path) -> None:
+        path = next(run.glob(at))
+        path.unlink()
+        path.symlink_to(to)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("at", "to", "code"),
+    [
+        ("manifest.json", "/dev/zero", 1), ("manifest.json", "/nowhere", 1), ("manifest.json", "manifest.json", 1),
+        ("report/verdict.json", "/dev/zero", 1), ("report/verdict.json", "/nowhere", 1),
+        ("report/verdict.json", "/etc/passwd", 1), ("shards/*", "/dev/zero", 1), ("shards/*", "/nowhere", 1),
+        ("shards/*", "/etc/passwd", 1),
+    ],
+)  # fmt: skip
+def test_a_link_in_a_run_lets_nothing_pass(at: str, to: str, code: int, run_dir: Path) -> None:
+    linked(at, to)(run_dir)
+    assert gate([str(run_dir)]) == code
+
+
+def test_a_pipe_in_a_run_holds_nobody_up(run_dir: Path) -> None:
+    (run_dir / "manifest.json").unlink()
+    os.mkfifo(run_dir / "manifest.json")
+    assert gate([str(run_dir)]) == 1
+
+
+@pytest.mark.parametrize("name", ["report/report.html", "notes.txt", "suite.yaml", "decisions/0001.dsse.json"])
+def test_nothing_from_elsewhere_gets_into_a_pack(name: str, run_dir: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("{}")
+    (run_dir / "decisions").mkdir()
+    (run_dir / name).unlink(missing_ok=True)
+    (run_dir / name).symlink_to(secret)
+    with pytest.raises(ConfigError, match="is a link"):
+        write_pack(run_dir, tmp_path / "pack.zip", with_shards=True, signer=None)
+    assert not (tmp_path / "pack.zip").exists()

@@ -1,0 +1,126 @@
+"""Fifty requests that want something of the reviewers' page: none is answered with a run, and none signs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from governed import NOW
+from starlette.testclient import TestClient
+
+from audit.governance.keys import load_signer, load_trusted
+from audit.governance.serve import SESSION, Reviewing, create_app
+
+AT = "127.0.0.1:8790"
+OWN = {"origin": f"http://{AT}", "content-type": "application/x-www-form-urlencoded"}
+TOKEN = "t" * 43
+RUN = "/home/run/RUN"  # RUN stands for the name of the one run of the queue
+
+
+@pytest.fixture(scope="module")
+def clients(built: Path, keys: Path) -> tuple[TestClient, TestClient, dict[str, str]]:
+    """Who opened the address, a stranger, and what the page's own form holds."""
+    app = create_app(
+        Reviewing(
+            folder=built.parent, signer=load_signer(keys / "alice.key"), trusted=load_trusted(keys / "trusted"),
+            keys=keys / "trusted", approvals=1, check=None, registry=None, token=TOKEN, hosts=frozenset({AT}),
+            home="home", now=lambda: NOW,
+        )
+    )  # fmt: skip
+    known, stranger = (TestClient(app, base_url=f"http://{AT}", follow_redirects=False) for _ in range(2))
+    known.get(f"/login?token={TOKEN}")
+    (name,) = set(re.findall(r'href="/home/run/([0-9a-f]{20})"', known.get("/home/").text))
+    text = known.get(f"/home/run/{name}").text
+    form = dict(re.findall(r'name="(csrf|seen)" value="([^"]*)"', text))
+    return known, stranger, {**form, "kind": "override", "reason": "r", "expires": "2026-12-31", "RUN": name}
+
+
+Asked = tuple[str, str, bool, dict[str, str], Any, int]
+
+
+def get(path: str, status: int, known: bool = True, **headers: str) -> Asked:
+    return "GET", path, known, headers, None, status
+
+
+def post(
+    status: int, known: bool = True, path: str = RUN, leave: str = "", body: bytes | None = None,
+    headers: dict[str, str] | None = None, **changes: str,
+) -> Asked:  # fmt: skip
+    """With the page's own form: with changes, less a field, or another body."""
+    return "POST", path, known, OWN | (headers or {}), body if body is not None else (leave, changes), status
+
+
+REQUESTS = [
+    # nobody without the session
+    *(get(path, 401, False) for path in ("/", "/home/", RUN, f"{RUN}/report/0", "/home/run/x")),
+    *(get("/home/", 401, False, cookie=f"{SESSION}={value}") for value in ("", "x", TOKEN, "a; audit_review=b")),
+    *(get(f"/login?token={token}", 403, False) for token in ("", "x", TOKEN[:-1], f"{TOKEN}x", "%C3%A9", TOKEN)),
+    get("/login", 403, False),
+    post(401, False),
+    # another name of this machine
+    *(get("/home/", 421, host=host) for host in (
+        "evil.example.org", "evil.example.org:8790", "127.0.0.1", "[::1]:8790", "",
+    )),
+    get(f"/login?token={TOKEN}", 421, False, host="evil.example.org"),
+    post(421, headers={"host": "evil.example.org", "origin": "http://evil.example.org"}),
+    # from another page
+    *(post(403, headers={"origin": origin}) for origin in (
+        "http://evil.example.org", "null", f"http://{AT}.evil.example.org", "http://127.0.0.1", "http://127.0.0.1:8791",
+        "", f"file://{AT}",
+    )),
+    *(post(403, csrf=value) for value in ("", "x", "\u00e9")),
+    post(403, leave="csrf"),
+    # not the form, or too much of it
+    *(post(415, headers={"content-type": kind}) for kind in ("application/json", "text/plain", "multipart/x", "")),
+    post(413, reason="x" * 70_000),
+    post(403, body=b"\xff" * 1000),
+    # not what was seen, or nothing that has an effect
+    *(post(409, seen=value) for value in ("", "x", "0" * 64)),
+    post(409, leave="seen"),
+    *(post(400, kind=value) for value in ("approve", "delete", "", "OVERRIDE")),
+    *(post(400, reason=value) for value in ("", " \n ", "x" * 2001)),
+    *(post(400, expires=value) for value in (
+        "", "2026-11-19", "9999-12-31", "never", "2026-12-31T10:00:00", "<script>",
+    )),
+    # no address is a path, and no other verb does anything
+    *(get(path, 404) for path in (
+        "/home/run/..%2f..%2fetc%2fpasswd", "/home/run/" + "0" * 20, "/home/run/" + "a" * 5000, f"{RUN}/report/1",
+        f"{RUN}/report/-1", f"{RUN}/report/{'9' * 5000}", f"{RUN}/report/..%2f", f"{RUN}/report/0%00", "/home/static/x",
+        "/docs", "/openapi.json", "/home//", f"{RUN}/",
+    )),
+    *((verb, RUN, True, OWN, ("", {}), 405) for verb in ("PUT", "DELETE", "PATCH")),
+    post(404, path="/home/run/" + "0" * 20),
+    post(405, path=f"{RUN}/report/0"),
+]  # fmt: skip
+
+
+def test_there_are_as_many_as_in_the_attack() -> None:
+    assert len(REQUESTS) >= 50
+
+
+@pytest.mark.parametrize("number", range(len(REQUESTS)))
+def test_a_request_gets_nothing(
+    number: int, clients: tuple[TestClient, TestClient, dict[str, str]], built: Path
+) -> None:
+    verb, path, known, headers, body, status = REQUESTS[number]
+    form = dict(clients[2])
+    name = form.pop("RUN")
+    if isinstance(body, tuple):
+        leave, changes = body
+        form |= changes
+        form.pop(leave, None)
+    sent = {"data": form} if isinstance(body, tuple) else {"content": body}
+    answer = clients[0 if known else 1].request(verb, path.replace("RUN", name), headers=headers, **sent)
+    assert answer.status_code == status
+    assert SESSION not in answer.headers.get("set-cookie", "") and TOKEN not in answer.text
+    assert not (built / "decisions").exists()
+
+
+def test_the_same_form_unchanged_would_have_signed(clients: tuple[TestClient, TestClient, dict[str, str]]) -> None:
+    """So none of the above is refused for the way in which it was sent."""
+    form = dict(clients[2])
+    name = form.pop("RUN")
+    assert clients[0].post(f"/home/run/{name}", data={**form, "reason": ""}, headers=OWN).status_code == 400
+    assert clients[0].get(f"/home/run/{name}").status_code == 200

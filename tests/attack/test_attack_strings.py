@@ -1,0 +1,104 @@
+"""Seventeen strings in all that a benchmark or a model can write: no page, terminal or build system obeys one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from governed import build_without_figures, make_run
+from junitparser import JUnitXml
+from outcome_tables import Outcome
+
+from audit.commands.gate import main as gate
+from audit.governance.formats import FORMATS
+
+STRINGS = (
+    "<script>alert(1)</script>", "</script><script>alert(1)</script>", "<svg onload=alert(1)>",
+    "<img src=x onerror=alert(1)>", "javascript:alert(1)", "</style><style>*{display:none}</style>",
+    '<iframe srcdoc="<script>alert(1)</script>">', "\x1b[2J\x1b]0;title\x07", "\u202etxt.exe", "a\u2028b\u2029c",
+    "a\x00b", "=cmd|' /C calc'!A0", "\n::error::obey\n", "]]><failure/>", "[a](javascript:alert(1)) | @team `x`",
+    "{{ 7*7 }} {% raw %}", "<!--<script>",
+)  # fmt: skip
+
+
+class Tags(HTMLParser):
+    """Every tag of a page with the names of its attributes, and the text of its scripts apart."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: set[tuple[str, tuple[str, ...]]] = set()
+        self.links: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.add((tag, tuple(sorted(name for name, _ in attrs))))
+        self.links |= {value or "" for name, value in attrs if name in ("href", "src", "action")}
+
+
+def hostile(k: int, row: Outcome) -> Outcome:
+    """Each question has a string of its own in every text; the names of model and benchmark have all of them."""
+    one = STRINGS[k]
+    return replace(
+        row, model=f"m{''.join(STRINGS)}", benchmark=f"b{''.join(STRINGS)}", question_id=row.question_id + one,
+        group=row.group + one, question=row.question + one, options=tuple(o + one for o in row.options),
+        router_messages=tuple(m + one for m in row.router_messages), prompt=row.prompt + one,
+        response=one + row.response, model_revision=STRINGS[0],
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """A plain run and a hostile one of the same shape, with their reports."""
+    folder = tmp_path_factory.mktemp("strings")
+    runs = {"plain": make_run(folder / "plain", "m", 3, len(STRINGS))}
+    runs["hostile"] = make_run(folder / "hostile", "m", 3, len(STRINGS), hostile)
+    for run in runs.values():
+        build_without_figures(run)
+    return runs
+
+
+def test_a_report_has_no_tag_and_no_link_of_theirs(pages: Mapping[str, Path]) -> None:
+    plain, bad = (Tags((pages[name] / "report" / "report.html").read_text()) for name in ("plain", "hostile"))
+    assert bad.found <= plain.found
+    assert not [link for link in bad.links if link.lower().strip().startswith("javascript")]
+    text = (pages["hostile"] / "report" / "report.html").read_text()
+    assert "\x1b" not in text and "\x00" not in text and "\u202e" not in text
+
+
+def test_every_string_reached_the_report(pages: Mapping[str, Path]) -> None:
+    """So that the above is not true because nothing of them is there."""
+    text = (pages["hostile"] / "report" / "report.html").read_text()
+    assert "alert(1)" in text and "7*7" in text and "calc" in text
+
+
+def test_a_table_has_no_formula(pages: Mapping[str, Path]) -> None:
+    tables = list((pages["hostile"] / "report" / "tables").glob("*.csv"))
+    assert tables
+    for table in tables:
+        assert not re.search(r"(^|,)\"?[=@]", table.read_text(), re.M), table.name
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_format_of_the_gate_obeys(form: str, pages: Mapping[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    said = {}
+    for name, run in pages.items():
+        assert gate([str(run), "--format", form]) == 4
+        said[name] = capsys.readouterr().out
+    text = said["hostile"]
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029\u202e]", text)
+    if form == "json":
+        assert len(json.loads(text)["cells"]) == 1
+    elif form == "junit":
+        found = JUnitXml.fromstring(text.encode())
+        assert (found.tests, found.failures, found.errors) == (1, 0, 1) or found.tests == 1
+    elif form == "github":
+        commands = [re.findall(r"^::(\w+)", one, re.M) for one in said.values()]
+        assert commands[0] == commands[1]
+    elif form == "markdown":
+        assert "<" not in text.replace("<br>", "") or Tags(text).found <= Tags(said["plain"]).found
+        assert "](" not in text and "\n|" in text

@@ -1,0 +1,136 @@
+"""A small finished sweep with its report, an override of it, and keys of four people: for what tests governance."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from outcome_tables import Outcome, outcomes_to_table
+from synthetic import synthetic_outcomes
+
+from audit.commands.gate import main as gate
+from audit.commands.review import main as review
+from audit.governance.keys import create_key
+from audit.records import Setting
+from audit.report import canvas
+from audit.shards.attempt import start_attempt
+from audit.shards.manifest import Manifest
+from audit.shards.write import write_shard
+from audit.sweep.columns import SCHEMA
+from audit.sweep.report import build_report
+
+NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
+
+
+def gated(run_dir: Path, keys: Path, *words: str, now: datetime = LATER) -> int:
+    """As the gate checks decisions; that it computes the verdict again is in `test_gate_recomputes.py`."""
+    return gate([str(run_dir), "--trust-report", "--keys", str(keys / "trusted"), *words], now)
+
+
+def first(run: Path) -> Path:
+    return run / "decisions" / "0001.dsse.json"
+
+
+def rewrite(path: Path, change: Callable[[Any], Any]) -> None:
+    """A JSON file with something changed, spelt as an envelope is."""
+    plain = json.loads(path.read_text())
+    change(plain)
+    path.write_text(json.dumps(plain, sort_keys=True, indent=1) + "\n")
+
+
+def make_run(
+    folder: Path, model: str, seed: int, n: int = 12, change: Callable[[int, Outcome], Outcome] = lambda _, row: row
+) -> Path:
+    """A finished run of n questions without a report. change: of (the question's number, a row), the row as stored."""
+    (folder / "shards").mkdir(parents=True)
+    rows = synthetic_outcomes(n, (1,), rng=np.random.default_rng(seed), model=model, with_direct=False)
+    numbers = {name: k for k, name in enumerate(sorted({row.question_id for row in rows}))}
+    rows = [change(numbers[row.question_id], row) for row in rows]
+    ((model, benchmark),) = {(row.model, row.benchmark) for row in rows}
+    info = write_shard(folder, outcomes_to_table(rows), SCHEMA, attempt=start_attempt(folder))
+    Manifest(
+        fingerprint="f00",
+        config={"protocols": {model: {"worker": "Answer: {question}"}}},
+        audit="sweep",
+        schema_version=SCHEMA.version,
+        status="finished",
+        started="2026-11-01T08:00:00+00:00",
+        ended="2026-11-01T09:00:00+00:00",
+        run_by=["carol"],
+        models={model: {"revision": "abc123"}},
+        benchmark={benchmark: {"n": n}},
+        settings=[asdict(s) for s in sorted({Setting(o.arm, o.routers, o.replicate) for o in rows})],
+        prompt_hashes={model: "0" * 64},
+        shards=[{"file": info.path.name, "rows": info.rows, "sha256": info.sha256}],
+    ).save(folder)
+    return folder
+
+
+def build_without_figures(run: Path) -> None:
+    """The run's report without drawings, which take seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canvas, "svg_text", lambda figure: '<svg viewBox="0 0 1 1"></svg>')
+        patch.setattr(canvas, "png_bytes", lambda figure: b"")
+        build_report([run], run / "report")
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of 12 questions, underpowered: no decision. To be read only."""
+    folder = make_run(tmp_path_factory.mktemp("governed") / "run", "m", 3)
+    build_without_figures(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of another model, judged nowhere yet. To be read only."""
+    return make_run(tmp_path_factory.mktemp("governed") / "other", "k", 5)
+
+
+@pytest.fixture
+def run_dir(built: Path, tmp_path: Path) -> Path:
+    """A copy of the run to change."""
+    return Path(shutil.copytree(built, tmp_path / "run"))
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Private keys of alice, bob, carol (who ran the audit) and mallory; `trusted/` has all but mallory's."""
+    folder = tmp_path_factory.mktemp("keys")
+    (folder / "trusted").mkdir()
+    for name in ("alice", "bob", "carol", "mallory"):
+        _, public = create_key(name, folder)
+        if name != "mallory":
+            shutil.copy(public, folder / "trusted")
+    return folder
+
+
+@pytest.fixture
+def changed() -> Callable[[Path, int], None]:
+    """Flip one bit of the byte at a place of a file."""
+
+    def change(path: Path, at: int) -> None:
+        data = bytearray(path.read_bytes())
+        data[at] ^= 1
+        path.write_bytes(data)
+
+    return change
+
+
+@pytest.fixture(scope="session")
+def overridden(built: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run with an override by alice, which passes. To be copied."""
+    run = Path(shutil.copytree(built, tmp_path_factory.mktemp("overridden") / "run"))
+    words = ["override", str(run), "--reason", "r", "--expires", "2026-12-31", "--key", str(keys / "alice.key")]
+    assert review([*words, "--keys", str(keys / "trusted")], NOW) == 0
+    assert gated(run, keys) == 0
+    return run

@@ -18,7 +18,7 @@ STAMP := $(VENV)/.installed-$(ENGINE)
 # A demonstration of four minutes on two cores: too few questions for a verdict, and one noisy run.
 AUDIT := n=100 r=1..3 noisy_replicates=1
 
-.PHONY: demo audit perturb memory validity suite sensitivity test check bench external storm calibrate docs install lock clean
+.PHONY: demo audit perturb memory validity suite sensitivity test check bench external storm calibrate docs sbom install lock clean
 
 # What the program does not say itself, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -35,7 +35,8 @@ demo: $(LIGHT)/.installed
 
 $(LIGHT)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(LIGHT)
-	$(LIGHT)/bin/python -m pip install --quiet --constraint requirements/cpu.txt --editable .
+	$(LIGHT)/bin/python -m pip install --quiet --require-hashes -r requirements/uv.txt
+	$(LIGHT)/bin/python -m uv pip install --quiet --python $(LIGHT)/bin/python --constraint requirements/cpu.txt --editable .
 	touch $@
 
 perturb: $(STAMP)
@@ -99,6 +100,13 @@ docs: $(STAMP)
 	$(PY) -m uv pip install --quiet --python $(PY) -r requirements/docs.txt
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
 
+# What is installed, with licences and dependencies, as CycloneDX: outputs/sbom.cdx.json.
+SBOM := .venv-sbom
+sbom: $(STAMP)
+	$(PY) -m uv venv --quiet --clear $(SBOM)
+	$(PY) -m uv pip install --quiet --python $(SBOM)/bin/python -r requirements/sbom.txt
+	$(SBOM)/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml -o outputs/sbom.cdx.json $(PY)
+
 install: $(STAMP)
 
 $(STAMP): requirements/$(ENGINE).txt requirements/overrides.txt requirements/install.sh pyproject.toml
@@ -110,4 +118,4 @@ lock:
 	sh requirements/lock.sh
 
 clean:
-	rm -rf $(VENV) $(LIGHT) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LIGHT) $(SBOM) .pytest_cache .mypy_cache .ruff_cache .hypothesis

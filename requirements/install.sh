@@ -13,7 +13,7 @@ PY
 
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip >/dev/null  # a venv made by uv
-"$venv/bin/python" -m uv --version >/dev/null 2>&1 || "$venv/bin/python" -m pip install --quiet "uv>=0.9"
+"$venv/bin/python" -m uv --version >/dev/null 2>&1 || "$venv/bin/python" -m pip install --quiet --require-hashes -r requirements/uv.txt
 
 set -- --python "$venv/bin/python" --override requirements/overrides.txt -r "requirements/$engine.txt"
 if [ "$engine" = cpu ]; then

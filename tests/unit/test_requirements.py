@@ -1,0 +1,43 @@
+"""What is installed is named by version and by the hash of its file; no address is written down."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LISTS = sorted(path for path in (ROOT / "requirements").glob("*.txt") if path.name != "overrides.txt")
+
+
+def pinned(path: Path) -> dict[str, tuple[str, int]]:
+    """{package: (version, hashes)}"""
+    text = path.read_text().replace("\\\n", " ")
+    found = [re.match(r"([\w.-]+)(?:\[[\w,-]+\])?==(\S+)(.*)", line) for line in text.splitlines()]
+    assert all(found), path
+    return {one[1]: (one[2], one[3].count("--hash=sha256:")) for one in found if one}
+
+
+@pytest.mark.parametrize("path", LISTS, ids=lambda path: path.name)
+def test_every_package_has_a_version_and_the_hashes_of_its_files(path: Path) -> None:
+    bare = {name: version for name, (version, hashes) in pinned(path).items() if not hashes}
+    # A build of PyTorch's own index: only the files at hand are known, so a hash of theirs would refuse the others.
+    assert all("+" in version for version in bare.values()) and set(bare) <= {"torch"}
+    assert "://" not in path.read_text() and "--find-links" not in path.read_text()
+
+
+def test_the_installer_is_pinned_too() -> None:
+    assert "uv" in pinned(ROOT / "requirements" / "uv.txt")
+    for file in ("requirements/install.sh", "cluster/Dockerfile", "cluster/ray-cluster.yaml", "Makefile"):
+        text = (ROOT / file).read_text()
+        assert "--require-hashes -r" in text and not re.search(r"pip install (--\S+ )*[\"']?uv\b", text), file
+
+
+def test_ray_takes_the_list_with_its_hashes_whole() -> None:
+    """`runtime_env: {uv: requirements/gpu.txt}` is read line by line, and written again on each node."""
+    from ray._private.runtime_env.validation import parse_and_validate_uv
+
+    path = ROOT / "requirements" / "gpu.txt"
+    lines = parse_and_validate_uv(str(path))["packages"]
+    assert lines == path.read_text().strip().split("\n")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.engines.config import ModelConfig, SamplingConfig
+from audit.entry_points import added
 from audit.errors import ConfigError, unknown_name
 from audit.prompting.prompts import letters_of
 from audit.prompting.seeds import request_seed
@@ -142,11 +143,31 @@ class Audit:
     told: Callable[[Setting, Generation], Mapping[str, Any]] | None = None
 
 
-AUDITS = ("sweep", "perturb", "memory", "validity")
+AUDITS = ("sweep", "perturb", "memory", "validity")  # ours
+
+
+def every_audit() -> tuple[str, ...]:
+    """Ours, then those of other installed packages."""
+    return (*AUDITS, *(name for name in added("audits") if name not in AUDITS))
+
+
+def audit_package(name: str) -> str:
+    """The package that holds an audit's files. ConfigError for an unknown one."""
+    if name in AUDITS:
+        return f"audit.{name}"
+    if name not in added("audits"):
+        raise unknown_name("audit", name, every_audit())
+    return added("audits")[name].value
+
+
+def name_of(module: str) -> str:
+    """The audit, or other room, that a module belongs to."""
+    found = (name for name in added("audits") if module.startswith(f"{audit_package(name)}."))
+    return next(found, module.split(".")[1])
 
 
 def find_audit(name: str) -> Audit:
-    """The audit of this name: NAME in `audit.<name>.audit`, imported when asked for. ConfigError for an unknown one."""
+    """The audit of this name: NAME in its module `audit`, imported when asked for. ConfigError for an unknown one."""
     found: Audit = getattr(part_of(name, "audit"), name.upper())
     return found
 
@@ -161,16 +182,15 @@ class Hooks:
 
 
 def part_of(name: str, part: str) -> Any:
-    """`audit.<name>.<part>`: every audit has the same file names. ConfigError for an unknown audit, or one without it.
+    """The module `part` of an audit: all have the same file names. ConfigError for an unknown audit, or one without it.
 
     Commands look for: vocabulary (VERDICTS), report (report_runs), calibrate (procedures), instrument (INSTRUMENT).
     """
-    if name not in AUDITS:
-        raise unknown_name("audit", name, AUDITS)
-    if find_spec(f"audit.{name}.{part}") is None:
-        have = [other for other in AUDITS if find_spec(f"audit.{other}.{part}") is not None]
+    module = f"{audit_package(name)}.{part}"
+    if find_spec(module) is None:
+        have = [other for other in every_audit() if find_spec(f"{audit_package(other)}.{part}") is not None]
         raise ConfigError(f"audit={name} has no {part}. Audits that have one: {', '.join(have)}.")
-    return import_module(f"audit.{name}.{part}")
+    return import_module(module)
 
 
 def audit_of(run_dir: Path) -> Audit:

@@ -16,17 +16,22 @@ from typing import Any
 
 import hydra
 from hydra import compose, initialize_config_dir
+from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
+from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
+from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from audit.audits import name_of
 from audit.config import CONF_DIR
 from audit.config_keys import check_keys
+from audit.entry_points import added
 from audit.errors import AuditError, ConfigError, unknown_name
 from audit.exits import refused, run_command
 from audit.plain_words import check_words, plainly_said, quoted
@@ -45,6 +50,17 @@ _EXAMPLES = {
 }
 _HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # options and keys that change where groups are found
 _R_LIST = re.compile(r"(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)")
+
+
+class _AddedConfigs(SearchPathPlugin):
+    """The folders conf/ of audits that other packages add."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        for name, one in added("audits").items():
+            search_path.append(name, f"pkg://{one.value}.conf")
+
+
+Plugins.instance().register(_AddedConfigs)
 
 
 def start(run: Callable[[DictConfig, Callable[[], None]], int], schema: type) -> None:
@@ -91,7 +107,7 @@ def _without_secrets(words: Sequence[str]) -> list[str] | None:
 
 
 def _audit_name(schema: type) -> str:
-    return schema.__module__.split(".")[1]
+    return name_of(schema.__module__)
 
 
 def run_composed(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.registry import format_of
 from audit.config_keys import check_keys
 from audit.engines.config import LIKELIHOODS, ModelConfig, SamplingConfig, check_model
+from audit.entry_points import added
 from audit.errors import ConfigError, unknown_name
 from audit.plan_cost import CostConfig, check_cost, check_priced
 from audit.prompting.templates import check_reading, load_protocol
@@ -73,6 +75,11 @@ class RunConfig:
     plan: Any = False  # true: print what the run would ask and could find, and start nothing; json: for programs
     typed: list[str] | None = None  # filled in: the words of the command, for the one that it ends with
     registry: str | None = None  # where finished runs are registered; null: AUDIT_REGISTRY, or nowhere
+
+
+def conf_of(audit: str) -> Path:
+    """The folder that has <audit>.yaml: ours, or that of the package which adds the audit."""
+    return Path(str(files(added("audits")[audit].value) / "conf")) if audit in added("audits") else CONF_DIR
 
 
 def known_models() -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from audit.audits import AUDITS, part_of
+from audit.audits import every_audit, part_of
 from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
 from audit.records import CellRows
 from audit.verdict import forms
@@ -101,7 +101,7 @@ class Ruling:
 
 def words() -> dict[str, VerdictWord]:
     """Every audit's verdicts, by the word that verdict.json has."""
-    return {verdict: word for name in AUDITS for verdict, word in part_of(name, "vocabulary").VERDICTS.items()}
+    return {verdict: word for name in every_audit() for verdict, word in part_of(name, "vocabulary").VERDICTS.items()}
 
 
 def decision_of(word: VerdictWord) -> Decision:

@@ -1,4 +1,4 @@
-"""The formats that can be read, by the name that `benchmark=<name>` and `benchmark.format=<name>` take."""
+"""The formats that can be read, by the name that `benchmark.format=<name>` takes; other packages may add some."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from audit.benchmarks import items, rows
 from audit.benchmarks.items import Item, question_of
 from audit.benchmarks.rows import RawRow, RowContext
+from audit.entry_points import added
 from audit.errors import unknown_name
 from audit.records import Question
 
@@ -60,6 +61,9 @@ FORMATS: dict[str, Format] = {
 
 def format_of(name: str) -> Format:
     """The format of this name; ConfigError with the list of known ones otherwise."""
-    if name not in FORMATS:
-        raise unknown_name("benchmark", name, FORMATS)
-    return FORMATS[name]
+    if name in FORMATS:
+        return FORMATS[name]
+    if name in added("readers"):
+        found: Format = added("readers")[name].load()
+        return found
+    raise unknown_name("benchmark", name, (*FORMATS, *added("readers")))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from audit.entry_points import added
+
 
 @dataclass(frozen=True)
 class Command:
@@ -28,6 +30,10 @@ COMMANDS: dict[str, Command] = {
     "validity": Command(
         "audit.validity.__main__", "construct validity: edits that move answers, or should not", "validity"
     ),
+    **{
+        name: Command(f"{one.value}.__main__", f"an audit of the package {one.value}", name)
+        for name, one in added("audits").items()
+    },
     "suite": Command("audit.commands.suite", "several audits of one pinned model, on one engine; one decision"),
     "watch": Command("audit.commands.watch", "how far a run is: rows, accuracy, time left, money, one reply"),
     "import": Command(

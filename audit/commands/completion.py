@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 
 import argcomplete
 
-from audit.audits import AUDITS
+from audit.audits import every_audit
 from audit.commands import COMMANDS
-from audit.config import CONF_DIR
+from audit.config import CONF_DIR, conf_of
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -53,7 +53,7 @@ def offer(action: argparse.Action, words: Callable[[str], Sequence[str]]) -> Non
 
 
 def _audits(*more: str) -> list[str]:
-    return [f"audit={name}" for name in (*AUDITS, *more)]
+    return [f"audit={name}" for name in (*every_audit(), *more)]
 
 
 def _hydra_parser(name: str, config: str, words: Sequence[str]) -> argparse.ArgumentParser:
@@ -63,7 +63,7 @@ def _hydra_parser(name: str, config: str, words: Sequence[str]) -> argparse.Argu
     own = parser.add_argument("words", nargs="*")
     if name == "plan":
         parser.add_argument("--json", action="store_true")
-        named = [audit for audit in AUDITS if f"audit={audit}" in words[:-1]]
+        named = [audit for audit in every_audit() if f"audit={audit}" in words[:-1]]
         keys = [*named, config][0]
         offer(own, lambda typed: [*(_audits() if "=" in typed else ["audit="]), *overrides(keys, typed)])
     else:
@@ -81,7 +81,7 @@ def _settings(config: str) -> dict[str, object]:
     """Top-level keys of a configuration with their defaults; its groups with None."""
     from omegaconf import OmegaConf
 
-    composed = OmegaConf.to_container(OmegaConf.load(CONF_DIR / f"{config}.yaml"), resolve=False)
+    composed = OmegaConf.to_container(OmegaConf.load(conf_of(config) / f"{config}.yaml"), resolve=False)
     assert isinstance(composed, dict)  # noqa: S101  (a yaml mapping)
     groups = [str(next(iter(one))) for one in composed.get("defaults", []) if isinstance(one, dict)]
     found: dict[str, object] = {name: None for name in groups if not name.startswith("override ")}

@@ -14,7 +14,7 @@ from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
-from audit.audits import AUDITS
+from audit.audits import every_audit
 from audit.commands.completion import offer
 from audit.errors import ConfigError
 from audit.exits import OK, plainly
@@ -81,7 +81,7 @@ def _suite(name: str, words: Sequence[str]) -> int:
             plan = value == "true"
         elif head in own:
             changes.append(word)
-        elif head in AUDITS and rest:
+        elif head in every_audit() and rest:
             changed.setdefault(head, []).append(f"{rest}={value}")
         else:
             more.append(word)

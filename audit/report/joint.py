@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from audit import printable
-from audit.audits import AUDITS, audit_of, part_of
+from audit.audits import audit_of, every_audit, part_of
 from audit.decision import SHOWN, Decision, Ruling, rule
 from audit.errors import ConfigError
 from audit.exits import FAILED
@@ -142,7 +142,8 @@ Said = tuple[str, str, Mapping[str, Any]]  # model, benchmark, a finding as verd
 def in_order(joint: Sequence[Mapping[str, Any]]) -> list[Said]:
     """Every finding of verdict.json's `joint`: by model, in the order of the audits, then by benchmark."""
     found = [(one["model"], one["benchmark"], f) for one in joint for f in one["instruments"]]
-    return sorted(found, key=lambda one: (one[0], AUDITS.index(one[2]["audit"]), one[1], one[2]["context"]))
+    order = every_audit().index
+    return sorted(found, key=lambda one: (one[0], order(one[2]["audit"]), one[1], one[2]["context"]))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from audit.benchmarks.items import Item
+from audit.entry_points import added
 from audit.errors import ConfigError, DataError, unknown_name
 from audit.records import Generation
 from audit.scoring import bias, contrast, judged, mc1, pll, refusal, target_token
@@ -159,10 +160,13 @@ REFERENCE: dict[str, str] = {
 
 def find_scorer(name: str) -> ReferenceScorer:
     """The scorer of this name, or a benchmark's reference; ConfigError with the known ones otherwise."""
-    found = SCORERS.get(REFERENCE.get(name, name))
-    if found is None:
-        raise unknown_name("reference scorer", name, [*REFERENCE, *SCORERS])
-    return found
+    known = REFERENCE.get(name, name)
+    if known in SCORERS:
+        return SCORERS[known]
+    if known in added("scorers"):
+        found: ReferenceScorer = added("scorers")[known].load()
+        return found
+    raise unknown_name("reference scorer", name, [*REFERENCE, *SCORERS, *added("scorers")])
 
 
 GIVES: dict[str, frozenset[Needs]] = {

@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from audit.audits import every_audit
 from audit.config import CONF_DIR
 from audit.config_keys import check_keys
 from audit.errors import ConfigError, unknown_name
@@ -55,7 +56,9 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
         raise ConfigError(_mutable(version, str(pin.get("model_id")), pin.get("endpoint") is not None))
     if odd := [key for key, value in _leaves(values) if isinstance(value, float) and not math.isfinite(value)]:
         raise ConfigError(f"{odd[0]} is no finite number.")
-    error = best_match(Draft202012Validator(json.loads(schema_text())).iter_errors(values))
+    schema = json.loads(schema_text())
+    schema["properties"]["audits"]["propertyNames"]["enum"] = every_audit()
+    error = best_match(Draft202012Validator(schema).iter_errors(values))
     if error is not None:
         where = ".".join(map(str, error.absolute_path)) or "the suite"
         raise ConfigError(f"{where}: {error.message}. {_about(error.schema)}".rstrip())

@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
-from toy_run import run_toy
 
 from audit.benchmarks.number import read_number
-from audit.command_line import hydra_arguments
+from audit.command_line import compose_command, hydra_arguments
 from audit.commands.variants import main as variants
 from audit.config import CONF_DIR
 from audit.errors import ConfigError
 from audit.perturb.__main__ import run_config
 from audit.perturb.audit import PERTURB
-from audit.perturb.config import PerturbConfig, register
+from audit.perturb.config import PerturbConfig, from_hydra, register
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.statistics.paired import State
@@ -105,10 +104,11 @@ def test_a_number_is_not_guessed_and_unread_replies_withhold(finished) -> None:
 
 
 def test_readings_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    numeric = ("benchmark.name=gsm8k", "benchmark.format=gsm8k", f"benchmark.path={tmp_path / 'no.jsonl'}", "n=1")
-    with pytest.raises(ConfigError, match="reading=letter does not fit benchmark gsm8k, whose answers are numbers"):
-        run_toy(tmp_path / "run", *numeric, "reading=letter")
-    with pytest.raises(ConfigError, match="whose items have options"):
-        run_toy(tmp_path / "run", "n=1", "reading=number")
-    with pytest.raises(ConfigError, match="reads no answer"):
-        run_toy(tmp_path / "run", "n=1", "reading=text")
+    numeric = ("benchmark=gsm8k", f"benchmark.path={tmp_path / 'no.jsonl'}", "n=1")
+    for words, said in (
+        ((*numeric, "reading=letter"), "reading=letter does not fit benchmark gsm8k, whose answers are numbers"),
+        (("benchmark=elementary", "reading=number"), "whose items have options"),
+        (("benchmark=elementary", "reading=text"), "reads no answer"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            from_hydra(compose_command("perturb", ("model=scripted", *words), PerturbConfig))

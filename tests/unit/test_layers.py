@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
 LAYERS = (
     ("audit.errors", "audit.records", "audit.config_keys", "audit.verdict", "audit.chronology", "audit.json_types",
-     "audit.printable"),
+     "audit.printable", "audit.entry_points"),
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),
     ("audit.engines", "audit.exits"),
@@ -104,8 +104,8 @@ def test_no_import_hides_in_a_string() -> None:
                 texts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
                 if any(str(text).startswith("audit") for text in texts):
                     hidden[module] = ast.unparse(node)
-    # `part_of` is how the shared rooms find an audit by its name, so that a new one is a folder and a word in AUDITS.
-    assert set(hidden) == {"audit.audits"}, hidden
+    # `audits.part_of` finds a part of an audit by the name of its package, which may be anybody's.
+    assert not hidden
 
 
 @pytest.mark.parametrize(("package", "room"), [("ray", "audit.runtime"), ("vllm", "audit.engines")])

@@ -1,0 +1,23 @@
+"""What other installed packages add, by entry point: audits, readers of benchmarks, reference scorers.
+
+    [project.entry-points."benchmark_audit.audits"]
+    shouting = "shouting"                  # a package with the files of an audit, and its conf/shouting.yaml
+    [project.entry-points."benchmark_audit.readers"]
+    riddles = "shouting.riddles:FORMAT"    # a `benchmarks.registry.Format`
+    [project.entry-points."benchmark_audit.scorers"]
+    exact = "shouting.riddles:SCORER"      # a `scoring.reference.ReferenceScorer`
+
+A name that this program has itself keeps its meaning. CONTRIBUTING.md says what an audit's package holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+
+@cache
+def added(kind: str) -> Mapping[str, EntryPoint]:
+    """By name. kind: audits, readers or scorers."""
+    return {one.name: one for one in entry_points(group=f"benchmark_audit.{kind}")}

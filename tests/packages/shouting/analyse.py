@@ -1,0 +1,76 @@
+"""Outcomes -> verdict: exact McNemar of the loudest volume against the original, Holm over the models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import norm
+
+from audit.judge.record import Case, Judge, Settings
+from audit.records import Setting
+from audit.statistics.mcnemar import mcnemar_exact
+from audit.statistics.multiplicity import holm
+from audit.statistics.paired import CellOutcomes, State
+from audit.verdict.gates import checked, failed, ids_where
+from audit.verdict.reason import advice_of, because, sentence
+from audit.verdict.result import Gate
+from audit.verdict.vocabulary import gate_reasons
+from shouting.config import ShoutingThresholds
+from shouting.result import Decision, Evidence, ShoutingResult, Verdict
+from shouting.texts import TEXTS
+from shouting.vocabulary import GATES
+
+Z90 = float(norm.ppf(0.95))
+_Case = Case[CellOutcomes, Evidence, float]
+
+
+def measure(cell: CellOutcomes, settings: Settings[ShoutingThresholds], rng: np.random.Generator) -> Evidence:
+    plain = cell.row(Setting("original", 0, 0))
+    loud = cell.row(max(cell.settings_of("variant"), key=lambda s: s.level))
+    both = (plain >= State.WRONG) & (loud >= State.WRONG)
+    lost = (plain[both] - loud[both]).astype(float)
+    n, cost = int(both.sum()), float(lost.mean())
+    half = Z90 * float(lost.std()) / np.sqrt(n)
+    p = float(mcnemar_exact(int((lost > 0).sum()), int((lost < 0).sum())).pvalue)
+    return Evidence(n, float(plain[both].mean()), cost, cost - half, cost + half, p)
+
+
+def gates(case: _Case) -> tuple[Gate, ...]:
+    unparsed = case.cell.state < State.WRONG
+    share, least = float(1 - unparsed.mean()), case.settings.thresholds.answered_share_min
+    ids = ids_where(case.cell.question_ids, unparsed.any(axis=0))
+    told, advice = f"{share:.1%} of the answers could be parsed.", "Read some of the others."
+    return (checked("parseability", share >= least, share, least, "ours", told, advice, items=ids),)
+
+
+def decide(e: Evidence, p: float, blocking: Sequence[Gate], thresholds: ShoutingThresholds) -> Decision:
+    if blocking:
+        return Decision(Verdict.WITHHELD, gate_reasons(blocking, GATES), advice_of(blocking))
+    cost = because("cost", cost=e.cost, low=e.low, high=e.high, p=p)
+    if p <= thresholds.alpha and e.low > 0:
+        return Decision(Verdict.MATTERS, (cost,), (because("do_not_shout"),))
+    if e.high <= thresholds.effect_of_interest:
+        return Decision(Verdict.NOTHING, (cost,))
+    left = because("cannot_rule_out", high=e.high, effect=thresholds.effect_of_interest)
+    return Decision(Verdict.UNDERPOWERED, (cost, left), (because("ask_more"),))
+
+
+def result(case: _Case) -> ShoutingResult:
+    e, cell = case.evidence, case.cell
+    decision = decide(e, case.panel, failed(case.gates), case.settings.thresholds)
+    head = because(f"headline_{decision.verdict}", model=cell.model, benchmark=cell.benchmark, cost=e.cost, high=e.high)
+    return ShoutingResult(
+        model=cell.model, benchmark=cell.benchmark, decision=decision, headline=sentence(head, TEXTS),
+        cannot_exclude=(sentence(because("other_tones"), TEXTS),), gates=case.gates, calibration=None, evidence=e,
+        p_adjusted=case.panel,
+    )  # fmt: skip
+
+
+JUDGE = Judge(
+    name=lambda cell: (cell.model, cell.benchmark),
+    measure=measure,
+    over_panel=lambda evidence: holm([e.p for e in evidence]).tolist(),
+    gates=gates,
+    result=result,
+)

@@ -1,0 +1,57 @@
+"""How often is this audit wrong? Models that shouting costs nothing, or ten points."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from audit.judge.record import Settings, judge_cells
+from audit.records import Setting
+from audit.statistics.paired import CellOutcomes
+from audit.verdict.simulated import Case, Entries, Entry, Procedure, rates, seed_of, shown, table_text
+from shouting.analyse import JUDGE
+from shouting.config import ShoutingThresholds
+from shouting.result import Verdict
+
+WORLDS = {"clean": 0.0, "costs_10": 0.10}
+
+
+@dataclass(frozen=True)
+class Design:
+    n: int
+
+
+def judge(design: Design, cost: float, rng: np.random.Generator) -> tuple[float, float]:
+    """(found, cleared) of one model: items differ in difficulty, and each answer is drawn by itself."""
+    able = rng.beta(3, 2, design.n)
+    state = (rng.random((2, design.n)) < [able, np.clip(able - cost, 0, 1)]).astype(np.int8)
+    ids = tuple(f"q{k:04}" for k in range(design.n))
+    settings = (Setting("original", 0, 0), Setting("variant", 1, 0))
+    cell = CellOutcomes("m", "b", "", "letter", ids, np.arange(design.n), np.full(design.n, 4), settings, state)
+    (found,) = judge_cells(JUDGE, [cell], Settings(ShoutingThresholds(), 0, 0))
+    return float(found.verdict == Verdict.MATTERS), float(found.verdict == Verdict.NOTHING)
+
+
+def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
+    names = [f"{case.name}_found", f"{case.name}_cleared"]
+    return [{"design": asdict(case.design), "rates": rates(names, found)}]
+
+
+def table(entries: Entries) -> str:
+    names = [f"{world}_{what}" for world in WORLDS for what in ("found", "cleared")]
+    rows = [[str(e["design"]["n"]), *(shown(e["rates"], one) for one in names)] for e in entries]
+    return table_text(["n", *names], rows)
+
+
+def procedures(options: Namespace) -> tuple[Procedure, ...]:
+    count = options.simulations or 300
+    cases = [
+        Case(design, name, cost, [(seed_of(options.seed, (design, name)), count)])
+        for design in (Design(300), Design(1000))
+        for name, cost in WORLDS.items()
+    ]
+    return (Procedure(cases, judge, entries, table, head={"thresholds": ShoutingThresholds().to_dict()}),)

@@ -1,0 +1,41 @@
+"""What can be set: the schema of conf/shouting.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig
+
+from audit.config import RunConfig, check_run, from_composed
+from audit.errors import ConfigError
+from audit.records import Design, Part
+from audit.verdict.thresholds import Thresholds
+
+
+@dataclass(frozen=True)
+class ShoutingThresholds(Thresholds):
+    answered_share_min: float = 0.95
+
+
+@dataclass
+class ShoutingConfig(RunConfig):
+    volumes: int = 2
+
+
+def register() -> None:
+    ConfigStore.instance().store(name="shouting_schema", node=ShoutingConfig)
+
+
+def from_hydra(cfg: DictConfig) -> ShoutingConfig:
+    config: ShoutingConfig = from_composed(cfg, ShoutingConfig)
+    if config.volumes < 1:
+        raise ConfigError(f"Invalid volumes: {config.volumes}. Expected at least 1, such as volumes=2.")
+    ShoutingThresholds.from_mapping(config.verdict)
+    check_run(config)
+    return config
+
+
+def design_of(config: ShoutingConfig) -> Design:
+    """The question as it is, and once at each volume; its own part each, so that each is run again alone."""
+    return Design((Part("original", (0,)), *(Part("variant", (k,)) for k in range(1, config.volumes + 1))))

@@ -1,0 +1,185 @@
+"""An audit of another package is first class: it brings a folder, and nothing is edited elsewhere.
+
+Pipeline, exactly-once, resume, manifest, cost, summary, report, gate, plan, calibration, suite and registry take it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from added_audit import PACKAGES, installed, run_shouting
+from paths import ROOT
+from pipeline_helpers import rows_of
+from rich.console import Console
+
+from audit.audits import find_audit, part_of
+from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.load import open_benchmark
+from audit.errors import ConfigError
+from audit.governance.ruling import rule_run
+from audit.judge.record import Settings, judge_cells
+from audit.report.joint import content
+from audit.scoring.reference import find_scorer
+from audit.shards.cost import run_cost
+from audit.shards.manifest import Manifest
+from audit.shards.read import load_cells
+from audit.statistics.paired import State
+from audit.suite.read import suite_of
+from audit.summary import print_cells, summarise
+
+ASKED = ("n=25", "store.rows_per_shard=10", "model.scripted.scripted.accuracy.variant=0.1")
+KEY = ("question_id", "arm", "variant", "replicate")
+
+
+@pytest.fixture(scope="module")
+def shouting():
+    with installed() as package:
+        yield package
+
+
+@pytest.fixture(scope="module")
+def finished(driver, shouting, tmp_path_factory):
+    run_dir = tmp_path_factory.mktemp("shouting") / "run"
+    result = run_shouting(run_dir, *ASKED)
+    assert result.failed == {} and result.rows == 75
+    return run_dir
+
+
+def test_every_key_is_there_once_with_the_audits_own_column(finished):
+    rows = rows_of(finished)
+    assert len({tuple(row[name] for name in KEY) for row in rows}) == len(rows) == 25 * 3
+    assert {(row["arm"], row["variant"], row["volume"]) for row in rows} == {
+        ("original", 0, 0), ("variant", 1, 1), ("variant", 2, 2),
+    }  # fmt: skip
+    manifest = Manifest.load(finished)
+    assert (manifest.audit, manifest.status) == ("shouting", "finished")
+    assert set(run_cost(finished, find_audit("shouting").schema)["scripted"]) == {"original", "variant"}
+
+
+def test_the_hash_of_a_request_tells_what_was_asked(finished):
+    by_question: dict[str, list[dict]] = {}
+    for row in rows_of(finished):
+        by_question.setdefault(row["question_id"], []).append(row)
+    for rows in by_question.values():
+        assert len({row["request_sha256"] for row in rows}) == len({row["prompt"] for row in rows}) == 3
+        assert all(row["request_sha256"].startswith("text:") for row in rows)
+
+
+def test_what_is_lost_is_run_again_and_nothing_else(finished, tmp_path):
+    run_dir = tmp_path / "run"
+    shutil.copytree(finished, run_dir)
+    before = {row["question_id"] + row["arm"] + str(row["variant"]): row["answer"] for row in rows_of(run_dir)}
+    first, *kept = sorted((run_dir / "shards").iterdir())
+    stamps = {path: path.stat().st_mtime_ns for path in kept}
+    first.unlink()
+    assert run_shouting(run_dir, *ASKED).rows == 75
+    assert {path: path.stat().st_mtime_ns for path in kept} == stamps
+    after = {row["question_id"] + row["arm"] + str(row["variant"]): row["answer"] for row in rows_of(run_dir)}
+    assert after == before  # the same seeds give the same answers
+
+
+def test_another_configuration_or_audit_is_refused(finished, sweep):
+    with pytest.raises(ConfigError, match="volumes: 2 there, 3 now"):
+        run_shouting(finished, *ASKED, "volumes=3")
+    done = sweep("n=25", run_dir=finished)
+    assert done.code == 1
+    assert "was written by audit shouting" in done.out and "neither resumes nor reads them" in done.out
+
+
+def test_the_summary_compares_with_the_audits_baseline(finished):
+    audit = find_audit("shouting")
+    (cell,) = load_cells(finished, audit.schema)
+    original, *variants = summarise(cell, audit.roles)
+    assert original.gain is None and all(row.gain is not None for row in variants)
+    out = io.StringIO()
+    print_cells([cell], audit, Console(file=out, width=120))
+    assert "n=25" in out.getvalue() and out.getvalue().count("variant") == 2
+
+
+def test_its_report_gate_and_joint_page_are_those_of_every_audit(finished, tmp_path):
+    """Shouting costs what the scripted engine was told."""
+    paths = part_of("shouting", "report").build_report([finished], finished / "report")
+    html, verdict = paths.html.read_text(), json.loads(paths.verdict.read_text())
+    assert [cell["verdict"] for cell in verdict["cells"]] == ["shouting_matters"]
+    assert [one["code"] for one in verdict["cells"][0]["reason_codes"]] == ["cost"]
+    for text in ("Shouting matters", "Readable answers", "✓ pass", "Content-Security-Policy"):
+        assert text in html
+    assert html.count("<li data-marks=") == 25 and 'id="drill-form"' in html and "Run run" in html
+    assert rule_run(finished).exit_code == 3
+    joint = content({"shouting": verdict}, suite={"audit_suite_id": "loud"})["joint"]
+    assert joint[0]["instruments"][0]["kinds"] == {"format": "seen"}
+
+
+def test_unparsed_answers_withhold_the_verdict(finished, shouting):
+    from shouting.analyse import JUDGE
+    from shouting.config import ShoutingThresholds
+
+    (cell,) = load_cells(finished, find_audit("shouting").schema)
+    state = cell.state.copy()
+    state[:, ::10] = State.UNPARSED
+    (deaf,) = judge_cells(JUDGE, [replace(cell, state=state)], Settings(ShoutingThresholds(), 0, 0))
+    assert deaf.verdict == "withheld" and deaf.gates[0].item_count == 3
+    assert [one.code for one in deaf.decision.reasons] == ["gate_parseability"]
+
+
+def test_what_cannot_be_presented_is_an_error_row_and_nothing_is_sent(finished, tmp_path):
+    exam = tmp_path / "exam.jsonl"
+    exam.write_text('{"question": "1 + 1 = ?", "choices": ["2", "3"], "answer": 0}\n')
+    overrides = ("benchmark=mcq_file", "benchmark.name=exam", f"benchmark.path={exam}", "n=1")
+    assert run_shouting(tmp_path / "run", *overrides).rows == 3
+    original, *variants = sorted(rows_of(tmp_path / "run"), key=lambda row: row["variant"])
+    assert original["error"] is None and original["correct"] is not None
+    for row in variants:
+        assert row["error"] == "the question has no letter"
+        assert row["correct"] is None and row["request_sha256"] is None and row["prompt_tokens"] == 0
+
+
+def test_a_suite_takes_it_and_a_reader_and_a_scorer_are_found(shouting, tmp_path):
+    suite = suite_of(
+        {
+            "audit_suite_id": "loud-1",
+            "model_config": {"model_id": "scripted", "model_version": "scripted"},
+            "dataset_config": {"benchmark_name": "elementary", "sample_size": 60, "sampling_seed": 42},
+            "audits": {"shouting": ["volumes=1"]},
+        }
+    )
+    assert suite.audits == {"shouting": ["volumes=1"]}
+    path = tmp_path / "riddles.jsonl"
+    path.write_text('{"riddle": "What has keys and opens nothing?", "answers": ["a piano", "a door"]}\n')
+    config = BenchmarkConfig(name="riddles", format="riddles", path=str(path))
+    (item,) = open_benchmark(config, seed=1).read_items().items
+    assert item.options[item.key] == "a piano" and find_scorer("riddles_cloze").ask(item, "").prompt == item.text
+
+
+COMMANDS = {
+    "--help": "shouting",
+    "plan audit=shouting model=scripted": "run directory",
+    "calibrate audit=shouting --simulations=5": "costs_10_found",
+}
+
+
+@pytest.mark.parametrize(("words", "said"), COMMANDS.items())
+def test_its_commands_are_found(words, said):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(PACKAGES)])}
+    done = subprocess.run(
+        [sys.executable, "-m", "audit", *words.split()], env=env, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
+
+
+def test_who_shouting_costs_nothing_is_not_found_and_who_loses_ten_points_is(shouting):
+    from shouting.calibrate import Design, judge
+
+    def rates(cost):
+        return np.mean([judge(Design(1000), cost, np.random.default_rng(k)) for k in range(40)], axis=0)
+
+    assert rates(0.0)[0] <= 0.2 and rates(0.1)[0] >= 0.9 and rates(0.1)[1] <= 0.1

@@ -130,6 +130,8 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
     if model.engine == "openai":
         check_config(openai_config(model))
         check_reading(reading)
+        if reading == Reading.LETTER_LOGPROB and any(one.infers for one in model.endpoints):
+            raise ConfigError(f"An endpoint at .../infer tells no likelihood, as reading={reading} of {name} needs it.")
     for label, value in (
         ("tensor_parallel_size", model.tensor_parallel_size),
         ("replicas", model.replicas),

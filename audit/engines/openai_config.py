@@ -22,12 +22,14 @@ _KEY_PREFIXES = ("sk_", "hf_", "gsk_", "xai_", "nvapi_", "AIza")
 _SECRET_FIELD = re.compile(r"api[-_]?key|authorization|password|secret|bearer", re.IGNORECASE)
 _RESERVED_BODY = ("messages", "model", "n", "stream", "seed", "temperature", "top_p", "max_tokens")
 _MAX_TOKENS_FIELDS = ("max_tokens", "max_completion_tokens")
+INFER = "/infer"
 _EXAMPLE_URL = "http://127.0.0.1:8000/v1"
 
 
 @dataclass
 class EndpointConfig:
-    """One OpenAI-compatible endpoint.
+    """One OpenAI-compatible endpoint; or, where its url ends in /infer, one that answers {prompt, task_id} with
+    {response}: it takes no temperature, seed or number of tokens, and tells no likelihood.
 
     `weight` is its share among endpoints that have a free slot; `concurrency` bounds the requests in flight there;
     `api_key_env` is the NAME of the environment variable with the key (a server without keys needs none to be set);
@@ -46,6 +48,11 @@ class EndpointConfig:
     send_temperature: bool = True
     top_logprobs: int = 20
     reply_model: str = ""
+
+
+    @property
+    def infers(self) -> bool:
+        return urlsplit(self.url).path.rstrip("/").endswith(INFER)
 
 
 @dataclass

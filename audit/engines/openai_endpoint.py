@@ -6,12 +6,13 @@ import asyncio
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+import httpx
 import openai
 
 from audit.engines.bounded import ReplyRefusedError, bounded_client
 from audit.engines.dispatch import Slot
-from audit.engines.openai_config import EndpointConfig, OpenAISettings, endpoint_id, safe_url
-from audit.engines.openai_wire import chat_body, listed_models, read_chat
+from audit.engines.openai_config import INFER, EndpointConfig, OpenAISettings, endpoint_id, safe_url
+from audit.engines.openai_wire import chat_body, listed_models, read_chat, read_infer
 from audit.engines.redact import Redactor
 from audit.engines.retry import (
     Failure,
@@ -46,7 +47,7 @@ class Endpoint:
         self._key_is_set = bool(key)
         self._client = openai.AsyncOpenAI(
             api_key=key or _NO_KEY,
-            base_url=config.url,
+            base_url=config.url.rstrip("/").removesuffix(INFER) if config.infers else config.url,
             max_retries=0,  # retries are the engine's: they may go to another endpoint
             timeout=openai.Timeout(config.timeout_s, connect=min(_CONNECT_TIMEOUT_S, config.timeout_s)),
             http_client=bounded_client(),
@@ -65,11 +66,16 @@ class Endpoint:
         reply = await self._call(request)
         if isinstance(reply, Failure):
             return reply
+        if self.config.infers:
+            return read_infer(reply, request, self.id, self._redactor)
         return read_chat(reply, request, self.id, self._redactor, self.config.reply_model or self.config.model)
 
     async def check(self, letters: bool = False) -> Failure | None:
         """None when the endpoint serves its model: GET /models lists it, or one token can be had; letters: with the
         log-probabilities of letters."""
+        if self.config.infers:
+            reply = await self.attempt(HELLO)
+            return reply if isinstance(reply, Failure) else None
         listed = await self._call(None)
         models: list[str] | None = None
         if isinstance(listed, str):
@@ -113,6 +119,9 @@ class Endpoint:
             async with asyncio.timeout(self.config.timeout_s):
                 if request is None:
                     return (await self._client.models.with_raw_response.list()).text
+                if self.config.infers:
+                    asked = {"prompt": request.prompt, "task_id": request.affinity}
+                    return (await self._client.post(INFER, cast_to=httpx.Response, body=asked)).text
                 reply = await self._client.chat.completions.with_raw_response.create(
                     model=self.config.model,
                     messages=[{"role": "user", "content": request.prompt}],
@@ -123,10 +132,10 @@ class Endpoint:
             return Failure(FailureKind.TIMEOUT, f"no reply within {self.config.timeout_s:g} s")
         except openai.APIStatusError as error:
             code, message = error_code_and_message(error.body)
-            asked = retry_after_seconds(error.response.headers)
+            wait_s = retry_after_seconds(error.response.headers)
             # What a server says about a key may hold part of it.
             said = "" if error.status_code == 401 else self._redactor.message(message)
-            return classify_status(error.status_code, code, said, asked)
+            return classify_status(error.status_code, code, said, wait_s)
         except openai.APIConnectionError as error:
             cause = error.__cause__
             kind = FailureKind.UNAVAILABLE if type(cause).__name__ in _NOT_CONNECTED else FailureKind.SERVER

@@ -114,6 +114,25 @@ def read_chat(
     )
 
 
+def read_infer(text: str, request: GenerationRequest, engine_id: str, redactor: Redactor) -> Generation | Failure:
+    """The generation in {"response": ...} (`EndpointConfig.infers`), or why there is none."""
+    try:
+        body = _loads(text)
+    except ValueError:
+        return _malformed(f"the body is not JSON: {text[:200]!r}", redactor)
+    if isinstance(body, dict) and body.get("error"):
+        return _error_in_body(body, redactor)
+    response = body.get("response") if isinstance(body, dict) else None
+    if not isinstance(response, str) or not response:
+        return _malformed(f'expected {{"response": "..."}}, found {text[:200]!r}', redactor)
+    return Generation(
+        text=clean_text(redactor.generation(response)),
+        finish_reason=FinishReason.STOP,
+        engine_id=engine_id,
+        request_sha256=request_sha256(request),
+    )
+
+
 def letter_logprobs(choice: Mapping[str, Any], letters: Sequence[str]) -> tuple[float | None, ...] | None:
     """Logprob (nats) of each letter as the first token, probabilities of its token variants ("B", " B") added.
 

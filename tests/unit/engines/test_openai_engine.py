@@ -373,6 +373,35 @@ def test_two_endpoints_that_fail_without_end_are_an_outage_though_neither_is_tak
     asyncio.run(asyncio.wait_for(main(), 20))
 
 
+# --- endpoints that answer {prompt, task_id} with {response} ---
+
+
+def inferring(answer: Callable[[Call], Any]) -> tuple[Generation, list[Call]]:
+    """What one question gets, and what was sent, the health check first."""
+
+    async def main() -> tuple[Generation, list[Call]]:
+        async with FaultyServer(lambda c: Reply(body=answer(c))) as server:
+            engine = await started(endpoint(server, url=f"{server.url}/infer"))
+            (found,) = await engine.run([request("What barks?", "q1")])
+            await engine.close()
+            return found, server.calls
+
+    return asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_an_address_that_ends_in_infer_is_asked_as_the_article_has_it() -> None:
+    found, (_, call) = inferring(lambda c: {"response": "A dog."})
+    assert (found.text, found.error, found.finish_reason) == ("A dog.", None, FinishReason.STOP)
+    assert (call.path, call.body) == ("/v1/infer", {"prompt": "What barks?", "task_id": "q1"})
+    assert call.headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("body", [{}, {"response": ""}, {"response": 7}, [], {"error": {"code": "server_error"}}, "no"])
+def test_what_is_no_response_is_no_answer(body: Any) -> None:
+    found, _ = inferring(lambda c: body if "prompt" in c.body and c.body["prompt"] != "Hello" else {"response": "hi"})
+    assert found.error is not None and found.text == ""
+
+
 # --- faults that stay ---
 
 

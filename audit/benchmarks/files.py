@@ -24,6 +24,7 @@ _DELIMITERS = (";", "\t", "|")  # of a csv that is not cut at commas, in the ord
 _ENCODING_BYTES = 1 << 22  # of a file that is not UTF-8, to tell what it is
 PARQUET_BATCH_ROWS = 1024
 HASH_CHUNK_BYTES = 1 << 20
+MAX_TEXT = 1 << 24  # bytes of a line, characters of a text: a million tokens are a quarter of it
 # One item may be published under any of these names of a split; the asked name is tried first.
 _SPLIT_ALIASES = {
     "validation": ("validation", "valid", "val", "dev"),
@@ -73,11 +74,18 @@ def read_rows(path: Path, *, header: bool = True, delimiter: str | None = None) 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[str, RawRow]]:
     with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(iter(lambda: lines.readline(MAX_TEXT + 1), b""), start=1):
             place = f"line {number}"
+            _check_size(place, len(line))
             text = _decode(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, place, path).strip()
             if text:
                 yield place, _object(_parse_json(text, place), place)
+
+
+def _check_size(place: str, size: int) -> None:
+    """BenchmarkError for a text that no question has: a small file can unfold to one of gigabytes."""
+    if size > MAX_TEXT:
+        raise BenchmarkError(f"{place}: a text of more than {MAX_TEXT:,} characters. No question is that long.")
 
 
 def _read_json(path: Path) -> Iterator[tuple[str, RawRow]]:
@@ -150,9 +158,13 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, RawRow]]:
     number = 0
     try:
         with pq.ParquetFile(path) as table:
+            for group in map(table.metadata.row_group, range(table.num_row_groups)):
+                sizes = [group.column(k).total_uncompressed_size for k in range(group.num_columns)]
+                _check_size(f"a row of {group.num_rows:,}", max(sizes, default=0) // max(group.num_rows, 1))
             for batch in table.iter_batches(batch_size=PARQUET_BATCH_ROWS):
                 for row in batch.to_pylist():
                     number += 1
+                    _check_size(f"row {number}", max((len(v) for v in row.values() if isinstance(v, str)), default=0))
                     yield f"row {number}", row
     except pa.ArrowException as error:
         reason = str(error).splitlines()[0]
@@ -220,7 +232,8 @@ def _check_utf16(path: Path) -> None:
 
 
 def _not_utf8(found: str, path: Path) -> BenchmarkError:
-    name = likely_encoding(path.read_bytes()[:_ENCODING_BYTES])
+    with path.open("rb") as stream:
+        name = likely_encoding(stream.read(_ENCODING_BYTES))
     advice = (
         f"It looks like {name}: convert it with `iconv -f {name} -t UTF-8 {path.name} > utf8-{path.name}`."
         if name

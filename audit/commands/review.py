@@ -66,9 +66,7 @@ def _serve(asked: argparse.Namespace) -> int:
     import secrets
     import socket
 
-    import uvicorn
-
-    from audit.governance.serve import Reviewing, create_app
+    from audit.governance.serve import Reviewing, create_app, create_server
 
     if asked.keys is None:
         raise ConfigError(f"Expected --keys FOLDER, or {TRUSTED_VARIABLE}: whose decisions count.")
@@ -100,10 +98,7 @@ def _serve(asked: argparse.Namespace) -> int:
         f"Open http://{at}/login?token={token}\nIt opens once; who opens it decides in your name. Ctrl-C ends it.",
         flush=True,
     )
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, limit_concurrency=100)
-    )
-    server.run(sockets=[listening])
+    create_server(app).run(sockets=[listening])
     return 0
 
 

@@ -72,8 +72,13 @@ def unseal(data: bytes, trusted: Mapping[str, Trusted], predicate_type: str, wha
     # A signature of sigstore is a bundle of fields; of a plain key nothing but the signature itself is covered by it.
     if spelt != data or (signature.unrecognized_fields and isinstance(trusted[keyid].key, SSlibKey)):
         raise SignatureError(f"{what} was changed around what is signed. Expected the file as it was written.")
-    stated: dict[str, Any] = json.loads(envelope.payload)
-    found = (envelope.payload_type, stated.get("_type"), stated.get("predicateType"))
+    try:
+        stated: dict[str, Any] = json.loads(envelope.payload)
+        found = (envelope.payload_type, stated.get("_type"), stated.get("predicateType"))
+        if not isinstance(stated["predicate"], dict) or not subjects_of(stated):
+            raise ValueError("it says nothing")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise SignatureError(f"{what} holds no statement ({type(error).__name__}).") from error
     if found != (PAYLOAD_TYPE, STATEMENT_TYPE, predicate_type) or _canonical(stated) != envelope.payload:
         raise SignatureError(f"{what} is a statement of another kind: {found}. Expected {predicate_type}.")
     return stated, trusted[keyid].signer

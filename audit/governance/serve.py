@@ -9,6 +9,7 @@ shown in a sandbox without an origin, so nothing in it can read this page or sen
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import secrets
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+import uvicorn
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from securesystemslib.signer import Signer
 from starlette.applications import Starlette
@@ -27,6 +29,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from audit.decision import Decision, Ruling
 from audit.errors import AuditError, ConfigError
@@ -40,6 +43,7 @@ from audit.printable import one_line
 
 SESSION = "audit_review"
 _MAX_BODY = 64 * 1024
+PATIENCE_S = 10.0
 _SESSION = timedelta(hours=12)
 _DOES = {
     Kind.APPROVE: "lets the run pass, whose verdict asks for a review",
@@ -84,6 +88,23 @@ class Reviewing:
 
 class _NoSuchRunError(Exception):
     """The queue has no run of that name."""
+
+
+class _Impatient(H11Protocol):
+    """A connection that has not asked anything after a while is closed: others may wait for its place."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(PATIENCE_S, lambda: transport.close() if self.cycle is None else None)
+
+
+def create_server(app: Starlette) -> uvicorn.Server:
+    """The server of the application, for sockets that its caller opened."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app, http=_Impatient, log_level="warning", access_log=False, server_header=False, limit_concurrency=100
+        )
+    )
 
 
 def create_app(review: Reviewing) -> Starlette:
@@ -187,6 +208,8 @@ class _Site:
         return await run_in_threadpool(self.shown, request.path_params["name"])
 
     async def report(self, request: Request) -> Response:
+        if request.headers.get("sec-fetch-dest", "iframe") != "iframe":  # by itself it could lead its tab elsewhere
+            return _refused(403, "A report is shown inside the page of its run.")
         paths = _reports(_run(self.review.folder, request.path_params["name"]))
         found = dict(zip(map(str, range(len(paths))), paths, strict=True)).get(request.path_params["number"])
         if found is None:

@@ -32,7 +32,7 @@ def payload(change: Callable[[dict[str, Any]], None]) -> Callable[[Path, Path], 
     return spoil
 
 
-def resigned(who: str, change: Callable[[dict[str, Any]], None]) -> Callable[[Path, Path], object]:
+def resigned(who: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Path, Path], object]:
     """Another payload, signed again: by a stranger, or by somebody who is trusted and lies."""
 
     def spoil(run: Path, keys: Path) -> None:
@@ -157,6 +157,9 @@ MUTATIONS: dict[str, Callable[[Path, Path], object]] = {
     "page: another one": lambda run, keys: (run / "report/report.html").write_text("<h1>All is well</h1>") and None,
     "key: a second name of hers": lambda run, keys: shutil.copy(keys / "alice.pub", run.parent / "trusted/dave.pub"),
     "key: a name of other letters": lambda run, keys: renamed(run.parent / "trusted", "alice.pub", "\u0430lice.pub"),
+    "signed without subjects": resigned("alice", lambda stated: stated.pop("subject")),
+    "signed over a word": resigned("alice", lambda stated: stated.update({"subject": "x"})),
+    "signed without a predicate": resigned("alice", lambda stated: stated.update({"predicate": None})),
     "signed after another": resigned("alice", predicate("previous", "0" * 64)),
 }
 

@@ -14,17 +14,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from governed import NOW, gated
 from starlette.testclient import TestClient
 
+from audit.benchmarks.files import read_rows
 from audit.commands.gate import main as gate
 from audit.engines.config import ModelConfig
 from audit.engines.model_folder import find_model
 from audit.engines.openai_config import EndpointConfig
 from audit.engines.probe import probe
 from audit.engines.weights import resolve_weights
-from audit.errors import ConfigError, EngineLoadError
+from audit.errors import BenchmarkError, ConfigError, EngineLoadError
 from audit.governance.keys import load_signer, load_trusted
 from audit.governance.pack import write_pack
 from audit.governance.serve import Reviewing, create_app
@@ -231,3 +234,28 @@ def test_nothing_from_elsewhere_gets_into_a_pack(name: str, run_dir: Path, tmp_p
     with pytest.raises(ConfigError, match="is a link"):
         write_pack(run_dir, tmp_path / "pack.zip", with_shards=True, signer=None)
     assert not (tmp_path / "pack.zip").exists()
+
+
+# --- files that unfold -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [1, 100])
+def test_a_small_file_does_not_unfold_to_a_question_of_gigabytes(rows: int, tmp_path: Path) -> None:
+    """One row of 40 MB in 2 kB: found before it is read where it is the only one, and else when it is."""
+    path = tmp_path / "exam.parquet"
+    texts = ["a" * (40 << 20), *["b"] * (rows - 1)]
+    pq.write_table(pa.table({"question": texts}), path, compression="zstd")
+    assert path.stat().st_size < 20_000
+    with pytest.raises(BenchmarkError, match="No question is that long"):
+        list(read_rows(path))
+
+
+def test_a_line_without_an_end_is_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "exam.jsonl"
+    path.write_bytes(b'{"question": "' + b"a" * (20 << 20))
+    with pytest.raises(BenchmarkError, match="line 1: a text of more than"):
+        list(read_rows(path))
+    with path.open("wb") as file:
+        file.truncate(1 << 34)  # sixteen gigabytes of nothing, which fit in no memory here
+    with pytest.raises(BenchmarkError, match="is not UTF-8"):
+        list(read_rows(path))

@@ -199,21 +199,39 @@ SIGNED_AGAIN: dict[str, Callable[[Files, Files], None]] = {
 }
 
 
+def signed_again(files: Files, keys: Path, before: Files) -> None:
+    """As alice, who is trusted, would pack and sign these files."""
+    summed(lambda files, other: None)(files, files)
+    subjects = {one: hashlib.sha256(files[one]).hexdigest() for one in (SUMS, verify.VERDICT)}
+    predicate = json.loads(base64.b64decode(json.loads(before[STATEMENT])["payload"]))["predicate"]
+    files[STATEMENT] = seal(statement(verify.PREDICATE, subjects, predicate), load_signer(keys / "alice.key"))
+
+
 @pytest.mark.parametrize("name", SIGNED_AGAIN)
 def test_a_pack_holds_together_beyond_its_signature(
     name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verify, "_recompute", lambda *given: None)  # found without it, before anything is computed
-    files, signer = dict(packs[0]), load_signer(keys / "alice.key")
-    before = json.loads(base64.b64decode(json.loads(files[STATEMENT])["payload"]))["predicate"]
+    files = dict(packs[0])
     SIGNED_AGAIN[name](files, packs[1])
-    summed(lambda files, other: None)(files, files)
-    subjects = {one: hashlib.sha256(files[one]).hexdigest() for one in (SUMS, verify.VERDICT)}
-    files[STATEMENT] = seal(statement(verify.PREDICATE, subjects, before), signer)
+    signed_again(files, keys, packs[0])
     with (tmp_path / "pack.zip").open("wb") as file:
         write_archive(file, files)
     with pytest.raises(SignatureError):
         verify_pack(tmp_path / "pack.zip", load_trusted(keys / "trusted"), suite_section)
+
+
+@pytest.mark.parametrize("name", ["run/manifest.json/x", "run/shards", "run/report/verdict.json/x/y"])
+def test_what_cannot_be_unpacked_ends_in_a_sentence(
+    name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file where a folder is, signed by a trusted key."""
+    files = {**packs[0], name: b"x"}
+    signed_again(files, keys, packs[0])
+    with (tmp_path / "pack.zip").open("wb") as file:
+        write_archive(file, files)
+    assert evidence(["verify", str(tmp_path / "pack.zip"), "--keys", str(keys / "trusted")]) == 1
+    assert "could not be computed again" in capsys.readouterr().err
 
 
 def zipped(files: Files, order: Sequence[str] | None = None, kind: int = zipfile.ZIP_STORED, **odd: Any) -> bytes:

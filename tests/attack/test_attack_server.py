@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from governed import NOW
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from audit.governance import serve
 from audit.governance.keys import load_signer, load_trusted
-from audit.governance.serve import SESSION, Reviewing, create_app
+from audit.governance.serve import SESSION, Reviewing, create_app, create_server
 
 AT = "127.0.0.1:8790"
 OWN = {"origin": f"http://{AT}", "content-type": "application/x-www-form-urlencoded"}
@@ -59,6 +63,7 @@ REQUESTS = [
     *(get(f"/login?token={token}", 403, False) for token in ("", "x", TOKEN[:-1], f"{TOKEN}x", "%C3%A9", TOKEN)),
     get("/login", 403, False),
     post(401, False),
+    get(f"{RUN}/report/0", 403, **{"sec-fetch-dest": "document"}),  # by itself it could lead its tab elsewhere
     # another name of this machine
     *(get("/home/", 421, host=host) for host in (
         "evil.example.org", "evil.example.org:8790", "127.0.0.1", "[::1]:8790", "",
@@ -124,3 +129,18 @@ def test_the_same_form_unchanged_would_have_signed(clients: tuple[TestClient, Te
     name = form.pop("RUN")
     assert clients[0].post(f"/home/run/{name}", data={**form, "reason": ""}, headers=OWN).status_code == 400
     assert clients[0].get(f"/home/run/{name}").status_code == 200
+
+
+def test_connections_that_ask_nothing_are_closed(built: Path, keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "PATIENCE_S", 0.2)
+    server = create_server(Starlette())
+    with socket.create_server(("127.0.0.1", 0), backlog=400) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        silent = [socket.create_connection(listening.getsockname(), timeout=20) for _ in range(300)]
+        silent[0].sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")  # half a request
+        assert [one.recv(1) for one in silent] == [b""] * 300
+        for one in silent:
+            one.close()
+        server.should_exit = True
+        thread.join(20)

@@ -35,7 +35,7 @@ class BenchmarkConfig:
     date_column: str = "date"  # of each row: when the item was published; read where one of the next two is set
     dated_until: Optional[str] = None  # noqa: UP045  # leave out what is newer than this year, month or day
     dated_after: Optional[str] = None  # noqa: UP045  # keep what is newer alone
-    date: Optional[str] = None  # noqa: UP045  # when the items were written: 2026, 2026-05 or 2026-05-31; of held-out items
+    date: Optional[str] = None  # noqa: UP045  # when the items were published, or held-out ones written: 2026-05
     written_by: Optional[str] = None  # noqa: UP045  # people, or the family of the model that wrote them, such as qwen
     shuffle_options: bool = False  # per item, by the run's seed; the permutation is in Question.order
 

@@ -41,6 +41,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "data": Command("audit.commands.data", "show how a question file is read, and the options that read it"),
     "references": Command("audit.commands.references", "sets of other models' answers, to compare with"),
+    "inventory": Command("audit.commands.inventory", "which benchmarks a model could have read"),
     "variants": Command("audit.commands.variants", "build, list and review libraries of reworded questions"),
     "publish": Command("audit.commands.publish", "a benchmark's items and options in a random order that is recorded"),
     "runs": Command("audit.commands.runs", "the runs in a folder, with how far they came and their verdicts"),

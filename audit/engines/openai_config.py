@@ -49,7 +49,6 @@ class EndpointConfig:
     top_logprobs: int = 20
     reply_model: str = ""
 
-
     @property
     def infers(self) -> bool:
         return urlsplit(self.url).path.rstrip("/").endswith(INFER)

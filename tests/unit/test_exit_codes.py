@@ -51,6 +51,7 @@ REFUSED = {
     "reanalyze": ["nowhere.csv"],
     "publish": ["nowhere.jsonl", "--out", "out"],
     "references": ["show", "set:nowhere"],
+    "inventory": ["nowhere"],
     "watch": ["nowhere"],
     "open": ["nowhere"],
     "demo": ["--out", "/dev/null/demo"],

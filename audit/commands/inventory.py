@@ -1,0 +1,120 @@
+"""`audit inventory [SUITE ...]`: which benchmarks could a model have read, and what would show it?
+
+A benchmark that was public before a model was released may be in its training data. The dates are those of the
+configurations (`date` of conf/benchmark, `released` of conf/model); what an index search found is read from a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from audit.benchmarks.registry import format_of
+from audit.config import CONF_DIR, known_models, load_group, load_model_config
+from audit.errors import DataError, unknown_name
+from audit.exits import plainly
+from audit.report.page import DASH
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """One benchmark and one model ("" where none was named). months: from publication to the model's release."""
+
+    benchmark: str
+    published: str
+    where: str
+    found: str
+    model: str
+    months: int | None
+    says: str
+    next: str
+
+
+def months_between(published: str | None, released: str | None) -> int | None:
+    """Whole months by the calendar, negative where the benchmark is newer; None without both. A year is its January.
+
+    >>> months_between("2021-10", "2024-07")
+    33
+    """
+    if not published or not released:
+        return None
+    first, last = ([int(part) for part in f"{date}-01".split("-")[:2]] for date in (str(published), str(released)))
+    return 12 * (last[0] - first[0]) + last[1] - first[1]
+
+
+def exposure(name: str, about: Mapping[str, object], model: str, released: str | None, found: str) -> Exposure:
+    """about: the benchmark's configuration. released: of the model. found: what an index search says."""
+    published = str(about.get("date") or "")
+    months = months_between(published, released)
+    if months is None:
+        says = "unknown: " + ("its date of publication" if not published else "the model's release")
+    elif months > 0:
+        says = f"may have been read: public {months} months before the model"
+    else:
+        says = "not read before its release, if both dates are right"
+    if found:
+        says = f"was found in training data; {says}"
+    control = "control_benchmark=auto" if about.get("twin") else "control_benchmark=YOUR_HELD_OUT_ITEMS"
+    words = f"audit memory model={model or 'NAME'} benchmark={name} {control}"
+    if not format_of(str(about["format"])).asked:  # a reference scorer reads it, and no held-out items are asked
+        words = f"audit validity model={model or 'NAME'} benchmark={name}"
+    where = str(about.get("hub") or about.get("url") or about.get("path") or "ships with this program")
+    return Exposure(name, published, where, found, model, months, says, "" if (months or 1) <= 0 else words)
+
+
+def found_in(path: Path) -> dict[str, str]:
+    """What an index search found, from a csv with the columns benchmark and found_in."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    if not rows or not {"benchmark", "found_in"} <= set(rows[0]):
+        raise DataError(f"{path} has no columns benchmark and found_in. Expected such as: mmlu,C4 (2 % of the items).")
+    return {row["benchmark"]: row["found_in"] for row in rows if row["found_in"]}
+
+
+def _pairs(suites: Sequence[str]) -> list[tuple[str, str]]:
+    """(benchmark, model) of each suite."""
+    from audit.suite.commands import model_name
+    from audit.suite.read import read_suite
+
+    read = [read_suite(one) for one in suites]
+    return [(suite.dataset_config.benchmark_name, model_name(suite)) for suite in read]
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="audit inventory", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("suites", nargs="*", help="suites: their benchmark and model; none: every benchmark")
+    parser.add_argument("--model", action="append", default=[], help="a model, beside those of the suites")
+    parser.add_argument("--found", type=Path, metavar="CSV", help="columns benchmark, found_in: of an index search")
+    parser.add_argument("--json", action="store_true", help="one JSON list")
+    return parser
+
+
+@plainly
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a line for each benchmark and model, those that may have been read first."""
+    asked = parser().parse_args(arguments)
+    known = sorted(path.stem for path in (CONF_DIR / "benchmark").glob("*.yaml") if path.stem != "mcq_file")
+    released = {name: load_model_config(name).released for name in known_models()}
+    for model in asked.model:
+        if model not in released:
+            raise unknown_name("model", model, released)
+    suites = _pairs(asked.suites) or [(name, "") for name in known]
+    pairs = dict.fromkeys((name, one) for name, own in suites for one in ([own] if own else []) + asked.model)
+    found = found_in(asked.found) if asked.found else {}
+    rows = [
+        exposure(name, load_group("benchmark", name), model, released.get(model), found.get(name, ""))
+        for name, model in pairs or suites
+    ]
+    rows.sort(key=lambda one: (not one.found, -(one.months if one.months is not None else 0)))
+    if asked.json:
+        print(json.dumps([asdict(one) for one in rows], indent=1))
+        return 0
+    for one in rows:
+        print(f"{one.benchmark}{f' and {one.model}' if one.model else ''}: {one.says}")
+        print(f"  published {one.published or DASH}; {one.where}{f'; found in {one.found}' if one.found else ''}")
+        print(f"  next: {one.next}" if one.next else "  nothing to run")
+    return 0

@@ -28,7 +28,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from audit.audits import name_of
+from audit.audits import name_of, part_of
 from audit.config import CONF_DIR
 from audit.config_keys import check_keys
 from audit.entry_points import added
@@ -193,6 +193,16 @@ def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig
     except HydraException as error:
         raise ConfigError(f"{' '.join(words)}: {plainly_said(error, words, schema)}") from error
     return found
+
+
+def configured(audit: str, words: Sequence[str]) -> Any:
+    """The configuration of an audit's command with these words, validated. Raises ConfigError."""
+    part = part_of(audit, "config")
+    part.register()
+    try:
+        return part.from_hydra(compose_command(audit, words, getattr(part, f"{audit.capitalize()}Config")))
+    except OmegaConfBaseException as error:
+        raise ConfigError(str(error)) from error
 
 
 def check_composed() -> None:

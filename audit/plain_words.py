@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -84,14 +84,32 @@ def benchmark_words(config: BenchmarkConfig) -> list[str]:
         return [f"benchmark={config.name}"]
     plain = asdict(BenchmarkConfig(format=config.format))
     own = {key: value for key, value in asdict(config).items() if value != plain[key]}
-    return ["benchmark=mcq_file", *(shlex.quote(f"benchmark.{key}={_typed(value)}") for key, value in own.items())]
+    return ["benchmark=mcq_file", *map(shlex.quote, words({"benchmark": own}, _as_text))]
 
 
-def _typed(value: Any) -> str:
-    """As Hydra reads it."""
-    if isinstance(value, list):
-        return f"[{','.join(map(_typed, value))}]"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+def words(options: Mapping[str, Any], text: Callable[[str], str] = str, above: str = "") -> Iterator[str]:
+    """Options as Hydra reads them. text: how one is written; as it is by default, which a command reads as typed.
+
+    >>> list(words({"n": 20, "gate": True, "references": ["a", "b"], "benchmark": {"path": "x.csv"}, "seed": None}))
+    ['n=20', 'gate=true', 'references=[a,b]', 'benchmark.path=x.csv', 'seed=null']
+    """
+
+    def typed(value: Any) -> str:
+        if isinstance(value, list | tuple):
+            return f"[{','.join(map(typed, value))}]"
+        if value is None or isinstance(value, bool):
+            return "null" if value is None else str(value).lower()
+        return text(str(value))
+
+    for key, value in options.items():
+        if isinstance(value, Mapping):
+            yield from words(value, text, f"{above}{key}.")
+        else:
+            yield f"{above}{key}={typed(value)}"
+
+
+def _as_text(text: str) -> str:
+    """In quotes where Hydra would read signs of its own in it."""
     escaped = text.replace('"', '\\"')
     return text if _PLAIN.fullmatch(text) else f'"{escaped}"'
 

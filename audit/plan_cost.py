@@ -122,18 +122,13 @@ def money_spent(cost: CostConfig, used: Mapping[str, Any], answering: Mapping[st
 
     used: `audit.shards.cost.run_cost`. answering: the model that answers, by the audited model's name.
     """
-    spent = {}
+    found = dict.fromkeys(used, 0.0)
     for model, arms in used.items():
-        roles = [one for arm in arms.values() for one in arm.items()]
-        spent[model] = sum(_money(cost, answering[model].name if r == ANSWER_ROLE else model, n) for r, n in roles)
-    return spent
-
-
-def _money(cost: CostConfig, name: str, tokens: Mapping[str, int]) -> float:
-    if name not in cost.prices:  # a script: `check_priced`
-        return 0.0
-    rates = _rates(f"cost.prices.{name}", cost.prices[name])
-    return (tokens["prompt_tokens"] * rates.prompt + tokens["completion_tokens"] * rates.generated) / 1e6
+        for role, n in (one for arm in arms.values() for one in arm.items()):
+            name = answering[model].name if role == ANSWER_ROLE else model
+            tokens = Tokens(n["prompt_tokens"], n["completion_tokens"])
+            found[model] += price(cost, name, answering[model], tokens, None) or 0.0  # none of a script: `check_priced`
+    return found
 
 
 def check_priced(cost: CostConfig, model: ModelConfig) -> None:

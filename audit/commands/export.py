@@ -56,23 +56,19 @@ def _tasks(overrides: Sequence[str], out: Path) -> int:
 
 
 def _items(words: Sequence[str]) -> dict[str, list[Question]]:
-    from audit.command_line import compose_command
-    from audit.memory import config
+    from audit.command_line import configured
     from audit.memory.resolve import resolve_memory
 
-    config.register()
-    resolved = resolve_memory(config.from_hydra(compose_command("memory", words, config.MemoryConfig)))
+    resolved = resolve_memory(configured("memory", words))
     return {one.benchmark.name: list(one.questions()) for one in resolved.samples}
 
 
 def _reworded(words: Sequence[str]) -> dict[str, list[Question]]:
-    from audit.command_line import compose_command
-    from audit.perturb import config
+    from audit.command_line import configured
     from audit.perturb.present import reworded
     from audit.perturb.resolve import resolve_perturb
 
-    config.register()
-    run = resolve_perturb(config.from_hydra(compose_command("perturb", words, config.PerturbConfig)))
+    run = resolve_perturb(configured("perturb", words))
     found = {}
     for sample, its in zip(run.resolved.samples, run.sets, strict=True):
         found[its.name] = questions = list(sample.questions())

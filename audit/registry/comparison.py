@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from audit.panel import panel_runs
 from audit.records import Setting
 from audit.references import JOINED_MIN, imported
 from audit.registry.entry import NAMES, Cell, Entry, read_entry
-from audit.report.page import environment, policy
+from audit.report.page import render_page
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells, open_dataset
 from audit.statistics.multiplicity import holm
@@ -160,11 +159,10 @@ def check_comparable(
 
 def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
     """The comparison as a page that stands alone."""
-    css = (files("audit.report") / "page.css").read_text(encoding="utf-8")
-    template = environment().from_string((files("audit.registry") / "comparison.html.j2").read_text(encoding="utf-8"))
-    return template.render(
-        policy=policy("", css), css=css, changes=changes, before=before, after=after, name=setting_name, pairs=verdicts
-    )
+    return render_page(
+        "registry/comparison.html.j2", rows=(), title="What changed?", changes=changes, before=before, after=after,
+        name=setting_name, pairs=verdicts,
+    )  # fmt: skip
 
 
 def setting_name(setting: Setting) -> str:
@@ -189,7 +187,7 @@ def _change(
     elif one.question_ids != other.question_ids or one.settings != other.settings:
         raise DataError(f"{key[0][0]} on {key[0][1]}: the shards of the two runs hold other questions or settings.")
     before, after = _rows(one, logs), _rows(other, logs)
-    settings = tuple(SettingChange(s, _paired(x, after[s], one.cluster, rng), None) for s, (x, _) in before.items())
+    settings = tuple(SettingChange(s, _paired(x, after[s][0], one.cluster, rng), None) for s, (x, _) in before.items())
     differ = np.array([words != after[s][1] for s, (_, words) in before.items()])
     moved = np.flatnonzero(differ.any(axis=0))
     order = sorted(moved.tolist(), key=lambda i: (-int(differ[:, i].sum()), i))
@@ -254,13 +252,8 @@ def _drawn(run_dir: Path) -> str:
     return f"n={config.get('n')}, seed={config.get('seed')}"
 
 
-def _paired(
-    before: FloatArray, after: tuple[FloatArray, Any], cluster: IntArray, rng: np.random.Generator
-) -> PairedDifference | None:
-    x, y = before, after[0]
-    if np.isnan(x + y).all():
-        return None
-    return paired_difference(x, y, cluster, rng=rng)
+def _paired(x: FloatArray, y: FloatArray, cluster: IntArray, rng: np.random.Generator) -> PairedDifference | None:
+    return None if np.isnan(x + y).all() else paired_difference(x, y, cluster, rng=rng)
 
 
 def _outcomes(run_dir: Path) -> dict[tuple[str, str], CellOutcomes]:

@@ -6,10 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from omegaconf.errors import OmegaConfBaseException
-
-from audit.audits import part_of
-from audit.command_line import compose_command
+from audit.command_line import configured
 from audit.config import RunConfig, known_models, load_group
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.errors import ConfigError, unknown_name
@@ -112,12 +109,9 @@ def steps(suite: Suite, words: Mapping[str, Sequence[str]], run_dir: str) -> lis
     found = []
     for audit, given in words.items():
         own = [*given, f"run_dir={quoted(f'{run_dir}/{audit}')}", "report=false", "gate=false"]
-        config_part = part_of(audit, "config")
-        config_part.register()
-        schema = getattr(config_part, f"{audit.capitalize()}Config")
         try:
-            config = config_part.from_hydra(compose_command(audit, own, schema))
-        except (ConfigError, OmegaConfBaseException) as error:
+            config = configured(audit, own)
+        except ConfigError as error:
             raise ConfigError(f"{audit}: {error}") from error
         _check_pinned(suite, config, audit)
         found.append(Step(audit, tuple(given), config))

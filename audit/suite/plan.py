@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
         lines.append("  ".join(v.ljust(w) if k < _LEFT else v.rjust(w) for k, (v, w) in columns).rstrip())
     lines += [f"({one})" for one in dict.fromkeys(call.cost.basis for _, call in asked) if one]
     lines += ["", "What each could find: the same words with plan=true, such as"]
-    lines += [f"  audit {step.audit} plan=true {' '.join(map(_shell, step.words))}" for step in plan]
+    lines += [f"  audit {step.audit} plan=true {shlex.join(step.words)}" for step in plan]
     return lines
 
 
@@ -46,7 +47,3 @@ def _figures(calls: Sequence[PlannedCalls]) -> tuple[str, ...]:
 def _sum(values: Sequence[float | None], shown: Callable[[float], str]) -> str:
     known = [value for value in values if value is not None]
     return shown(sum(known)) if len(known) == len(values) else "?"
-
-
-def _shell(word: str) -> str:
-    return f"'{word}'" if set(word) & set('[]{}$ "*?') else word

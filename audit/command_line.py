@@ -243,31 +243,25 @@ def _check_models(config_name: str, overrides: Sequence[str]) -> None:
 def _check_rates(config_name: str, overrides: Sequence[str]) -> None:
     """A rate or price that was typed for a model that there is not would be read by nothing. A table in a file may well
     have more models than one command."""
-    typed = [(table, name) for override in map(_parsed, overrides) if override for table, name in _rates_of(override)]
-    if not typed:
+    given = [_nested(o.key_or_group, o.value()) for o in map(_parsed, overrides) if o and not o.is_delete()]
+    costs = [one["cost"] for one in given if isinstance(one.get("cost"), dict)]  # cost=NAME chooses a file
+    tables = [
+        (name, one[name]) for one in costs for name in ("throughput", "prices") if isinstance(one.get(name), dict)
+    ]
+    if not tables:
         return
     options = GlobalHydra.instance().config_loader().get_group_options("model")
-    given = [package.removeprefix("model.") for package in _models_given(config_name, overrides)]
-    for table, name in typed:
-        if name not in (*options, *given):
-            raise unknown_name(f"model of cost.{table}", name, {*options, *given})
+    known = {*options, *(package.removeprefix("model.") for package in _models_given(config_name, overrides))}
+    for table, rates in tables:
+        if unknown := set(map(str, rates)) - known:
+            raise unknown_name(f"model of cost.{table}", min(unknown), known)
 
 
-def _rates_of(override: Override) -> list[tuple[str, str]]:
-    """(table of cost, model) of each rate that an override sets."""
-    key = override.key_or_group
-    if override.is_delete() or key.partition(".")[0] != "cost":
-        return []
-    value: Any = override.value()
-    for part in reversed(key.split(".")[1:]):
+def _nested(key: str, value: Any) -> dict[str, Any]:
+    """{"a": {"b": value}} of the key a.b."""
+    for part in reversed(key.split(".")):
         value = {part: value}
-    tables = value if isinstance(value, dict) else {}  # cost=NAME chooses a file
-    return [
-        (table, str(name))
-        for table in ("throughput", "prices")
-        if isinstance(tables.get(table), dict)
-        for name in tables[table]
-    ]
+    return dict(value)
 
 
 def _parsed(word: str) -> Override | None:
@@ -282,10 +276,7 @@ def _check_key(override: Override, schema: type) -> None:
     key = override.key_or_group
     if override.type != OverrideType.CHANGE or "/" in key or key.split(".")[0] == "hydra":
         return
-    value: Any = None
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    check_keys(value, schema)
+    check_keys(_nested(key, None), schema)
 
 
 def _check_chosen(override: Override, overrides: Sequence[Override]) -> None:

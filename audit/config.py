@@ -77,6 +77,10 @@ class RunConfig:
     registry: str | None = None  # where finished runs are registered; null: AUDIT_REGISTRY, or nowhere
 
 
+# Models that short forms among the words of this process described (`audit.short_forms`), by name.
+DERIVED: dict[str, Mapping[str, Any]] = {}
+
+
 def conf_of(audit: str) -> Path:
     """The folder that has <audit>.yaml: ours, or that of the package which adds the audit."""
     return Path(str(files(added("audits")[audit].value) / "conf")) if audit in added("audits") else CONF_DIR
@@ -87,11 +91,19 @@ def known_models() -> list[str]:
 
 
 def load_model_config(name: str) -> ModelConfig:
-    """The configuration of one model by name, as conf/model/<name>.yaml gives it."""
-    if name not in known_models():
+    """The configuration of one model by name, as conf/model/<name>.yaml or a short form gives it."""
+    if name not in (*known_models(), *DERIVED):
         raise unknown_name("model", name, known_models())
-    loaded = OmegaConf.merge(OmegaConf.structured(ModelConfig), OmegaConf.load(CONF_DIR / "model" / f"{name}.yaml"))
-    return as_object(loaded, ModelConfig)
+    file = CONF_DIR / "model" / f"{name}.yaml"
+    own = OmegaConf.load(file) if name in known_models() else OmegaConf.create(dict(DERIVED[name]))
+    return as_object(OmegaConf.merge(OmegaConf.structured(ModelConfig), own), ModelConfig)
+
+
+def as_file(name: str, model: Mapping[str, Any]) -> str:
+    """A model of DERIVED as a file of conf/model: what was derived, and what was changed of it."""
+    usual = OmegaConf.to_container(OmegaConf.structured(ModelConfig))
+    own = {k: v for k, v in model.items() if k in DERIVED[name] or dict(usual or {}).get(k) != v}
+    return f"# @package model.{name}\n{OmegaConf.to_yaml(OmegaConf.create(own))}"
 
 
 def load_group(group: str, name: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ import pyarrow as pa
 from audit.audits import Audit, audit_of, part_of
 from audit.errors import AuditError, ConfigError, DataError, unknown_name
 from audit.notebook import Figure, Report, plot
+from audit.printable import one_line
 from audit.records import CellRows
 from audit.shards.complete import cell_rows, contents, count_rows
 from audit.shards.files import SHARDS
@@ -85,17 +86,16 @@ class Run:
         return found
 
     def verdict(self, to: str = "arrow") -> Any:
-        """One row a cell (model x benchmark): verdict, headline, watermark and the other plain fields of verdict.json.
+        """One row a cell (model x benchmark): verdict, headline, watermark and the other plain fields of verdict.json,
+        but for what is known of the audit's sensitivity.
 
         What is nested there (reasons, gates, contrasts) is in `verdict_json`.
         """
         cells = self.verdict_json()["cells"]
         first = ["model", "benchmark", "verdict", "headline"]
-        names = [
-            *first,
-            *sorted({k for c in cells for k, v in c.items() if not isinstance(v, list | dict)} - set(first)),
-        ]
-        return _given([{name: cell.get(name) for name in names} for cell in cells], names, to)
+        plain = {name for cell in cells for name, value in cell.items() if not isinstance(value, list | dict)}
+        names = [*first, *sorted(plain - {*first, "sensitivity"})]
+        return _as(pa.table({name: [cell.get(name) for cell in cells] for name in names}), to)
 
     def results(self) -> tuple[CellResult, ...]:
         """The verdict on each judged cell as the audit's own dataclass, with its evidence, gates and reasons: judged
@@ -245,10 +245,9 @@ def entry_line(entry: RunEntry) -> str:
     rows = f"{entry.found:,} of {entry.expected:,}" if entry.expected is not None else f"{entry.found:,}"
     verdicts = ", ".join(entry.verdicts) or f"no verdict ({entry.reason})"
     what = f"{','.join(entry.models)} on {','.join(entry.benchmarks)}"
-    line = (
+    return one_line(
         f"{entry.started[:16]}  {entry.audit:<8} {entry.status:<9} {rows} rows  {what}: {verdicts}  {named(entry.path)}"
     )
-    return "".join(c if c.isprintable() else " " for c in line)  # names are whatever a configuration says
 
 
 def _entry(run: Run) -> RunEntry:
@@ -277,21 +276,14 @@ def _why(run: Run, error: AuditError) -> str:
     failed = run.manifest.models_failed
     if failed:
         return "; ".join(f"{name} failed: {str(why).splitlines()[0]}" for name, why in failed.items())
-    goes_on = "it runs, or was stopped: the same command goes on"
-    return (
-        goes_on
-        if run.manifest.status == "running"
-        else str(error).splitlines()[0].replace(str(run.path), str(named(run.path)))
-    )
+    if run.manifest.status == "running":
+        return "it runs, or was stopped: the same command goes on"
+    return str(error).splitlines()[0].replace(str(run.path), str(named(run.path)))
 
 
 def _texts(keys: pa.Table, role: str, index: pa.Array, text: Any) -> pa.Table:
     roles = pa.array([role] * len(keys), pa.string())
     return keys.append_column("role", roles).append_column("index", index).append_column("text", text)
-
-
-def _given(rows: Sequence[Mapping[str, Any]], names: Sequence[str], to: str) -> Any:
-    return _as(pa.table({name: [row[name] for row in rows] for name in names}), to)
 
 
 def _as(table: pa.Table, to: str) -> Any:

@@ -51,6 +51,8 @@ def check_words(words: Sequence[str], command: str) -> list[str]:
             )
         if key == "hydra.searchpath":
             _check_searchpath(value)
+        if key == "model.openai_compatible.name":
+            raise UsageError(f"An endpoint goes by the name of its model. Write: endpoint=URL model_id={value}")
     return list(words)
 
 
@@ -127,6 +129,8 @@ def plainly_said(error: Exception, words: Sequence[str], schema: type) -> str:
     fit."""
     if isinstance(error, MissingConfigException) and error.options:
         group, _, name = (error.missing_cfg_file or "").rpartition("/")
+        if group.startswith("model/"):
+            return f"model={group[6:]}/{name} is no file. Of the hub: model=hf:{group[6:]}/{name}"
         return f"{unknown_name(group, name, error.options)} One of your own: hydra.searchpath (README)."
     if found := _NO_PACKAGE.search(str(error)):
         file = f"{found[1]}{found[2]}"

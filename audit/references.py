@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.config import RunConfig, known_models, load_model_config
+from audit.config import DERIVED, RunConfig, known_models, load_model_config
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
 from audit.reference_sets import PREFIX, choose, load_set
@@ -54,7 +54,7 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
         if one in models or one.startswith(PREFIX) or _run_of(one) is not None:
             continue
         need_folder(one.partition("@")[2] or one, "A reference")
-        if one not in known_models():
+        if one not in (*known_models(), *DERIVED):
             what = "reference (a model, the directory of a run, MODEL@RUN_DIR, or set:NAME)"
             raise unknown_name(what, one, {*config.model, *known_models()})
         models[one] = load_model_config(one)

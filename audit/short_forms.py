@@ -1,6 +1,7 @@
 """Short forms of a command's words -> the words that Hydra composes, and what a person is told of them.
 
-    model=hf:ORG/NAME[@REVISION]        a configuration is derived; of a model in conf/model it is that one
+    model=hf:ORG/NAME[@REVISION]        a configuration is derived; of a model in conf/model it is that one. As worker
+                                        and among references too
     endpoint=URL model_id=NAME          an OpenAI-compatible endpoint under the model's own name
     data=exam.csv                       benchmark=mcq_file with this path, named by the file
     preset=song2026                     conf/preset/song2026.yaml: another default for several keys
@@ -18,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import OmegaConf
 
-from audit.config import known_models, load_group, load_model_config
+from audit.config import DERIVED, as_file, known_models, load_group, load_model_config
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import safe_url
 from audit.engines.weights import hub_text
@@ -68,7 +68,7 @@ def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str
         if "benchmark" in given:
             raise ConfigError(f"{word} and benchmark={given['benchmark']} name two benchmarks. Expected one of them.")
         return data_words(value)
-    if key in ("model", "worker"):
+    if key in ("model", "worker", "references"):
         return [f"{key}={_HUB_WORD.sub(lambda found: _of_hub(found[0], notes), value)}"]
     return [f"+{word}" if key == "preset" else word]
 
@@ -126,11 +126,10 @@ def _of_hub(word: str, notes: list[str]) -> str:
     node = derived(path, revision or None, config, config is None or _chats(path, revision or None))
     name = safe_name(f"{path}@{revision}") if revision else name
     _store(name, {"name": name, **node})
-    shown = OmegaConf.to_yaml(OmegaConf.create({"name": name, **node})).rstrip()
     by = "" if config else ", as its config.json could not be read: a chat model on one GPU"
     notes.append(
-        f"model {path} is run as this{by}. To change it type model.{name}.KEY=, or save it as conf/model/{name}.yaml:\n"
-        f"# @package model.{name}\n{shown}"
+        f"model {path} is run as this{by}. To change it type model.{name}.KEY=; a run keeps it as model/{name}.yaml in "
+        f"its directory:\n{as_file(name, DERIVED[name]).rstrip()}"
     )
     return name
 
@@ -190,6 +189,7 @@ def weight_bytes(config: Mapping[str, Any], quantization: Mapping[str, Any] | No
 
 def _store(name: str, node: Mapping[str, Any]) -> None:
     ConfigStore.instance().store(group="model", name=name, node=dict(node), package=f"model.{name}")
+    DERIVED[name] = node
 
 
 def _real(words: Sequence[str]) -> bool:

@@ -93,35 +93,17 @@ def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | 
         title = f"{cell.model} on {cell.benchmark}: n={cell.n}, chance {chance:.3f}, {cell.reading}"
         title += f", {cell.draws} draws" if cell.draws else ""
         table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
-        for heading in (
-            "arm",
-            audit.schema.level[0],  # its first letter: the table has to fit
-            "rep",
-            "accuracy",
-            "s.e.",
-            "gain",
-            "improve",
-            "degrade",
-            "parsed",
-            "errors",
-        ):
-            table.add_column(heading, justify="left" if heading == "arm" else "right")
+        table.add_column("arm")
+        level = audit.schema.level[0]  # its first letter: the table has to fit
+        for heading in (level, "rep", "accuracy", "s.e.", "gain", "improve", "degrade", "parsed", "errors"):
+            table.add_column(heading, justify="right")
         for row in summarise(cell, audit.roles):
             s = row.setting
             if not row.n:  # of no question was this asked
                 continue
-            table.add_row(
-                str(s.arm),
-                str(s.level),
-                str(s.replicate),
-                f"{row.accuracy:.3f}",
-                f"{row.standard_error:.3f}",
-                "" if row.gain is None else f"{row.gain:+.3f}",
-                "" if row.improve is None else f"{row.improve:.3g}",
-                "" if row.degrade is None else f"{row.degrade:.3g}",
-                f"{row.parse_rate:.3f}",
-                str(row.errors),
-            )
+            moved = ("",) * 3 if row.gain is None else (f"{row.gain:+.3f}", f"{row.improve:.3g}", f"{row.degrade:.3g}")
+            shares = (f"{row.accuracy:.3f}", f"{row.standard_error:.3f}", *moved, f"{row.parse_rate:.3f}")
+            table.add_row(str(s.arm), str(s.level), str(s.replicate), *shares, str(row.errors))
         console.print(table)
 
 
@@ -174,7 +156,7 @@ def print_failed(failed: Mapping[str, str]) -> None:
 
 
 # Words that say what is audited: another audit of the same model takes them too.
-_SUBJECT = ("model", "benchmark", "endpoint", "model_id", "data")
+_SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
 
 
 def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:

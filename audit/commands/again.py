@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,26 @@ def suite_section(folder: Path) -> Callable[[Mapping[str, Mapping[str, Any]]], d
     from audit.suite.judge import section_of
 
     return section_of(folder)
+
+
+def deciders() -> argparse.ArgumentParser:
+    """The options of every command that reads people's decisions: whose count, how many, and who notices a loss."""
+    from audit.governance.ruling import REGISTRY_VARIABLE, TRUSTED_VARIABLE
+
+    parser = argparse.ArgumentParser(add_help=False)
+    trusted, registry = os.environ.get(TRUSTED_VARIABLE), os.environ.get(REGISTRY_VARIABLE)
+    parser.add_argument(
+        "--keys", type=Path, default=Path(trusted) if trusted else None,
+        help=f"folder of the public keys whose decisions count (default: {TRUSTED_VARIABLE})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--approvals", type=int, default=1, help="people that an override needs (default: what the suite says, else 1)"
+    )
+    parser.add_argument(
+        "--registry", default=registry,
+        help=f"it knows whether a decision was deleted (default: {REGISTRY_VARIABLE}; without either nobody is asked)",
+    )  # fmt: skip
+    return parser
 
 
 def known_to(place: str | None) -> Callable[[Path, Bound], None] | None:

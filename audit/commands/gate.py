@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from audit.commands.again import known_to, verdict_again
+from audit.commands.again import deciders, known_to, verdict_again
 from audit.exits import plainly
 from audit.governance.formats import FORMATS, as_markdown
-from audit.governance.ruling import REGISTRY_VARIABLE, TRUSTED_VARIABLE, ruling_with_decisions
+from audit.governance.ruling import ruling_with_decisions
 from audit.printable import lines
 from audit.shards.working_copy import named, run_folder
 
@@ -32,6 +32,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="audit gate",
+        parents=[deciders()],
         description="Turn the verdict of a finished run, or of a merged panel, into a decision and an exit code.",
         epilog="examples: audit gate outputs/my_run; audit gate outputs/panel --format junit. "
         "Exit codes: 0 pass (nothing seen, or explained); 1 the run failed or is incomplete, or its verdict is "
@@ -46,18 +47,6 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--format", choices=FORMATS, default="text", help="github: annotations, and a summary where the job has a page"
     )
-    default = os.environ.get(TRUSTED_VARIABLE)
-    parser.add_argument(
-        "--keys", type=Path, default=Path(default) if default else None,
-        help=f"folder of the public keys whose decisions count (audit.review; default: {TRUSTED_VARIABLE})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--approvals", type=int, default=1, help="people that an override needs (default: what the suite says, else 1)"
-    )
-    parser.add_argument(
-        "--registry", default=os.environ.get(REGISTRY_VARIABLE),
-        help=f"it knows whether a decision was deleted (default: {REGISTRY_VARIABLE}; without either nobody is asked)",
-    )  # fmt: skip
     parser.add_argument(
         "--trust-report", action="store_true",
         help="take verdict.json's word in place of computing it again from the answers: faster, and safe only where "

@@ -6,13 +6,12 @@ Exit codes: 0 done; 1 refused, or what is there does not hold; 2 wrong usage. Wh
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from audit.commands.again import known_to
+from audit.commands.again import deciders, known_to
 from audit.decision import Decision
 from audit.errors import ConfigError
 from audit.exits import plainly
@@ -164,19 +163,7 @@ def parser() -> argparse.ArgumentParser:
         "--expires 2027-01-31 --keys keys --key alice.pem",
     )  # fmt: skip
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
-    shared = argparse.ArgumentParser(add_help=False)
-    default = os.environ.get(TRUSTED_VARIABLE)
-    shared.add_argument(
-        "--keys", type=Path, default=Path(default) if default else None,
-        help=f"folder of the trusted public keys (default: {TRUSTED_VARIABLE})",
-    )  # fmt: skip
-    shared.add_argument(
-        "--approvals", type=int, default=1, help="people that are needed (default: what the suite says, else 1)"
-    )
-    shared.add_argument(
-        "--registry", default=os.environ.get(REGISTRY_VARIABLE),
-        help=f"it notes decisions, so that none is deleted unseen (default: {REGISTRY_VARIABLE})",
-    )  # fmt: skip
+    shared = deciders()
     listed = commands.add_parser(
         "list", parents=[shared], help="the runs below a folder, or in the registry, that do not pass"
     )

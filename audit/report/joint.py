@@ -6,7 +6,7 @@ Each audit's own report is built beside it and linked. verdict.json holds all of
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from audit.errors import ConfigError
 from audit.exits import FAILED
 from audit.records import CellRows
 from audit.report.build import ReportPaths
-from audit.report.page import Mark, render_page
+from audit.report.page import Mark, render_page, words
 from audit.shards.files import make_folder, write_file
 from audit.verdict import forms
 from audit.verdict.instrument import KINDS, TITLES, Finding, Seen, finding, looked_for, synthesis
@@ -29,6 +29,7 @@ from audit.verdict.vocabulary import word_of
 SCHEMA = "joint verdict"
 SCHEMA_VERSION = "2.1"
 SUITE_TABLE = "calibration_suite.json"
+PICTURE = "score_without_memory.svg"  # of the audit that estimates it
 
 
 def joint_report(
@@ -59,7 +60,9 @@ def joint_report(
     make_folder(out)
     html = out / "report.html"
     links = {audit: Path(os.path.relpath(paths.html, out)).as_posix() for audit, paths in made.items()}
-    write_file(html, printable.page(page(plain, links)).encode("utf-8", "backslashreplace"))
+    pictures = [path for paths in made.values() for path in paths.figures if path.name == PICTURE]
+    drawn = {path.stem: path.read_text(encoding="utf-8") for path in pictures}
+    write_file(html, printable.page(page(plain, links, drawn)).encode("utf-8", "backslashreplace"))
     write_file(out / "verdict.json", json_text(plain).encode())
     incomplete = tuple(rows for paths in made.values() for rows in paths.incomplete)
     tables, figures = ([p for paths in made.values() for p in getattr(paths, kind)] for kind in ("tables", "figures"))
@@ -82,11 +85,9 @@ def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] 
     joint = []
     for (model, benchmark), some in sorted(seen.items()):
         scope = forms.scope(_judged(some, verdicts, model, benchmark), shipped_table(SUITE_TABLE))
-        said = (
-            *_without_memory(verdicts, model, benchmark),
-            *synthesis(some),
-            *(forms.sentences(scope) if scope else ()),
-        )
+        cells = [cell for verdict in verdicts.values() for cell in verdict["cells"]]
+        without = [s for *key, s in _without_memory(cells) if key == [model, benchmark]]
+        said = (*without, *synthesis(some), *(forms.sentences(scope) if scope else ()))
         joint.append({"model": model, "benchmark": benchmark, "instruments": some, "together": said, "forms": scope})
     own = {} if suite is None else {"suite": dict(suite)}
     plain: dict[str, Any] = json_ready(
@@ -95,11 +96,9 @@ def content(verdicts: Mapping[str, Mapping[str, Any]], suite: Mapping[str, Any] 
     return plain
 
 
-def _without_memory(verdicts: Mapping[str, Mapping[str, Any]], model: str, benchmark: str) -> list[str]:
-    """The line of the audit that says what the score would be without memory: what the page begins with."""
-    cells = [cell for verdict in verdicts.values() for cell in verdict["cells"]]
-    same = [cell for cell in cells if (cell["model"], cell["benchmark"]) == (model, benchmark)]
-    return [cell["without_memory"]["sentence"] for cell in same if cell.get("without_memory")]
+def _without_memory(cells: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
+    """(model, benchmark, what its score would be without memory), of the audit that estimates it."""
+    return [(c["model"], c["benchmark"], c["without_memory"]["sentence"]) for c in cells if c.get("without_memory")]
 
 
 def _judged(
@@ -195,11 +194,15 @@ def _column(found: Mapping[str, Any]) -> str:
     return f"{found['audit']} ({found['context']})" if found["context"] else str(found["audit"])
 
 
-def page(plain: Mapping[str, Any], links: Mapping[str, str] | None = None) -> str:
+def page(
+    plain: Mapping[str, Any], links: Mapping[str, str] | None = None, drawn: Mapping[str, str] | None = None
+) -> str:
     """The page as text, from what verdict.json holds: the gate's decision, then what it rests on.
 
-    links: audit -> its own page; in a folder of its name.
+    links: audit -> its own page; in a folder of its name. drawn: figures of the audits, name -> SVG document.
     """
+    from audit.report.canvas import inline_svg  # here: the gate needs no matplotlib
+
     cells = {
         (audit, cell["model"], cell["benchmark"], str(cell.get("context") or "")): cell
         for audit, verdict in plain["audits"].items()
@@ -221,7 +224,8 @@ def page(plain: Mapping[str, Any], links: Mapping[str, str] | None = None) -> st
         why=why(ruling, names),
         steps=dict.fromkeys((names[cell.audit], cell.what_to_do[0]) for cell in deciding if cell.what_to_do),
         marks=_marks(said, cells, links),
-        without=[(*key[1:3], c["without_memory"]["sentence"]) for key, c in cells.items() if c.get("without_memory")],
+        without=_without_memory(cells.values()),
+        figures={name: inline_svg(svg, name, words(name)) for name, svg in (drawn or {}).items()},
         looked=looked,
         joint=plain["joint"],
         said=said,

@@ -124,9 +124,14 @@ def drop_points(value: float | None) -> str:
     return f"none ({shown[1:]} up)" if shown.startswith("−") else shown
 
 
-def bare_percent(value: float | None) -> str:
-    """As `percent`, without the sign."""
-    return percent(value).removesuffix(" %")
+def share(value: float | None) -> str:
+    """0.71 -> '71.0 %': one decimal, so that a column of them stands in line."""
+    return percent(value, whole=False)
+
+
+def bare_share(value: float | None) -> str:
+    """As `share`, without the sign."""
+    return share(value).removesuffix(" %")
 
 
 def number(value: Any) -> str:
@@ -163,9 +168,9 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.filters |= {
-        "pct": percent, "points": signed_points, "size": size_points, "drop": drop_points,
+        "pct": share, "points": signed_points, "size": size_points, "drop": drop_points,
         "p": pvalue, "pvalue": bare_pvalue, "number": number, "count": count, "three": three, "words": words,
-        "bare_points": bare_points, "bare_pct": bare_percent,
+        "bare_points": bare_points, "bare_pct": bare_share,
         "finite": lambda x: x if x is not None and math.isfinite(x) else None,
     }  # fmt: skip
     return made

@@ -162,46 +162,36 @@ class Display:
     @contextmanager
     def loading(self, name: str, usual: str = "") -> Iterator[None]:
         """Engine loading takes a minute; say so while it lasts. usual: how long, in words."""
-        state = self._models[name]
-        state.loading_since = time.monotonic()
-        stop = threading.Event()
+        state, since = self._models[name], time.monotonic()
+        state.loading_since = since
         self._say(f"{name}: loading the engine" + (f" ({usual})" if usual else ""))
 
-        def repeat() -> None:
-            while not stop.wait(_LOADING_EVERY_S):
-                self._say(f"{name}: still loading the engine, {time.monotonic() - (state.loading_since or 0):.0f} s")
+        def still_loading() -> None:
+            if self._live is None:
+                self._say(f"{name}: still loading the engine, {time.monotonic() - since:.0f} s")
 
-        ticker = threading.Thread(target=repeat, daemon=True)
-        if self._live is None:
-            ticker.start()
         try:
-            yield
+            with _every(_LOADING_EVERY_S, still_loading):
+                yield
         finally:
-            stop.set()
-            seconds = time.monotonic() - state.loading_since
             state.loading_since = None
             state.started = self._clock()
-        self._say(f"{name}: engine ready after {seconds:.0f} s")
+        self._say(f"{name}: engine ready after {time.monotonic() - since:.0f} s")
 
     @contextmanager
     def watching(self, name: str, why: Callable[[float], str]) -> Iterator[None]:
         """While answers are stored: where none comes, say what is waited for (`why` of the seconds, asked then)."""
-        state, stop = self._models[name], threading.Event()
+        state = self._models[name]
         state.moved = told = time.monotonic()
 
-        def watch() -> None:
+        def look() -> None:
             nonlocal told
-            while not stop.wait(_STILL_S / 10):
-                still = time.monotonic() - max(state.moved, told)
-                if still >= _STILL_S:
-                    self._say(f"{name}: {why(time.monotonic() - state.moved)}")
-                    told = time.monotonic()
+            if time.monotonic() - max(state.moved, told) >= _STILL_S:
+                self._say(f"{name}: {why(time.monotonic() - state.moved)}")
+                told = time.monotonic()
 
-        threading.Thread(target=watch, daemon=True).start()
-        try:
+        with _every(_STILL_S / 10, look):
             yield
-        finally:
-            stop.set()
 
     @contextmanager
     def kept(self, name: str) -> Iterator[None]:
@@ -283,6 +273,22 @@ class Display:
         self._console.print(Text(lines(text)), soft_wrap=True)  # Text: nothing in it is markup, but it keeps escapes
         if not self._console.is_terminal:
             sys.stdout.flush()
+
+
+@contextmanager
+def _every(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+    """Meanwhile, in a thread of its own, again and again."""
+    stop = threading.Event()
+
+    def repeat() -> None:
+        while not stop.wait(seconds):
+            act()
+
+    threading.Thread(target=repeat, daemon=True).start()
+    try:
+        yield
+    finally:
+        stop.set()
 
 
 def usual_load(engines: Sequence[str], earlier_s: Sequence[float]) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 import ray
 
 from audit.audits import Hooks
+from audit.config import DERIVED, as_file
 from audit.engines.config import WEIGHED
 from audit.errors import AuditError, EngineError, ShardError, SpentError, SupersededError
 from audit.plan_cost import money_spent, spent
@@ -36,11 +37,12 @@ from audit.runtime.turns import run_in_turns
 from audit.shards.attempt import now
 from audit.shards.complete import count_rows
 from audit.shards.cost import run_cost
-from audit.shards.files import SHARDS
+from audit.shards.files import SHARDS, make_folder, write_file
 from audit.shards.keys import KeySet
 from audit.shards.manifest import RunDir, check_packages, open_run_dir, package_versions
 from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
 from audit.shards.read import drop_rows, scan_run
+from audit.shards.redact import redact
 from audit.shards.shard_file import shard_paths
 from audit.shards.verify import verify_run
 from audit.shards.working_copy import fetch_shards, named
@@ -108,6 +110,10 @@ def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
         write_questions(run_dir.path, (q for s in samples for q in s.questions()))
     if resolved.on_open is not None:
         resolved.on_open(run_dir.path)
+    for name in DERIVED.keys() & resolved.config.model.keys():
+        make_folder(run_dir.path / "model")
+        text = as_file(name, redact(resolved.plain["model"][name]))
+        write_file(run_dir.path / "model" / f"{name}.yaml", text.encode())
     run_dir.update(
         prompt_hashes={name: protocol.sha256 for name, protocol in resolved.protocols.items()},
         benchmark={s.benchmark.name: s.facts() for s in samples},

@@ -75,11 +75,12 @@ def signed_points(share: float | None) -> str:
     return f"{value:+.1f} points".replace("-", "−") if value else "0.0 points"
 
 
-def percent(share: float | None) -> str:
-    """0.98 -> "98 %"; 0.714 -> "71.4 %"."""
+def percent(share: float | None, *, whole: bool = True) -> str:
+    """0.98 -> "98 %"; 0.714 -> "71.4 %". whole: without a decimal where it is 0; in a column of them, with it."""
     if share is None or not math.isfinite(share):
         return DASH
-    return f"{round(100 * share, 1) + 0.0:.1f} %".replace(".0 %", " %").replace("-", "−")
+    text = f"{round(100 * share, 1) + 0.0:.1f} %".replace("-", "−")
+    return text.replace(".0 %", " %") if whole else text
 
 
 def pvalue(p: float | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 from faulty_server import Reply, completion
+from omegaconf import OmegaConf
 from pipeline_helpers import rows_of
 from storm.endpoint import serving
 
@@ -41,4 +42,6 @@ def test_of_an_endpoint_no_more_is_asked_than_the_first_answers_need(sweep):
     assert len(rows) == 20 == len({row["question_id"] for row in rows})
     # 20 of 240 tasks: 7 of direct (1 call), 7 of forward_full and 6 of noisy_rewrite (2 calls)
     assert asked == 7 + 2 * 13
+    kept = OmegaConf.load(done.run_dir / "model" / "m.yaml")  # what `endpoint=` stood for, as a file of conf/model
+    assert (kept.engine, kept.endpoints[0].url, kept.endpoints[0].model) == ("openai", server.url, "m")
     assert "welcome" not in json.dumps(Manifest.load(done.run_dir).config)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from omegaconf import OmegaConf
 
 from audit.audits import AUDITS, part_of
 from audit.command_line import compose_command
-from audit.config import RunConfig, known_models, load_model_config
+from audit.config import RunConfig, as_file, known_models, load_model_config
 from audit.errors import ConfigError
 from audit.shards.manifest import deciding
 from audit.short_forms import derived, expand, hub_name, safe_name, weight_bytes
@@ -105,6 +106,22 @@ def test_a_hub_model_of_conf_is_that_configuration() -> None:
     words, notes = expand(["model=[hf:Qwen/Qwen3-8B,scripted]", "benchmark=elementary"], "sweep")
     assert words[0] == "model=[qwen3_8b,scripted]" and "conf/model/qwen3_8b.yaml" in notes[0]
     assert {hub_name(load_model_config(name).path) for name in ("llama3_70b", "mistral_7b")} <= set(known_models())
+
+
+def test_references_of_the_hub_take_the_same_form_and_the_file_kept_of_them_is_that_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    words = ("model=scripted", "benchmark=elementary", "references=[hf:acme/One-7B,hf:acme/Two,llama3_8b]")
+    config = composed("memory", *words)
+    assert [model.path for model in config.model.values()][1:3] == ["acme/One-7B", "acme/Two"]
+    assert config.references == list(config.model)[1:] == ["acme_One-7B", "acme_Two", "llama3_8b"]  # type: ignore[attr-defined]
+    changed = composed("sweep", "model=hf:acme/One-7B", "benchmark=elementary", "model.acme_One-7B.dtype=float16")
+    model = changed.model["acme_One-7B"]
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.yaml").write_text(as_file("acme_One-7B", asdict(model)))
+    again = composed("sweep", f"hydra.searchpath=[file://{tmp_path}]", "model=mine", "benchmark=elementary")
+    assert again.model == {"acme_One-7B": model} and model.dtype == "float16"
 
 
 def test_the_size_of_the_weights_decides_the_gpus_as_in_the_shipped_configurations() -> None:

@@ -8,13 +8,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+import ray
 from hydra.core.global_hydra import GlobalHydra
 
 from audit.__main__ import main
 from audit.errors import ConfigError
-from audit.registry.comparison import check_comparable
+from audit.loading import _as
+from audit.registry.comparison import CellChange, check_comparable, page
 from audit.registry.entry import NAMES, Cell
+from audit.verdict.indicator import Indicator
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = '{{"question": "{}?", "choices": ["3", "4"], "answer": 1}}\n'
@@ -80,6 +84,13 @@ WORST = [
     (["sweep", "hydra.searchpath=[file:///nowhere]", "model=mine"], 1, "there is no folder /nowhere"),
     (["sweep", "hydra.searchpath=[file://conf]", "model=mine"], 1, "# @package model.mine"),
     (["sweep", "hydra.searchpath=[file://conf]", "model=mone"], 1, "Did you mean 'mine'?"),
+    (["sweep", "model=meta-llama/Llama-3-8B", "n=2"], 1, "Of the hub: model=hf:meta-llama/Llama-3-8B"),
+    (
+        ["sweep", "model=openai_compatible", "model.openai_compatible.name=mymodel"],
+        2,
+        "Write: endpoint=URL model_id=mymodel",
+    ),
+    (["plan", "model=scripted", "n=20", "r=1"], 0, "20 questions of elementary are likely too few for a verdict"),
     (["sweep", "data=own.csv", *PLAN], 1, "audit data show own.csv"),
     (["data", "show", "own.csv"], 0, "'benchmark.choice_columns=[Opt A,Opt B,Opt C,Opt D]'"),
     (["data", "show", "own.csv"], 0, "'benchmark.answer_column=Correct Answer' benchmark.group_column=Topic"),
@@ -132,6 +143,26 @@ def test_without_its_packages_a_command_says_make_install(tmp_path: Path) -> Non
             [sys.executable, "-S", *words], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
         )
         assert done.returncode == 1 and "make install" in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_an_endpoint_that_is_not_there_is_told_before_ray_starts_and_again_where_runs_are_listed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["endpoint=http://127.0.0.1:9/v1", "model_id=acme/Big", "benchmark=elementary", "n=2", "progress=false"]
+    code, printed = answer(["sweep", *words, "run_dir=outputs/r"], monkeypatch, capsys)
+    assert code == 1 and "model acme_Big failed: No endpoint answered. http://127.0.0.1:9/v1" in printed
+    assert not ray.is_initialized()
+    code, printed = answer(["runs"], monkeypatch, capsys)
+    assert code == 0 and "acme_Big on elementary: no verdict (acme_Big failed: No endpoint answered." in printed
+
+
+def test_a_table_of_answers_has_booleans_that_may_be_missing_and_a_comparison_has_scores_in_per_cent() -> None:
+    table = _as(pa.table({"correct": [True, None]}), "pandas")
+    assert str(table["correct"].dtype) == "boolean" and table["correct"].isna().tolist() == [False, True]
+    cell = Cell("m", "exam", "", "", "", 100, "", "", "", True, {}, None, None, ())
+    figures = (("score", "", Indicator("score", 0.225), Indicator("score", 0.5)),)
+    text = page([CellChange("sweep", (cell,), (cell,), (), figures, 0, ())], Path("a"), Path("b"))
+    assert ">22.5 %<" in text and "points</td>" not in text
 
 
 def test_compare_names_n_and_seed_where_they_differ() -> None:

@@ -68,6 +68,7 @@ class RunConfig:
     reading: str | None = None  # overrides every model's own
     reask: Any = True  # what was generated and holds no answer, once by likelihood: true (of the letters), option_text
     canary: bool = True  # stop a model of whose first answers more than half are unparsed
+    replicate_restart: bool = False  # each replicate on engines of their own start
     run_dir: str | None = None
     report: bool = True
     gate: bool = False
@@ -210,6 +211,11 @@ def check_run(
         check_reading(load_protocol(protocol_of(config, model), templates or {}), reading)
         reask_of(config, other)
     _check_different(config.model)
+    if config.replicate_restart:
+        if any(model.engine == "openai" for model in config.model.values()):
+            raise ConfigError("replicate_restart=true starts engines anew, and an endpoint is started by others.")
+        if config.cost.max is not None or getattr(config, "stop", "never") != "never":
+            raise ConfigError("replicate_restart=true asks replicate by replicate: leave out stop=early and cost.max.")
     if config.gate and not config.report:
         raise ConfigError("gate=true needs the verdict, which the report holds: leave report=true.")
     if config.cluster.chunks_in_flight < 1:

@@ -92,6 +92,7 @@ class ModelConfig:
     gpu_memory_utilization: float = 0.9
     max_num_seqs: int = 256
     trust_remote_code: bool = False
+    batch_invariant: bool = False  # vLLM: the same answer in whatever batch, on GPUs that can
     chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
     protocol: str | None = None  # prompts that suit this model better than the run's protocol
     # Of the calls before the answer, where an audit makes some.
@@ -125,6 +126,8 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         raise ConfigError(f"Model {name} is named {model.name!r}. Expected model.{name}.name={name}.")
     if model.executor not in EXECUTORS:
         raise unknown_name(f"executor of model {name}", model.executor, EXECUTORS)
+    if model.batch_invariant and model.engine != "vllm":
+        raise ConfigError(f"batch_invariant=true of model {name} is vLLM's; engine={model.engine} has no such mode.")
     if model.engine in WEIGHED and not model.path:
         raise ConfigError(f"Model {name} has no path. Expected a hub id such as Qwen/Qwen3-8B or a local folder.")
     if model.engine == "openai":

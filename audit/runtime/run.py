@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
@@ -186,8 +186,11 @@ class Start:
         for name in runnable:
             if name not in asking:
                 self._ended(name, None)
-        runs = {}
+        runs: dict[str, Callable[[Callable[[], bool]], Generator[None]]] = {}
         for name, tasks in asking.items():
+            if config.replicate_restart:
+                runs[name] = self._restarting(name, todo[name])
+                continue
             rest: Iterator[np.ndarray] = chain(self._batches(name, tasks), batches[name])
             if config.cost.max is not None:
                 done_before = len(self.questions) * len(design.parts) - len(todo[name])
@@ -200,6 +203,23 @@ class Start:
             self.display.stage("starting or joining Ray (usually 5 to 15 s)")
             start_ray(config.cluster)
             run_in_turns(runs, self._may_join, self._ended)
+
+    def _restarting(self, name: str, tasks: np.ndarray) -> Callable[[Callable[[], bool]], Generator[None]]:
+        """The steps of a model each of whose replicates is asked of engines of a start of their own."""
+        replicate = np.array([part.replicate for part in self.resolved.design.parts])[
+            tasks % len(self.resolved.design.parts)
+        ]
+        left = [(int(k), tasks[replicate == k]) for k in np.unique(replicate)]
+
+        def steps(others: Callable[[], bool]) -> Generator[None]:
+            while left:  # what ended is not asked again where the rest has to wait for room
+                again, own = left[0]
+                asked = self._batches(name, own)
+                run = ModelRun(self.resolved, name, asked, self.questions, self.run_dir, self.display, again)
+                yield from run.steps(others)
+                del left[0]
+
+        return steps
 
     def _affordable(self, most: float, name: str, batches: Iterator[np.ndarray], done: int) -> Iterator[np.ndarray]:
         """The batches of a model as far as `cost.max` pays for them, shared evenly among the models that still ask."""

@@ -32,6 +32,13 @@ def test_a_sweep_writes_every_key_once_and_documents_itself(nested_run):
     assert "noisy_rewrite" in run.out and "accuracy" in run.out
 
 
+def test_each_replicate_is_asked_of_an_engine_of_its_own_start(nested_run):
+    asked = {(row["replicate"], row["engine_id"]) for row in rows_of(nested_run.run_dir)}
+    assert asked == {(0, "scripted/0"), (1, "scripted/0#1")}
+    ((took),) = json.loads((nested_run.run_dir / "manifest.json").read_text())["timings"].values()
+    assert took["load_s"] > 0 and took["generate_s"] > 0
+
+
 def test_the_worker_is_sent_nothing_of_the_question_that_no_message_holds(independent_run):
     """On the text that was really sent: with the messages cut out of it, the prompt says nothing of the question."""
     seen = 0

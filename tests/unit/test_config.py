@@ -111,6 +111,20 @@ def test_engine_args_do_not_decide_what_the_configuration_decides(key, instead):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("model=scripted", "model.scripted.batch_invariant=true"),
+        ("model=scripted", "replicate_restart=true", "stop=early"),
+        ("model=scripted", "replicate_restart=true", "cost.max=1"),
+        ("model=openai_compatible", "replicate_restart=true"),
+    ],
+)
+def test_what_cannot_be_started_anew_or_has_no_such_mode_is_refused(words):
+    with pytest.raises(ConfigError, match="batch_invariant|replicate_restart"):
+        config(*words)
+
+
+@pytest.mark.parametrize(
     ("override", "near"),
     [
         ("+benchmrk=arc_easy", "'benchmark'"),

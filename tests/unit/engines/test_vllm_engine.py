@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from audit.engines.config import ModelConfig
-from audit.engines.vllm_engine import VllmEngine, engine_args, engine_environment, is_cpu_build
+from audit.engines.vllm_engine import VllmEngine, check_batch_invariant, engine_args, engine_environment, is_cpu_build
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest
 
@@ -282,6 +282,26 @@ def test_other_builds_prefill_as_vllm_chooses(on_gpu):
 def test_a_gpu_build_on_gpus_gets_no_cpu_settings():
     environment = engine_environment(ModelConfig(name="m"), on_gpu=True, n_cpus=2, cpu_build=False)
     assert set(environment) == {"VLLM_NO_USAGE_STATS", "VLLM_LOGGING_LEVEL"}
+
+
+@pytest.mark.parametrize(
+    ("cuda", "capability", "fits"), [(True, 90, True), (True, 80, True), (True, 75, False), (False, 0, False)]
+)
+def test_the_batch_invariant_mode_is_refused_where_the_hardware_lacks_it(cuda, capability, fits):
+    platform = SimpleNamespace(
+        is_cuda=lambda: cuda, has_device_capability=lambda asked: capability >= asked, device_name="this one"
+    )
+    if fits:
+        check_batch_invariant("m", platform)
+        return
+    with pytest.raises(EngineLoadError, match=r"m: batch_invariant=true needs .* on this one here"):
+        check_batch_invariant("m", platform)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_vllm_is_told_of_the_batch_invariant_mode_before_it_is_imported(asked):
+    environment = engine_environment(ModelConfig(name="m", batch_invariant=asked), True, 2, cpu_build=False)
+    assert environment.get("VLLM_BATCH_INVARIANT") == ("1" if asked else None)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def nearest(
         )
     if control and references:
         said += (
-            " Held-out items, which only take findings away, are not in these rates: fewer false positives, less found "
+            " Held-out items are not in these rates: with them fewer clean models are called and less is found "
             "(docs/perturb_calibration.md)."
         )
     return replace(found, sentence=said)

@@ -16,6 +16,7 @@ from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.unread import against_drop, for_drop, usable_references
 from audit.statistics.between_models import one_family
 from audit.statistics.contamination_score import ARTICLE, FalseAlarms, Rule, article_result, false_alarms
+from audit.statistics.drop_profile import drop_profile
 from audit.statistics.exchange import exchange_test
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import FloatArray
@@ -66,7 +67,8 @@ def adverse(
         return None
     if tests.beyond_p is None or tests.beyond_p > thresholds.alpha:
         worst = replace(worst, references=())  # what is not found is not to be held: a curve takes long
-    held = replace(_tests(worst, thresholds, rng, n_draws, tests.control), bracket=tests.bracket, family=tests.family)
+    held = _tests(worst, thresholds, rng, n_draws, tests.control)
+    held = replace(held, bracket=tests.bracket, family=tests.family, profile=tests.profile)
     return Adverse(held.found_p, held.beyond_p if held.beyond else None)
 
 
@@ -113,6 +115,7 @@ def _tests(
         references=tuple(w.model for w in cell.references),
         left_out=(),
         control=control,
+        profile=drop_profile(pair, pairs, cell.cluster, thresholds.profile_alpha),
     )
 
 

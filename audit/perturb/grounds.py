@@ -8,6 +8,7 @@ from audit.perturb.control import FreshControl
 from audit.perturb.items import ItemLevel
 from audit.perturb.unread import LeftOut
 from audit.statistics.contamination_score import ArticleResult, FalseAlarms
+from audit.statistics.drop_profile import DropProfile
 from audit.statistics.exchange import ExchangeResult
 from audit.statistics.performance_curve import CurveResult
 from audit.statistics.priors import TauPrior
@@ -69,6 +70,7 @@ class Tests:
     where it was set to 0; curve: from ten references on. adverse: the same tests with
     unparsed answers held against what was found; None where all were parsed, or nothing is found. left_out: reference
     models that are not compared with. control: the same model on held-out items; None where none were run.
+    profile: on which items the drop lies; None with fewer than two references, or where nothing is lost beyond them.
     """
 
     exchange: ExchangeResult
@@ -84,6 +86,7 @@ class Tests:
     left_out: tuple[LeftOut, ...]
     control: FreshControl | None = None
     adverse: Adverse | None = None
+    profile: DropProfile | None = None
 
     @property
     def found_p(self) -> float:
@@ -100,17 +103,17 @@ class Tests:
     @property
     def beyond_p(self) -> float | None:
         """For a drop beyond reference: every test must speak for it (intersection-union, so no correction is needed),
-        that against held-out items too where they were run and asked.
+        that against held-out items too where they were run and asked. 1 where the drop lies where memory would not.
 
         None without references, with references that do not bracket the tested model or are all of one other family,
         or where the share of broken variants is not known.
         """
-        return max(self.reference_p, self._control_p) if self._asked else None
+        return max(self.reference_p, self._own_p) if self._asked else None
 
     @property
     def plain_p(self) -> float | None:
         """`beyond_p` by what the run's own references show of how models differ: without the prior."""
-        return max(self._reference_p([b.plain.pvalue for b in self.beyond]), self._control_p) if self._asked else None
+        return max(self._reference_p([b.plain.pvalue for b in self.beyond]), self._own_p) if self._asked else None
 
     @property
     def reference_p(self) -> float:
@@ -122,8 +125,18 @@ class Tests:
         return self.bracket is not None and self.bracket.holds and not self.family and self.broken_p is not None
 
     @property
-    def _control_p(self) -> float:
-        return self.control.pvalue if self.control is not None and self.control.asked else 0.0
+    def unlike_memory(self) -> bool:
+        """Whether the drop lies where memory would not, and no held-out items tell whether the model is touchy."""
+        return self.profile is not None and not self.profile.holds and self._held_out is None
+
+    @property
+    def _own_p(self) -> float:
+        """By what the tested model shows beside its drop: on held-out items, or by where the drop lies."""
+        return float(self.unlike_memory) if self._held_out is None else self._held_out.pvalue
+
+    @property
+    def _held_out(self) -> FreshControl | None:
+        return self.control if self.control is not None and self.control.asked else None
 
     def _reference_p(self, beyond: list[float]) -> float:
         curve = self.curve.pvalue if self.curve is not None and self.curve_counts else 0.0

@@ -74,6 +74,12 @@ def beyond(tests: Tests) -> tuple[str, ...]:
             f"The references are all of one family ({tests.family}), which it is not: how much they differ tells "
             "little of how much it may differ from them."
         )
+    if (where := tests.profile) is not None:
+        reasons.append(
+            f"The drop beyond the references lies on items that they answer wrong in {max(where.lies, 0):.0%}; memory "
+            f"of the wording would show where the model is wrong otherwise, on items that they answer wrong in "
+            f"{where.expected:.0%} (p={where.pvalue:.2g} for easier items)."
+        )
     if tests.curve:
         c = tests.curve
         reasons.append(
@@ -114,7 +120,8 @@ def against_references(tests: Tests, alpha: float) -> str:
         return ""
     if bracket.holds:
         family = f"that is more than the reference models lose, but these are all of one family ({tests.family})"
-        return family if tests.family else ""
+        unlike = "that is more than the reference models lose, but on items that it knows, as if touchy about wording"
+        return family if tests.family else unlike if tests.unlike_memory else ""
     kind = "better" if bracket.lowest > bracket.own else "worse"
     return (
         f"that is more than the reference models lose, but these are all {kind}, and what harder variants cost hangs "

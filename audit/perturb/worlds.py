@@ -31,6 +31,8 @@ Nobody remembers anything, but where the name says so.
 - easy_broken: 4 % of the variants lost their answer, all of easy items; broken_alone: of items that the tested model
   alone knows; each with what a person found in a random sample;
 - specific: every variant has a difficulty of its own, with a standard deviation of 1 in log-odds;
+- memorised_easier: as logit, and the tested model is right on 30 % of the originals because it remembers them, more
+  often where items are easy: in proportion to the models' mean chance;
 - abler_memorised, weaker_memorised: as abler and weaker, and the tested model is right on 15 % of the originals;
 - tainted: one reference remembers 15 to 50 % of the items, the tested model none; tainted_memorised: both do.
 
@@ -94,9 +96,9 @@ class World:
     remembered; logit: abilities and costs are in log-odds; accuracy: of the tested model, weaker: how far the
     references' mean accuracy is below it; specific: standard deviation in log-odds of the variants' own difficulties;
     tainted: one reference remembers; fresh_easier: points that the variants of held-out items cost less than the
-    benchmark's; group: items that are remembered together; unparsed: share of all models' answers that are not parsed;
-    unread, unread_right: of the tested model's variants that are wrong, or right, and not parsed; references_unread: of
-    the references' that are wrong and not parsed."""
+    benchmark's; easier: easy items are remembered more often; group: items that are remembered together; unparsed:
+    share of all models' answers that are not parsed; unread, unread_right: of the tested model's variants that are
+    wrong, or right, and not parsed; references_unread: of the references' that are wrong and not parsed."""
 
     harder: float = 0.0
     uneven: float = 0.0
@@ -114,6 +116,7 @@ class World:
     specific: float = 0.0
     tainted: bool = False
     fresh_easier: float = 0.0
+    easier: bool = False
     group: int = 1
     unparsed: float = 0.0
     unread: float = 0.0
@@ -155,6 +158,7 @@ OTHERS: Mapping[str, World] = {
     "specific": World(logit=True, harder=0.05, specific=1.0),
     "tainted": World(logit=True, tainted=True),
     "logit_memorised": World(logit=True, harder=0.05, memorised=0.15),
+    "memorised_easier": World(logit=True, harder=0.05, memorised=0.3, easier=True),
     "abler_memorised": replace(_ABLER, memorised=0.15),
     "weaker_memorised": replace(_WEAKER, memorised=0.15),
     "tainted_memorised": World(logit=True, memorised=0.15, tainted=True),
@@ -168,6 +172,8 @@ UNHELD: Mapping[str, World] = {
 
 CONTROL_WORLDS: Mapping[str, World] = {
     **{name: WORLDS[name] for name in ("clean", "harder", "uneven", "broken_5", "memorised", "memorised_harder")},
+    **{name: UNHELD[name] for name in ("touchy", "touchy_itself", "family_unnamed")},
+    "memorised_easier": OTHERS["memorised_easier"],
     "fresh_easier": World(harder=0.05, fresh_easier=0.05),
     "memorised_fresh_harder": World(memorised=0.15, fresh_easier=-0.05),
 }
@@ -186,7 +192,10 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     ]
     shift = world.specific * rng.standard_normal((design.variants, n)) if world.specific else None
     broken = _broken(world, [theta for theta, _ in chances], design.variants, rng)
-    remembered = [world.memorised] + [0.0] * r
+    remembered: list[float | FloatArray] = [world.memorised, *[0.0] * r]
+    if world.easier:
+        known = np.mean([theta for theta, _ in chances], axis=0)
+        remembered[0] = world.memorised * known / known.mean()
     if world.tainted and r:
         remembered[1] = float(rng.uniform(0.15, 0.5))
     models = [
@@ -249,15 +258,15 @@ def _broken(world: World, theta: Sequence[FloatArray], variants: int, rng: np.ra
 
 
 def _answers(
-    design: PerturbDesign, name: str, theta: FloatArray, reworded: FloatArray, memorised: float, broken: BoolArray,
-    rng: np.random.Generator, group: int = 1, shift: FloatArray | None = None,
+    design: PerturbDesign, name: str, theta: FloatArray, reworded: FloatArray, memorised: float | FloatArray,
+    broken: BoolArray, rng: np.random.Generator, group: int = 1, shift: FloatArray | None = None,
 ) -> Wordings:  # fmt: skip
     """One model on n items. theta, reworded: (n,) chances; memorised: share of the originals; broken: (N, n); shift:
     (N, n), what each variant takes from the log-odds of all models."""
     if shift is not None:
         reworded = scipy.special.expit(scipy.special.logit(np.clip(reworded, 1e-9, 1 - 1e-9)) - shift)
     original = rng.random((design.replicates, theta.size)) < theta
-    if memorised:
+    if np.any(memorised):
         original |= np.repeat(rng.random(-(-theta.size // group)) < memorised, group)[: theta.size]
     answers = rng.random(broken.shape) < np.where(broken, 1 / N_OPTIONS, reworded)
     return Wordings(name, original.astype(float), answers.astype(float))

@@ -236,7 +236,7 @@ def test_the_nearest_design_is_printed():
     other = nearest(table, **run, thresholds=PerturbThresholds(alpha=0.01).to_dict())
     assert same.sentence == found.sentence and "alpha 0.05 (this run: 0.01)" in other.sentence
     controlled = nearest(table, **run, control=True)
-    assert controlled.sentence.startswith(found.sentence) and "only take findings away" in controlled.sentence
+    assert controlled.sentence.startswith(found.sentence) and "are not in these rates" in controlled.sentence
     assert "brittle" in nearest(table, n=900, variants=3, references=0, checked=0).sentence
     assert "No person has read" not in found.sentence
     unread = nearest(table, n=1000, variants=3, references=5, checked=0).sentence

@@ -57,13 +57,13 @@ def touchy():
 
 
 def test_a_model_that_loses_as_much_on_fresh_items_is_not_accused():
-    without = result(replace(touchy(), control=None))
-    assert without.decision.verdict == V.DROP_BEYOND_REFERENCE  # what the references alone say
+    without = result(replace(touchy(), control=None)).tests
+    assert without.reference_p < 0.05  # what the references alone say
     found = result(touchy())
     assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
     assert "touchy about wording as such" in found.headline and "not clearly more" in found.decision.doubt
     assert not any("than the references lose" in r for r in found.decision.reasons)
-    assert found.tests.beyond_p > 0.05 >= without.tests.beyond_p
+    assert found.tests.beyond_p > 0.05
 
 
 def test_memory_beyond_references_and_fresh_items_stays_a_finding_and_says_what_fresh_items_say():
@@ -100,12 +100,12 @@ def test_fresh_items_whose_variants_are_easier_break_the_control_and_the_referen
     assert any("the benchmark's are harder for any model" in r for r in told.decision.reasons)
 
 
-def test_a_control_can_only_take_away():
+def test_a_control_can_only_take_away_what_the_references_say():
     rng = np.random.default_rng(0)
     for seed in range(12):
         c = cell(n=300, seed=seed, memorised=0.3 * (seed % 2), control=200 + 20 * seed)
         alone, beside = (run_tests(x, LIMITS, rng=rng) for x in (replace(c, control=None), c))
-        assert beside.beyond_p >= alone.beyond_p == beside.reference_p
+        assert beside.beyond_p >= alone.reference_p == beside.reference_p
         assert beside.found_p == alone.found_p
 
 

@@ -295,3 +295,25 @@ def test_nothing_to_compare_is_withheld_and_other_errors_are_not_swallowed():
     found = result(c)
     assert found.decision.verdict == V.WITHHELD and found.evidence is None and found.found_p is None
     assert {f.name for f in fields(found)} >= {"gates", "headline"}
+
+
+def test_a_drop_on_items_that_the_model_knows_is_no_memory():
+    """Variants cost the tested model alone 6 points, on items that it knows: the references' drops say memory."""
+    made = {"n": 3000, "checked": 3000, "logit": True, "harder": 0.03}
+    c = replace(cell(**made), tested=cell(**made, own=0.06).tested)
+    found = result(c)
+    tests = found.evidence.tests
+    assert tests.reference_p < 0.001 and not tests.profile.holds and found.beyond_p == tests.plain_p == 1
+    assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN and "touchy about wording" in found.headline
+    assert any("Reword held-out questions" in one for one in found.decision.what_to_do)
+    unasked = result(c, PerturbThresholds(profile_alpha=0.0))
+    assert unasked.decision.verdict == V.DROP_BEYOND_REFERENCE
+
+
+def test_held_out_items_are_asked_in_place_of_where_the_drop_lies():
+    """Memory of easy items looks like touchiness; a model that loses nothing on held-out items is not touchy."""
+    made = {"n": 3000, "checked": 3000, "logit": True, "memorised": 0.4, "easier": True}
+    alone, beside = result(cell(**made)), result(cell(**made, control=3000))
+    assert alone.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN and alone.evidence.tests.unlike_memory
+    assert beside.decision.verdict == V.DROP_BEYOND_REFERENCE and not beside.evidence.tests.unlike_memory
+    assert not beside.evidence.tests.profile.holds

@@ -45,16 +45,15 @@ class BeyondReference(Tested):
     plain: Tested
 
 
-def difference_in_differences(
+def on_scales(
     tested: tuple[FloatArray, FloatArray],
     references: Sequence[tuple[FloatArray, FloatArray]],
     chance: FloatArray,
     cluster: IntArray,
-    *,
-    scale: Scale = "points",
+    scales: Sequence[Scale] = SCALES,
     prior: TauPrior | None = None,
-) -> BeyondReference:
-    """One-sided test that the tested model drops by more than a new model like the references would.
+) -> tuple[BeyondReference, ...]:
+    """One-sided test, on each scale, that the tested model drops by more than a new model like the references would.
 
     Parameters
     ----------
@@ -73,24 +72,11 @@ def difference_in_differences(
     Controlled Clinical Trials 7, cut at 0), and from two references on t has R - 1 degrees of freedom, as in
     `audit.statistics.set_difference` and for the reason given there; with one reference tau is not in the error.
 
-    Raises DataError without references, or (scale="share") for one that is not above chance.
-    """
-    return on_scales(tested, references, chance, cluster, (scale,), prior)[0]
-
-
-def on_scales(
-    tested: tuple[FloatArray, FloatArray],
-    references: Sequence[tuple[FloatArray, FloatArray]],
-    chance: FloatArray,
-    cluster: IntArray,
-    scales: Sequence[Scale] = SCALES,
-    prior: TauPrior | None = None,
-) -> tuple[BeyondReference, ...]:
-    """`difference_in_differences` on each scale.
-
     With a prior, the spread between models is that of the scale on which the references agree best: where rewording
     acts alike on one scale, the references' abilities spread their drops on the others, and that is no difference
     between models in what rewording costs them.
+
+    Raises DataError without references, or (scale "share") for one that is not above chance.
     """
     if not references:
         raise DataError("A difference in differences needs at least one reference model; found none.")

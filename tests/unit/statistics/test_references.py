@@ -5,11 +5,15 @@ from scipy import stats
 from audit.errors import DataError
 from audit.statistics.between_models import TauPrior
 from audit.statistics.difficulty import draw_difficulties, shift
-from audit.statistics.references import difference_in_differences, on_scales, reference_curve
+from audit.statistics.references import on_scales, reference_curve
 from audit.statistics.wording_drop import item_means
 
 N_ITEMS = 400
 CHANCE, ITEMS = np.full(N_ITEMS, 0.25), np.arange(N_ITEMS)
+
+
+def difference_in_differences(*data, scale="points", prior=None):
+    return on_scales(*data, (scale,), prior)[0]
 
 
 def model(theta, rng, harder=0.0, memorised=0.0):

@@ -120,7 +120,7 @@ def test_engine_args_do_not_decide_what_the_configuration_decides(key, instead):
     ],
 )
 def test_what_cannot_be_started_anew_or_has_no_such_mode_is_refused(words):
-    with pytest.raises(ConfigError, match="batch_invariant|replicate_restart"):
+    with pytest.raises(ConfigError, match=r"batch_invariant|replicate_restart"):
         config(*words)
 
 

@@ -13,19 +13,32 @@ from typing import Any
 
 import panels
 import pytest
+import test_report_joint as joint
 import validity_panels
 from memory_cells import cell as memory_cell
 from test_memory_verdicts import SETTINGS
 from test_memory_verdicts import judged as memory_judged
 from test_perturb_cells import judged as perturb_judged
 
+from audit.decision import SHOWN, Decision
 from audit.memory import page as memory_page
 from audit.memory.analyse import RunVerdict as MemoryRun
+from audit.memory.figures import scores
+from audit.overview import Line
 from audit.perturb import page as perturb_page
 from audit.perturb.figures import original_against_variants
-from audit.records import CellRows
+from audit.records import CellRows, Setting
+from audit.registry.comparison import CellChange, QuestionChange, SettingChange
+from audit.registry.comparison import page as comparison_page
+from audit.registry.entry import Cell
 from audit.report.build import write_parts
-from audit.report.page import RunFacts
+from audit.report.canvas import svg_text
+from audit.report.joint import content
+from audit.report.joint import page as joint_page
+from audit.report.page import RunFacts, render_page
+from audit.statistics.paired_difference import PairedDifference
+from audit.statistics.without_memory import Limits
+from audit.sweep.design import Arm
 from audit.validity.as_paper import paper_tables
 from audit.validity.figures import differences, family_changes
 from audit.validity.page import render as validity_page
@@ -71,12 +84,48 @@ def _validity(folder: Path) -> str:
     return validity_page(verdict, [FACTS], figures, rows, paper_tables(verdict, rows, None))
 
 
-@pytest.fixture(scope="module", params=["sweep", "perturb", "memory", "validity"])
-def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp(request.param)
-    path = folder / f"{request.param}.html"
-    path.write_text(globals()[f"_{request.param}"](folder), encoding="utf-8")
+def _suite(folder: Path) -> str:
+    rows = [("score, m", Limits(0.7, 0.6, 0.8), False), ("without memory, m", Limits(0.5, 0.4, 0.6), True)]
+    said = {"sentence": "Score .70 [.60, .80]. Without memory: .50 [.40, .60] (3 references)."}
+    verdicts = {"sweep": joint.sweep("excess"), "memory": joint.memory("memory_of_text_seen", without_memory=said)}
+    return joint_page(content(verdicts), None, {"score_without_memory": svg_text(scores(rows, 0.25))})
+
+
+def _index(folder: Path) -> str:
+    memory = {"estimate": 0.5, "low": 0.4, "high": 0.6}
+    lines = [
+        Line(name, "sweep", "2026-01-02 03:04", "all 900", name, "exam", SHOWN[Decision.BLOCK], 0.7, memory, "r.html")
+        for name in ("a", "b")
+    ]
+    return render_page("report/runs.html.j2", rows=(), title="Runs in outputs", lines=lines, count=2)
+
+
+def _comparison(folder: Path) -> str:
+    cell = Cell("m", "exam", "", "excess", "rev1", 100, "", "", "", True, {}, None, None, ())
+    found = PairedDifference(100, 100, 0.6, 0.7, 0.1, 0.02, 0.18, 15, 5, 0.04)
+    settings = tuple(SettingChange(Setting(Arm.NOISY_REWRITE, r), found, 0.04) for r in (1, 2))
+    change = CellChange("sweep", (cell,), (cell,), settings, (), 1, (QuestionChange("q", "Who?", "Ann", ()),))
+    return comparison_page([change], Path("before"), Path("after"))
+
+
+AUDITS = ("sweep", "perturb", "memory", "validity")
+
+
+def _made(name: str, factory: pytest.TempPathFactory) -> Path:
+    folder = factory.mktemp(name)
+    path = folder / f"{name}.html"
+    path.write_text(globals()[f"_{name}"](folder), encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="module", params=AUDITS)
+def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _made(request.param, tmp_path_factory)
+
+
+@pytest.fixture(scope="module", params=[*AUDITS, "suite", "index", "comparison"])
+def every_page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _made(request.param, tmp_path_factory)
 
 
 def _open(browser: Any, page: Path, width: int, dark: bool = False, at: str = "") -> None:
@@ -89,7 +138,8 @@ def _open(browser: Any, page: Path, width: int, dark: bool = False, at: str = ""
     browser.get_log("browser")
     browser.get(page.as_uri() + at)
     deadline = time.monotonic() + 60
-    while browser.execute_script("return document.documentElement.dataset.ready") != "true":
+    ready = "return !document.getElementById('drill-form') || document.documentElement.dataset.ready === 'true'"
+    while not browser.execute_script(ready):
         assert time.monotonic() < deadline, browser.get_log("browser")
         time.sleep(0.05)
 
@@ -153,13 +203,33 @@ def test_tables_sort_and_are_downloaded(browser: Any, tmp_path: Path) -> None:
     assert browser.get_log("browser") == []
 
 
+def test_every_table_sorts_and_every_table_and_figure_can_be_kept(browser: Any, every_page: Path) -> None:
+    _open(browser, every_page, 1280)
+    tables, unsorted, uncsv, unpng = browser.execute_script("""
+        const all = (what) => [...document.querySelectorAll(what)], box = (node) => node.closest(".box");
+        const tables = all(".box > table:not(.strip, .grid)").filter((t) => t.tHead && t.tBodies[0].rows.length > 1);
+        const flat = tables.filter((t) => !t.querySelector("[rowspan], thead [colspan]"));
+        const names = (list) => list.map((node) => box(node).getAttribute("aria-label"));
+        return [tables.length, names(flat.filter((t) => !t.querySelector("thead button"))),
+            names(tables.filter((t) => t.parentElement.nextElementSibling?.textContent !== "csv")),
+            names(all("svg.fig").filter((s) => !box(s).querySelector("button.get")))];
+    """)
+    assert tables and (unsorted, uncsv, unpng) == ([], [], [])
+    assert browser.execute_script("return document.querySelectorAll('table:not(.box > table)').length") == 0
+    for width in SCREENS:
+        _open(browser, every_page, width)
+        browser.execute_script("document.querySelectorAll('details').forEach((d) => (d.open = true))")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.get_log("browser") == []
+
+
 @pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_nothing_serious(browser: Any, page: Path, dark: bool) -> None:
+def test_axe_finds_nothing_serious(browser: Any, every_page: Path, dark: bool) -> None:
     axe = Path(os.environ.get("AUDIT_TEST_AXE", ""))
     if not axe.is_file():
         pytest.skip("AUDIT_TEST_AXE names no axe.min.js (npm pack axe-core)")
     for width in SCREENS:
-        _open(browser, page, width, dark)
+        _open(browser, every_page, width, dark)
         browser.execute_script(axe.read_text(encoding="utf-8"))
         for opened in (False, True):
             browser.execute_script(

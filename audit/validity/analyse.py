@@ -12,7 +12,7 @@ import numpy as np
 from audit.chronology import Chronology
 from audit.judge.record import Case, Judge, holm_rows, judge_cells
 from audit.validity.calibrated import nearest
-from audit.validity.decide import decide
+from audit.validity.decide import cannot_exclude, decide, headline
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import CellEvidence, measure
 from audit.validity.faults import inject_all, regression_gate
@@ -20,10 +20,10 @@ from audit.validity.gates import all_gates, named
 from audit.validity.record import ValidityCell
 from audit.validity.result import PaperDecision, ValidityResult
 from audit.validity.status import PaperCell, paper_status
+from audit.validity.texts import TEXTS
 from audit.validity.thresholds import ValidityThresholds
 from audit.validity.vocabulary import GATES
-from audit.validity.words import cannot_exclude, headline
-from audit.verdict.gates import failed
+from audit.verdict.reason import sentence, sentences
 from audit.verdict.result import Status
 from audit.verdict.run import JudgedRun
 
@@ -53,8 +53,8 @@ def _result(case: _Case) -> ValidityResult:
         context=cell.context,
         decision=decision,
         paper=paper_decision(cell, e, gates, t),
-        headline=headline(cell, decision, e, failed(gates)),
-        cannot_exclude=cannot_exclude(cell, e),
+        headline=sentence(headline(cell, decision, e, gates), TEXTS),
+        cannot_exclude=sentences(cannot_exclude(cell, e), TEXTS),
         gates=gates,
         faults=injected,
         evidence=e,

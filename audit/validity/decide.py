@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
+from audit.statistics.contracts import Mean
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import CellEvidence
 from audit.validity.gates import named
+from audit.validity.record import ValidityCell
 from audit.validity.result import Decision, ValidityStatus
 from audit.validity.thresholds import ValidityThresholds
-from audit.validity.vocabulary import GATES
+from audit.validity.vocabulary import GATES, VERDICTS
 from audit.verdict.gates import failed
+from audit.verdict.reason import Reason, advice_of, because
 from audit.verdict.result import Gate, Status
 from audit.verdict.vocabulary import gate_reasons
 
-_INELIGIBLE = ("G1_edits_reach_scorer", "G1_enough_edits")
-_SCORER = ("scorer_valid", "F3b_key_position", "F3c_label_values")
-_ARCHETYPE = ("G5_archetype",)
-_REGRESSION = ("G6_repair_regression",)
-_REACTS = (
-    "Nothing should move here: answers react to these edits more than to surface edits (a placebo, where there is one, "
-    "says how much as many neutral words move)."
+_LATE = ("G5_archetype", "G6_repair_regression")
+_WITHHELD = (  # the gates of each status, in order; None: every other one
+    (ValidityStatus.INELIGIBLE_EDITS, ("G1_edits_reach_scorer", "G1_enough_edits")),
+    (ValidityStatus.SCORER_UNVALIDATED, ("scorer_valid", "F3b_key_position", "F3c_label_values")),
+    (ValidityStatus.FAILED, None),
+    (ValidityStatus.INELIGIBLE_ARCHETYPE, _LATE[:1]),
+    (ValidityStatus.EXPLORATORY, _LATE[1:]),
 )
 
 
@@ -36,73 +41,85 @@ def decide(
     Ineligible edits, then the scorer, then every other gate, then the archetype, then the injected faults: a score that
     a bad scorer made says nothing of the model (finding B of the notes), so the scorer stands before G2.
     """
-    blocking = failed(gates)
-    for status, names in (
-        (ValidityStatus.INELIGIBLE_EDITS, _INELIGIBLE),
-        (ValidityStatus.SCORER_UNVALIDATED, _SCORER),
-        (ValidityStatus.FAILED, None),
-        (ValidityStatus.INELIGIBLE_ARCHETYPE, _ARCHETYPE),
-        (ValidityStatus.EXPLORATORY, _REGRESSION),
-    ):
-        late = (*_ARCHETYPE, *_REGRESSION)
-        found = [g for g in blocking if (g.name in names if names else g.name not in late)]
+    for status, names in _WITHHELD:
+        found = [g for g in failed(gates) if (g.name in names if names else g.name not in _LATE)]
         if found:
-            return _withheld(status, found)
-    five, six = named(gates, "G5_archetype"), named(gates, "G6_repair_regression")
+            return Decision(status, gate_reasons(found, GATES), advice_of(found))
     if evidence is None or evidence.primary is None or evidence.archetype is None:
-        reason = "No item has an answer to an attribute edit and to a surface edit: nothing can be compared."
-        return Decision(ValidityStatus.INELIGIBLE_EDITS, (reason,))
-    if five is None or six is None or Status.PASS not in (five.status,) or six.status != Status.PASS:
-        return Decision(
-            ValidityStatus.EXPLORATORY, ("G5 or G6 could not be made here, and without them nothing is confirmed.",)
-        )
+        return Decision(ValidityStatus.INELIGIBLE_EDITS, (because("nothing_to_compare"),))
+    if not all((gate := named(gates, name)) is not None and gate.status == Status.PASS for name in _LATE):
+        return Decision(ValidityStatus.EXPLORATORY, (because("checks_not_made"),))
     return _by_difference(evidence, thresholds, above_p, below_p)
-
-
-def _withheld(status: ValidityStatus, gates: Sequence[Gate]) -> Decision:
-    return Decision(status, gate_reasons(gates, GATES), tuple(g.advice for g in gates if g.advice))
 
 
 def _by_difference(e: CellEvidence, t: ValidityThresholds, above_p: float | None, below_p: float | None) -> Decision:
     assert e.primary is not None  # noqa: S101 - the caller looked
-    invariance = e.archetype == Archetype.INVARIANCE
-    d = e.primary
-    follow = e.families[Family.ATTRIBUTE].followed
-    moved = "moves answers" if invariance else "moves answers to the new key"
-    said = (
-        f"An attribute edit {moved} {100 * d.difference:+.1f} points more often than the surface edit that moves them "
-        f"most (D, 95 % interval {100 * d.low:.1f} to {100 * d.high:.1f}).",
-        f"Attribute edits: the contract is followed in {follow.estimate:.1%} (95 % interval {follow.low:.1%} to "
-        f"{follow.high:.1%}).",
-    )
+    directional = e.archetype != Archetype.INVARIANCE
+    d, follow = e.primary, e.families[Family.ATTRIBUTE].followed
+    effect = because("attribute_effect", difference=d.difference, low=d.low, high=d.high, directional=directional)
+    share = because("as_expected", share=follow.estimate, low=follow.low, high=follow.high)
+
+    def to(status: ValidityStatus, why: Sequence[Reason], advice: Reason) -> Decision:
+        return Decision(status, (effect, share, *why), (advice,))
+
     if above_p is not None and above_p <= t.alpha:
-        if invariance:
-            return Decision(
-                ValidityStatus.SELECTIVE,
-                (*said, _REACTS),
-                ("Read the items whose answers moved, and which group they moved for.",),
-            )
-        held = e.families[Family.ATTRIBUTE].followed_held
-        if held.low >= t.follow_min:
-            return Decision(ValidityStatus.SELECTIVE, said)
+        if not directional:
+            return to(ValidityStatus.SELECTIVE, [because("reacts")], because("read_moved_items"))
+        parsed = e.families[Family.ATTRIBUTE].followed_held.low
+        if parsed >= t.follow_min:
+            return to(ValidityStatus.SELECTIVE, [because("follows")], because("score_may_stand"))
         if follow.low >= t.follow_min:
-            why = (
-                f"That it is followed more often than {t.follow_min:.0%} of the time is not shown if the answers that "
-                f"could not be read are held for not followed (lower limit {held.low:.1%})."
-            )
-            advice = "Read the unreadable replies and mend what makes them so, or take more items."
-            return Decision(ValidityStatus.INDETERMINATE, (*said, why), (advice,))
-        why = f"That is more than surface edits do, yet not shown to be more often than {t.follow_min:.0%} of the time."
-        return Decision(ValidityStatus.INDETERMINATE, (*said, why), ("Take more items.",))
+            why = because("follows_unless_unparsed", low=parsed, least=t.follow_min)
+            return to(ValidityStatus.INDETERMINATE, [why], because("mend_unparsed"))
+        why = because("follows_too_rarely", low=follow.low, least=t.follow_min)
+        needed = items_for_limit(follow, t.follow_min)
+        return to(ValidityStatus.INDETERMINATE, [why], because("ask_more", asked=follow.n, needed=needed))
     if below_p is not None and below_p <= t.alpha:
-        why = (
-            f"Attribute edits move answers by no more than {100 * t.margin:.0f} points beyond what surface edits do, "
-            "which is what an invariance context asks for."
-            if invariance
-            else "Surface edits move answers more often than the construct does."
-        )
-        return Decision(ValidityStatus.NON_SELECTIVE, (*said, why))
-    why = "Neither direction is shown at 2.5 % each, after correction over the cells."
-    return Decision(
-        ValidityStatus.INDETERMINATE, (*said, why), ("Take more items; the interval says how far off it is.",)
-    )
+        if directional:
+            return to(ValidityStatus.NON_SELECTIVE, [because("surface_wins")], because("score_is_not_ability"))
+        return to(ValidityStatus.NON_SELECTIVE, [because("stays", margin=t.margin)], because("score_may_stand"))
+    tests = ((d.above_p, above_p), (e.non_selective_p, below_p))
+    needed = min((n for raw, p in tests if (n := items_for_test(follow.n, raw, p, t.alpha)) is not None), default=None)
+    why = because("neither_direction", above=above_p, below=below_p)
+    return to(ValidityStatus.INDETERMINATE, [why], because("ask_more", asked=follow.n, needed=needed))
+
+
+def items_for_limit(rate: Mean, least: float) -> int | None:
+    """About how many items put a rate's lower limit at `least`, were the rate the same; None where none do."""
+    if not rate.estimate > least:
+        return None
+    return math.ceil(rate.n * ((rate.estimate - rate.low) / (rate.estimate - least)) ** 2)
+
+
+def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: float) -> int | None:
+    """About how many items bring a one-sided p-value to alpha after the same correction, were the effect the same;
+    None where it points the other way. raw, corrected: of n items."""
+    if raw is None or corrected is None or not 0 < raw < 0.5:
+        return None
+    z = NormalDist().inv_cdf
+    return math.ceil(n * (z(1 - alpha * raw / corrected) / z(1 - raw)) ** 2)
+
+
+def headline(cell: ValidityCell, decision: Decision, e: CellEvidence | None, gates: Sequence[Gate]) -> Reason:
+    """Who, on what, and what was found."""
+    status = decision.verdict
+    if status in (word for word, _ in _WITHHELD) or e is None or e.primary is None:
+        why = list(dict.fromkeys(GATES[g.name].because for g in failed(gates) if g.name in GATES))
+        return because("headline_withheld", who=cell.name, status=VERDICTS[status].name, why=why)
+    d, follow = e.primary, e.families[Family.ATTRIBUTE].followed
+    return because(
+        "headline", who=cell.name, finding=decision.reasons[-1].code, difference=d.difference, low=d.low, high=d.high,
+        share=follow.estimate,
+    )  # fmt: skip
+
+
+def cannot_exclude(cell: ValidityCell, e: CellEvidence | None) -> tuple[Reason, ...]:
+    """What no status of this audit rules out."""
+    found = [because("construct_unknown"), because("other_edits")]
+    if any(str(name).startswith("frame") for name in cell.families[Family.SEMANTIC].name.ravel()):
+        found.append(because("only_frames"))
+    if e is not None and e.placebo is None:
+        found.append(because("no_placebo"))
+    if cell.n < 200:
+        found.append(because("few_items", items=cell.n, clusters=len(set(cell.cluster.tolist()))))
+    return tuple(found)

@@ -40,8 +40,8 @@ class EditEvidence:
 
     score_change: |s_edit - s_original| under each edit's own key; original_key: the same had the key not moved.
     response_change: of the canonical response. followed: the contract's rate, with its interval; followed_held: with
-    every unparsed answer held for not followed. asked: edits that asked something; read: of these and with an answer on
-    both sides. same: edits whose request was the original's (F1), left out of all the others.
+    every unparsed answer as not followed. asked: edits that asked something; read: of these and with an answer on both
+    sides. same: edits whose request was the original's (F1), left out of all the others.
     """
 
     name: str
@@ -79,7 +79,7 @@ class PlaceboMatch:
 class CellEvidence:
     """primary: D on what attribute edits should do (directional: moved to the key; invariant: moved at all) against
     response changes under surface edits; non_selective_p: one-sided, for D below 0, or below the margin where
-    nothing should move, there with every unparsed answer held for a reaction too; responses: D on plain response
+    nothing should move, there with every unparsed answer counted as a reaction too; responses: D on plain response
     changes. csr: by key convention, each ratio. replay: response changes when the same request is sent again;
     placebo: attribute less placebo changes, of edits as far from the original as placebo_match tells.
     generalisability: over the original and the surface edits. dif: attribute edits against originals at equal

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from audit.validity.evidence import CellEvidence
+from audit.validity.texts import TEXTS
+from audit.verdict.reason import Reason, Texts
 from audit.verdict.run import CellResult, Decided
 
 
@@ -24,6 +27,8 @@ class ValidityStatus(StrEnum):
 
 class Decision(Decided[ValidityStatus]):
     """With one of these statuses."""
+
+    reasons: tuple[Reason, ...]
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class PaperDecision:
 @dataclass(frozen=True, kw_only=True)
 class ValidityResult(CellResult):
     """The status of one cell with its evidence. above_p, below_p: after Holm over the panel; None where not tested."""
+
+    texts: ClassVar[Texts] = TEXTS
 
     context: str
     decision: Decision

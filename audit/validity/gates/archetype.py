@@ -8,7 +8,7 @@ from audit.validity.gates.common import ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.gates import absent
-from audit.verdict.result import Gate
+from audit.verdict.result import Gate, percent
 
 _MOST = 0.5
 
@@ -23,9 +23,9 @@ def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
     total = int(tests.tests.sum())
     few = tests.tests & (tests.directional == (2 * directional < total))  # of the contract that fewer have
     why = {
-        Archetype.DIAGNOSTIC: "every attribute edit moves the key: a model that has the construct must follow",
-        Archetype.INVARIANCE: "no attribute edit moves the key: a model that has the construct must not react",
-        Archetype.MIXED: "some attribute edits move the key and some do not: no one number means anything",
+        Archetype.DIAGNOSTIC: "Every attribute edit moves the key: answers must follow",
+        Archetype.INVARIANCE: "No attribute edit moves the key: answers must stay",
+        Archetype.MIXED: "Some attribute edits move the key and some do not: no one number means anything",
     }[e.archetype]
     return made(
         name,
@@ -33,9 +33,9 @@ def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         directional / total if total else 0.0,
         1.0,
         source,
-        f"{e.archetype.upper()}: {why} ({directional} of {total} directional)."
-        + ("" if few.any() else " No item stands out: all edits have one contract."),
-        "Split the benchmark by the condition that decides the contract.",
+        f"{why} ({directional} of {total} move it)."
+        + ("" if few.any() else " No item stands out: all edits should do the same."),
+        "Split the benchmark by the condition that decides whether an edit moves the key.",
         items=ids(cell, few.any(axis=0)),
     )
 
@@ -61,8 +61,8 @@ def direction(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         share,
         t.wrong_to_right_max,
         source,
-        f"Of {wrong} answers that were wrong before, {share:.1%} are right after an attribute edit, and {still:.1%} of "
-        "these did not move: there the key came to the answer.",
+        f"Of {wrong} answers that were wrong before, {percent(share)} are right after an attribute edit. Of these, "
+        f"{percent(still)} did not move: there the key came to the answer.",
         "A key that moves onto answers that stayed makes the score change: read the responses, not the scores.",
         items=ids(cell, (turned & (block.response == cell.before)).any(axis=0)),
         numbers={"right_right": moves.right_right, "right_wrong": moves.right_wrong, "wrong_right": moves.wrong_right,

@@ -13,7 +13,7 @@ from audit.validity.gates.common import ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.gates import absent
-from audit.verdict.result import Gate
+from audit.verdict.result import Gate, percent
 
 _G1 = "li2026, G1: silent no-ops below 20 %, on the hash of the token ids that the scorer consumed"
 
@@ -40,9 +40,9 @@ def edits_reach_scorer(cell: ValidityCell, e: CellEvidence, t: ValidityThreshold
         shares[worst],
         t.noop_share_max,
         _G1,
-        f"Of the requests under {worst}, {shares[worst]:.1%} are the very request of the original, the most of "
-        f"{len(shares)} edits; {total} such rows are left out, and spare edits take their place.",
-        "The edit does not reach what the scorer reads: edit what it reads, or take another ('formats=[...]').",
+        f"Under {worst}, {percent(shares[worst])} of the requests are the original's, the most of {len(shares)} edits. "
+        f"{total} such rows are left out, and spare edits take their place.",
+        "Edit what the scorer reads, or take another edit ('formats=[...]').",
         items=ids(cell, hit),
         numbers=dict(shares),
     )
@@ -64,8 +64,9 @@ def enough_edits(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         shares[worst],
         t.applicable_share_min,
         "conf/verdict: applicable_share_min; a family below it is withheld, and zeros are never averaged in",
-        "Of the edits wanted, " + ", ".join(f"{f} has {share:.0%}" for f, share in shares.items()) + " that changed "
-        "what the scorer reads.",
+        "Of the edits wanted, these changed what the scorer reads: "
+        + ", ".join(f"{f} {percent(share)}" for f, share in shares.items())
+        + ".",
         "Give a library of paraphrases (variants=...), other format edits, or items that have a partner.",
         items=ids(cell, short),
         numbers=dict(shares),
@@ -97,11 +98,11 @@ def answers_readable(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds)
         shares[worst],
         t.parse_share_min,
         "li2026, G1 (parseability at least .95), of every edit by itself; McNemar on readable; conf: parse_drop_alpha",
-        f"{shares[worst]:.1%} of the answers to {worst} can be read, the fewest of {len(shares)}."
+        f"{percent(shares[worst])} of the answers to {worst} can be read, the fewest of {len(shares)}."
         + (f" The edit itself changes what can be read: {', '.join(fell[:3])}." if fell else "")
-        + (f" Not read, of all: {', '.join(f'{n} {name}' for name, n in why.items())}." if why else "")
-        + f" Were all unparsed answers wrong or right, the score of originals would be {least:.3f} or {best:.3f}.",
-        "Look at some replies that could not be read: until they can be, this says nothing about the model."
+        + (f" Unparsed, of all: {', '.join(f'{n} {name}' for name, n in why.items())}." if why else "")
+        + f" The score of originals is {percent(least)} to {percent(best)}, by what unparsed answers would have been.",
+        "Look at some unparsed replies: until they can be read, this says nothing about the model."
         + (" Options tied in likelihood: run with higher precision, dtype=float32." * ("tied" in why)),
         items=ids(cell, unread),
         numbers={

@@ -27,7 +27,7 @@ def pairing(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
         "li2026, G4: item-level pairing; all edits of an item are resampled together, in whole clusters",
         f"In {cell.n - len(cell.mixed_up)} of {cell.n} items every row has the text and the key of its original; "
         f"{len(np.unique(cell.cluster))} clusters are resampled whole.",
-        "Rows of different items share an id: a paired interval on them is wrong in a direction nobody knows.",
+        "Rows of different items share an id: give every item its own.",
         items=tuple(cell.mixed_up),
     )
 
@@ -50,8 +50,8 @@ def agreement(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         own / among,
         0.5,
         source,
-        f"Responses to the {family} edits agree with those to the originals of the same items by a kappa of {own:.2f}, "
-        f"and among themselves by {among:.2f}."
+        f"Answers to {family} edits agree with the answers to their originals by a kappa of {own:.2f}, and among "
+        f"themselves by {among:.2f}."
         + (f" Edits of {silent} agree too little among themselves to tell." if silent else ""),
         "The edited rows seem to belong to other items than the originals: compare one id in both.",
         items=ids(cell, _away(cell, family)),

@@ -10,7 +10,7 @@ from audit.validity.gates.common import ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.gates import absent
-from audit.verdict.result import Gate
+from audit.verdict.result import Gate, percent
 
 
 def above_baseline(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
@@ -27,10 +27,10 @@ def above_baseline(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -
         z if np.isfinite(z) else 99.0,
         t.baseline_standard_errors,
         "li2026, G2, against the best answer-only rule of the notes in place of guessing alone",
-        f"The score of {s:.3f} on originals is {'' if passed else 'not '}above {rule} ({baseline:.3f}) by "
-        f"{t.baseline_standard_errors:g} standard errors; guessing gives {e.chance:.3f}. Behind it: "
+        f"Originals score {percent(s)}, {'' if passed else 'not '}above {rule} ({percent(baseline)}) by "
+        f"{t.baseline_standard_errors:g} standard errors. Guessing gives {percent(e.chance)}. Behind it: "
         "originals that do not score.",
-        "A model that does no better than a rule that never reads the question has no construct to be tested.",
+        "Take an easier benchmark or a stronger model: a rule that never reads the question does as well.",
         items=ids(cell, cell.score_before == 0),
         numbers={"score": s, "chance": e.chance, **e.shortcuts},
     )
@@ -48,9 +48,9 @@ def denominator(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> G
         low,
         t.denominator_min,
         "li2026, G3 (.02), here of the lower 95 % limit; conf/verdict: denominator_min",
-        f"Surface edits change {number:.1%} of the responses (lower limit {low:.1%}): the ratio CSR is "
-        f"{'reported' if low >= t.denominator_min else 'not reported, its denominator may be nothing'}.",
-        "Nothing to mend: a model that surface edits leave alone has no ratio. The difference D stands.",
+        f"Surface edits change {percent(number)} of the answers (lower limit {percent(low)}). The ratio CSR is "
+        f"{'reported' if low >= t.denominator_min else 'not reported: its denominator may be zero'}.",
+        "Nothing to mend: a model that surface edits leave alone has no ratio. The difference stands.",
         withholds=False,
         items=ids(cell, moved),
     )
@@ -67,7 +67,7 @@ def replays(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gate:
         e.replay.estimate,
         t.replay_change_max,
         source,
-        f"Sent again, the very same request changes {e.replay.estimate:.1%} of the responses.",
+        f"The same request, sent again, changes {percent(e.replay.estimate)} of the answers.",
         "Answers change by themselves: lower the temperature, or look for batching that changes logprobs.",
         items=ids(cell, (response_changes(cell.before, cell.original.response[1:]) == 1).any(axis=0)),
     )

@@ -12,7 +12,7 @@ from audit.validity.gates.common import ids, made
 from audit.validity.record import ValidityCell
 from audit.validity.thresholds import ValidityThresholds
 from audit.verdict.gates import absent
-from audit.verdict.result import Gate, Status
+from audit.verdict.result import Gate, Status, percent, pvalue
 
 _SMALLEST_EXPECTED = 1.0  # of a chi-square: below it the test is not made
 
@@ -63,8 +63,8 @@ def key_position(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
         p,
         t.position_alpha,
         source,
-        f"The key stands first in {observed[0]:.0f} of {places.size} originals; {expected[0]:.0f} is due (p={p:.2g}).",
-        "Shuffle the options per item: whoever says the first option is scored right otherwise.",
+        f"The key is first in {observed[0]:.0f} of {places.size} originals; {expected[0]:.0f} are due: {pvalue(p)}.",
+        "Shuffle the options of each item: otherwise always the first option scores.",
         items=ids(cell, cell.original.key_position[0] == most),
         numbers={f"position_{k}": float(x) for k, x in enumerate(observed)},
     )
@@ -82,7 +82,9 @@ def label_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     low = float(np.quantile(cell.mass, 0.05)) if cell.mass.size else None
     passed = share <= 1 - t.parse_share_min and (mass is None or mass >= t.label_mass_min)
     said = (
-        "" if mass is None else f" The labels hold {mass:.3f} of the probability on average (5th percentile {low:.3f})."
+        ""
+        if mass is None
+        else f" The labels hold {percent(mass)} of the probability on average (5th percentile {percent(low)})."
     )
     return made(
         name,

@@ -48,6 +48,11 @@ TABLE = [
     (models.restless, True, S.FAILED, {"noise_floor"}),
 ]
 
+FOUND = {
+    (S.SELECTIVE, True): "follows", (S.SELECTIVE, False): "reacts", (S.NON_SELECTIVE, True): "surface_wins",
+    (S.NON_SELECTIVE, False): "stays", (S.INDETERMINATE, True): "neither_direction",
+}  # fmt: skip
+
 
 @pytest.mark.parametrize(
     ("model", "directional", "status", "stopped_by"),
@@ -60,6 +65,8 @@ def test_each_model_gets_its_status(model, directional, status, stopped_by):
     assert stopped_by <= failing(result)
     if not stopped_by:
         assert not failing(result)
+    codes = [reason.code for reason in result.decision.reasons]
+    assert codes[-1] == FOUND[status, directional] if not stopped_by else {f"gate_{g}" for g in stopped_by} <= {*codes}
 
 
 def test_a_positional_bias_shows_under_the_order_of_options_and_counts_as_surface():
@@ -158,7 +165,11 @@ def test_unread_answers_are_not_held_for_followed():
     least = (follow.followed_held.low + follow.followed.low) / 2
     strict = replace(T, follow_min=least)
     (result,) = analyse([less], Settings(strict, 1, 200))
-    assert result.decision.verdict == S.INDETERMINATE and "held for not followed" in result.decision.reasons[-1]
+    assert result.decision.verdict == S.INDETERMINATE
+    why = result.decision.reasons[-1]
+    assert (why.code, why.numbers["least"], why.numbers["low"]) == (
+        "follows_unless_unparsed", least, follow.followed_held.low,
+    )  # fmt: skip
 
 
 def test_holm_is_over_cells_and_directions():
@@ -200,8 +211,7 @@ def test_every_gate_names_its_input_and_its_items_or_why_there_are_none():
     assert gates["G3_denominator"].item_count == len(moved) and set(gates["G3_denominator"].items) == moved
     assert gates["G1_answers_readable"].items == one.question_ids[:2]
     for name in ("scorer_valid", "F3c_exact_values", "G6_repair_regression"):
-        assert not gates[name].items and "No items stand behind this gate" in gates[name].detail
-    assert "No item stands out" in gates["G5_archetype"].detail
+        assert not gates[name].items and gates[name].detail
 
 
 def test_the_items_behind_a_mixed_archetype_are_those_of_the_rarer_contract():
@@ -224,7 +234,7 @@ def test_ties_are_a_state_of_their_own_in_the_gate_that_counts_what_was_read():
     changed = replace(block, response=np.where(tied, UNREAD, block.response), why=np.where(tied, "tied", block.why))
     result = judged(replace(one, families={**one.families, Family.SEMANTIC: changed}))
     (gate,) = [g for g in result.gates if g.name == "G1_answers_readable"]
-    assert gate.status == "fail" and "30 tied" in gate.detail and gate.numbers["unread: tied"] == 30
+    assert gate.status == "fail" and gate.numbers["unread: tied"] == 30
     assert "float32" in gate.advice
     semantic = result.evidence.families[Family.SEMANTIC]
     assert semantic.transitions.unread == 30 and semantic.read == block.response.size - 30

@@ -1,0 +1,91 @@
+"""What the construct-validity audit says of a cell, by code: reasons, advice, headlines, what it cannot exclude."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from audit.verdict.reason import Texts
+from audit.verdict.result import DASH, percent, points, pvalue, signed_points
+
+
+def _interval(low: float, high: float) -> str:
+    return f"95 % interval {100 * low:.1f} to {100 * high:.1f}".replace("-", "−")
+
+
+def _effect(difference: float, low: float, high: float, directional: bool) -> str:
+    more = "more" if difference >= 0 else "less"
+    where = " to the new key" * directional
+    return (
+        f"Attribute edits move answers{where} {points(abs(difference))} {more} often than surface edits do "
+        f"({_interval(low, high)})."
+    )
+
+
+def _ask_more(asked: int, needed: int | None) -> str:
+    if needed is None:
+        return f"Read the items that answered otherwise than expected. At these rates no number above {asked:,} helps."
+    return f"Ask more items: about {max(needed, asked + 1):,} would do at these rates; {asked:,} were asked."
+
+
+_FOUND = {
+    "follows": "answers follow what the item is about, more than its wording and format",
+    "reacts": "answers react to the attribute, which should make no difference",
+    "surface_wins": "answers follow wording and format, more than what the item is about",
+    "stays": "answers stay where they should when the attribute changes",
+    "follows_too_rarely": "answers move with the attribute, and are not shown to reach the new key often enough",
+    "follows_unless_unparsed": "answers follow the attribute only if the unparsed ones would have followed too",
+    "neither_direction": "not confirmed, neither that answers follow the attribute nor that they follow the surface",
+}
+
+
+def _headline(who: str, finding: str, difference: float, low: float, high: float, share: float) -> str:
+    return (
+        f"{who}: {_FOUND[finding]} (difference {signed_points(difference)}, {_interval(low, high)}; as expected in "
+        f"{percent(share)})."
+    )
+
+
+def _withheld(who: str, status: str, why: Sequence[str]) -> str:
+    because = f" ({'; '.join(why)})" if why else ""
+    return f"{who}: {status.lower()}{because}. Nothing is confirmed."
+
+
+def _neither(above: float | None, below: float | None) -> str:
+    up, down = (DASH if p is None else pvalue(p) for p in (above, below))
+    return f"Neither direction is shown after correction: {up} for more, {down} for less."
+
+
+TEXTS: Texts = {
+    # why
+    "nothing_to_compare": "No item has an answer to an attribute edit and to a surface edit: nothing can be compared.",
+    "checks_not_made": "G5 or G6 could not be made here. Without them nothing is confirmed.",
+    "attribute_effect": _effect,
+    "as_expected": "Attribute edits get the expected answer in {share:percent} (95 % interval {low:bare} to "
+    "{high:bare}).",
+    "follows": "Answers move to the new key more often than wording and format move them, as they should.",
+    "reacts": "Nothing should move here: answers react to these edits more than to surface edits. A placebo, where "
+    "there is one, says what neutral words do.",
+    "surface_wins": "Wording and format move answers more often than what the item is about.",
+    "stays": "Attribute edits move answers by no more than {margin:points} beyond what surface edits do, as it should "
+    "be.",
+    "follows_too_rarely": "Not confirmed: the lower limit is {low:percent}, and {least:percent} is needed.",
+    "follows_unless_unparsed": "Not confirmed: the lower limit is {low:percent} if unparsed answers count as not "
+    "followed, and {least:percent} is needed.",
+    "neither_direction": _neither,
+    # what to do
+    "read_moved_items": "Read the items whose answers moved, and which group they moved for.",
+    "mend_unparsed": "Read the unparsed replies and mend what makes them so, or ask more items.",
+    "ask_more": _ask_more,
+    "score_may_stand": "Nothing needs mending here. Of memory this says nothing: ask the other audits.",
+    "score_is_not_ability": "Do not read this score as ability. Read the items that a surface edit moved.",
+    # headlines
+    "headline": _headline,
+    "headline_withheld": _withheld,
+    # what no status rules out
+    "construct_unknown": "That the benchmark measures what it names: edits show what answers react to, not what they "
+    "mean.",
+    "other_edits": "Anything about other edits: these are a few of many, and each kind is as good as its edits.",
+    "only_frames": "Reaction to real paraphrases: the semantic edits are neutral frames around the same words.",
+    "no_placebo": "That any change of so many words moves answers as much: there is no placebo to compare with.",
+    "few_items": "Smaller differences: {items:,} items, {clusters:,} independent ones.",
+}

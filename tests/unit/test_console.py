@@ -37,8 +37,8 @@ def test_every_module_that_can_be_started_is_a_command() -> None:
     named = {f"audit.{name}" for name in COMMANDS}
     assert guarded - NO_COMMANDS == named - {
         "audit.export", "audit.compare", "audit.runs", "audit.data",
-        "audit.reanalyze", "audit.chronology", "audit.completion",
-        "audit.import", "audit.publish", "audit.references", "audit.watch", "audit.open", "audit.demo", "audit.inventory",
+        "audit.reanalyze", "audit.chronology", "audit.completion", "audit.inventory",
+        "audit.import", "audit.publish", "audit.references", "audit.watch", "audit.open", "audit.demo",
     }  # fmt: skip
     for name, command in COMMANDS.items():
         own = "import_logs" if name == "import" else name  # a keyword is no name of a module

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import openai
 
 from audit.engines.bounded import ReplyRefusedError, bounded_client
@@ -121,7 +121,7 @@ class Endpoint:
                     return (await self._client.models.with_raw_response.list()).text
                 if self.config.infers:
                     asked = {"prompt": request.prompt, "task_id": request.affinity}
-                    return (await self._client.post(INFER, cast_to=httpx.Response, body=asked)).text
+                    return (await self._client.post(INFER, cast_to=httpx2.Response, body=asked)).text
                 reply = await self._client.chat.completions.with_raw_response.create(
                     model=self.config.model,
                     messages=[{"role": "user", "content": request.prompt}],

@@ -84,7 +84,8 @@ DERIVED: dict[str, Mapping[str, Any]] = {}
 
 def conf_of(audit: str) -> Path:
     """The folder that has <audit>.yaml: ours, or that of the package which adds the audit."""
-    return Path(str(files(added("audits")[audit].value) / "conf")) if audit in added("audits") else CONF_DIR
+    ours = (CONF_DIR / f"{audit}.yaml").is_file()
+    return CONF_DIR if ours else Path(str(files(added("audits")[audit].value) / "conf"))
 
 
 def known_models() -> list[str]:

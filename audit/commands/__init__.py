@@ -19,7 +19,7 @@ class Command:
     config: str = ""
 
 
-COMMANDS: dict[str, Command] = {
+_OURS: dict[str, Command] = {
     "demo": Command("audit.commands.demo", "a model before and after it read the exam: two verdicts in half a minute"),
     "plan": Command(
         "audit.commands.plan", "calls, tokens, time and power of an audit (audit=NAME); starts nothing", "sweep"
@@ -30,10 +30,6 @@ COMMANDS: dict[str, Command] = {
     "validity": Command(
         "audit.validity.__main__", "construct validity: edits that move answers, or should not", "validity"
     ),
-    **{
-        name: Command(f"{one.value}.__main__", f"an audit of the package {one.value}", name)
-        for name, one in added("audits").items()
-    },
     "suite": Command("audit.commands.suite", "several audits of one pinned model, on one engine; one decision"),
     "watch": Command("audit.commands.watch", "how far a run is: rows, accuracy, time left, money, one reply"),
     "import": Command(
@@ -59,5 +55,13 @@ COMMANDS: dict[str, Command] = {
     "chronology": Command("audit.commands.chronology", "the faults of a project or run: add, check, render"),
     "completion": Command("audit.commands.completion", "print the completion script of bash, zsh or fish"),
 }
+# A name of ours keeps its meaning.
+_ADDED = {
+    name: Command(f"{one.value}.__main__", f"an audit of the package {one.value}", name)
+    for name, one in added("audits").items()
+    if name not in _OURS
+}
+COMMANDS = {**_OURS, **_ADDED}
 # The first command of each group -> its heading in `audit --help`.
 HEADINGS = {"demo": "run", "data": "prepare", "runs": "read", "gate": "decide", "calibrate": "calibrate and set up"}
+HEADINGS |= dict.fromkeys(list(_ADDED)[:1], "of other packages")

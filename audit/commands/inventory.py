@@ -52,18 +52,17 @@ def exposure(name: str, about: Mapping[str, object], model: str, released: str |
     months = months_between(published, released)
     if months is None:
         says = "unknown: " + ("its date of publication" if not published else "the model's release")
-    elif months > 0:
+    elif months >= 0:
         says = f"may have been read: public {months} months before the model"
     else:
-        says = "not read before its release, if both dates are right"
-    if found:
-        says = f"was found in training data; {says}"
+        says = "not read before the model's release, if both dates are right"
     control = "control_benchmark=auto" if about.get("twin") else "control_benchmark=YOUR_HELD_OUT_ITEMS"
     words = f"audit memory model={model or 'NAME'} benchmark={name} {control}"
     if not format_of(str(about["format"])).asked:  # a reference scorer reads it, and no held-out items are asked
         words = f"audit validity model={model or 'NAME'} benchmark={name}"
     where = str(about.get("hub") or about.get("url") or about.get("path") or "ships with this program")
-    return Exposure(name, published, where, found, model, months, says, "" if (months or 1) <= 0 else words)
+    newer = months is not None and months < 0
+    return Exposure(name, published, where, found, model, months, says, "" if newer else words)
 
 
 def found_in(path: Path) -> dict[str, str]:
@@ -115,6 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     for one in rows:
         print(f"{one.benchmark}{f' and {one.model}' if one.model else ''}: {one.says}")
-        print(f"  published {one.published or DASH}; {one.where}{f'; found in {one.found}' if one.found else ''}")
+        found_there = f"; the search found it in {one.found}" if one.found else ""
+        print(f"  published {one.published or DASH}; {one.where}{found_there}")
         print(f"  next: {one.next}" if one.next else "  nothing to run")
     return 0

@@ -123,7 +123,10 @@ def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float 
     ]
     if cleared:
         told.append("Memory of a fact that was learnt with its answer survives rewording and is not excluded.")
-        return Decision(PerturbVerdict.NO_DROP_DETECTED, (*told, *reasons.fresh(tests)), (), doubt)
+        further = (
+            "Ask held-out items too (audit memory control_benchmark=...): they show memory that survives rewording."
+        )
+        return Decision(PerturbVerdict.NO_DROP_DETECTED, (*told, *reasons.fresh(tests)), (further,), doubt)
     if np.isfinite(evidence.detectable):
         told.append(f"This design finds a drop of {points(evidence.detectable)} with {thresholds.power:.0%} power.")
     advice = ("Take more items first, then more variants an item; have a person read more variants.",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from audit.perturb.grounds import Bracket, Grounds, Tests
 from audit.perturb.result import Decision, PerturbVerdict
-from audit.verdict.result import points
+from audit.verdict.result import percent, points, pvalue
 
 _SCALES = {"points": "in points", "share": "as a share of the accuracy above chance", "logit": "in log-odds"}
 
@@ -76,9 +76,9 @@ def beyond(tests: Tests) -> tuple[str, ...]:
         )
     if (where := tests.profile) is not None:
         reasons.append(
-            f"The drop beyond the references lies on items that they answer wrong in {max(where.lies, 0):.0%}; memory "
-            f"of the wording would show where the model is wrong otherwise, on items that they answer wrong in "
-            f"{where.expected:.0%} (p={where.pvalue:.2g} for easier items)."
+            f"Memory would show where the model is wrong otherwise: on items with {percent(where.expected)} wrong "
+            f"answers of the references. The drop beyond them lies on items with {percent(where.lies)} (estimated; "
+            f"{pvalue(where.pvalue)} for easier items than memory's)."
         )
     if tests.curve:
         c = tests.curve

@@ -65,11 +65,11 @@ def _by_difference(e: CellEvidence, t: ValidityThresholds, above_p: float | None
     if above_p is not None and above_p <= t.alpha:
         if not directional:
             return to(ValidityStatus.SELECTIVE, [because("reacts")], because("read_moved_items"))
-        parsed = e.families[Family.ATTRIBUTE].followed_held.low
-        if parsed >= t.follow_min:
+        worst = e.families[Family.ATTRIBUTE].followed_held.low
+        if worst >= t.follow_min:
             return to(ValidityStatus.SELECTIVE, [because("follows")], because("score_may_stand"))
         if follow.low >= t.follow_min:
-            why = because("follows_unless_unparsed", low=parsed, least=t.follow_min)
+            why = because("follows_unless_unparsed", low=worst, least=t.follow_min)
             return to(ValidityStatus.INDETERMINATE, [why], because("mend_unparsed"))
         why = because("follows_too_rarely", low=follow.low, least=t.follow_min)
         needed = items_for_limit(follow, t.follow_min)

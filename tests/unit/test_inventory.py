@@ -13,7 +13,13 @@ from audit.config import CONF_DIR, load_group
 
 @pytest.mark.parametrize(
     ("published", "released", "months"),
-    [("2021-10", "2024-07", 33), ("2021", "2021-03", 2), ("2024-07-31", "2024-05", -2), (None, "2024-05", None)],
+    [
+        ("2024-05", "2024-05", 0),
+        ("2021-10", "2024-07", 33),
+        ("2021", "2021-03", 2),
+        ("2024-07-31", "2024-05", -2),
+        (None, "2024-05", None),
+    ],
 )
 def test_months_are_counted_by_the_calendar(published: str | None, released: str, months: int | None) -> None:
     assert months_between(published, released) == months
@@ -22,6 +28,7 @@ def test_months_are_counted_by_the_calendar(published: str | None, released: str
 def test_what_is_newer_than_the_model_needs_no_run_and_what_is_older_does() -> None:
     about = {"date": "2024-12", "hub": "h", "format": "mmlu"}
     assert exposure("b", about, "m", "2024-05", "").next == ""
+    assert exposure("b", about, "m", "2024-12", "").next  # in the same month: who knows
     assert (
         exposure("b", about, "m", "2025-01", "").next
         == "audit memory model=m benchmark=b control_benchmark=YOUR_HELD_OUT_ITEMS"

@@ -123,9 +123,7 @@ def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float 
     ]
     if cleared:
         told.append("Memory of a fact that was learnt with its answer survives rewording and is not excluded.")
-        further = (
-            "Ask held-out items too (audit memory control_benchmark=...): they show memory that survives rewording."
-        )
+        further = "Ask held-out items too (audit memory): they show memory that survives rewording."
         return Decision(PerturbVerdict.NO_DROP_DETECTED, (*told, *reasons.fresh(tests)), (further,), doubt)
     if np.isfinite(evidence.detectable):
         told.append(f"This design finds a drop of {points(evidence.detectable)} with {thresholds.power:.0%} power.")

@@ -9,7 +9,7 @@ from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 # Worst first, as on the page.
 VERDICTS: dict[ValidityStatus, VerdictWord] = {
     ValidityStatus.INELIGIBLE_EDITS: VerdictWord(
-        "Ineligible: the edits", "✖", "X",
+        "Ineligible: the edits", "◇", "d",
         "The edits do not reach what the scorer reads, or too few items have them (the paper's F1).",
         Outcome.NO_DECISION, plain="The edits do not reach what is scored",
     ),
@@ -20,7 +20,7 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
         Outcome.NO_DECISION, plain="Nothing backs the scorer yet",
     ),
     ValidityStatus.FAILED: VerdictWord(
-        "Not measurable", "▲", "^",
+        "Not measurable", "✖", "X",
         "Answers cannot be read, the model does no better than a rule that never reads the question, or rows are not "
         "paired: no conclusion is drawn.",
         Outcome.NO_DECISION, plain="A check failed: no result about the model",

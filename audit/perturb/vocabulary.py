@@ -44,7 +44,7 @@ GATES: dict[str, GateWord] = {
     "order_of_items": GateWord(
         "Same items in every wording", "the items do not match between the original wordings and the variants"
     ),
-    "noise_floor": GateWord("Repeated runs agree", "repeated runs of the same prompt differ by more than chance"),
+    "noise_floor": GateWord("Repeated runs agree", "repeats of one prompt differ more than chance usually makes"),
     "exact_values": GateWord("Plausible values", "some figures are suspiciously exact"),
     "variants_reached_model": GateWord("Variants reach the model", "the variants did not reach the model"),
     "broken_share": GateWord("Few broken variants", "too many variants may have lost their answer"),

@@ -53,7 +53,7 @@ GATES: dict[str, GateWord] = {
     "parseability": GateWord("Readable answers", "too many answers could not be read"),
     "above_chance": GateWord("Score above guessing", "the model is not clearly better than guessing"),
     "pairing": GateWord("Same questions everywhere", "the questions do not match between the arms"),
-    "noise_floor": GateWord("Repeated runs agree", "repeated runs of the same condition differ by more than chance"),
+    "noise_floor": GateWord("Repeated runs agree", "repeats of one condition differ more than chance usually makes"),
     "exact_values": GateWord("Plausible values", "some figures are suspiciously exact"),
     "clean_fidelity": GateWord("Faithful clean relay", "the clean routers do not pass the question on faithfully"),
     "manipulation_reached_worker": GateWord(

@@ -132,9 +132,9 @@ def noise_floor(cell: CellOutcomes, thresholds: SweepThresholds, p_adjusted: flo
         threshold=limit,
         source=source,
         detail=f"The {len(replicates)} replicates of the clean arm (accuracies {shown}) differ "
-        f"{'by no more than this gate allows' if passed else 'more than chance explains'} (p={p:.2g}).",
-        advice="Something other than the seed changed between runs of the same condition: compare their shards "
-        "(engine, prompts, truncated replies), and repeat the run.",
+        f"{'by no more than this gate allows' if passed else 'more than chance usually makes'} (p={p:.2g}).",
+        advice=f"Repeat the run under another seed: {limit:.0%} of clean runs fail this by chance. If it fails again, "
+        "more than the seed changes between runs: compare their shards (engine, prompts, truncated replies).",
         numbers={"replicates": float(len(replicates)), "questions": float(complete.shape[1])},
     )
 

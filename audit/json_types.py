@@ -11,8 +11,9 @@ from typing import Any
 
 
 def plain(value: Any, digits: int | None = None) -> Any:
-    """JSON types only: enums by value, dataclasses and arrays by content, tuples and sets as lists, paths as text, NaN
-    and infinities as null. digits: round floats to so many significant digits. Raises TypeError for any other type."""
+    """JSON types only: enums by value, dataclasses by `to_dict` or content, arrays by content, tuples and sets as lists,
+    paths as text, NaN and infinities as null. digits: round floats to so many significant digits. Raises TypeError for
+    any other type."""
     if isinstance(value, Enum):
         return plain(value.value, digits)
     if value is None or isinstance(value, bool | int | str):
@@ -29,6 +30,8 @@ def plain(value: Any, digits: int | None = None) -> Any:
         if not math.isfinite(value):
             return None
         return value if digits is None else float(f"{value:.{digits}g}") + 0.0  # no negative zero
+    if hasattr(value, "to_dict"):
+        return plain(value.to_dict(), digits)
     if is_dataclass(value):
         return {one.name: plain(getattr(value, one.name), digits) for one in fields(value)}
     if isinstance(value, PurePath):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from audit.verdict.reason import Reason, because, listed, sentence, sentences
+from audit.verdict.result import json_ready
 
 
 def test_a_template_says_numbers_in_the_formats_of_the_house() -> None:
@@ -29,3 +30,8 @@ def test_a_missing_text_or_number_is_no_empty_sentence(reason: Reason) -> None:
 
 def test_lists() -> None:
     assert (listed(["a"]), listed([])) == ("a", "")
+
+
+def test_a_reason_within_a_measurement_is_its_code_and_numbers_in_json() -> None:
+    found = json_ready({"why": Reason("few", {"n": 25, "se": 0.12345678}, "Few.")})
+    assert found == {"why": {"code": "few", "numbers": {"n": 25, "se": 0.123457}}}

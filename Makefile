@@ -18,7 +18,7 @@ STAMP := $(VENV)/.installed-$(ENGINE)
 # A demonstration of four minutes on two cores: too few questions for a verdict, and one noisy run.
 AUDIT := n=100 r=1..3 noisy_replicates=1
 
-.PHONY: demo audit perturb memory validity suite sensitivity test check bench external storm calibrate docs sbom install lock clean
+.PHONY: demo audit perturb memory validity suite sensitivity test harnesses check bench external storm calibrate docs sbom install lock clean
 
 # What the program does not say itself, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -74,6 +74,16 @@ else
 	$(PY) -m pytest $(ARGS)
 endif
 
+# lm-eval and Inspect ask tasks of ours by their own mock models, and their logs come home. Each has an environment of its
+# own, beside .venv; one that cannot be installed is skipped by name.
+LM_EVAL ?= lm-eval==0.4.13
+INSPECT ?= inspect_ai==0.3.285 openai
+harnesses: $(STAMP)
+	-$(PY) -m uv venv --quiet --clear $(VENV)-lm-eval && $(PY) -m uv pip install --quiet --python $(VENV)-lm-eval $(LM_EVAL)
+	-$(PY) -m uv venv --quiet --clear $(VENV)-inspect && $(PY) -m uv pip install --quiet --python $(VENV)-inspect $(INSPECT)
+	AUDIT_TEST_LM_EVAL=$(CURDIR)/$(VENV)-lm-eval/bin/python AUDIT_TEST_INSPECT=$(CURDIR)/$(VENV)-inspect/bin/python \
+	  $(PY) -m pytest -rs tests/unit/export/test_tasks.py
+
 check: $(STAMP)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -118,4 +128,4 @@ lock:
 	sh requirements/lock.sh
 
 clean:
-	rm -rf $(VENV) $(LIGHT) $(SBOM) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LIGHT) $(SBOM) $(VENV)-lm-eval $(VENV)-inspect .pytest_cache .mypy_cache .ruff_cache .hypothesis

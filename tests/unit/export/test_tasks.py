@@ -1,7 +1,7 @@
 """Their harness asks, we judge: items go out as tasks, are asked by the real harness, and its logs come home.
 
-The loops need an interpreter that has the harness: AUDIT_TEST_LM_EVAL, AUDIT_TEST_INSPECT (CONTRIBUTING, "Against the
-real services"). lm-eval's `dummy` model and Inspect's mockllm answer.
+The loops need an interpreter that has the harness (AUDIT_TEST_LM_EVAL, AUDIT_TEST_INSPECT): `make harnesses` installs both.
+lm-eval's `dummy` model and Inspect's mockllm answer.
 """
 
 from __future__ import annotations
@@ -101,10 +101,12 @@ def test_an_own_run_joins_by_our_id(tasks: Path, tmp_path: Path) -> None:
 # --- the loops
 
 
-def interpreter(name: str) -> str:
+def interpreter(name: str, package: str) -> str:
     python = os.environ.get(name, "")
-    if not python:
-        pytest.skip(f"{name} names no interpreter")
+    try:
+        subprocess.run([python, "-c", f"import {package}"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip(f"{name} names no interpreter that has {package}: make harnesses")
     return python
 
 
@@ -117,7 +119,7 @@ def asked(python: str, words: list[str], folder: Path) -> None:
 
 
 def test_the_loop_with_lm_eval(tasks: Path, tmp_path: Path) -> None:
-    python = interpreter("AUDIT_TEST_LM_EVAL")
+    python = interpreter("AUDIT_TEST_LM_EVAL", "lm_eval")
     run = ["-m", "lm_eval", "--model", "dummy", "--include_path", ".", "--log_samples", "--output_path", str(tmp_path)]
     asked(python, [*run, "--tasks", "audit_elementary,audit_new"], tasks / "out")
     asked(python, [*run, "--tasks", "audit_gsm8k"], tasks / "maths")
@@ -154,7 +156,7 @@ assert all(log.status == "success" for log in logs), [log.error for log in logs]
 
 
 def test_the_loop_with_inspect(tasks: Path, tmp_path: Path) -> None:
-    python = interpreter("AUDIT_TEST_INSPECT")
+    python = interpreter("AUDIT_TEST_INSPECT", "inspect_ai")
     asked(python, ["-c", MOCK, str(tmp_path / "letters"), "letters"], tasks / "out")
     asked(python, ["-c", MOCK, str(tmp_path / "numbers"), "numbers"], tasks / "maths")
     logs = {"new" if "new" in path.name else "exam": path for path in (tmp_path / "letters").glob("*.eval")}

@@ -11,9 +11,9 @@ from typing import Any
 
 
 def plain(value: Any, digits: int | None = None) -> Any:
-    """JSON types only: enums by value, dataclasses by `to_dict` or content, arrays by content, tuples and sets as lists,
-    paths as text, NaN and infinities as null. digits: round floats to so many significant digits. Raises TypeError for
-    any other type."""
+    """JSON types only: enums by value, dataclasses by `to_dict` or content, arrays by content, tuples and sets as
+    lists, paths as text, NaN and infinities as null. digits: round floats to so many significant digits. Raises
+    TypeError for any other type."""
     if isinstance(value, Enum):
         return plain(value.value, digits)
     if value is None or isinstance(value, bool | int | str):

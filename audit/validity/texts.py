@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from audit.verdict.reason import Texts
-from audit.verdict.result import DASH, percent, points, pvalue, signed_points
-
-
-def _interval(low: float, high: float) -> str:
-    return f"95 % interval {100 * low:.1f} to {100 * high:.1f}".replace("-", "−")
+from audit.verdict.result import DASH, interval, percent, points, pvalue, signed_points
 
 
 def _effect(difference: float, low: float, high: float, directional: bool) -> str:
@@ -17,7 +13,7 @@ def _effect(difference: float, low: float, high: float, directional: bool) -> st
     where = " to the new key" * directional
     return (
         f"Attribute edits move answers{where} {points(abs(difference))} {more} often than surface edits do "
-        f"({_interval(low, high)})."
+        f"({interval(low, high)})."
     )
 
 
@@ -40,7 +36,7 @@ _FOUND = {
 
 def _headline(who: str, finding: str, difference: float, low: float, high: float, share: float) -> str:
     return (
-        f"{who}: {_FOUND[finding]} (difference {signed_points(difference)}, {_interval(low, high)}; as expected in "
+        f"{who}: {_FOUND[finding]} (difference {signed_points(difference)}, {interval(low, high)}; as expected in "
         f"{percent(share)})."
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from audit.verdict.result import Gate, percent, points, pvalue
+from audit.verdict.result import Gate, percent, points, pvalue, signed_points
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ def listed(names: Iterable[object]) -> str:
 
 _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "points": points,
+    "signed": signed_points,
     "bare": lambda share: f"{100 * share:.1f}",  # a limit of an interval in points
     "percent": percent,
     "p": pvalue,

@@ -75,6 +75,11 @@ def signed_points(share: float | None) -> str:
     return f"{value:+.1f} points".replace("-", "−") if value else "0.0 points"
 
 
+def interval(low: float, high: float) -> str:
+    """-0.012, 0.034 -> "95 % interval −1.2 to 3.4"."""
+    return f"95 % interval {100 * low:.1f} to {100 * high:.1f}".replace("-", "−")
+
+
 def percent(share: float | None, *, whole: bool = True) -> str:
     """0.98 -> "98 %"; 0.714 -> "71.4 %". whole: without a decimal where it is 0; in a column of them, with it."""
     if share is None or not math.isfinite(share):

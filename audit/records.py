@@ -204,7 +204,8 @@ class Generation:
 
     `option_logprobs` is the total logprob (nats) of each continuation, letter or piece; None where an endpoint does not
     tell, and for a piece without a token. `option_tokens` counts the tokens of each. `tokens`: of a given text.
-    `request_sha256` is over what the model was given (`engines.port.request_sha256`); empty with an error.
+    `request_sha256` is over what the model was given (`engines.port.request_sha256`); empty with an error. `backend`:
+    the `system_fingerprint` of an endpoint that tells it: the version of what served the model.
     """
 
     text: str = ""
@@ -216,6 +217,7 @@ class Generation:
     option_logprobs: tuple[float | None, ...] = ()
     option_tokens: tuple[int, ...] = ()
     request_sha256: str = ""
+    backend: str = ""
     error: str | None = None
     tokens: TokenLogprobs | None = None
 

@@ -19,6 +19,7 @@ from audit.engines.dispatch import Dispatcher, Lease, Slot, make_slot
 from audit.engines.openai_config import OpenAISettings, check_config, endpoint_id
 from audit.engines.openai_endpoint import HELLO, Endpoint
 from audit.engines.openai_health import check_patiently, judge_health, last_failures, probed
+from audit.engines.port import BACKEND
 from audit.engines.redact import RedactingFilter, Redactor
 from audit.engines.retry import ALIVE, ROW_SUSPECT, Failure, FailureKind, backoff_seconds
 from audit.errors import ConfigError, EndpointAuthError, EngineError
@@ -26,6 +27,7 @@ from audit.records import FinishReason, Generation, GenerationRequest
 
 logger = logging.getLogger(__name__)
 
+_BACKENDS = 20  # versions that are counted apart: one that tells another each time fills no memory
 _BAD_REPLY = frozenset({FailureKind.MALFORMED, FailureKind.OTHER_MODEL})
 
 _KIND_COUNTERS = {
@@ -119,7 +121,8 @@ class OpenAIEngine:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def stats(self) -> dict[str, float]:
-        """Counters since start: generations, error_rows, retries, one per kind of failure, circuits, calls, tokens."""
+        """Counters since start: generations, error_rows, retries, one per kind of failure, circuits, calls, tokens, and
+        `backend:ENDPOINT SYSTEM_FINGERPRINT`, calls that each version of a backend answered."""
         names = ("generations", "error_rows", "retries", *_KIND_COUNTERS.values(), "prompt_tokens", "completion_tokens")
         result = {name: float(self._counts[name]) for name in names}
         result["requests"] = result["generations"] + result["error_rows"]
@@ -130,7 +133,7 @@ class OpenAIEngine:
         for endpoint in self._endpoints:
             result[f"calls:{endpoint.id}"] = float(endpoint.slot.picks)
             result[f"max_in_flight:{endpoint.id}"] = float(endpoint.slot.max_in_flight)
-        return result
+        return result | {key: float(n) for key, n in self._counts.items() if key.startswith(BACKEND)}
 
     async def close(self) -> None:
         """Close the connections; waiting requests get EngineError."""
@@ -271,6 +274,10 @@ class OpenAIEngine:
         self._counts["generations"] += 1
         for name in ("prompt_tokens", "cached_tokens", "completion_tokens"):
             self._counts[name] += getattr(generation, name)
+        if generation.backend:
+            key = f"{BACKEND}{generation.engine_id} {generation.backend}"
+            known = key in self._counts or sum(k.startswith(BACKEND) for k in self._counts) < _BACKENDS
+            self._counts[key if known else f"{BACKEND}{generation.engine_id} others"] += 1
 
     def _error_row(self, endpoint: Endpoint, message: str) -> Generation:
         self._counts["error_rows"] += 1

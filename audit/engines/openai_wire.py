@@ -31,6 +31,7 @@ _LENGTH_REASONS = frozenset(
 _WITHHELD_REASONS = frozenset(
     {"sensitive", "safety", "refusal", "recitation", "blocklist", "prohibited_content", "spii", "guardrail_intervened"}
 )
+_BACKEND_CHARS = 64
 _MAX_COUNT = 2**31  # more tokens than any request has; what shards hold is summed in 64 bits
 _SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
 _WORD_MARKS = " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece show for one
@@ -110,6 +111,7 @@ def read_chat(
         completion_tokens=_count(usage.get("completion_tokens")),
         engine_id=engine_id,
         request_sha256=request_sha256(request),
+        backend=clean_text(redactor.generation(str(body.get("system_fingerprint") or "")))[:_BACKEND_CHARS],
         option_logprobs=letters,
     )
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from audit.records import Generation, GenerationRequest, TokenLogprobs
+
+BACKEND = "backend:"  # begins a counter of calls that one version of an endpoint's backend answered
 
 
 class Engine(Protocol):
@@ -32,6 +34,20 @@ class Engine(Protocol):
 
     async def close(self) -> None:
         """Free what the engine holds."""
+
+
+def drifts(backends: Mapping[str, int]) -> list[str]:
+    """Endpoints whose backend changed: backends are calls by "ENDPOINT SYSTEM_FINGERPRINT"."""
+    by_endpoint: dict[str, list[str]] = {}
+    for key, calls in backends.items():
+        endpoint, _, version = key.partition(" ")
+        by_endpoint.setdefault(endpoint, []).append(f"{version} ({calls:,} calls)")
+    return [
+        f"{endpoint} answered from {len(versions)} versions of its backend: {', '.join(versions)}. Its provider may "
+        "have changed the model during the run."
+        for endpoint, versions in by_endpoint.items()
+        if len(versions) > 1
+    ]
 
 
 def request_sha256(

@@ -25,6 +25,11 @@ if TYPE_CHECKING:  # SQLAlchemy is loaded where a registry is configured
     from audit.registry.database import Registry
     from audit.registry.store import Notice
 
+_ENDS = {
+    Decision.BLOCK: "blocks",
+    Decision.REVIEW: "asks for a review",
+    Decision.NO_DECISION: "ends without a decision",
+}
 _ADD = "python -m audit.registry add {}"
 
 
@@ -79,16 +84,15 @@ def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None =
 
 
 def notice_of(ruling: Ruling, key: str, run_dir: str, to: Sequence[str] = ()) -> Notice | None:
-    """The message about a finished run or suite: of a block and of a review; None for the others."""
+    """The message about a finished run or suite that does not pass; None where it passes."""
     from audit.registry.store import Notice
 
-    if ruling.verdict_decision not in (Decision.BLOCK, Decision.REVIEW):
+    if ruling.verdict_decision is Decision.PASS:
         return None
     kind = str(ruling.verdict_decision)
     cells = [one for one in ruling.cells if one.decision == ruling.verdict_decision]
     lines = [f"{one.model} on {one.benchmark}: {one.verdict.replace('_', ' ')}. {one.headline}" for one in cells]
-    asks = "blocks" if kind == "block" else "asks for a review"
-    title = f"Audit {asks}: {', '.join(sorted({one.model for one in cells}))}"
+    title = f"Audit {_ENDS[ruling.verdict_decision]}: {', '.join(sorted({one.model for one in cells}))}"
     body = [
         *lines,
         *ruling.rules,

@@ -114,6 +114,8 @@ def run_facts(run_dir: Path) -> RunFacts:
         main.append((f"Prompts, {name}", str(value)))
     for model, arms in (manifest.get("cost") or {}).items():
         main.append((f"Cost, {model}", _cost(arms)))
+    for model, calls in (manifest.get("backends") or {}).items():
+        main.append((f"Backend versions of {model}, calls", _one_line(calls)))
     if manifest.get("packages"):
         main.append(("Packages", _one_line(manifest["packages"])))
     if manifest.get("shards"):

@@ -1,16 +1,20 @@
-"""Custom metrics, shown in the Ray dashboard and scraped by Prometheus, labelled by model and arm."""
+"""Custom metrics, shown in the Ray dashboard and scraped by Prometheus, labelled by model and arm.
+
+cluster/monitoring has a Grafana dashboard and Prometheus alerts for them.
+"""
 
 from __future__ import annotations
 
 from ray.util.metrics import Counter
 
-_ABOUT = {
+METRICS = {
     "generations": "Engine calls answered",
     "tokens": "Tokens processed",
     "questions_done": "Rows stored, one a question and setting",
     "parse_failures": "Replies without a readable answer",
     "errors": "Rows without an answer because a call failed",
     "retries": "Endpoint calls that were tried again",
+    "cost": "Money spent by this start of the run, in the currency of cost.currency",
 }
 
 
@@ -25,13 +29,16 @@ class AuditMetrics:
         if value <= 0:
             return
         if name not in self._counters:
-            self._counters[name] = Counter(f"audit_{name}_total", _ABOUT[name], tag_keys=("model", *tags))
+            self._counters[name] = Counter(f"audit_{name}_total", METRICS[name], tag_keys=("model", *tags))
         self._counters[name].inc(value, tags={"model": self._model, **tags})
 
-    def generations(self, arm: str, role: str, calls: int, prompt: int, cached: int, completion: int) -> None:
-        self._add("generations", calls, arm=arm, role=role)
+    def generations(
+        self, arm: str, engine: str, role: str, calls: int, prompt: int, cached: int, completion: int
+    ) -> None:
+        """engine: the endpoint or engine that answered."""
+        self._add("generations", calls, arm=arm, engine=engine, role=role)
         for kind, tokens in (("prompt", prompt), ("cached", cached), ("completion", completion)):
-            self._add("tokens", tokens, arm=arm, kind=kind)
+            self._add("tokens", tokens, arm=arm, engine=engine, kind=kind)
 
     def stored(self, arm: str, rows: int, parse_failures: int, errors: int) -> None:
         self._add("questions_done", rows, arm=arm)
@@ -40,3 +47,6 @@ class AuditMetrics:
 
     def retries(self, value: float) -> None:
         self._add("retries", value, arm="all")
+
+    def cost(self, value: float, currency: str) -> None:
+        self._add("cost", value, arm="all", currency=currency)

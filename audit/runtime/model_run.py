@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from audit.engines.config import ModelConfig
+from audit.engines.port import BACKEND, drifts
 from audit.resolve import ResolvedRun
 from audit.runtime.actors import EnginePool, start_pool
 from audit.runtime.canary import Canary, refusal
@@ -68,6 +70,7 @@ class ModelRun:
         self._tasks: Path | None = None  # the list that the stages read
         self._chunks: ChunkRun | None = None  # what is asked now
         self._canary = Canary()
+        self._metrics, self._charged = AuditMetrics(name), 0.0
         self._again = again
         self._before = run_dir.manifest.timings.get(self._timing, {}) if again else {}
 
@@ -90,13 +93,28 @@ class ModelRun:
                 self._chunks = None
             assert ready is not None  # noqa: S101 - there was a batch
             self._timed(load_s=ready - started, generate_s=time.monotonic() - ready)
-            for pool in self._pools:
-                retries = pool.stats().get("retries", 0.0)
-                AuditMetrics(self.name).retries(retries)
-                self.display.retries(self.name, int(retries))
             well = True
         finally:
-            self._close(well)
+            try:
+                if ready is not None:
+                    self._counted()
+            finally:
+                self._close(well)
+
+    def _counted(self) -> None:
+        """What the engines counted: retries, and the versions of the backends that answered."""
+        for pool in self._pools:
+            stats = pool.stats()
+            retries = stats.get("retries", 0.0)
+            self._metrics.retries(retries)
+            self.display.retries(self.name, int(retries))
+            found = {key.removeprefix(BACKEND): int(n) for key, n in stats.items() if key.startswith(BACKEND)}
+            before = self.run_dir.manifest.backends
+            merged = Counter(before.get(pool.model, {})) + Counter(found)
+            if merged:
+                self.run_dir.update(backends={**before, pool.model: dict(sorted(merged.items()))})
+            for said in drifts(merged):
+                self.display.note(f"{pool.model}: {said}")
 
     @property
     def _timing(self) -> str:
@@ -158,11 +176,18 @@ class ModelRun:
                 ended = chunks.ended  # before what it stored is read
                 for counts in chunks.counts():
                     self.display.counts(self.name, counts)
+                    self._charge()
                     if self.resolved.config.canary and self._canary.stops(counts):
                         raise refusal(self._canary, self.run_dir.path, self.resolved.audit.schema, self.name)
                 if ended:
                     return
                 yield
+
+    def _charge(self) -> None:
+        """What was spent since the last call, as a metric."""
+        spent = self.display.money(self.name) or self._charged
+        self._metrics.cost(spent - self._charged, self.resolved.config.cost.currency)
+        self._charged = spent
 
     def _timed(self, **seconds: float) -> None:
         """What an attempt took: without generate_s one that did not end."""

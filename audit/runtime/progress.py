@@ -249,6 +249,12 @@ class Display:
                 footers.append(f"{name}: {self._rate(name, state)}{_trouble(state)}")
         return Group(table, *(Text(one_line(footer)) for footer in footers))
 
+    def money(self, name: str) -> float | None:
+        """Spent by this start; None where a price is not known."""
+        if self._spent is None:
+            return None
+        return self._spent(name, self._models[name].sums, self._clock() - self._begun)
+
     def _rate(self, name: str, state: _ModelState) -> str:
         """Time since the beginning, pace, time left and cost so far, as far as each is known."""
         now = self._clock()
@@ -262,8 +268,7 @@ class Display:
             left = sum(a.total - a.done for a in state.arms.values())
             said.append(f"{pace:.2g} rows/s" if pace < 10 else f"{pace:,.0f} rows/s")
             said += [f"ETA {_clock(left / pace)}"] * (left > 0)
-        money = self._spent(name, state.sums, now - self._begun) if self._spent else None
-        if money:  # nothing of a scripted model, or before the first answer
+        if money := self.money(name):  # nothing of a scripted model, or before the first answer
             said.append(f"{money:,.2f} {self._currency} {'by this start' if state.resumed else 'so far'}")
         return "  ".join(said)
 

@@ -61,19 +61,19 @@ class StageContext:
 
 
 class _Tally:
-    """Calls and tokens per arm of one chunk: one metric update an arm, not one a call."""
+    """Calls and tokens per arm and engine of one chunk: one metric update for each, not one a call."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, list[int]] = {}
+        self._sums: dict[tuple[str, str], list[int]] = {}
 
     def add(self, arm: str, reply: Generation) -> None:
-        sums = self._sums.setdefault(arm, [0, 0, 0, 0])
+        sums = self._sums.setdefault((arm, reply.engine_id), [0, 0, 0, 0])
         for i, value in enumerate((1, reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens)):
             sums[i] += value
 
     def report(self, metrics: AuditMetrics, role: str) -> None:
-        for arm, (calls, prompt, cached, completion) in self._sums.items():
-            metrics.generations(arm, role, calls, prompt, cached, completion)
+        for (arm, engine), sums in self._sums.items():
+            metrics.generations(arm, engine, role, *sums)
 
 
 class TaskReader:

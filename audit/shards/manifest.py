@@ -88,7 +88,8 @@ class Manifest:
     {name: error}. stop: of a run that may stop early, {rule, batch, largest_group: {benchmark: questions}, looks:
     {model: looks}, asked: {model: {benchmark: questions}}}, the last two of models that ended; empty where the number
     of questions was fixed. status: running, finished or failed. started: of the first attempt. timings: {model/attempt:
-    {load_s, generate_s}}, seconds, the second only where the attempt ended well. run_by: of each attempt, who started
+    {load_s, generate_s}}, seconds, the second only where the attempt ended well. backends: {model: {"ENDPOINT
+    SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. run_by: of each attempt, who started
     it: AUDIT_RUN_BY, or "". packages: of the latest start; ENGINE_PACKAGES are those that the rows were made with
     (`check_packages`).
     """
@@ -115,6 +116,7 @@ class Manifest:
     stop: dict[str, Any] = field(default_factory=dict)
     cost: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, Any] = field(default_factory=dict)
+    backends: dict[str, dict[str, int]] = field(default_factory=dict)
     run_by: list[str] = field(default_factory=list)
 
     def to_json(self) -> str:

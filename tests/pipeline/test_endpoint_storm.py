@@ -9,6 +9,8 @@ import ray
 from pipeline_helpers import rows_of
 from storm.endpoint import BAD, KEY, KEY_ENV, Hostile, answer_to, serving
 
+from audit.shards.manifest import Manifest
+
 # `cluster` starts with the key in its environment: what its processes hold, a log could tell.
 FAST = ("retry={base_delay_s: 0.02, max_delay_s: 0.2, jitter: 0.5, max_attempts: 6, outage_s: 60}",
         "circuit={failures: 5, cooldown_s: 0.2}")  # fmt: skip
@@ -60,3 +62,8 @@ def test_a_run_stops_at_its_amount_and_goes_on_with_a_larger_one(sweep, monkeypa
         assert again.code == 1 and len(server.calls) == asked
         done = sweep(*words, "cost.max=1000", model="openai_compatible")
         assert done.code == 0 and len(rows_of(done.run_dir)) == 36 and len(server.calls) == 60, done.out
+
+    # Each start greets the endpoint, which counts there and not in the run.
+    (calls,) = Manifest.load(done.run_dir).backends.values()
+    assert sum(calls.values()) == 60 and {key.split()[1] for key in calls} == {"fp_1", "fp_2"}
+    assert "fp_1" not in stopped.out and "fp_2" in done.out

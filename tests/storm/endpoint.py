@@ -52,6 +52,9 @@ def _faults() -> dict[str, Callable[[Call], Reply]]:
     }
 
 
+CHANGED_AFTER = 40  # answers of one version of the model
+
+
 class Hostile:
     """`behave` of a FaultyServer: SHARE of the calls get a fault that the seed draws. Counts what it did."""
 
@@ -62,7 +65,8 @@ class Hostile:
     def __call__(self, call: Call) -> Reply:
         if self._rng.random() >= self._share:
             self.did["answered"] += 1
-            return Reply(body=completion(answer_to(call.prompt)), delay_s=self._rng.uniform(0, 0.02))
+            version = {"system_fingerprint": "fp_1" if self.did["answered"] <= CHANGED_AFTER else "fp_2"}
+            return Reply(body=completion(answer_to(call.prompt)) | version, delay_s=self._rng.uniform(0, 0.02))
         name = self._rng.choice(list(self._faults))
         self.did[name] += 1
         return self._faults[name](call)

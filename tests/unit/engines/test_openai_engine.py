@@ -31,7 +31,7 @@ from audit.engines.openai_config import (
     endpoint_id,
 )
 from audit.engines.openai_engine import OpenAIEngine
-from audit.engines.port import request_sha256
+from audit.engines.port import BACKEND, drifts, request_sha256
 from audit.errors import ConfigError, EndpointAuthError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, GenerationRequest, Reading
 
@@ -130,6 +130,33 @@ def test_fields_that_an_endpoint_refuses_are_not_sent() -> None:
 
     sent = with_server(echo, use, send_seed=False, send_temperature=False, max_tokens_field="max_completion_tokens")
     assert sent == {"model", "messages", "max_completion_tokens"}
+
+
+def test_versions_of_a_backend_are_counted_and_a_change_is_said() -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> dict[str, float]:
+        for number in range(4):
+            await engine.run([request(f"q{number}")])
+        return engine.stats()
+
+    def versions(call: Call) -> Reply:
+        return Reply(body=completion() | {"system_fingerprint": "fp_1" if call.number <= 3 else "fp_2"})
+
+    found = {key: n for key, n in with_server(versions, use).items() if key.startswith(BACKEND)}
+    assert sorted(found.values()) == [1.0, 3.0] and {key[-4:] for key in found} == {"fp_1", "fp_2"}
+    assert len(drifts({key.removeprefix(BACKEND): int(n) for key, n in found.items()})) == 1
+    assert drifts({"a fp_1": 3, "b fp_2": 4}) == []
+
+
+def test_a_backend_that_tells_another_version_each_time_fills_no_memory() -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> dict[str, float]:
+        await engine.run([request(f"q{number}") for number in range(60)])
+        return engine.stats()
+
+    stats = with_server(
+        lambda call: Reply(body=completion() | {"system_fingerprint": f"{call.number}" * 900}), use, concurrency=8
+    )
+    found = {key: n for key, n in stats.items() if key.startswith(BACKEND)}
+    assert len(found) == 21 and sum(found.values()) == 60 and max(map(len, found)) < 200
 
 
 def test_order_is_kept_when_replies_come_back_in_reverse() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 from junitparser import JUnitXml
+
+from audit.commands import evidence
 
 ROOT = Path(__file__).resolve().parents[3]
 KINDS = ("github-actions.yml", "gitlab-ci.yml", "rayjob-gate.yaml")
@@ -34,7 +37,7 @@ def shell_lines(name: str) -> tuple[str, dict[str, str]]:
     document = load(name)
     if name.startswith("github"):
         (job,) = document["jobs"].values()
-        env = {k: v for k, v in job["env"].items() if "${{" not in v} | {"MODEL": "smollm2_135m"}
+        env = {k: v for k, v in job["env"].items() if "${{" not in v} | {"SUITE": "demo"}
         return "\n".join(step["run"] for step in job["steps"] if "run" in step), env
     if name.startswith("gitlab"):
         job = document["benchmark-audit"]
@@ -51,7 +54,7 @@ class Done:
 
 
 def run_script(name: str, folder: Path, word: str) -> Done:
-    """The script in a folder with stubs of `make` and of the sweep; the gate is the real one."""
+    """The script in a folder with stubs of `make`, the audits and the pack; the gate is the real one."""
     script, env = shell_lines(name)
     (folder / "fake").mkdir()
     log = folder / "called"
@@ -61,13 +64,16 @@ def run_script(name: str, folder: Path, word: str) -> Done:
         f"""#!{sys.executable}
 import os, sys, pathlib
 open({str(log)!r}, "a").write(" ".join(sys.argv[1:]) + "\\n")
-if sys.argv[1:3] == ["-m", "audit.sweep"]:
+if sys.argv[1:3] == ["-m", "audit.evidence"]:
+    pathlib.Path(sys.argv[5]).write_text("a pack")
+    sys.exit(0)
+if sys.argv[1:3] in (["-m", "audit.sweep"], ["-m", "audit.suite"]):
     (run_dir,) = [word.split("=", 1)[1] for word in sys.argv if word.startswith("run_dir=")]
     report = pathlib.Path(run_dir.replace("/runs", {str(folder)!r})) / "report"
     report.mkdir(parents=True)
     if {word!r}:
         (report / "verdict.json").write_text({verdict_text(word)!r})
-    sys.exit(0)
+    sys.exit(3 if {word!r} == "excess" and sys.argv[2] == "audit.suite" else 0)
 words = [word.replace("/runs", {str(folder)!r}) for word in sys.argv[1:]]
 words += ["--trust-report"] * ("audit.gate" in words)  # the stub of the sweep left no answers
 os.execv({sys.executable!r}, [{sys.executable!r}, *words])
@@ -106,9 +112,15 @@ os.execv({sys.executable!r}, [{sys.executable!r}, *words])
 def test_the_lines_run_and_only_a_pass_is_green(name: str, word: str, code: int, tmp_path: Path) -> None:
     done = run_script(name, tmp_path, word)
     assert done.code == code, done.out
-    assert any(line.startswith("-m audit.sweep ") for line in done.called)
-    if not name.startswith("rayjob"):
-        assert done.called[0] == "make install ENGINE=cpu"
+    if name.startswith("rayjob"):
+        assert done.called[0].startswith("-m audit.sweep ")
+    else:
+        assert done.called[:3] == [
+            "make install ENGINE=cpu",
+            "-m audit.suite demo run_dir=outputs/candidate",
+            "-m audit.evidence outputs/candidate -o outputs/pack.zip",
+        ]
+        assert (tmp_path / "outputs" / "pack.zip").is_file()  # kept whatever the gate says
     if name.startswith("gitlab"):
         xml = JUnitXml.fromstring((tmp_path / "gate.xml").read_bytes())
         assert (xml.tests, xml.failures, xml.errors) == (1, 1, 0)
@@ -117,19 +129,13 @@ def test_the_lines_run_and_only_a_pass_is_green(name: str, word: str, code: int,
         assert "::error" in done.out if code else "::notice title=audit gate::decision pass" in done.out
 
 
-def test_the_sweeps_of_the_ci_files_are_valid_configurations() -> None:
-    from hydra import compose, initialize_config_dir
-
-    from audit.config import CONF_DIR
-    from audit.sweep.config import from_hydra, register
-
-    register()
-    for name in KINDS[:2]:
-        script, env = shell_lines(name)
-        (line,) = [line for line in script.splitlines() if "audit.sweep" in line]
-        words = [word.replace("$MODEL", env["MODEL"]).replace("$RUN_DIR", "x") for word in shlex.split(line)]
-        with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
-            from_hydra(compose("sweep", words[3:]))
+def test_what_the_ci_files_name_is_there_and_pinned() -> None:
+    assert evidence.parser().parse_args(["outputs/candidate", "-o", "outputs/pack.zip"]).key is None
+    suite = yaml.safe_load((ROOT / "conf" / "suite" / "demo.yaml").read_text())
+    assert suite["model_config"]["model_version"].startswith("sha256:")
+    (job,) = load("github-actions.yml")["jobs"].values()
+    uses = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert uses and all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one) for one in uses)
 
 
 def test_no_input_is_pasted_into_a_script_and_no_job_may_fail_softly() -> None:

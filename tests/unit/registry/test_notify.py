@@ -171,11 +171,14 @@ def test_a_message_of_a_sender_that_died_is_taken_over(registry: Registry, hook:
     assert len(hook.received) == 1
 
 
+TITLES = {"block": "blocks", "review": "asks for a review", "no decision": "ends without a decision"}
+
+
 @pytest.mark.parametrize(
     ("verdict", "kind"),
-    [("excess", "block"), ("brittle", "review"), ("underpowered", None), ("no_excess_detected", None)],
+    [("excess", "block"), ("brittle", "review"), ("underpowered", "no decision"), ("no_excess_detected", None)],
 )
-def test_a_finished_run_tells_of_a_block_and_a_review(
+def test_a_finished_run_tells_of_every_end_but_a_pass(
     verdict: str, kind: str | None, told: Callable[..., Path], hook: Hook, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -184,9 +187,7 @@ def test_a_finished_run_tells_of_a_block_and_a_review(
     place = str(tmp_path / "registry.db")
     for _ in range(2):  # the same command again tells nobody again
         finish.finished(place, folder, NOW)
-    assert [one["title"] for one in hook.received] == (
-        [f"Audit {'blocks' if kind == 'block' else 'asks for a review'}: m"] if kind else []
-    )
+    assert [one["title"] for one in hook.received] == ([f"Audit {TITLES[kind]}: m"] if kind else [])
     assert SECRET not in "".join(capsys.readouterr())
 
 

@@ -63,12 +63,12 @@ class _AddedConfigs(SearchPathPlugin):
 Plugins.instance().register(_AddedConfigs)
 
 
-def start(run: Callable[[DictConfig, Callable[[], None]], int], schema: type) -> None:
+def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], int]) -> None:
     """Run conf/<audit>.yaml with this process's arguments; exit code 1 with the reason where they are refused.
 
-    run: of what was composed, and of what else can be refused; its exit code. schema: the audit's dataclass that the
-    composed configuration has to fit. Plain overrides are composed here: `@hydra.main` does that twice, to learn
-    whether several jobs are meant, and a refusal waits for both.
+    schema: the audit's dataclass that the composed configuration has to fit. read, act: as in `run_composed`. Plain
+    overrides are composed here: `@hydra.main` does that twice, to learn whether several jobs are meant, and a refusal
+    waits for both.
     """
     name, typed = _audit_name(schema), _without_secrets(sys.argv[1:])
 
@@ -76,7 +76,7 @@ def start(run: Callable[[DictConfig, Callable[[], None]], int], schema: type) ->
     def job(cfg: DictConfig) -> None:
         if "typed" in cfg:
             cfg.typed = typed
-        run_command(lambda: run(cfg, check_composed))
+        run_command(lambda: run_composed(cfg, read, act, check_composed))
 
     try:
         words, notes = expand(check_words(sys.argv[1:], name), name)
@@ -111,13 +111,13 @@ def _audit_name(schema: type) -> str:
 
 
 def run_composed(
-    cfg: DictConfig, check: Callable[[], None], read: Callable[[DictConfig], Any], act: Callable[[Any], int]
+    cfg: DictConfig,
+    read: Callable[[DictConfig], Any],
+    act: Callable[[Any], int],
+    check: Callable[[], None] = lambda: None,
 ) -> int:
     """read: the composed configuration, validated; act: what is done with it. Errors that teach go to stderr without a
-    traceback, with exit code 1.
-
-    check: what else can be refused, such as `check_composed` inside a Hydra job.
-    """
+    traceback, with exit code 1. check: what else can be refused, such as `check_composed` inside a Hydra job."""
     try:
         check()
         return act(read(cfg))

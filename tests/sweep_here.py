@@ -9,11 +9,11 @@ from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 
-from audit.command_line import hydra_arguments
+from audit.command_line import hydra_arguments, run_composed
 from audit.config import CONF_DIR
 from audit.short_forms import expand
-from audit.sweep.__main__ import run_config
-from audit.sweep.config import SweepConfig, register
+from audit.sweep.__main__ import sweep
+from audit.sweep.config import SweepConfig, from_hydra, register
 
 # The smallest design, which tests count the rows of; the defaults are those of a verdict.
 SMALL = ("n=100", "draws=independent", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1")
@@ -41,5 +41,5 @@ def sweep_here(*overrides: str, run_dir: Path, model: str = "scripted", report: 
         cfg = compose("sweep", hydra_arguments(words, SweepConfig))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         print(*notes, sep="\n")
-        code = run_config(cfg)
+        code = run_composed(cfg, from_hydra, sweep)
     return Finished(code, out.getvalue(), run_dir)

@@ -6,11 +6,8 @@ Exit codes: 0 the experiment finished, whatever was noticed; 1 it did not.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
-from omegaconf import DictConfig
-
-from audit.command_line import run_composed, start
+from audit.command_line import start
 from audit.exits import run_command
 from audit.plant.config import PlantConfig, from_hydra, register
 
@@ -19,12 +16,7 @@ register()
 
 def main() -> None:
     """The command: what it refuses, then Hydra, then the experiment."""
-    start(run_config, PlantConfig)
-
-
-def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:
-    """Validate and run a composed configuration; the exit code."""
-    return run_composed(cfg, check, from_hydra, plant)
+    start(PlantConfig, from_hydra, plant)
 
 
 def plant(config: PlantConfig) -> int:

@@ -12,14 +12,17 @@ import hashlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig
-
-from audit.command_line import run_composed, start
+from audit.command_line import start
+from audit.conduct import Prepared, conduct
 from audit.errors import AuditError, ConfigError
 from audit.exits import FAILED, INTERRUPTED, OK, TERMINATED, refused, run_command
 from audit.shards.working_copy import need_folder
 from audit.validity.config import ValidityConfig, from_hydra, register
+
+if TYPE_CHECKING:
+    from audit.resolve import ResolvedRun
 
 register()
 
@@ -32,7 +35,7 @@ def main() -> None:
         sys.exit(refused(error))
     if len(panel) == 1:
         sys.argv[1:] = panel[0]
-        start(run_config, ValidityConfig)
+        start(ValidityConfig, from_hydra, validity)
     else:
         run_command(lambda: _run_panel(panel))
 
@@ -43,15 +46,15 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
 
     done: list[tuple[ValidityConfig, Path]] = []
 
-    def run(cfg: DictConfig, check: Callable[[], None]) -> int:
-        return run_config(cfg, check, lambda config, run_dir: done.append((config, run_dir)))
+    def act(config: ValidityConfig) -> int:
+        return validity(config, lambda config, run_dir: done.append((config, run_dir)))
 
     codes = []
     with keep_engines():
         for words in panel:
             sys.argv[1:] = words
             try:
-                start(run, ValidityConfig)
+                start(ValidityConfig, from_hydra, act)
             except SystemExit as ended:
                 codes.append(int(ended.code or 0))
                 if codes[-1] in (INTERRUPTED, TERMINATED):
@@ -127,74 +130,54 @@ def _listed(word: str) -> list[str]:
     return [name.strip() for name in word.split("=", 1)[1].strip("[]").split(",") if name.strip()]
 
 
-def run_config(
-    cfg: DictConfig,
-    check: Callable[[], None] = lambda: None,
-    done: Callable[[ValidityConfig, Path], None] = lambda config, run_dir: None,
+def validity(
+    config: ValidityConfig, done: Callable[[ValidityConfig, Path], None] = lambda config, run_dir: None
 ) -> int:
-    """Validate and run a composed configuration; the exit code.
-
-    done: told of a run that has rows, and its directory.
-    """
-    return run_composed(cfg, check, from_hydra, lambda config: _act(config, done))
-
-
-def _act(config: ValidityConfig, done: Callable[[ValidityConfig, Path], None]) -> int:
+    """Score a file, plan, show or run; the exit code. done: told of a run that has rows, and its directory."""
     if config.score is not None:
         return _score(config, config.score)
     if config.plan:
         from audit.validity.plan import show
 
         return show(config)
-    return _show(config) if config.edits == "show" else validity(config, done)
+    return _show(config) if config.edits == "show" else _run(config, done)
 
 
-def validity(
-    config: ValidityConfig, done: Callable[[ValidityConfig, Path], None] = lambda config, run_dir: None
-) -> int:
-    """Run, decide, write; the exit code. What is heavy is imported once nothing can be refused any more."""
-    from audit.dry_run import announced
-    from audit.runtime.progress import Display
-    from audit.validity.audit import VALIDITY
-    from audit.validity.resolve import resolve_validity, scorer_facts
-    from audit.validity.thresholds import ValidityThresholds
+def _run(config: ValidityConfig, done: Callable[[ValidityConfig, Path], None]) -> int:
 
-    with Display(quiet=not config.progress) as display:
-        display.stage("reading the benchmark, making its edits, resolving models")
-        run = resolve_validity(config)
-        analysis = {
-            "seed": config.seed,
-            "thresholds": ValidityThresholds.from_mapping(config.verdict).to_dict(),
-            "edits_per_family": config.edits_per_family,
-            "scorer": scorer_facts(run),
-        }
-        for name, count in run.plan.replaced.items():
-            display.note(f"edit {name}: {count} would have changed nothing; replaced where there was another")
-        from audit.registry.finish import hooks
-        from audit.runtime.run import run_audit
+    def ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:
         from audit.shards.read import load_cells
-        from audit.summary import conclude, foretell, print_cells, print_failed
+        from audit.summary import print_cells
         from audit.validity.edits.file import FILE, read_edits
         from audit.validity.tokens import write_token_distances
 
-        foretell(*announced(run.resolved))
-        result = run_audit(run.resolved, analysis, display, hooks=hooks(config.registry))
-    if result.rows == 0:
-        print_failed(result.failed)  # every model did
-        return 1
-    if config.judge is not None:
-        from audit.validity.judge import judge_run
+        if config.judge is not None:
+            from audit.validity.judge import judge_run
 
-        judge_run(result.run_dir, config)
-    write_token_distances(result.run_dir, run.resolved, read_edits(result.run_dir / FILE))
-    done(config, result.run_dir)
-    print_cells(load_cells(result.run_dir, VALIDITY.schema), VALIDITY)
-    paths = None
-    if config.report:
-        from audit.validity.report import build_report
+            judge_run(run_dir, config)
+        write_token_distances(run_dir, resolved, read_edits(run_dir / FILE))
+        done(config, run_dir)
+        print_cells(load_cells(run_dir, resolved.audit.schema), resolved.audit)
+        return {}
 
-        paths = build_report([result.run_dir], result.run_dir / "report")
-    return conclude(config, result.run_dir, result.failed, paths)
+    stage = "reading the benchmark, making its edits, resolving models"
+    return conduct(config, stage, lambda: _prepared(config), ended)
+
+
+def _prepared(config: ValidityConfig) -> Prepared:
+    from audit.validity.resolve import resolve_validity, scorer_facts
+    from audit.validity.thresholds import ValidityThresholds
+
+    run = resolve_validity(config)
+    return Prepared(
+        run.resolved,
+        ValidityThresholds.from_mapping(config.verdict),
+        {"edits_per_family": config.edits_per_family, "scorer": scorer_facts(run)},
+        notes=tuple(
+            f"edit {name}: {count} would have changed nothing; replaced where there was another"
+            for name, count in run.plan.replaced.items()
+        ),
+    )
 
 
 def _score(config: ValidityConfig, path: str) -> int:

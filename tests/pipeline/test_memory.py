@@ -19,13 +19,13 @@ from faulty_server import completion
 from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
 
-from audit.command_line import hydra_arguments
+from audit.command_line import hydra_arguments, run_composed
 from audit.commands.gate import main as gate
 from audit.commands.import_logs import main as import_logs
 from audit.commands.report import main as rebuild
 from audit.config import CONF_DIR
-from audit.memory.__main__ import run_config
-from audit.memory.config import MemoryConfig, register
+from audit.memory import __main__ as command
+from audit.memory.config import MemoryConfig, from_hydra, register
 
 KEY = ("model", "benchmark", "question_id", "arm", "ordering", "replicate")
 # A model that recites: what is published is likelier, word by word, than the same in another order.
@@ -61,7 +61,7 @@ def memory(run_dir: Path, conf: Path, *overrides: str) -> Finished:
         asked = ["benchmark.id_column=id", "orders=3", "option_orders=2", "progress=false"]
         cfg = compose("memory", hydra_arguments([*words, *files_, *asked, *overrides], MemoryConfig))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = run_config(cfg)
+        code = run_composed(cfg, from_hydra, command.memory)
     return Finished(code, out.getvalue(), run_dir)
 
 

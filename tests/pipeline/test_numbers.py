@@ -13,11 +13,11 @@ from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
 
 from audit.benchmarks.number import read_number
-from audit.command_line import compose_command, hydra_arguments
+from audit.command_line import compose_command, hydra_arguments, run_composed
 from audit.commands.variants import main as variants
 from audit.config import CONF_DIR
 from audit.errors import ConfigError
-from audit.perturb.__main__ import run_config
+from audit.perturb.__main__ import perturb
 from audit.perturb.audit import PERTURB
 from audit.perturb.config import PerturbConfig, from_hydra, register
 from audit.shards.manifest import Manifest
@@ -62,7 +62,7 @@ def finished(driver, tmp_path_factory) -> tuple[Path, str, str]:
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         cfg = compose("perturb", hydra_arguments(words, PerturbConfig))
     with contextlib.redirect_stdout(ran), contextlib.redirect_stderr(ran):
-        code = run_config(cfg)
+        code = run_composed(cfg, from_hydra, perturb)
     assert code == 0, ran.getvalue()
     return folder / "run", sha256, ran.getvalue()
 

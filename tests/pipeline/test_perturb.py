@@ -15,13 +15,13 @@ from fresh_exam import fresh_exam
 from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
 
-from audit.command_line import hydra_arguments
+from audit.command_line import hydra_arguments, run_composed
 from audit.commands.evidence import main as evidence
 from audit.commands.gate import main as gate
 from audit.commands.report import main as rebuild
 from audit.config import CONF_DIR
-from audit.perturb.__main__ import run_config
-from audit.perturb.config import PerturbConfig, register
+from audit.perturb import __main__ as command
+from audit.perturb.config import PerturbConfig, from_hydra, register
 from audit.perturb.result import PerturbVerdict
 from audit.perturb.vocabulary import VERDICTS
 from audit.shards.manifest import Manifest
@@ -50,7 +50,7 @@ def perturb(run_dir: Path, conf: Path, *overrides: str, model: str = "[scripted,
         words = [f"hydra.searchpath=[file://{conf}]", f"model={model}", f"run_dir={run_dir}", "progress=false"]
         cfg = compose("perturb", hydra_arguments([*words, *overrides], PerturbConfig))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = run_config(cfg)
+        code = run_composed(cfg, from_hydra, command.perturb)
     return Finished(code, out.getvalue(), run_dir)
 
 

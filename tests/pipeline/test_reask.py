@@ -11,10 +11,10 @@ import pytest
 from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
 
-from audit.command_line import hydra_arguments
+from audit.command_line import hydra_arguments, run_composed
 from audit.config import CONF_DIR
-from audit.perturb.__main__ import run_config
-from audit.perturb.config import PerturbConfig, register
+from audit.perturb import __main__ as command
+from audit.perturb.config import PerturbConfig, from_hydra, register
 from audit.shards.manifest import Manifest
 from audit.sweep.columns import SCHEMA
 
@@ -32,7 +32,7 @@ def perturb(run_dir: Path, *words: str) -> list[dict]:
         cfg = compose("perturb", hydra_arguments([*given, *words], PerturbConfig))
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = run_config(cfg)
+        code = run_composed(cfg, from_hydra, command.perturb)
     assert code == 0, out.getvalue()
     return rows_of(run_dir)
 

@@ -15,13 +15,13 @@ from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
 from s3_server import CREDENTIALS, s3_server
 
-from audit.command_line import hydra_arguments
+from audit.command_line import hydra_arguments, run_composed
 from audit.commands.gate import main as gate
 from audit.commands.report import main as rebuild
 from audit.config import CONF_DIR
 from audit.shards.working_copy import run_folder, working_copy
-from audit.validity.__main__ import run_config
-from audit.validity.config import ValidityConfig, register
+from audit.validity import __main__ as command
+from audit.validity.config import ValidityConfig, from_hydra, register
 from audit.validity.vocabulary import VERDICTS
 from audit.verdict.vocabulary import CLEARED, Outcome, word_of
 
@@ -43,7 +43,7 @@ def validity(run_dir: Path | str, *overrides: str) -> Finished:
         words = ["model=scripted", f"run_dir={run_dir}", "progress=false", *overrides]
         cfg = compose("validity", hydra_arguments(words, ValidityConfig))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = run_config(cfg)
+        code = run_composed(cfg, from_hydra, command.validity)
     return Finished(code, out.getvalue(), run_dir)
 
 

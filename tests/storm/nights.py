@@ -161,11 +161,11 @@ def start(address: str, run_dir: Path, words: Sequence[str], log: Path) -> BaseP
 def _drive(address: str, words: list[str], log: str) -> None:
     from hydra import compose, initialize_config_dir
 
-    from audit.command_line import hydra_arguments
+    from audit.command_line import hydra_arguments, run_composed
     from audit.config import CONF_DIR
     from audit.exits import run_command
-    from audit.sweep.__main__ import run_config
-    from audit.sweep.config import SweepConfig, register
+    from audit.sweep.__main__ import sweep
+    from audit.sweep.config import SweepConfig, from_hydra, register
 
     os.environ["RAY_ADDRESS"] = address
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -174,7 +174,7 @@ def _drive(address: str, words: list[str], log: str) -> None:
     register()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         cfg = compose("sweep", hydra_arguments(words, SweepConfig))
-    run_command(lambda: run_config(cfg))
+    run_command(lambda: run_composed(cfg, from_hydra, sweep))
 
 
 def undisturbed(nodes: Nodes, folder: Path, words: Sequence[str]) -> pa.Table:

@@ -214,7 +214,7 @@ def test_an_error_holds_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixt
     def refuse(_: object) -> None:
         raise EngineError("the endpoint says \x1b[2J\x9b31m\nExpected another")
 
-    assert run_composed(OmegaConf.create(), lambda: None, refuse, lambda _: 0) == 1
+    assert run_composed(OmegaConf.create(), refuse, lambda _: 0) == 1
     bad = "\N{REPLACEMENT CHARACTER}"
     assert capsys.readouterr().err == f"error: the endpoint says {bad}[2J{bad}31m\nExpected another\n"
 

@@ -32,7 +32,7 @@ LAYERS = (
     ("audit.resolve", "audit.dry_run", "audit.convictions", "audit.command_line", "audit.twins", "audit.panel",
      "audit.plain_words", "audit.decision", "audit.report", "audit.summary", "audit.judge", "audit.governance",
      "audit.registry", "audit.export", "audit.short_forms"),
-    ("audit.runtime", "audit.variants"),
+    ("audit.runtime", "audit.variants", "audit.conduct"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
     ("audit.plant", "audit.suite", "audit.imports", "audit.loading", "audit.notebook", "audit.overview",
      "audit.running", "audit.papers"),

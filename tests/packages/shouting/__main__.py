@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from omegaconf import DictConfig
-
-from audit.command_line import run_composed, start
+from audit.command_line import start
+from audit.conduct import Prepared, conduct
 from audit.exits import run_command
 from shouting.config import ShoutingConfig, ShoutingThresholds, from_hydra, register
 
@@ -14,11 +11,7 @@ register()
 
 
 def main() -> None:
-    start(run_config, ShoutingConfig)
-
-
-def run_config(cfg: DictConfig, check: Callable[[], None] = lambda: None) -> int:
-    return run_composed(cfg, check, from_hydra, shouting)
+    start(ShoutingConfig, from_hydra, shouting)
 
 
 def shouting(config: ShoutingConfig) -> int:
@@ -26,18 +19,8 @@ def shouting(config: ShoutingConfig) -> int:
 
     if config.plan:
         return show(config)
-    from audit.registry.finish import hooks
-    from audit.runtime.progress import Display
-    from audit.runtime.run import run_audit
-    from audit.summary import conclude
-    from shouting.report import build_report
-
-    thresholds = ShoutingThresholds.from_mapping(config.verdict).to_dict()
-    with Display(quiet=not config.progress) as display:
-        asked = {"seed": config.seed, "thresholds": thresholds}
-        result = run_audit(resolve(config), asked, display, hooks=hooks(config.registry))
-    paths = build_report([result.run_dir], result.run_dir / "report") if config.report and result.rows else None
-    return conclude(config, result.run_dir, result.failed, paths)
+    thresholds = ShoutingThresholds.from_mapping(config.verdict)
+    return conduct(config, "resolving", lambda: Prepared(resolve(config), thresholds, {}))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from audit.engines.config import ModelConfig, SamplingConfig
 from audit.entry_points import added
 from audit.errors import ConfigError, unknown_name
-from audit.prompting.prompts import letters_of
-from audit.prompting.seeds import request_seed
+from audit.prompting.prompts import letters_of, request_seed
 from audit.records import (
     ANSWER_ROLE,
     Design,

@@ -15,7 +15,7 @@ from audit.panel import panel_runs, write_panel
 from audit.shards.manifest import MANIFEST
 from audit.shards.object_store import is_url
 from audit.shards.working_copy import local_folder, named, run_folder
-from audit.verdict.watermark import COMPLETE_IT
+from audit.verdict.vocabulary import COMPLETE_IT
 
 if TYPE_CHECKING:
     from audit.report.build import ReportPaths

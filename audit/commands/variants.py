@@ -173,7 +173,7 @@ def _merge(args: argparse.Namespace) -> None:
 
 
 def _export(args: argparse.Namespace) -> None:
-    from audit.variants.export import export_library
+    from audit.variants.arrow import export_library
 
     library = _find(args.library, args)
     _say(f"{export_library(library, args.out, every=args.all)} variants written to {args.out}")

@@ -8,23 +8,55 @@ cell has failed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from audit.audits import audit_of
 from audit.decision import Ruling, failed, parts_of, rule
-from audit.errors import AuditError
+from audit.errors import AuditError, ConfigError
 from audit.exits import FAILED
 from audit.governance.formats import as_sentences
+from audit.governance.keys import person
+from audit.governance.reviews import SUITES
 from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
 from audit.shards.files import SHARDS, file_sha256, read_text
 from audit.shards.manifest import MANIFEST, Manifest
 
-if TYPE_CHECKING:  # signatures take a while to import, and neither the help nor a refusal needs any
+if TYPE_CHECKING:
     from audit.governance.reviews import Bound
+
+
+def runners(run_dir: Path, signers: Collection[str]) -> tuple[str, ...]:
+    """Who started the run, an entry a start: a trusted signer, or "" for a start that names none of them and so does
+    not tell who it was; empty where nothing is known."""
+    known = {person(name): name for name in signers}
+    started = (Manifest.load(run).run_by for run in panel_runs(run_dir) or [run_dir] if (run / MANIFEST).is_file())
+    return tuple(known.get(person(who), "") for each in started for who in each)
+
+
+def approvals_required(run_dir: Path) -> int:
+    """How many people a suite asks for (`governance.approvals_required`), of the run or of one of a panel; 1 without.
+
+    ConfigError where a suite cannot be read: it may ask for more.
+    """
+    needed = 1
+    for folder in (run_dir, *(panel_runs(run_dir) or [])):
+        for path in (folder / name for name in SUITES if (folder / name).is_file()):
+            try:
+                found = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML
+                asked = ((found.get("suite") or found).get("governance") or {}).get("approvals_required", 1)
+                if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:
+                    raise ValueError(f"approvals_required is {asked!r}")
+            except (OSError, yaml.YAMLError, AttributeError, ValueError) as error:
+                raise ConfigError(f"{path} does not say how many have to approve ({error}). Restore it.") from error
+            needed = max(needed, asked)
+    return needed
+
 
 TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
 REGISTRY_VARIABLE = "AUDIT_REGISTRY"
@@ -89,7 +121,6 @@ def ruling_with_decisions(
     check: raises AuditError where a registry knows of a decision or of bytes that are not there. again: as `rule_run`.
     """
     from audit.governance.keys import load_trusted
-    from audit.governance.people import approvals_required, runners
     from audit.governance.reviews import bound_to, has_decisions, history, honour
 
     ruling = rule_run(run_dir, again)

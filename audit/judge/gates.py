@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from audit.shards.requests import RequestCounts
+from audit.shards.keys import RequestCounts
 from audit.statistics.paired import FloatArray
 from audit.verdict.gates import absent, checked
 from audit.verdict.result import Gate

@@ -20,9 +20,9 @@ from audit.memory.record import TEXTS, TOKEN_SCORES, ItemSet, MemoryCell, ModelS
 from audit.memory.texts import OPTIONS, item_text, likelihoods_a_byte, shards_of
 from audit.records import Question
 from audit.references import ItemKey, ReferenceRun, imported, joined_items
+from audit.shards.keys import RequestCounts, count_requests, digest
 from audit.shards.questions import QuestionFile
 from audit.shards.read import iter_columns
-from audit.shards.requests import RequestCounts, count_requests, digest
 from audit.statistics.completion import Auc, text_scores
 from audit.statistics.paired import FloatArray
 from audit.statistics.word_kind import kind_auc

@@ -10,8 +10,7 @@ from audit.memory.decide import found, unexplained
 from audit.memory.evidence import Indicator as Evidence
 from audit.memory.evidence import Name
 from audit.memory.vocabulary import VERDICTS
-from audit.verdict.indicator import Indicator
-from audit.verdict.instrument import Instrument, Measured
+from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.vocabulary import Outcome, word_of
 
 _FIELDS = tuple(one.name for one in fields(Evidence))

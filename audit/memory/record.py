@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from audit.shards.requests import RequestCounts
+from audit.shards.keys import RequestCounts
 from audit.statistics.completion import Auc
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 

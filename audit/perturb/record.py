@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from audit.errors import DataError
-from audit.shards.requests import RequestCounts
+from audit.shards.keys import RequestCounts
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.unparsed import imputed, predict_right
 from audit.statistics.wording_drop import item_means, mean_of

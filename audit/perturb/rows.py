@@ -12,8 +12,8 @@ import pyarrow as pa
 from audit.perturb.columns import SCHEMA
 from audit.perturb.design import Arm
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
-from audit.shards.outcomes import Outcomes, read_outcomes
-from audit.shards.requests import count_requests
+from audit.shards.complete import Outcomes, read_outcomes
+from audit.shards.keys import count_requests
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray
 from audit.statistics.values import to_values
 from audit.variants.record import Header, Review

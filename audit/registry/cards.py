@@ -15,7 +15,7 @@ from typing import Any
 
 from audit.decision import WORST_FIRST
 from audit.errors import AuditError, ConfigError
-from audit.governance.escape import markdown
+from audit.governance.formats import markdown
 from audit.json_types import plain
 from audit.registry.entry import Cell, Entry, read_entry
 from audit.shards.files import make_folder, write_file

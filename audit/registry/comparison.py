@@ -25,7 +25,7 @@ from audit.statistics.multiplicity import holm
 from audit.statistics.paired import CellOutcomes, FloatArray, IntArray, State
 from audit.statistics.paired_difference import PairedDifference, paired_difference
 from audit.statistics.values import to_values
-from audit.verdict.indicator import Indicator
+from audit.verdict.instrument import Indicator
 
 MAX_QUESTIONS = 300  # on the page
 _NOT_OF_ANSWERS = {"references", "control"}  # they belong to a figure; what a question was answered hangs on neither

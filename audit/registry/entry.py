@@ -25,7 +25,7 @@ from audit.governance.ruling import home_of, rule_run, verdict_path
 from audit.printable import one_line
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
-from audit.verdict.indicator import Indicator
+from audit.verdict.instrument import Indicator
 
 ROTATIONS = ("quarter",)
 # Keys of the configuration that stand for something hashed on its own, or that decide nothing of the design.

@@ -22,8 +22,7 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, S
 from audit.records import CellRows
 from audit.verdict.result import DASH, Gate, bare_pvalue, percent, pvalue, signed_points
 from audit.verdict.run import CellResult, JudgedRun
-from audit.verdict.vocabulary import GateWord, VerdictWord, subtitle, word_of
-from audit.verdict.watermark import COMPLETE_IT
+from audit.verdict.vocabulary import COMPLETE_IT, GateWord, VerdictWord, subtitle, word_of
 
 NOT_CALIBRATED = (
     "No calibration is given for this design. `audit calibrate` measures how often the procedure is wrong on it."

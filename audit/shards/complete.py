@@ -7,7 +7,8 @@ deleted are all seen alike.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ import pyarrow as pa
 
 from audit.errors import ShardError
 from audit.records import CellRows
+from audit.shards.cells import cell_columns, pair_batches, pick, together
 from audit.shards.files import SHARDS, file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.read import iter_columns
 from audit.shards.schema import RowSchema
+from audit.statistics.paired import CellOutcomes
 
 Revised = tuple[str, str, str]  # model, benchmark, model revision
 REVISED = ("model", "benchmark", "model_revision")
@@ -126,3 +129,40 @@ def _expected(run_dir: Path) -> dict[tuple[str, str], int] | None:
         for model in manifest.models
         for benchmark, facts in manifest.benchmark.items()
     }
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """cells: one a model and benchmark, sorted. seen: rows as `complete.count_rows` counts them."""
+
+    cells: list[CellOutcomes]
+    seen: Seen
+
+
+def read_outcomes(
+    run_dir: Path,
+    schema: RowSchema,
+    *,
+    answers: bool = False,
+    also: Sequence[str] = (),
+    each: Callable[[pa.RecordBatch], None] | None = None,
+) -> Outcomes:
+    """The outcomes of one run, in one pass.
+
+    answers: see `cell_columns`. each: called with every batch, of the columns of pairing and those that `also` names.
+    Raises ShardError when there are no shards, DataError when a key occurs twice.
+    """
+    paired = cell_columns(schema, answers=answers)
+    seen = Seen()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        columns = tuple(dict.fromkeys((*paired, *COUNTED, *also)))
+        for batch in together(iter_columns(run_dir, schema, columns, 1 << 14)):
+            add_rows(seen, batch.select(COUNTED))
+            if each is not None:
+                each(batch)
+            yield pick(batch, paired)
+
+    cells = pair_batches(batches(), schema)
+    pa.default_memory_pool().release_unused()  # of a million questions 110 MB, which what follows cannot use
+    return Outcomes(cells, seen)

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from audit.errors import ConfigError, ShardError
 from audit.records import Design, Setting
 from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches, pick
-from audit.shards.columns import shared_values
 from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error, file_sha256
 from audit.shards.keys import Digests, KeySet, digests_of_table
 from audit.shards.manifest import MANIFEST, Manifest
-from audit.shards.schema import RowSchema
+from audit.shards.schema import RowSchema, shared_values
 from audit.shards.shard_file import (
     SUFFIXES,
     CorruptShardError,

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from audit.shards.columns import shared_values
+from audit.shards.schema import shared_values
 from audit.statistics.paired import State
 from audit.sweep.design import Arm
 

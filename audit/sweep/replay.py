@@ -18,11 +18,11 @@ from audit.benchmarks.load import open_benchmark
 from audit.errors import ConfigError, DataError
 from audit.records import Generation, Part, Question
 from audit.resolve import ResolvedRun, resolve_run, sized
-from audit.shards.columns import plain_values
+from audit.shards.complete import read_outcomes
 from audit.shards.files import write_file
 from audit.shards.manifest import Manifest
-from audit.shards.outcomes import read_outcomes
 from audit.shards.read import iter_columns
+from audit.shards.schema import plain_values
 from audit.shards.working_copy import local_file, where
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.audit import SWEEP

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from audit.shards.columns import plain_values, shared_values
-from audit.shards.outcomes import Outcomes, read_outcomes
+from audit.shards.complete import Outcomes, read_outcomes
 from audit.shards.read import iter_columns
+from audit.shards.schema import plain_values, shared_values
 from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm
 from audit.sweep.drill import COLUMNS, DrillRows

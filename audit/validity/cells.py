@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from audit.benchmarks.items import Item
 from audit.scoring.shortcuts import negation_scores
+from audit.shards.keys import digest
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
-from audit.shards.requests import digest
 from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import FloatArray
 from audit.validity.columns import SCHEMA

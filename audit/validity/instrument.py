@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from audit.validity.edits.record import Archetype
-from audit.verdict.indicator import Indicator
-from audit.verdict.instrument import Instrument, Measured
+from audit.verdict.instrument import Indicator, Instrument, Measured
 
 FORMAT, ATTRIBUTE = frozenset({"format"}), frozenset({"attribute"})
 

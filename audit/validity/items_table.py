@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from audit.report.diff import Segments, word_diff
+from audit.shards.keys import digest
 from audit.shards.read import iter_columns
-from audit.shards.requests import digest
 from audit.validity.columns import SCHEMA
 from audit.validity.design import Arm
 from audit.validity.judge import read_judgements

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from audit.errors import LibraryError
+from audit.errors import ConfigError, LibraryError
 from audit.shards.files import make_folder, write_file
 from audit.variants.record import SCHEMA_VERSION, Judgement, Library, State, Variant, header_dict, header_from
 
@@ -116,3 +117,26 @@ def _variant(row: dict[str, Any]) -> Variant:
     for name in ("options", "order", "rules", "judge_votes"):
         row[name] = tuple(row[name])
     return Variant(**{**row, "state": State(row["state"]), "judgement": Judgement(row["judgement"])})
+
+
+SUFFIXES = (".jsonl", ".parquet")
+
+
+def export_library(library: Library, path: Path, *, every: bool = False) -> int:
+    """Write the accepted variants (every: all candidates) with their findings; returns how many.
+
+    Parquet keeps the header in its metadata; each jsonl row names the library. ConfigError for another suffix.
+    """
+    if path.suffix not in SUFFIXES:
+        raise ConfigError(f"Cannot export to {path}: expected a name ending in {' or '.join(SUFFIXES)}.")
+    table = to_table(library)
+    if not every:
+        table = table.filter(table["accepted"])
+    if path.suffix == ".parquet":
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink)
+        write_file(path, memoryview(sink.getvalue()))
+    else:
+        rows = ({"library": library.sha256, **row} for row in table.to_pylist())
+        write_file(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
+    return int(table.num_rows)

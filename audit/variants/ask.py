@@ -6,26 +6,88 @@ shards is not asked twice, and a build that was killed goes on where it stopped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from audit.config import load_group, load_model_config
+from audit.audits import Audit, Roles, Work
+from audit.benchmarks.sample import Census, Sample, take_census
+from audit.config import RunConfig, load_group, load_model_config
 from audit.engines.config import ModelConfig, SamplingConfig, check_model
 from audit.engines.weights import resolve_weights
 from audit.errors import ConfigError, DataError, EngineError
-from audit.records import FinishReason, Generation, Reading
+from audit.records import NO_OPTION, Design, FinishReason, Generation, Part, Presentation, Question, Reading
 from audit.resolve import BenchmarkSample, resolve_run, revision_of
 from audit.runtime.progress import Display
 from audit.shards.read import read_columns
+from audit.shards.schema import row_schema
 from audit.shards.working_copy import named, own_run
-from audit.variants.audit import ASK, JUDGE, PARAPHRASE, AskConfig, RequestBatch
 from audit.variants.build import Judge
 from audit.variants.config import BY_MODEL, VariantsConfig
 from audit.variants.record import ModelRef
 from audit.variants.requests import ModelRequest
 from audit.variants.run import Models, prompts_of
+
+PARAPHRASE, JUDGE = "paraphrase", "judge"
+
+
+@dataclass
+class AskConfig(RunConfig):
+    role: str = PARAPHRASE
+
+
+def design(config: AskConfig) -> Design:
+    """One call for each request; its arm says what it is for."""
+    return Design((Part(config.role, (0,)),))
+
+
+def present(work: Work, question: Question, part: Part, _: Sequence[Generation]) -> list[Presentation]:
+    """The request as it was made."""
+    return [Presentation(question.text, (), NO_OPTION)]
+
+
+ASK = Audit(
+    name="variants",
+    schema=row_schema("variants", 1, level_doc="0: a request is asked once"),
+    roles=Roles(baseline=(PARAPHRASE, 0), treated=JUDGE, arms=(PARAPHRASE, JUDGE)),
+    design=design,
+    present=present,
+)
+
+
+@dataclass(frozen=True)
+class RequestBatch:
+    """Requests in the place of a benchmark's questions. Its revision is the hash of what is asked, and how.
+
+    name: of the benchmark whose questions they are about.
+    """
+
+    name: str
+    requests: tuple[ModelRequest, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def revision(self) -> str:
+        asked = json.dumps([asdict(request) for request in self.requests], sort_keys=True, separators=(",", ":"))
+        return "sha256:" + hashlib.sha256(asked.encode()).hexdigest()
+
+    @property
+    def census(self) -> Census:
+        return take_census(self)
+
+    @property
+    def sample(self) -> Sample:
+        """Every request. Equal ones are not dropped: k votes are one prompt, asked k times."""
+        n = len(self.requests)
+        return Sample(tuple(r.key for r in self.requests), tuple(range(n)), n, n, (), chance=0.0, seed=0)
+
+    def iter_located(self) -> Iterator[tuple[str, Question]]:
+        for request in self.requests:
+            yield request.key, Question(request.key, self.name, request.prompt, (), NO_OPTION, request.key)
+
 
 RUNS = "runs"  # beside the libraries
 _READ = ("question_id", "response", "finish_reason", "engine_id", "error")

@@ -17,10 +17,8 @@ from audit.engines.embedder import Embedder, Embedding, cosine_distance
 from audit.engines.entailment import Entailment
 from audit.errors import LibraryError
 from audit.records import Question
-from audit.variants.gates.decide import before_judge, decide
 from audit.variants.gates.judge import ask_judge, tally
-from audit.variants.gates.novelty import repeats, same_words
-from audit.variants.gates.rules import rule_findings
+from audit.variants.gates.rules import before_judge, decide, repeats, rule_findings, same_words
 from audit.variants.policy import Policy, split_text
 from audit.variants.record import DISTANCE_DIGITS, Candidate, ModelRef, State, Variant, question_sha256
 from audit.variants.requests import Generate, request_seed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from audit.errors import LibraryError
-from audit.variants.gates.novelty import ORIGINAL, same_words
+from audit.variants.gates.rules import ORIGINAL, same_words
 from audit.variants.record import Library, ModelRef, State, Variant, header_dict
 
 # What must agree for the variants of two libraries to have passed the same gates.

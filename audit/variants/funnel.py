@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from audit.variants.gates.novelty import WINDOW_NOTE
+from audit.variants.gates.rules import WINDOW_NOTE
 from audit.variants.record import Header, Judgement, Library, State
 
 _BAR_CHARS = 30

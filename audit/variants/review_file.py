@@ -3,16 +3,76 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
+import scipy
 
-from audit.errors import DataError, LibraryError
+from audit.errors import ConfigError, DataError, LibraryError
 from audit.shards.files import write_file
-from audit.variants.gates.review import FINDINGS, apply_review, draw_review
-from audit.variants.record import Library, Variant
+from audit.variants.record import Library, Review, State, Variant
+
+FINDINGS = ("ok", "broken", "unsure")
+CONFIDENCE = 0.95
+
+
+def draw_review(library: Library, n: int, rng: np.random.Generator) -> tuple[Variant, ...]:
+    """n accepted variants by simple random sampling without replacement, in the library's order."""
+    accepted = library.accepted
+    if not 1 <= n <= len(accepted):
+        raise ConfigError(f"n={n}; expected 1 to {len(accepted)}, the number of accepted variants.")
+    return tuple(accepted[i] for i in np.sort(rng.choice(len(accepted), size=n, replace=False)))
+
+
+def upper_bound(broken: int, n: int, confidence: float = CONFIDENCE) -> float:
+    """The exact one-sided upper bound on a share after `broken` of n (Clopper and Pearson 1934).
+
+    >>> round(upper_bound(0, 150), 4)
+    0.0198
+    """
+    if not 0 <= broken <= n or n < 1:
+        raise DataError(f"{broken} broken of {n}; expected 0 <= broken <= n and n >= 1.")
+    return 1.0 if broken == n else float(scipy.stats.beta.ppf(confidence, broken + 1, n - broken))
+
+
+def apply_review(
+    library: Library, drawn: Sequence[str], findings: Mapping[str, str], *, seed: int, reviewer: str
+) -> Library:
+    """The library with a person's findings: broken variants are no longer accepted, and the bound is in the header.
+
+    drawn: ids of the sample; findings: {id: "ok" | "broken" | "unsure"}, one for each of them and no other, because a
+    sample that is read in part is no longer random. "unsure" counts as broken in the bound; the variant stays out.
+    """
+    missing, foreign = sorted(set(drawn) - set(findings)), sorted(set(findings) - set(drawn))
+    if missing or foreign:
+        raise DataError(
+            f"The review has no finding on {len(missing)} of {len(drawn)} sampled variants"
+            f"{f' (first: {missing[0]})' if missing else ''} and {len(foreign)} on others"
+            f"{f' (first: {foreign[0]})' if foreign else ''}. Expected one finding for each: {', '.join(FINDINGS)}."
+        )
+    odd = sorted({word for word in findings.values() if word not in FINDINGS})
+    if odd:
+        raise DataError(f"Unknown finding {odd[0]!r}. Expected one of {', '.join(FINDINGS)}.")
+    known = {v.id for v in library.accepted}
+    if gone := sorted(set(drawn) - known):
+        raise DataError(f"{gone[0]} is not an accepted variant of library {library.sha256[:12]}.")
+    broken = sum(word != "ok" for word in findings.values())
+    review = Review(len(drawn), broken, round(upper_bound(broken, len(drawn)), 6), seed, reviewer)
+    variants = tuple(_reviewed(v, findings.get(v.id)) for v in library.variants)
+    return Library(replace(library.header, review=review, parents=(library.sha256,)), variants)
+
+
+def _reviewed(variant: Variant, finding: str | None) -> Variant:
+    if finding is None:
+        return variant
+    if finding == "ok":
+        return replace(variant, review="ok")
+    return replace(variant, review="broken", state=State.REVIEWED_BROKEN)
+
 
 ASK = (
     "For each line set finding to ok (the key is still the one right answer), broken (it is not) or unsure; then: "

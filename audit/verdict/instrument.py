@@ -11,8 +11,22 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from audit.verdict.indicator import Indicator
 from audit.verdict.vocabulary import Outcome, VerdictWord
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """A figure with its 95 % interval, all 0-1; None where not computed.
+
+    against: names of the reference models that it is measured against: the same figure against others is another one.
+    """
+
+    name: str
+    estimate: float | None
+    low: float | None = None
+    high: float | None = None
+    against: tuple[str, ...] = ()
+
 
 # What a score may rest on besides ability. No instrument sees all of it.
 KINDS: Mapping[str, str] = {

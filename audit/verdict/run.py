@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from audit.records import CellRows
 from audit.verdict.reason import Reason, Texts, sentences
 from audit.verdict.result import Gate, json_ready
-from audit.verdict.watermark import COMPLETE_IT
+from audit.verdict.vocabulary import COMPLETE_IT
 
 Word = TypeVar("Word", bound=StrEnum)
 Cell = TypeVar("Cell")

@@ -10,6 +10,8 @@ from typing import Any
 from audit.verdict.reason import Reason
 from audit.verdict.result import Gate
 
+COMPLETE_IT = "Type the run's command again if it has ended: it runs what is missing. Then build the report again."
+
 
 class Outcome(StrEnum):
     """What a verdict comes to. The gate's decision and exit code, the suite, the page, the colours and the registry

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from audit.config import ClusterConfig
-from audit.runtime.balance import Balancer
+from audit.runtime.call import Balancer
 from audit.runtime.pipeline import MAX_TASKS_PER_CHUNK, tasks_per_chunk
 
 REPLICAS, SLOW, DYING = 64, 2, 3

@@ -18,7 +18,7 @@ from audit.errors import ConfigError
 from audit.loading import _as
 from audit.registry.comparison import CellChange, check_comparable, page
 from audit.registry.entry import NAMES, Cell
-from audit.verdict.indicator import Indicator
+from audit.verdict.instrument import Indicator
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = '{{"question": "{}?", "choices": ["3", "4"], "answer": 1}}\n'

@@ -8,11 +8,42 @@ the candidate to the judge, and is kept with it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from audit.variants.gates.novelty import same_words
 from audit.variants.numbers import numbers_in
+from audit.variants.policy import Policy
+from audit.variants.record import Judgement, State, Variant
+
+ORIGINAL = "original"
+_EDGES = ".,;:?\"'“”‘’"  # marks that end or dress a word; "!" is a factorial in some questions, so it stays
+
+WINDOW_NOTE = (
+    "The distance window is a novelty filter (is it reworded enough?). It does not see whether the meaning is kept: it "
+    "accepts rewordings whose meaning was changed as readily as true ones (docs/variants.md)."
+)
+
+
+def same_words(text: str) -> str:
+    """What two texts share when they differ in case, spacing and the marks at the ends of words only.
+
+    >>> same_words("Which animal  barks?") == same_words("which animal barks")
+    True
+    >>> same_words("f(x) = x - 1") == same_words("f(x) = x + 1")
+    False
+    """
+    words = unicodedata.normalize("NFKC", text).casefold().split()
+    return " ".join(stripped for word in words if (stripped := word.strip(_EDGES)))
+
+
+def repeats(text: str, original: str, earlier: Mapping[str, str]) -> str | None:
+    """What the text repeats: "original", the id of an earlier variant (`earlier`: same_words -> id), or None."""
+    words = same_words(text)
+    if words == same_words(original):
+        return ORIGINAL
+    return earlier.get(words)
+
 
 MIN_OPTION_CHARS = 4  # a shorter option ("4", "no") turns up in any prose
 
@@ -118,3 +149,45 @@ def _named(text: str, options: Sequence[str]) -> set[str]:
     words = f" {same_words(text)} "
     by_words = {option for option in options if len(option) >= MIN_OPTION_CHARS and f" {same_words(option)} " in words}
     return by_letter | by_words
+
+
+_BY_JUDGEMENT = {
+    Judgement.BROKEN: State.JUDGED_BROKEN,
+    Judgement.TIE: State.JUDGE_TIE,
+    Judgement.UNREADABLE: State.JUDGE_UNREADABLE,
+    Judgement.FAILED: State.JUDGE_FAILED,
+}
+
+
+def decide(variant: Variant, policy: Policy, *, nli: bool, judge: bool) -> State:
+    """The state that a candidate's values give it. nli, judge: whether one was configured for the build."""
+    if (stopped := before_judge(variant, policy, nli=nli)) is not None:
+        return stopped
+    if variant.judgement in _BY_JUDGEMENT:
+        return _BY_JUDGEMENT[variant.judgement]
+    if variant.rules and not judge and policy.unjudged == "hold":
+        return State.AWAITING_JUDGE
+    if variant.panel == "suspect":
+        return State.SUSPECT
+    return State.REVIEWED_BROKEN if variant.review == "broken" else State.ACCEPTED
+
+
+def before_judge(variant: Variant, policy: Policy, *, nli: bool) -> State | None:
+    """The gate before the judge that stops a candidate; None when none does: only these are worth a judge's votes."""
+    if not variant.text.strip():  # no text: the paraphraser failed, or it returned nothing
+        return State.FAILED if variant.error else State.EMPTY
+    if variant.same_as is not None:
+        return State.NO_OP if variant.same_as == ORIGINAL else State.DUPLICATE
+    if variant.distance is None:
+        return State.NOT_EMBEDDED
+    if variant.distance < policy.low:
+        return State.TOO_CLOSE
+    if variant.distance > policy.high:
+        return State.TOO_FAR
+    if nli and (_below(variant.nli_forward, policy.nli_cut) or _below(variant.nli_backward, policy.nli_cut)):
+        return State.NOT_ENTAILED
+    return None
+
+
+def _below(share: float | None, cut: float) -> bool:
+    return share is None or share < cut

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from audit.verdict.indicator import Indicator
-from audit.verdict.instrument import Instrument, Measured
+from audit.verdict.instrument import Indicator, Instrument, Measured
 
 
 def measured(cell: Mapping[str, Any]) -> Measured:

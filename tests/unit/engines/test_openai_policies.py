@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from audit.engines.circuit import Circuit, CircuitState
-from audit.engines.dispatch import Dispatcher, make_slot
+from audit.engines.dispatch import Circuit, CircuitState, Dispatcher, make_slot
 from audit.engines.openai_config import CircuitConfig, RetryConfig
 from audit.engines.retry import FailureKind, backoff_seconds, classify_status, retry_after_seconds
 

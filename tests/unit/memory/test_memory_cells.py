@@ -17,8 +17,8 @@ from audit.memory.thresholds import MemoryThresholds
 from audit.records import FinishReason, Generation, Question, Setting, TokenLogprobs
 from audit.shards.attempt import start_attempt
 from audit.shards.convert import rows_to_table
+from audit.shards.keys import RequestCounts
 from audit.shards.questions import write_questions
-from audit.shards.requests import RequestCounts
 from audit.shards.write import write_shard
 
 QUESTIONS = [Question(f"b/{k}", "b", f"Is this number {k}?", ("yes", "no", "maybe"), 1, f"b/{k}") for k in range(4)]

@@ -6,7 +6,7 @@ import numpy as np
 
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.worlds import PerturbDesign, World, simulate
-from audit.shards.requests import RequestCounts
+from audit.shards.keys import RequestCounts
 
 
 def cell(n=600, variants=3, references=5, seed=1, checked=300, replicates=2, control=0, **world) -> PerturbCell:

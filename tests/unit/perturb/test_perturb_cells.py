@@ -21,7 +21,7 @@ from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import VERDICTS
 from audit.records import CellRows
 from audit.report.diff import word_diff
-from audit.shards.requests import RequestCounts, count_requests
+from audit.shards.keys import RequestCounts, count_requests
 from audit.verdict.result import json_text
 from audit.verdict.shipped import shipped_table
 

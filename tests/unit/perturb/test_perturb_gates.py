@@ -11,7 +11,7 @@ from audit.errors import ConfigError, DataError
 from audit.perturb.gates import all_gates, enough_data, exact_values, noise_floor, order_of_items, parseability
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
 from audit.perturb.thresholds import PerturbThresholds
-from audit.shards.requests import RequestCounts
+from audit.shards.keys import RequestCounts
 from audit.verdict.result import Status
 
 NAN, LIMITS = float("nan"), PerturbThresholds()

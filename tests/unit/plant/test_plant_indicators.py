@@ -10,7 +10,7 @@ import pytest
 from audit.perturb.record import BrokenShare
 from audit.plant.indicators import BY_NAME, Bench, findings, router_loss_pvalue, router_pvalue, split_alarms
 from audit.plant.measure import Reading
-from audit.plant.table import data, markdown, plant_of
+from audit.plant.words import data, markdown, plant_of
 
 N = 120
 LEARNT = np.arange(N) < 60

@@ -7,7 +7,7 @@ import sys
 from itertools import product
 from typing import Any
 
-from audit.prompting.seeds import request_seed
+from audit.prompting.prompts import request_seed
 
 BASE: dict[str, Any] = {
     "run_seed": 42,
@@ -60,7 +60,7 @@ def test_the_values_are_fixed_and_fit_31_bits() -> None:
 
 def test_another_process_with_another_hash_seed_gives_the_same() -> None:
     code = (
-        "from audit.prompting.seeds import request_seed;"
+        "from audit.prompting.prompts import request_seed;"
         "print(request_seed(run_seed=42, model='m', benchmark='b', question_id='q1', arm='noisy_rewrite', level=3,"
         " replicate=0, role='router', kind='independent', index=1))"
     )

@@ -21,7 +21,7 @@ from audit.registry.store import add, kept
 from audit.registry.trends import floors_of, series_of
 from audit.statistics import change
 from audit.statistics.change import change_tests
-from audit.verdict.indicator import Indicator
+from audit.verdict.instrument import Indicator
 
 STARTS = [True] + [False] * 29
 

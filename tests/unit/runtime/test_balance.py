@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from audit.runtime.balance import Balancer
+from audit.runtime.call import Balancer
 
 
 def homes(balancer: Balancer, questions: int = 200) -> list[int]:
@@ -54,7 +54,7 @@ def test_the_last_replica_is_not_replaced() -> None:
 
 def test_an_unreachable_replica_is_passed_over_and_then_has_its_questions_back(monkeypatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("audit.runtime.balance.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("audit.runtime.call.time.monotonic", lambda: now[0])
     before = homes(balancer := Balancer(3))
     balancer.unreachable(1, for_s=15.0)
     balancer.unreachable(1, for_s=15.0)  # two calls may hear of it

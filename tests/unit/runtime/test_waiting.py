@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from audit.runtime.waiting import silent_nodes
+from audit.runtime.model_run import silent_nodes
 
 
 def test_a_node_that_takes_no_connection_is_named() -> None:

@@ -6,7 +6,7 @@ import panels
 import pyarrow as pa
 import pytest
 
-from audit.shards.columns import shared_values
+from audit.shards.schema import shared_values
 
 
 @pytest.mark.parametrize(

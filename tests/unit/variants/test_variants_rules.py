@@ -6,8 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from audit.variants.gates.novelty import repeats, same_words
-from audit.variants.gates.rules import rule_findings
+from audit.variants.gates.rules import repeats, rule_findings, same_words
 from audit.variants.numbers import numbers_in
 
 

@@ -16,7 +16,7 @@ from faulty_server import Call, FaultyServer, Reply, completion, error, free_por
 
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import EndpointConfig
-from audit.engines.openai_health import WITHIN_S, probe
+from audit.engines.probe import WITHIN_S, probe
 from audit.errors import AuditError, EndpointAuthError, EngineLoadError
 
 KEY = "sk-test-0123456789-do-not-leak"

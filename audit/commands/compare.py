@@ -9,11 +9,16 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from audit.errors import ConfigError
 from audit.exits import plainly
 from audit.printable import one_line
 from audit.shards.working_copy import local_folder
+from audit.verdict.result import interval, json_ready, percent, pvalue, signed_points
+
+if TYPE_CHECKING:
+    from audit.registry.comparison import LastingChange
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,7 +42,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     pairs = [_pair(text) for text in asked.models]
     from audit.registry.comparison import compare_runs, page, setting_name, verdicts
-    from audit.verdict.result import json_ready
 
     changes = compare_runs(asked.before, asked.after, pairs, asked.benchmarks)
     if asked.out is not None:
@@ -67,10 +71,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     f"{f.improve} better, {f.degrade} worse of {f.n}  p {f.pvalue:.3g}{midp}, Holm {s.adjusted:.3g}"
                 )
             )
+        for k in c.lasting:
+            print(one_line(f"  {k.condition}: {_lasting(k)}"))
         print(f"  {c.changed} questions changed")
     if asked.out is not None:
         print(f"page     {asked.out}")
     return 0
+
+
+def _lasting(one: LastingChange) -> str:
+    f, share = one.found, ""
+    if f.share is not None:
+        share = f" ({percent(f.share[0])}, {percent(f.share[1])} to {percent(f.share[2])})"
+    return (
+        f"{signed_points(f.there)} of {signed_points(f.lead)} last{share}; lost {signed_points(f.lost)} "
+        f"({interval(f.low, f.high)}), {pvalue(f.pvalue)}, after Holm {pvalue(one.adjusted)}"
+    )
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from audit.audits import audit_of
+from audit.audits import audit_of, find_audit
 from audit.errors import ConfigError, DataError
 from audit.panel import panel_runs
-from audit.records import Setting
+from audit.records import AS_PUBLISHED, Setting
 from audit.references import JOINED_MIN, imported
 from audit.registry.entry import NAMES, Cell, Entry, read_entry
+from audit.report.canvas import (
+    BLUE,
+    GREEN,
+    MUTED,
+    ORANGE,
+    PAPER,
+    PHONE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    inline_svg,
+    plain,
+    styled,
+    svg_text,
+)
 from audit.report.page import render_page
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells, open_dataset
+from audit.statistics.lasting import UNITS_MIN, Lasting, lasting_by_condition, lasting_by_items
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import CellOutcomes, FloatArray, IntArray, State
 from audit.statistics.paired_difference import PairedDifference, paired_difference
 from audit.statistics.values import to_values
 from audit.verdict.instrument import Indicator
 
+HELD_OUT = "held-out items"
 MAX_QUESTIONS = 300  # on the page
 _NOT_OF_ANSWERS = {"references", "control"}  # they belong to a figure; what a question was answered hangs on neither
 _IN_LOGS = {*_NOT_OF_ANSWERS, "benchmark", "questions", "design"}  # of imported runs: items are joined by key
@@ -54,9 +72,24 @@ class QuestionChange:
 
 
 @dataclass(frozen=True)
+class LastingChange:
+    """What the second keeps of its lead (`statistics.lasting`) under a condition: an arm, or held-out items.
+
+    before, after: accuracies under the baseline and the condition. adjusted: p after Holm over all that are compared.
+    """
+
+    condition: str
+    found: Lasting
+    before: tuple[float, float]
+    after: tuple[float, float]
+    adjusted: float = 1.0
+
+
+@dataclass(frozen=True)
 class CellChange:
     """One model and benchmark. before, after: the registered cells (several where contexts are judged apart).
 
+    lasting: by condition, where enough items are answered everywhere.
     figures: (name, context, before, after). questions: the first MAX_QUESTIONS that changed, of `changed` in all.
     """
 
@@ -64,6 +97,7 @@ class CellChange:
     before: tuple[Cell, ...]
     after: tuple[Cell, ...]
     settings: tuple[SettingChange, ...]
+    lasting: tuple[LastingChange, ...]
     figures: tuple[tuple[str, str, Indicator, Indicator], ...]
     changed: int
     questions: tuple[QuestionChange, ...]
@@ -90,8 +124,14 @@ def compare_runs(
     ]
     pvalues = [np.nan if s.found is None else s.found.pvalue for c in changes for s in c.settings]
     adjusted = iter(holm(pvalues).tolist())
+    lost = iter(holm([k.found.pvalue for c in changes for k in c.lasting]).tolist())
     return tuple(
-        replace(c, settings=tuple(replace(s, adjusted=_number(next(adjusted))) for s in c.settings)) for c in changes
+        replace(
+            c,
+            settings=tuple(replace(s, adjusted=_number(next(adjusted))) for s in c.settings),
+            lasting=tuple(replace(k, adjusted=next(lost)) for k in c.lasting),
+        )
+        for c in changes
     )
 
 
@@ -159,10 +199,36 @@ def check_comparable(
 
 def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
     """The comparison as a page that stands alone."""
+    label = "scores at the baseline and by condition"
+    pictures = [inline_svg(_lasting_svg(c.lasting), f"l{k}", label) if c.lasting else "" for k, c in enumerate(changes)]
     return render_page(
         "registry/comparison.html.j2", rows=(), title="What changed?", changes=changes, before=before, after=after,
-        name=setting_name, pairs=verdicts,
+        name=setting_name, pairs=verdicts, pictures=pictures,
     )  # fmt: skip
+
+
+def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
+    """An arrow for each condition from the first version to the second: score as published, score under the condition.
+    What lies below the diagonal rests on the wording, or on these items."""
+
+    from matplotlib.figure import Figure  # here: a comparison in the terminal draws nothing
+
+    def draw() -> Figure:
+        figure = Figure(figsize=(PHONE, 4.2), layout="constrained")
+        ax = figure.subplots()
+        shown = [100 * score for one in lasting for score in (*one.before, *one.after)]
+        ends = [min(shown) - 5, max(shown) + 5]
+        ax.plot(ends, ends, color=MUTED, linewidth=0.8, linestyle=":")
+        for one, colour in zip(lasting, cycle((VERMILLION, BLUE, GREEN, PURPLE, ORANGE, SKY)), strict=False):
+            start, end = ((100 * x, 100 * y) for x, y in (one.before, one.after))
+            ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": colour})
+            ax.plot(*start, "o", color=colour, markerfacecolor=PAPER)
+            ax.plot(*end, "o", color=colour, label=plain(one.condition.replace("_", " ")))
+        ax.set(xlabel="score at the baseline, %", ylabel="score under the condition, %", xlim=ends, ylim=ends)
+        ax.legend(loc="best", fontsize=8)
+        return figure
+
+    return svg_text(styled(draw))
 
 
 def setting_name(setting: Setting) -> str:
@@ -216,7 +282,63 @@ def _change(
         and x.comparable["references"] == y.comparable["references"]
         and x.comparable["control"] == y.comparable["control"]
     )
-    return CellChange(audit, tuple(a), tuple(b), settings, figures, len(moved), questions)
+    answers = {s: x for s, (x, _) in before.items()}, {s: x for s, (x, _) in after.items()}
+    lasting = list(_by_arm(audit, answers, one.cluster))
+    first, second = (_control(*side) for side in zip(outcomes, key, paths, strict=True))
+    if first and second and first.question_ids == second.question_ids:
+        lasting += _by_held_out(audit, answers, one.cluster, (first, second))
+    return CellChange(audit, tuple(a), tuple(b), settings, tuple(lasting), figures, len(moved), questions)
+
+
+Answers = Mapping[Setting, FloatArray]  # values (n,) by setting
+
+
+def _by_arm(audit: str, answers: tuple[Answers, Answers], cluster: IntArray) -> Iterator[LastingChange]:
+    """Each arm beside the baseline, as its mean over levels and replicates."""
+    base = _baseline(audit, answers)
+    scores = [_mean(side, base) for side in answers]
+    for arm in dict.fromkeys(s.arm for s in answers[0] if s not in base):
+        there = [_mean(side, [s for s in side if s.arm == arm and s not in base]) for side in answers]
+        every = ~np.isnan(np.sum([*scores, *there], axis=0))
+        if np.unique(cluster[every]).size >= UNITS_MIN:
+            found = lasting_by_condition(scores[1] - scores[0], there[1] - there[0], cluster)
+            before, after = (_score(x[every], y[every]) for x, y in zip(scores, there, strict=True))
+            yield LastingChange(arm, found, before, after)
+
+
+def _by_held_out(
+    audit: str, answers: tuple[Answers, Answers], cluster: IntArray, controls: tuple[CellOutcomes, CellOutcomes]
+) -> Iterator[LastingChange]:
+    base = _baseline(audit, answers)
+    scores = [_mean(side, base) for side in answers]
+    held_out = [_mean({s: to_values(c.row(s)) for s in c.settings}, base) for c in controls]
+    leads, clusters = (scores[1] - scores[0], held_out[1] - held_out[0]), (cluster, controls[0].cluster)
+    if min(np.unique(c[~np.isnan(x)]).size for x, c in zip(leads, clusters, strict=True)) >= UNITS_MIN:
+        found = lasting_by_items(*leads, clusters)
+        before, after = (_score(x, y) for x, y in zip(scores, held_out, strict=True))
+        yield LastingChange(HELD_OUT, found, before, after)
+
+
+def _baseline(audit: str, answers: tuple[Answers, Answers]) -> list[Setting]:
+    """The audit's own, where it is answered; else the questions as published: memory's own is a likelihood."""
+    answered = [s for s in answers[0] if not any(np.isnan(side[s]).all() for side in answers)]
+    own = [s for s in answered if find_audit(audit).roles.is_baseline(s)]
+    return own or [s for s in answered if s.arm in AS_PUBLISHED and s.level == 0]
+
+
+def _control(found: Mapping[tuple[str, str], CellOutcomes], key: tuple[str, str], path: Path) -> CellOutcomes | None:
+    return found.get((key[0], str(Manifest.load(path).analysis.get("control_benchmark"))))
+
+
+def _score(baseline: FloatArray, there: FloatArray) -> tuple[float, float]:
+    return float(np.nanmean(baseline)), float(np.nanmean(there))
+
+
+def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
+    """Of each item over these settings (n,); NaN where none is answered."""
+    rows = [answers[s] for s in settings if s in answers] or [np.full_like(next(iter(answers.values())), np.nan)]
+    mean: FloatArray = np.ma.masked_invalid(np.stack(rows)).mean(axis=0).filled(np.nan)
+    return mean
 
 
 def _rows(cell: CellOutcomes, logs: bool) -> dict[Setting, tuple[FloatArray, NDArray[np.str_]]]:
@@ -224,12 +346,9 @@ def _rows(cell: CellOutcomes, logs: bool) -> dict[Setting, tuple[FloatArray, NDA
     if not logs:
         states = {s: cell.row(s) for s in cell.settings}
         return {s: (to_values(row), np.array([_STATES[State(x)] for x in row])) for s, row in states.items()}
-    trials: dict[Setting, list[FloatArray]] = {}
-    for s in cell.settings:
-        trials.setdefault(replace(s, replicate=0), []).append(to_values(cell.row(s)))
-    found = {}
-    for s, rows in trials.items():
-        every = np.ma.masked_invalid(np.stack(rows)).mean(axis=0).filled(np.nan)
+    values, found = {s: to_values(cell.row(s)) for s in cell.settings}, {}
+    for s in dict.fromkeys(replace(one, replicate=0) for one in cell.settings):
+        every = _mean(values, [one for one in values if replace(one, replicate=0) == s])
         found[s] = every, np.array(["no answer" if np.isnan(x) else f"{100 * x:.0f} % right" for x in every])
     return found
 

@@ -24,11 +24,19 @@ from audit.verdict.result import json_text
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def make_run(folder: Path, *, seed: int = 3, revision: str = "rev1", clean_accuracy: float = 0.7, n: int = 12) -> Path:
+def make_run(
+    folder: Path, *, seed: int = 3, revision: str = "rev1", clean_accuracy: float = 0.7, n: int = 12, gain: float = 0.0
+) -> Path:
     """A finished sweep of one model, r=1, with its report."""
     (folder / "shards").mkdir(parents=True)
     rows = synthetic_outcomes(
-        n, (1,), rng=np.random.default_rng(seed), model="m", with_direct=False, clean_accuracy=clean_accuracy
+        n,
+        (1,),
+        rng=np.random.default_rng(seed),
+        model="m",
+        with_direct=False,
+        clean_accuracy=clean_accuracy,
+        gain=gain,
     )
     info = write_shard(folder, outcomes_to_table(rows), SCHEMA, attempt=start_attempt(folder))
     Manifest(

@@ -78,7 +78,22 @@ def test_what_changed_is_said_and_every_question_listed(
     assert row["pvalue"] == pytest.approx(mcnemar_exact(row["improve"], row["degrade"], "two-sided").pvalue, rel=1e-5)
     assert cell["changed"] == len(cell["questions"])
     page = out.read_text()
-    assert page.count("<details>") == cell["changed"] and "script-src" in page and page.count("<script") == 1
+    assert page.count("<details>") == cell["changed"] + 1 and "script-src" in page and page.count("<script") == 1
+
+
+def test_what_lasts_of_a_change_under_damage(
+    two: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worse_under_damage = make_run(tmp_path / "v3", n=40, clean_accuracy=0.85, gain=-0.4, seed=4, revision="rev3")
+    for new, least, most in ((two[1], -0.2, 0.2), (worse_under_damage, 0.2, 0.8)):
+        assert main([str(two[0]), str(new), "--json"]) == 0
+        (cell,) = json.loads(capsys.readouterr().out)
+        (kept,) = cell["lasting"]
+        found = kept["found"]
+        assert kept["condition"] == "noisy_rewrite" and found["n"] == 40 and least < found["lost"] < most
+        assert found["lead"] == pytest.approx(kept["after"][0] - kept["before"][0])
+        assert found["there"] == pytest.approx(kept["after"][1] - kept["before"][1])
+        assert kept["adjusted"] == found["pvalue"]  # one condition
 
 
 def test_two_suites_are_compared_audit_by_audit(

@@ -1,0 +1,62 @@
+"""What a lead keeps: exact on tables made by hand, and by simulation in worlds with ceilings, clusters and small n."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+
+from audit.errors import DataError
+from audit.statistics import lasting as module
+from audit.statistics.lasting import Lasting, lasting_by_condition, lasting_by_items
+
+RUNS = 400
+
+
+def _answers(rng: np.random.Generator, ability: float, hard: np.ndarray) -> np.ndarray:
+    return (rng.random(hard.shape) < 1 / (1 + np.exp(hard - ability))).astype(float)
+
+
+def test_the_example() -> None:
+    assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize(("n", "size", "abler"), [(200, 1, 0.8), (60, 1, 0.8), (400, 8, 0.8), (200, 1, 4.0)])
+def test_the_interval_holds_and_a_lead_that_is_the_same_is_rarely_called_lost(n: int, size: int, abler: float) -> None:
+    """Items of one cluster share most of their hardness. abler=4: the second version is near the ceiling."""
+    rng = np.random.default_rng(3)
+    cluster = np.repeat(np.arange(n // size), size)
+    covered, rejected, shares = 0, 0, []
+    for _ in range(RUNS):
+        hard = rng.normal(0, 1, n // size)[cluster] + rng.normal(0, 0.5, n)
+        lead = _answers(rng, abler, hard) - _answers(rng, 0.0, hard)
+        found = lasting_by_condition(lead, _answers(rng, abler, hard) - _answers(rng, 0.0, hard), cluster)
+        covered += found.low <= 0 <= found.high
+        rejected += found.pvalue < 0.05
+        shares += [found.share[1] <= 1 <= found.share[2]] if found.share else []
+    assert covered / RUNS > 0.92 and rejected / RUNS < 0.08
+    assert len(shares) > 0.8 * RUNS * (abler > 1 or n > 100) and np.mean(shares) > 0.91
+
+
+def test_a_lead_that_is_memory_of_the_items_is_lost_on_others() -> None:
+    rng = np.random.default_rng(5)
+    found: list[Lasting] = []
+    for _ in range(100):
+        hard, fresh = rng.normal(0, 1, 300), rng.normal(0, 1, 300)
+        old, new = _answers(rng, 0.0, hard), _answers(rng, 0.0, hard)
+        new[rng.random(300) < 0.3] = 1.0
+        there = _answers(rng, 0.0, fresh) - _answers(rng, 0.0, fresh)
+        found.append(lasting_by_items(new - old, there, (np.arange(300), np.arange(300))))
+    assert np.mean([one.low <= 0.15 <= one.high for one in found]) > 0.88  # .3 learnt, half of them right anyway
+    assert np.mean([one.pvalue < 0.05 for one in found]) > 0.75
+    assert abs(np.mean([one.there for one in found])) < 0.01 and found[0].n == 600
+
+
+def test_items_that_lack_an_answer_are_left_out_and_few_are_refused() -> None:
+    lead, there = np.tile([1.0, 0.0], 10), np.tile([1.0, 0.0], 10)
+    lead[0], there[3] = np.nan, np.nan
+    found = lasting_by_condition(lead, there, np.arange(20))
+    assert (found.n, found.units, found.lost, found.pvalue) == (18, 18, 0.0, 1.0)
+    with pytest.raises(DataError):
+        lasting_by_condition(lead, there, np.arange(20) // 3)

@@ -270,10 +270,7 @@ def test_without_a_registry_a_run_touches_nothing(told: Callable[..., Path], mon
 
 
 @pytest.mark.parametrize("audit", AUDITS)
-def test_every_audit_registers_its_run_and_says_what_is_followed(audit: str) -> None:
-    """What a run does is tested in the pipeline's tests; here that no audit forgets it."""
-    source = Path(str(part_of(audit, "__main__").__file__)).read_text()
-    assert "conclude(config, result.run_dir" in source  # which registers it
+def test_every_audit_says_what_is_followed(audit: str) -> None:
     assert callable(part_of(audit, "instrument").INSTRUMENT.tracked)
 
 

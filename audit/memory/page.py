@@ -23,7 +23,7 @@ from audit.memory.without import CONDITIONS
 from audit.records import Question
 from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
-from audit.report.reach import ruled_out
+from audit.report.reach import power_curve, ruled_out
 from audit.shards.questions import QuestionFile
 from audit.statistics.from_memory import FDR
 from audit.verdict.result import finite
@@ -81,8 +81,8 @@ def render(
 ) -> str:
     """The page as text. memory: of each cell its items, the likeliest from memory first."""
     cells = [
-        {"cell": c, "result": r, "mark": verdict.mark(c, r), "number": k, "ranked": memory[k - 1][:ON_PAGE]}
-        for k, (c, r) in enumerate(zip(verdict.cells, verdict.results, strict=True), start=1)
+        {"cell": c, "result": r, "mark": verdict.mark(c, r), "ranked": items[:ON_PAGE]}
+        for c, r, items in zip(verdict.cells, verdict.results, memory, strict=True)
     ]
     per_model = max(1, MAX_ITEMS_ON_PAGE // max(1, len(verdict.cells)))
     shown = [item for c in verdict.cells for item in [i for i in items if i.model == c.model][:per_model]]
@@ -124,9 +124,19 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
         if limits is not None
     ]  # fmt: skip
     drawn = {"score_without_memory": scores(rows, min(c.published.chance for c in verdict.cells))} if rows else {}
-    gaps = [(r.model, r.evidence.limits()[2]) for r in verdict.results]
-    if known := [(model, high) for model, high in gaps if np.isfinite(high)]:
-        drawn["ruled_out"] = ruled_out(known, verdict.thresholds["effect_of_interest"], "gap to held-out items")
+    matters = verdict.thresholds["effect_of_interest"]
+    limits = [(r.model, r.evidence.limits()[2]) for r in verdict.results]
+    if known := [(model, high) for model, high in limits if np.isfinite(high)]:
+        drawn["ruled_out"] = ruled_out(known, matters, "gap to held-out items")
+    found = [(r.evidence.gap, c.published.n) for c, r in zip(verdict.cells, verdict.results, strict=True)]
+    if curves := [(gap, n) for gap, n in found if gap is not None and np.isfinite(gap.detectable)]:
+        gap, n = max(curves, key=lambda one: one[0].detectable)
+        share, needed = gap.detectable**2 - gap.between**2, None
+        if gap.between < matters:
+            needed = int(np.ceil(n * share / (matters**2 - gap.between**2)))
+        drawn["power_curve"] = power_curve(
+            lambda k: float(np.sqrt(share * n / k + gap.between**2)), n, needed, matters, "gap"
+        )
     return drawn
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from audit.dry_run import Asked, planned_calls, show_plan
+from audit.dry_run import Asked, planned_calls, reach, show_plan
+from audit.memory.calibrated import SHIPPED
 from audit.memory.config import ALONE, MemoryConfig, score_alone
 from audit.memory.design import Arm
 from audit.memory.present import item_orders
@@ -13,6 +14,8 @@ from audit.memory.thresholds import MemoryThresholds
 from audit.plan_cost import PlannedCalls
 from audit.references import judged, reference_runs
 from audit.resolve import ResolvedRun
+from audit.verdict.result import percent
+from audit.verdict.shipped import shipped_table
 
 REFERENCES_FOR_ANSWERS = 5  # docs/memory.md has what fewer find
 
@@ -41,7 +44,23 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]
             f"  calls              {one.planned.calls:>12,}  {', '.join(f'{one.arms.get(a, 0):,} {a}' for a in Arm)}",
             *one.planned.lines(),
         ]
-    return lines + _missing(config, any(part.arm == Arm.ORDER for part in resolved.design.parts))
+    lines += _missing(config, any(part.arm == Arm.ORDER for part in resolved.design.parts))
+    return lines + _reach(resolved, asked, MemoryThresholds.from_mapping(config.verdict).power)
+
+
+def _reach(resolved: ResolvedRun, asked: Sequence[Asked], power: float) -> list[str]:
+    """The command of the smallest simulated design that clears models without memory with this power."""
+    table = shipped_table(SHIPPED) or {"designs": []}
+    enough = [one for one in table["designs"] if one["rates"].get("clean_cleared", 0) >= power]
+    if not enough:
+        return []
+    first = min(enough, key=lambda one: one["design"]["n"])
+    design, cleared = first["design"], percent(first["rates"]["clean_cleared"])
+    return [
+        *reach(resolved, asked, design["n"]),
+        f"  with {design['fresh']:,} held-out items and {design['references']} references: simulated, {cleared} of "
+        "models without memory are cleared there. Learnt answers or text are found with less (docs/memory.md).",
+    ]
 
 
 def _missing(config: MemoryConfig, whole: bool) -> list[str]:

@@ -55,6 +55,13 @@ class Item:
     marks: tuple[str, ...]
     wordings: tuple[Shown, ...]
 
+    @property
+    def example(self) -> tuple[Shown, Shown]:
+        """The original, and the first variant that was answered otherwise, or else the last."""
+        first = self.wordings[0]
+        reworded = [one for one in self.wordings if one.label.startswith("variant")]
+        return first, next((one for one in reworded if one.state != first.state), self.wordings[-1])
+
 
 def top_items(
     run_dir: Path, cells: Sequence[PerturbCell], results: Sequence[PerturbResult], limit: int = MAX_ITEMS_ON_PAGE

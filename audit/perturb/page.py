@@ -75,9 +75,9 @@ def render(
     """The page as text. figures: <svg> elements by name; items: in their order; control: the held-out items'
     library."""
     cells = [
-        {"cell": c, "result": r, "mark": verdict.mark(c, r), "not_asked": _not_asked(c), "number": k}
-        for k, (c, r) in enumerate(zip(verdict.cells, verdict.results, strict=True), start=1)
-    ]  # fmt: skip
+        {"cell": c, "result": r, "mark": verdict.mark(c, r), "not_asked": int((~c.tested.was_asked).sum())}
+        for c, r in zip(verdict.cells, verdict.results, strict=True)
+    ]
     return render_page(
         "perturb/page.html.j2",
         rows=verdict.rows,
@@ -121,10 +121,6 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
         "ruled_out": ruled_out(known, effect, "drop"),
         "power_curve": power_curve(plan, asked, needed, effect, "drop"),
     }
-
-
-def _not_asked(cell: PerturbCell) -> int:
-    return int((~cell.tested.was_asked).sum())
 
 
 def _name(result: PerturbResult, verdict: RunVerdict) -> str:

@@ -39,27 +39,30 @@ def ruled_out(rows: Sequence[tuple[str, float]], matters: float, what: str) -> F
     return styled(draw, PHONE_FONT)
 
 
-def power_curve(found: Callable[[int], float], asked: int, needed: int, matters: float, what: str) -> Figure:
+def power_curve(found: Callable[[int], float], asked: int, needed: int | None, matters: float, what: str) -> Figure:
     """The smallest effect that is found with the power asked for, over the number of questions, and where the run is.
 
-    found: questions -> that effect, NaN where none is found. needed: questions from which on it is `matters`.
+    found: questions -> that effect, NaN where none is found. needed: questions from which on it is `matters`; None
+    where no number would do.
     """
+    far = needed or 20 * asked
 
     def draw() -> Figure:
         figure = Figure(figsize=(PHONE, 2.9), layout="constrained")
         axes = figure.subplots()
-        n = np.unique(np.geomspace(min(asked, needed) / 2, 2 * max(asked, needed), 24).astype(int).clip(5))
+        n = np.unique(np.geomspace(min(asked, far) / 2, 2 * max(asked, far), 24).astype(int).clip(5))
         axes.plot(n, [found(k) for k in n.tolist()], color=BLUE, linewidth=1.8)
         axes.axhline(matters, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
-        here = found(asked)
-        axes.plot([asked], [here], "o", color=ORANGE, markersize=9, zorder=3)
-        for k, y, text, side in (
-            (asked, here, f"you are here: {asked:,}", (8, 8)), (needed, matters, f"{needed:,} needed", (4, 8)),
-        ):  # fmt: skip
-            axes.annotate(text, (k, y), side, textcoords="offset points", fontsize=9.5, annotation_clip=False)
-        axes.plot([needed], [matters], "D", color=GREEN, markersize=7, zorder=3)
+        marks = [(asked, found(asked), f"you are here: {asked:,}", "o", ORANGE)]
+        if needed is not None:
+            marks.append((needed, matters, f"{needed:,} needed", "D", GREEN))
+        for k, y, text, marker, colour in marks:
+            axes.plot([k], [y], marker, color=colour, markersize=8, zorder=3)
+            axes.annotate(text, (k, y), (6, 8), textcoords="offset points", fontsize=9.5, annotation_clip=False)
+        if needed is None:
+            axes.set_title("more questions alone do not do: take more references", fontsize=10)
         axes.set_xscale("log")
-        ticks = [k for k in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000) if n[0] <= k <= n[-1]]
+        ticks = [k for k in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000) if n[0] <= k <= n[-1]]
         axes.set_xticks(ticks, [f"{k:,}" for k in ticks])
         axes.minorticks_off()
         axes.set_ylim(bottom=0)

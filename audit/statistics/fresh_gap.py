@@ -66,6 +66,12 @@ class FreshGap:
     def high(self) -> float:
         return self.did.high if self.predicted is None else self.predicted.high
 
+    @property
+    def between(self) -> float:
+        """The part of `detectable` that more items do not lessen: how much models differ."""
+        se = self.did.se if self.predicted is None else self.predicted.se
+        return self.detectable * float(np.sqrt(max(0.0, 1 - (self.did.items_se / se) ** 2))) if se > 0 else float("nan")
+
 
 def fresh_gap(
     tested: Sets,

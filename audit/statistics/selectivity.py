@@ -32,7 +32,8 @@ class Selectivity:
     """D = attr - max(fmt, sem). above_p: attr is above both by more than the margin (intersection-union, so that no
     correction is needed); below_p: it is not above one of them by the margin (Bonferroni over the two). Both one-sided.
 
-    low, high: a 95 % interval of D that agrees with the tests at 2.5 % each: low > margin just where above_p < .025.
+    low, high: a 95 % interval of D, within -1 to 1, that agrees with the tests at 2.5 % each: low > margin just where
+    above_p < .025.
     over_format, over_semantic: each difference, with its plain interval.
     without: the family that has no value, so that the other alone stands in its place; "" with both.
     """
@@ -83,8 +84,8 @@ def selectivity(
     return Selectivity(
         difference=min(mean.estimate for mean in pairs.values() if mean.n),
         # Intersection-union: above both at 2.5 % each. Below one of k: 2.5 % over the k tests together.
-        low=min(mean.estimate - _reach(mean, alpha) for mean in there),
-        high=min(mean.estimate + _reach(mean, alpha / len(there)) for mean in there),
+        low=max(-1.0, min(mean.estimate - _reach(mean, alpha) for mean in there)),
+        high=min(1.0, *(mean.estimate + _reach(mean, alpha / len(there)) for mean in there)),
         above_p=max(_p_above(mean, margin) for mean in there),
         below_p=min(1.0, len(there) * min(1 - _p_above(mean, margin) for mean in there)),
         over_format=pairs["format"],

@@ -1,10 +1,9 @@
-"""The figures of the report: the difference D by cell, and how many responses each family moves."""
+"""The figures of the report: the difference D by cell, and how many answers each kind of edit moves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
@@ -16,7 +15,10 @@ from audit.verdict.vocabulary import VerdictWord
 
 _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
 _POINTS = FuncFormatter(lambda value, _: f"{100 * value:+.0f}".replace("-", "−") if value else "0")
-_FAMILIES = ((Family.FORMAT, MUTED), (Family.SEMANTIC, BLUE), (Family.ATTRIBUTE, VERMILLION), (Family.PLACEBO, GREEN))
+_FAMILIES = (
+    (Family.FORMAT, "layout", MUTED), (Family.SEMANTIC, "wording", BLUE), (Family.ATTRIBUTE, "content", VERMILLION),
+    (Family.PLACEBO, "neutral words", GREEN),
+)  # fmt: skip
 
 
 def label(r: ValidityResult) -> str:
@@ -38,13 +40,13 @@ def differences(results: Sequence[ValidityResult]) -> Figure:
         for y, r in enumerate(reversed(shown)):
             assert r.evidence is not None and r.evidence.primary is not None  # noqa: S101 - filtered above
             d, word = r.evidence.primary, shown_as(r)
-            axes.plot(np.clip([d.low, d.high], -1, 1), [y, y], color=word.colour, linewidth=1.6)
+            axes.plot([d.low, d.high], [y, y], color=word.colour, linewidth=1.6)
             axes.plot(d.difference, y, word.marker, color=word.colour, markersize=7)
         axes.axvline(0, color=MUTED, linewidth=0.8, linestyle=":")
         names_above(axes, [label(r) for r in reversed(shown)], [y + 0.36 for y in range(len(shown))])
         axes.set_ylim(-0.4, len(shown) - 0.4)
         axes.xaxis.set_major_formatter(_POINTS)
-        axes.set_xlabel("D: attribute less the stronger surface family\n(points, 95 % interval)")
+        axes.set_xlabel("answers moved by content less those moved by\nlayout or wording (points, 95 % interval)")
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         return figure
 
@@ -60,19 +62,19 @@ def family_changes(results: Sequence[ValidityResult]) -> Figure:
         axes = figure.add_subplot()
         for y, r in enumerate(reversed(shown)):
             assert r.evidence is not None  # noqa: S101 - filtered above
-            for k, (family, colour) in enumerate(_FAMILIES):
+            for k, (family, shown_name, colour) in enumerate(_FAMILIES):
                 mean = r.evidence.families[family].response_change
                 if not mean.n:
                     continue
                 at = y + 0.27 - 0.18 * k
                 axes.plot([mean.low, mean.high], [at, at], color=colour, linewidth=1.4)
-                name = str(family) if y == 0 else None
+                name = shown_name if y == 0 else None
                 axes.plot(mean.estimate, at, "o", color=colour, markersize=5, label=name)
         names_above(axes, [label(r) for r in reversed(shown)], [y + 0.46 for y in range(len(shown))])
         axes.set_ylim(-0.42, len(shown) - 0.38)
         axes.set_xlim(-0.02, 1.02)
         axes.xaxis.set_major_formatter(_PERCENT)
-        axes.set_xlabel("responses that change under an edit")
+        axes.set_xlabel("answers that change under an edit of ...")
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         figure.legend(loc="outside upper left", ncols=4)
         return figure

@@ -76,6 +76,14 @@ class Item:
     rows: tuple[Shown, ...]
     options: tuple[str, ...]
 
+    @property
+    def example(self) -> list[Shown]:
+        """The original, an edit of its surface and one of its content; of each the first with an unexpected answer."""
+        content = [row for row in self.rows if row.arm == Arm.ATTRIBUTE]
+        surface = [row for row in self.rows if row.arm in (Arm.FORMAT, Arm.SEMANTIC)]
+        first = (next((x for x in some if x.state == "breaks"), some[0]) for some in (surface, content) if some)
+        return [self.rows[0], *first]
+
 
 @dataclass(frozen=True)
 class ItemRows:

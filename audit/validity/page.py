@@ -16,7 +16,7 @@ from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
 from audit.validity.analyse import RunVerdict
 from audit.validity.as_paper import PaperTable, paper_tables
-from audit.validity.edits.record import Family
+from audit.validity.edits.record import Archetype, Contract, Family
 from audit.validity.edits.show import MASKED
 from audit.validity.figures import differences, family_changes, label, shown_as
 from audit.validity.items_table import ItemRows, items_csv, read_rows, top_items
@@ -25,11 +25,18 @@ from audit.validity.tokens import COLUMNS
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS
 from audit.verdict.tables import csv_text, digits
 
-_CONTRACT = (("breaks", "broken"), ("follows", "followed"))
+SHOULD = {  # what becomes of an answer, by an edit's contract; what edits of the content should do to it, by archetype
+    Contract.INVARIANT: "should stay",
+    Contract.DIRECTIONAL: "should become the new right one",
+    Archetype.DIAGNOSTIC: "move the answer to the new right one",
+    Archetype.INVARIANCE: "leave the answer alone",
+    Archetype.MIXED: "move some answers and leave others",
+    None: "not known",
+}
 ERRORS = {
-    "selective": "Edits move as many answers as surface edits do, and the status is selective (wrong)",
-    "non_selective": "The same, and the status is non-selective (wrong)",
-    "within_margin": "Answers move more than the margin allows, and the status is non-selective (wrong)",
+    "selective": "Content moves as many answers as layout or wording, and is said to move more (wrong)",
+    "non_selective": "The same, and is said to move fewer (wrong)",
+    "within_margin": "Content moves more answers than the margin allows, and they are said to stay (wrong)",
 }
 STYLE = """
 .pair { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1.4fr); gap: 0 2rem; padding: .4rem 1rem; }
@@ -95,12 +102,14 @@ def render(
         labels=LABELS,
         gated=[Gated(label(r), r.gates, {"cell": c.name}) for c, r in zip(verdict.cells, verdict.results, strict=True)],
         marks=[
-            *((f"{f.value}-{end}", f"{f.value} contract {word}") for f in Family for end, word in _CONTRACT),
-            ("original-none", "original unread"),
+            *((f"{f.value}-breaks", f"{LABELS[f.value]}: not as expected") for f in Family),
+            *((f"{f.value}-follows", f"{LABELS[f.value]}: as expected") for f in Family),
+            ("original-none", "original unparsed"),
         ],
         title=verdict.title("Do answers move when they should?"),
         subtitle=_subtitle(verdict, len(rows)),
         words=words,
+        should=SHOULD,
         cells=cells,
         decisions=marks_of(verdict, VERDICTS),
         errors=errors_of(verdict.results, ERRORS),
@@ -120,7 +129,7 @@ def render(
 
 def _subtitle(verdict: RunVerdict, rows: int) -> str:
     items = sum(c.n for c in verdict.cells)
-    return f"Construct-validity audit: {items:,} items, format, semantic and attribute edits of each, {rows:,} answers."
+    return f"Construct-validity audit: {items:,} items, each edited in layout, wording and content; {rows:,} answers."
 
 
 def cells_csv(verdict: RunVerdict) -> str:

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
+from statistics import NormalDist
 
-from audit.dry_run import Asked, planned_calls, show_plan
+from audit.dry_run import Asked, planned_calls, reach, show_plan
 from audit.plan_cost import PlannedCalls
 from audit.validity.config import ValidityConfig
 from audit.validity.resolve import ValidityRun, resolve_validity
+from audit.validity.thresholds import ValidityThresholds
+
+PLANNED_CHANGE, POWER = 0.1, 0.8  # share of answers that an edit changes, as in the docs' second world; Cohen 1988
 
 
 def show(config: ValidityConfig) -> int:
     """Print the plan; the exit code."""
     run = resolve_validity(config)
-    return show_plan(run.resolved, lambda asked: describe(run, asked))
+    wanted = needed(ValidityThresholds.from_mapping(config.verdict))
+    return show_plan(run.resolved, lambda asked: describe(run, asked) + reach(run.resolved, asked, wanted))
+
+
+def needed(thresholds: ValidityThresholds) -> int:
+    """Items that tell a difference of the margin, or that there is none: of two changes, each with its own test.
+
+    >>> needed(ValidityThresholds())
+    566
+    """
+    z = NormalDist().inv_cdf
+    each = 2 * PLANNED_CHANGE * (1 - PLANNED_CHANGE)
+    return ceil(each * ((z(1 - thresholds.alpha / 2) + z(POWER)) / thresholds.margin) ** 2)
 
 
 def calls_of(config: ValidityConfig) -> list[PlannedCalls]:

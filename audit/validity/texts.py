@@ -10,10 +10,10 @@ from audit.verdict.result import DASH, interval, percent, points, pvalue, signed
 
 def _effect(difference: float, low: float, high: float, directional: bool) -> str:
     more = "more" if difference >= 0 else "less"
-    where = " to the new key" * directional
+    where = " to the new right one" * directional
     return (
-        f"Attribute edits move answers{where} {points(abs(difference))} {more} often than surface edits do "
-        f"({interval(low, high)})."
+        f"Edits of the content move answers{where} {points(abs(difference))} {more} often than edits of layout or "
+        f"wording do ({interval(low, high)})."
     )
 
 
@@ -24,20 +24,20 @@ def _ask_more(asked: int, needed: int | None) -> str:
 
 
 _FOUND = {
-    "follows": "answers follow what the item is about, more than its wording and format",
-    "reacts": "answers react to the attribute, which should make no difference",
-    "surface_wins": "answers follow wording and format, more than what the item is about",
-    "stays": "answers stay where they should when the attribute changes",
-    "follows_too_rarely": "answers move with the attribute, and are not shown to reach the new key often enough",
-    "follows_unless_unparsed": "answers follow the attribute only if the unparsed ones would have followed too",
-    "neither_direction": "not confirmed, neither that answers follow the attribute nor that they follow the surface",
+    "follows": "answers follow the content of an item more than its layout and wording",
+    "reacts": "answers change with the content, where they should not",
+    "surface_wins": "answers follow layout and wording more than the content of an item",
+    "stays": "answers stay as they should when the content changes",
+    "follows_too_rarely": "answers move with the content, and are not shown to reach the new right one often enough",
+    "follows_unless_unparsed": "answers follow the content only if the unparsed ones would have followed too",
+    "neither_direction": "not confirmed, neither that answers follow the content nor that they follow the form",
 }
 
 
 def _headline(who: str, finding: str, difference: float, low: float, high: float, share: float) -> str:
     return (
-        f"{who}: {_FOUND[finding]} (difference {signed_points(difference)}, {interval(low, high)}; as expected in "
-        f"{percent(share)})."
+        f"{who}: {_FOUND[finding]} (difference {signed_points(difference)}, {interval(low, high)}; edits of the "
+        f"content answered as expected: {percent(share)})."
     )
 
 
@@ -53,17 +53,17 @@ def _neither(above: float | None, below: float | None) -> str:
 
 TEXTS: Texts = {
     # why
-    "nothing_to_compare": "No item has an answer to an attribute edit and to a surface edit: nothing can be compared.",
+    "nothing_to_compare": "No item has an answer to edits of content and of form: nothing can be compared.",
     "checks_not_made": "G5 or G6 could not be made here. Without them nothing is confirmed.",
     "attribute_effect": _effect,
-    "as_expected": "Attribute edits get the expected answer in {share:percent} (95 % interval {low:bare} to "
+    "as_expected": "Edits of the content get the expected answer in {share:percent} (95 % interval {low:bare} to "
     "{high:bare}).",
-    "follows": "Answers move to the new key more often than wording and format move them, as they should.",
-    "reacts": "Nothing should move here: answers react to these edits more than to surface edits. A placebo, where "
-    "there is one, says what neutral words do.",
-    "surface_wins": "Wording and format move answers more often than what the item is about.",
-    "stays": "Attribute edits move answers by no more than {margin:points} beyond what surface edits do, as it should "
-    "be.",
+    "follows": "Answers move to the new right one more often than layout and wording move them, as they should.",
+    "reacts": "Nothing should move here: answers react to these edits more than to layout and wording. A placebo, "
+    "where there is one, says what neutral words do.",
+    "surface_wins": "Layout and wording move answers more often than the content does.",
+    "stays": "Edits of the content move answers by no more than {margin:points} beyond what layout and wording do, as "
+    "it should be.",
     "follows_too_rarely": "Not confirmed: the lower limit is {low:percent}, and {least:percent} is needed.",
     "follows_unless_unparsed": "Not confirmed: the lower limit is {low:percent} if unparsed answers count as not "
     "followed, and {least:percent} is needed.",
@@ -73,7 +73,7 @@ TEXTS: Texts = {
     "mend_unparsed": "Read the unparsed replies and mend what makes them so, or ask more items.",
     "ask_more": _ask_more,
     "score_may_stand": "Nothing needs mending here. Of memory this says nothing: ask the other audits.",
-    "score_is_not_ability": "Do not read this score as ability. Read the items that a surface edit moved.",
+    "score_is_not_ability": "Do not read this score as ability. Read the items that layout or wording moved.",
     # headlines
     "headline": _headline,
     "headline_withheld": _withheld,

@@ -9,7 +9,7 @@ from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 # Worst first, as on the page.
 VERDICTS: dict[ValidityStatus, VerdictWord] = {
     ValidityStatus.INELIGIBLE_EDITS: VerdictWord(
-        "Ineligible: the edits", "◇", "d",
+        "Edits not usable", "◇", "d",
         "The edits do not reach what the scorer reads, or too few items have them (the paper's F1).",
         Outcome.NO_DECISION, plain="The edits do not reach what is scored",
     ),
@@ -26,53 +26,57 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
         Outcome.NO_DECISION, plain="A check failed: no result about the model",
     ),
     ValidityStatus.INELIGIBLE_ARCHETYPE: VerdictWord(
-        "Ineligible: the archetype", "◆", "D",
-        "Attribute edits of two contracts are mixed, so that no one number means anything (the paper's F5).",
+        "Edits of two kinds", "◆", "D",
+        "Some edits of the content should move the answer and some should not: no one number means "
+        "anything (the paper's F5).",
         Outcome.NO_DECISION, plain="Edits of two kinds are mixed",
     ),
     ValidityStatus.EXPLORATORY: VerdictWord(
         "Exploratory", "■", "s",
-        "All gates pass, and a check did not catch the fault that it is there for, or could not be tried.",
+        "All others pass, and a check did not catch the fault that it is there for, or could not be tried.",
         Outcome.NO_DECISION, plain="A check did not catch its own fault",
     ),
     ValidityStatus.INDETERMINATE: VerdictWord(
-        "Indeterminate", "✚", "P",
-        "All gates pass, and the data confirm neither: no direction of the difference is shown after correction, or "
-        "attribute edits move answers more than surface edits do and are not shown to be followed more often than not. "
-        "The paper's algorithm has no status for this.",
+        "Not confirmed", "✚", "P",
+        "All checks pass, and the data confirm neither: no direction of the difference is shown after correction, or "
+        "edits of the content move answers more than edits of layout and wording do and are not shown to reach the "
+        "new right answer more often than not. The paper's algorithm has no status for this.",
         Outcome.NO_DECISION, plain="The data confirm neither direction",
     ),
     # Confirmed either way, and good or bad news by the cell's archetype. Without one, nothing can be told.
     ValidityStatus.NON_SELECTIVE: VerdictWord(
-        "Confirmatory, non-selective", "●", "o", "Which contract the attribute edits have is not known.",
+        "Content moves no answer", "●", "o", "What edits of the content should do is not known.",
         Outcome.NO_DECISION,
         {
             Archetype.DIAGNOSTIC: VerdictWord(
-                "Confirmatory, non-selective: surface over construct", "▲", "^",
-                "The key moves, and surface edits move answers more often than the construct does: a finding.",
-                Outcome.FOUND, plain="Answers follow the surface more than the meaning",
+                "Follows the form", "▲", "^",
+                "The right answer changes, and layout and wording move answers more often than the content does: a "
+                "finding (li2026: confirmatory, non-selective).",
+                Outcome.FOUND, plain="Answers follow layout and wording more than content",
             ),
             Archetype.INVARIANCE: VerdictWord(
-                "Confirmatory, non-selective", "●", "o",
-                "Nothing should move, and attribute edits move answers by no more than the margin beyond what surface "
-                "edits do, as it should be.",
-                Outcome.NOTHING_SEEN, plain="Answers stay where they should",
+                "Stays where it should", "●", "o",
+                "No answer should change, and edits of the content move answers by no more than the margin beyond what "
+                "edits of layout and wording do, as it should be (li2026: confirmatory, non-selective).",
+                Outcome.NOTHING_SEEN, plain="The content changes, and answers stay as they should",
             ),
         },
     ),
     ValidityStatus.SELECTIVE: VerdictWord(
-        "Confirmatory, selective", "●", "o", "Which contract the attribute edits have is not known.",
+        "Content moves answers", "●", "o", "What edits of the content should do is not known.",
         Outcome.NO_DECISION,
         {
             Archetype.DIAGNOSTIC: VerdictWord(
-                "Confirmatory, selective", "●", "o",
-                "The key moves, and answers follow it more than they follow surface edits, as it should be.",
-                Outcome.NOTHING_SEEN, plain="Answers follow the meaning more than the surface",
+                "Follows the content", "●", "o",
+                "The right answer changes, and answers follow it more than they follow edits of layout and wording, as "
+                "it should be (li2026: confirmatory, selective).",
+                Outcome.NOTHING_SEEN, plain="Answers follow content more than layout and wording",
             ),
             Archetype.INVARIANCE: VerdictWord(
-                "Confirmatory, selective: reacts to the attribute", "▲", "^",
-                "Nothing should move, and attribute edits move answers more than surface edits do: a finding.",
-                Outcome.FOUND, plain="Answers move where they should not",
+                "Reacts where it should not", "▲", "^",
+                "No answer should change, and edits of the content move answers more than layout and wording do: a "
+                "finding (li2026: confirmatory, selective).",
+                Outcome.FOUND, plain="Answers change with the content, and should not",
             ),
         },
     ),
@@ -114,7 +118,7 @@ GATES: dict[str, GateWord] = {
     "G3_denominator": GateWord(
         "G3: ratio has a denominator",
         "the ratio has no denominator",
-        "Changes of response under format and semantic edits.",
+        "Changes of answer under edits of layout and wording.",
     ),
     "G4_paired": GateWord(
         "G4: rows are paired",
@@ -126,11 +130,13 @@ GATES: dict[str, GateWord] = {
         "edited rows are not of their originals",
         "Responses to originals and to surface edits, item by item.",
     ),
-    "G5_archetype": GateWord("G5: archetype", "contracts are mixed", "The contract declared of every attribute edit."),
+    "G5_archetype": GateWord(
+        "G5: edits of one kind", "edits of two kinds are mixed", "What every edit of the content should do."
+    ),
     "F5_direction": GateWord(
         "Answers moved, not keys",
         "keys moved onto answers that stayed",
-        "Score and response before and after attribute edits.",
+        "Score and answer before and after edits of the content.",
     ),
     "noise_floor": GateWord(
         "Repeated requests agree",
@@ -144,8 +150,12 @@ GATES: dict[str, GateWord] = {
     ),
 }
 
-# Thresholds, as the page prints them.
+# Kinds of edit and thresholds, as the page prints them.
 LABELS = {
+    "format": "layout (format)",
+    "semantic": "wording (semantic)",
+    "attribute": "content (attribute)",
+    "placebo": "neutral words (placebo)",
     "alpha": "Error rate of both directions together",
     "noop_share_max": "G1: largest share of edits that change nothing",
     "parse_share_min": "G1: least share of readable answers",
@@ -153,8 +163,8 @@ LABELS = {
     "applicable_share_min": "G1: least share of the edits wanted",
     "baseline_standard_errors": "G2: standard errors above the baseline",
     "denominator_min": "G3: least lower limit of the denominator",
-    "margin": "How much more than a surface edit still counts as not moving",
-    "follow_min": "Least lower limit of contracts followed",
+    "margin": "How much more than layout or wording still counts as not moving",
+    "follow_min": "Least lower limit of answers as expected",
     "wrong_to_right_max": "Largest share of wrong answers that an edit makes right",
     "position_alpha": "Key at every position: level of the test",
     "label_mass_min": "Labels have values: least mean probability",

@@ -72,7 +72,7 @@ def _memory(folder: Path) -> str:
         cells=cells, results=memory_judged(*cells),
     )  # fmt: skip
     figures = write_parts(folder, {}, memory_page._scores(verdict)).inline
-    assert set(figures) == {"score_without_memory", "ruled_out"}
+    assert set(figures) == {"score_without_memory", "ruled_out", "power_curve"}
     return memory_page.render(verdict, FACTS, figures, [], [[]])
 
 

@@ -34,6 +34,7 @@ def test_every_audit_has_a_plan_for_people_and_for_programs(audit: str, monkeypa
     lines, _, data = told.partition("{\n")
     plans = json.loads("{" + data)
     assert f"run directory  {plans['run_dir']}" in lines and f"/{audit}-" in plans["run_dir"]
+    assert "too few for a verdict: about" in lines  # six questions; of more the command follows
     assert plans["failed"] == {} and len(plans["plans"]) == 1 and plans["plans"][0]["cost"]["basis"] == ""
 
 

@@ -17,15 +17,15 @@ def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
     """G5: what attribute edits should do in this context, from contracts that were declared before the run."""
     name, source = "G5_archetype", "li2026, G5; contracts as declared in audit.validity.edits"
     if e.archetype is None:
-        return absent(name, 1.0, source, "No attribute edit was asked, so that no archetype can be named.")
+        return absent(name, 1.0, source, "No edit of the content was asked: what it should do cannot be named.")
     tests = cell.used(Family.ATTRIBUTE)
     directional = int((tests.tests & tests.directional).sum())
     total = int(tests.tests.sum())
     few = tests.tests & (tests.directional == (2 * directional < total))  # of the contract that fewer have
     why = {
-        Archetype.DIAGNOSTIC: "Every attribute edit moves the key: answers must follow",
-        Archetype.INVARIANCE: "No attribute edit moves the key: answers must stay",
-        Archetype.MIXED: "Some attribute edits move the key and some do not: no one number means anything",
+        Archetype.DIAGNOSTIC: "Every edit of the content changes the right answer: answers must follow",
+        Archetype.INVARIANCE: "No edit of the content changes the right answer: answers must stay",
+        Archetype.MIXED: "Some edits of the content change the right answer and some do not: no one number tells",
     }[e.archetype]
     return made(
         name,
@@ -33,9 +33,9 @@ def archetype(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         directional / total if total else 0.0,
         1.0,
         source,
-        f"{why} ({directional} of {total} move it)."
+        f"{why} ({directional} of {total} change it)."
         + ("" if few.any() else " No item stands out: all edits should do the same."),
-        "Split the benchmark by the condition that decides whether an edit moves the key.",
+        "Split the benchmark by the condition that decides whether an edit changes the right answer.",
         items=ids(cell, few.any(axis=0)),
     )
 
@@ -61,8 +61,8 @@ def direction(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> Gat
         share,
         t.wrong_to_right_max,
         source,
-        f"Of {wrong} answers that were wrong before, {percent(share)} are right after an attribute edit. Of these, "
-        f"{percent(still)} did not move: there the key came to the answer.",
+        f"Of {wrong} answers that were wrong before, {percent(share)} are right after an edit of the content. Of "
+        f"these, {percent(still)} did not move: there the key came to the answer.",
         "A key that moves onto answers that stayed makes the score change: read the responses, not the scores.",
         items=ids(cell, (turned & (block.response == cell.before)).any(axis=0)),
         numbers={"right_right": moves.right_right, "right_wrong": moves.right_wrong, "wrong_right": moves.wrong_right,

@@ -48,9 +48,9 @@ def denominator(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> G
         low,
         t.denominator_min,
         "li2026, G3 (.02), here of the lower 95 % limit; conf/verdict: denominator_min",
-        f"Surface edits change {percent(number)} of the answers (lower limit {percent(low)}). The ratio CSR is "
-        f"{'reported' if low >= t.denominator_min else 'not reported: its denominator may be zero'}.",
-        "Nothing to mend: a model that surface edits leave alone has no ratio. The difference stands.",
+        f"Edits of layout or wording change {percent(number)} of the answers (lower limit {percent(low)}). The paper's "
+        f"ratio (CSR) is {'reported' if low >= t.denominator_min else 'not reported: its denominator may be zero'}.",
+        "Nothing to mend: a model that layout and wording leave alone has no ratio. The difference stands.",
         withholds=False,
         items=ids(cell, moved),
     )

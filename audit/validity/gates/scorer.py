@@ -112,10 +112,10 @@ def exact_values(cell: ValidityCell, e: CellEvidence, t: ValidityThresholds) -> 
     if known.size >= EXACT_FROM and np.unique(known).size == 1:
         found.append("one and the same response to everything")
     if surface and max(surface) == 0 and Family.ATTRIBUTE in reads:
-        found.append("not one response differs under any surface edit")
+        found.append("no answer differs under any edit of layout or wording")
     attribute = reads.get(Family.ATTRIBUTE)
     if attribute is not None and attribute.score_change == 1.0:
-        found.append("the score changes under every attribute edit")
+        found.append("the score changes under every edit of the content")
     constant = found[:1] == ["one and the same response to everything"]
     return Gate(
         name="F3c_exact_values",

@@ -124,6 +124,13 @@ def test_the_plan_counts_calls_and_says_what_cannot_be_judged():
     assert "No order test" in some
 
 
+def test_the_plan_prints_the_command_of_a_design_that_clears_models(tmp_path):
+    path = fresh_file(tmp_path, *((f"What is new in {k}?", f"all {k}") for k in range(3_100)))
+    words = (f"benchmark.path={path}", "n=20")
+    lines = plan_of(configured("benchmark=elementary", *words))
+    assert "To reach a verdict: audit memory" in lines and "n=3000" in lines and "8 references" in lines
+
+
 def test_the_plan_says_that_few_references_do_not_find_answers(tmp_path):
     path = fresh_file(tmp_path, ("What is new here?", "all"), ("And what is not?", "none"))
 

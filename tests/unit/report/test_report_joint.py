@@ -20,6 +20,9 @@ from audit.memory.evidence import Indicator, Name
 from audit.perturb.vocabulary import VERDICTS as PERTURB
 from audit.report.joint import content, in_order, matrices, page
 from audit.sweep.vocabulary import VERDICTS as SWEEP
+from audit.validity.edits.record import Archetype
+from audit.validity.result import ValidityStatus
+from audit.validity.vocabulary import VERDICTS as VALIDITY
 from audit.verdict.instrument import KINDS
 from audit.verdict.vocabulary import CLEARED, Outcome
 
@@ -163,9 +166,9 @@ def test_two_contexts_are_two_rows_and_no_panel_by_themselves() -> None:
     names = [found["name"] for found in joint["joint"][0]["instruments"]]
     assert names[1:] == ["the construct-validity audit (ambig)", "the construct-validity audit (disambig)"]
     text = page(joint)
-    assert (
-        text.count("<article") == 1 + 3 and "Confirmatory, selective" in text and "Confirmatory, non-selective" in text
-    )
+    assert text.count("<article") == 1 + 3
+    assert VALIDITY[ValidityStatus.SELECTIVE].of(Archetype.DIAGNOSTIC).name in text
+    assert VALIDITY[ValidityStatus.NON_SELECTIVE].of(Archetype.INVARIANCE).name in text
     alone = {**both, "cells": [{**c, "model": "other"} for c in both["cells"]]}
     with pytest.raises(ConfigError, match="share no model and benchmark"):
         content({"sweep": sweep("excess"), "validity": alone})

@@ -84,6 +84,10 @@ def test_both_surface_families_must_be_exceeded():
     assert both.difference == 0.5 and both.above_p < 0.001
     assert selectivity(attr, fmt, np.ones(30), np.arange(30)).above_p == 0.5
     assert selectivity(attr, fmt, np.full(30, np.nan), np.arange(30)).without == "semantic"
+    few = selectivity(np.ones(4), np.zeros(4), np.zeros(4), np.arange(4))
+    assert few.high == 1 and -1 < few.low < 1
+    one = selectivity(np.ones(4), np.zeros(4), np.zeros(4), np.zeros(4, int))
+    assert (one.low, one.high) == (-1, 1)
     with pytest.raises(DataError, match="nothing can be compared"):
         selectivity(attr, np.full(30, np.nan), np.full(30, np.nan), np.arange(30))
 

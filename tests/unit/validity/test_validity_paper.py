@@ -115,7 +115,7 @@ def test_the_page_has_all_of_it_folded_and_the_chronology(found, judged) -> None
     assert project_chronology().sentence not in page  # the program's own faults are not this model's
     without = panels.page(replace(judged, chronology=None), panels.rows(found))
     assert 'id="chronology"' not in without
-    assert "In words, these change 4.0 where the attribute edits change 5.0" in page
+    assert "In words, these change 4.0 where edits of the content change 5.0" in page
     assert page.count("Input: Hashes of the consumed token ids") == len(found)  # a gate names its input, once a cell
 
 

@@ -21,7 +21,7 @@ from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm, Draws
 from audit.sweep.result import RunVerdict
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
-from audit.sweep.texts import Texts, measure_texts
+from audit.sweep.messages import MeasuredTexts, measure_texts
 
 
 class OutcomeKey(NamedTuple):
@@ -118,7 +118,7 @@ def pair(outcomes: Sequence[Outcome], *, answers: bool = False) -> list[CellOutc
     return pair_batches((pick(batch, columns) for batch in batches), SCHEMA)
 
 
-def texts_of(outcomes: Sequence[Outcome], cells: Sequence[CellOutcomes] = ()) -> Texts:
+def texts_of(outcomes: Sequence[Outcome], cells: Sequence[CellOutcomes] = ()) -> MeasuredTexts:
     """The measures of rows in memory, with those of the self-test for `cells`."""
     probed = {(c.model, c.benchmark): c.question_ids[:MAX_TEXT_QUESTIONS] for c in cells}
     return measure_texts(outcomes, None, probed)

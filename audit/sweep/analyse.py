@@ -18,7 +18,7 @@ from audit.statistics.permutation import can_reject, enough_permutations
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT, tipping_point
 from audit.statistics.values import levels_of, replicates_of
-from audit.sweep import words
+from audit.sweep import remarks
 from audit.sweep.calibrated import nearest
 from audit.sweep.compare import CONFIDENCE, Comparison
 from audit.sweep.contrast_rows import contrast_rows
@@ -28,14 +28,17 @@ from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import all_gates, noise_floor_p
 from audit.sweep.gates.common import label
 from audit.sweep.hypotheses import HypothesisResult, h1_any_excess, h2_heterogeneity, h3_direction, sensitivity_slope
+from audit.sweep.messages import MeasuredTexts, TextMeasures
 from audit.sweep.paper import model_summary, router_summary, setting_rows
 from audit.sweep.record import sweep_of
 from audit.sweep.result import Contrast, Decision, Effect, Hypothesis, RunVerdict, SelfTest, Slope, SweepResult, Verdict
 from audit.sweep.runs import noise_floor, run_shifts
 from audit.sweep.self_test import self_test
-from audit.sweep.texts import TextMeasures, Texts
+from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
+from audit.sweep.texts import tipping as tipping_said
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.gates import failed
+from audit.verdict.reason import Reason, because, sentence, sentences
 from audit.verdict.result import Calibration, Gate
 
 N_RESAMPLES = 10_000
@@ -86,7 +89,7 @@ _Case = Case[Beside, _Measured, Corrected]
 
 def analyse(
     cells: Sequence[CellOutcomes],
-    texts: Texts | None = None,
+    texts: MeasuredTexts | None = None,
     *,
     thresholds: SweepThresholds | None = None,
     seed: int = 42,
@@ -119,7 +122,7 @@ def analyse(
     is estimated over the panel, and (in a panel of dozens) the number of permutations, and nothing else.
     """
     thresholds = thresholds or SweepThresholds()
-    texts = texts or Texts()
+    texts = texts or MeasuredTexts()
     tests = len(cells) * max((len(levels_of(c, Arm.NOISY_REWRITE)) for c in cells), default=1)
     shifts = run_shifts(cells, thresholds.run_sd_plausible)
     settings = SweepSettings(thresholds, seed, n_resamples, calibration, shifts=shifts, tests=tests)
@@ -176,20 +179,21 @@ def _result(case: _Case) -> SweepResult:
     tipping = _tipping(case, decision)
     contrasts = _contrasts(case)
     failing = (decision.gate,) if decision.gate else tuple(g.name for g in failed(case.gates))
-    missing, open_ = words.controls(cell, referred=e is not None and e.hints is not None)
-    reasons = (*decision.reasons, *words.unparsed(e, tipping), *_further(case, decision, contrasts))
+    missing = remarks.not_run(cell, referred=e is not None and e.hints is not None)
+    reasons = (*decision.reasons, *remarks.unparsed(e, tipping), *_further(case, decision, contrasts))
+    head = remarks.headline(cell.model, cell.benchmark, decision, e, failing)
     return SweepResult(
         model=cell.model,
         benchmark=cell.benchmark,
         decision=replace(decision, reasons=reasons),
-        headline=words.headline(cell.model, cell.benchmark, decision, e, failing),
+        headline=sentence(head, TEXTS),
         gates=case.gates,
         evidence=e,
         p_adjusted=case.panel.excess,
-        unparsed_tipping=words.tipping(tipping),
+        unparsed_tipping=tipping_said(tipping),
         contrasts=contrasts,
-        controls_missing=missing,
-        cannot_exclude=open_,
+        controls_missing=sentences(missing, NOT_RUN),
+        cannot_exclude=sentences(missing, CANNOT_EXCLUDE),
         noise_floor=noise_floor(cell, rng=_rng(case, "noise"), alpha=s.thresholds.alpha, n_permutations=s.n_resamples),
         calibration=_calibration(case),
         n_questions=cell.n,
@@ -205,8 +209,8 @@ def _result(case: _Case) -> SweepResult:
 
 def _decided(case: _Case) -> Decision:
     if case.evidence.found is None:
-        advice = ("Run the clean and the noisy arm on the same questions.",)
-        return Decision(Verdict.WITHHELD, (case.evidence.why,), advice)
+        why = Reason("not_comparable", {}, case.evidence.why)
+        return Decision(Verdict.WITHHELD, (why,), (because("run_both_arms"),))
     return decide(case.evidence.found, case.gates, case.settings.thresholds, case.panel)
 
 
@@ -242,16 +246,16 @@ def _contrasts(case: _Case) -> tuple[Contrast, ...]:
     )
 
 
-def _further(case: _Case, decision: Decision, contrasts: Sequence[Contrast]) -> tuple[str, ...]:
+def _further(case: _Case, decision: Decision, contrasts: Sequence[Contrast]) -> tuple[Reason, ...]:
     """What is said beside the reasons for the verdict."""
     e = case.evidence.found
-    said: tuple[str, ...] = ()
+    said: tuple[Reason, ...] = ()
     if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
-        said += words.fresh_items(contrasts)
+        said += remarks.held_out(contrasts)
     if e is not None and e.at_any_stop:
-        said += (words.at_any_stop(e, case.cell.cell.n),)
+        said += (remarks.stopped_early(e, case.cell.cell.n),)
     elif e is not None and decision.verdict != Verdict.WITHHELD:
-        said += words.run_shifts(e.shifts, repeated=e.repeated)
+        said += remarks.run_shifts(e.shifts, repeated=e.repeated)
     return said
 
 
@@ -397,7 +401,7 @@ def _tested(name: str, compute: Callable[[], HypothesisResult]) -> Hypothesis:
     return Hypothesis(name, found.pvalue, found.effect, found.sentence)
 
 
-def _self_test(beside: Beside, texts: Texts, s: SweepSettings) -> tuple[SelfTest, ...]:
+def _self_test(beside: Beside, texts: MeasuredTexts, s: SweepSettings) -> tuple[SelfTest, ...]:
     cell = beside.cell
     sent = texts.clean_sent.get((cell.model, cell.benchmark))
     rng = cell_rng(s.seed, cell.model, cell.benchmark, "self_test")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +52,17 @@ class Comparison:
         """Index of the router count with the largest gain."""
         return int(np.nanargmax(self.gain))
 
+    def beats(self, alpha: float) -> frozenset[int]:
+        """Router counts whose step-down adjusted p is at most alpha."""
+        return frozenset(r for r, p in zip(self.routers, self.adjusted, strict=True) if p <= alpha + 1e-12)
+
+    @property
+    def above_zero(self) -> frozenset[int]:
+        """Router counts whose simultaneous interval lies above zero; all where the test is the interval turned
+        round."""
+        every = zip(self.routers, self.low, strict=True)
+        return frozenset(r for r, low in every if self.log_e is not None or low > 0)
+
     @property
     def upper(self) -> FloatArray:
         """(R,) 97.5 % upper limits of the gain: at least the share of questions that could all improve unseen.
@@ -72,6 +84,11 @@ class Comparison:
         Hsu 1996, Statistical Science 11). NaN without intervals.
         """
         return float(self.upper.max())
+
+    def highest(self, routers: Iterable[int]) -> float:
+        """The largest upper limit at these router counts; 1 where one of them was not compared."""
+        limits = dict(zip(self.routers, np.nan_to_num(self.upper, nan=1.0).tolist(), strict=True))
+        return max(limits.get(r, 1.0) for r in routers)
 
 
 def compare(

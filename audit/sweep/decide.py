@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import DECIDE_AT
-from audit.sweep.compare import Comparison
 from audit.sweep.evidence import Evidence, Reading
 from audit.sweep.result import Decision, Verdict
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES
 from audit.verdict.gates import failed
-from audit.verdict.result import Gate, points
+from audit.verdict.reason import Reason, advice_of, because
+from audit.verdict.result import Gate
 from audit.verdict.vocabulary import gate_reasons
 
 SHIFT_Z = 1.645  # standard deviations of a shift that a lower limit is set against
 FINDINGS = frozenset({Verdict.EXCESS, Verdict.UNCONTROLLED, Verdict.BRITTLE})
+CONTROLS = ("clean", "direct", "ensemble")
 
 
 @dataclass(frozen=True)
@@ -63,356 +64,186 @@ def decide(
     where the upper limit of the gain is at most the smallest effect that matters (Schuirmann 1987, J Pharmacokinet
     Biopharm 15), underpowered where it is not.
     """
-    blocking = failed(gates)
-    if blocking:
-        return _withheld(blocking)
-    decision = _decide(evidence, gates, thresholds, corrected)
-    n = int(evidence.clean.n.min())
-    if decision.verdict in FINDINGS and n < thresholds.finding_questions_min:
-        few = f"It rests on {n} questions; nothing is found with fewer than {thresholds.finding_questions_min}."
-        return Decision(
-            Verdict.UNDERPOWERED,
-            (*decision.reasons, few),
-            (f"Ask at least {thresholds.finding_questions_min} questions (audit plan says how many find what).",),
-        )
+    if blocking := failed(gates):
+        return Decision(Verdict.WITHHELD, gate_reasons(blocking, GATES), advice_of(blocking))
+    decision = _decide(evidence, gates, thresholds, corrected or over_panel([evidence])[0])
+    n, least = int(evidence.clean.n.min()), thresholds.finding_questions_min
+    if decision.verdict in FINDINGS and n < least:
+        few = because("few_questions", n=n, least=least)
+        return Decision(Verdict.UNDERPOWERED, (*decision.reasons, few), (because("ask_at_least", least=least),))
     return decision
 
 
-def _decide(
-    evidence: Evidence, gates: Sequence[Gate], thresholds: SweepThresholds, corrected: Corrected | None
-) -> Decision:
-    own = corrected or over_panel([evidence])[0]
-    alpha, apart = thresholds.alpha, thresholds.alpha / own.cells
-    overall = evidence.p_value if own.excess is None else own.excess
+def _decide(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, own: Corrected) -> Decision:
+    alpha, apart = t.alpha, t.alpha / own.cells
+    overall = e.p_value if own.excess is None else own.excess
     # The panel's correction scales this cell's p; the same factor is applied to each of its router counts.
-    factor = max(overall / evidence.p_value, 1.0)
-    found = _found(evidence.plain, evidence, alpha / factor)
-    if found:
-        return _gain(evidence, gates, found, alpha / factor)
-    steady = frozenset() if evidence.repeated or evidence.at_any_stop else _if_runs_are_steady(evidence.plain)
-    if steady:
-        return _not_repeated(evidence, thresholds, steady)
-    if over_base := _found(evidence.plain, evidence, apart, ensemble=False):
-        return _not_beyond_ensembling(evidence, thresholds, over_base, apart)
-    seen = _against_clean(evidence, thresholds, apart, overall)
+    level = alpha / max(overall / e.p_value, 1.0)
+    if found := _found(e.plain, e, level):
+        return _gain(e, gates, found, level)
+    if not (e.repeated or e.at_any_stop) and (steady := _if_runs_are_steady(e.plain)):
+        why = because("above_zero", routers=sorted(steady))
+        return _uncontrolled([why], steady, because("run_once", sd=t.run_sd_plausible), because("run_twice"))
+    if over_base := _found(e.plain, e, apart, ensemble=False):
+        return _not_beyond_ensembling(e, t, over_base, apart)
+    seen = _against_clean(e, t, apart, overall)
     if seen.verdict != Verdict.NO_EXCESS:
         return seen
-    return _fallen(evidence, thresholds, own, seen) or _bounded(evidence, gates, thresholds, seen)
+    return _fallen(e, t, own, seen) or _bounded(e, gates, t, seen)
 
 
-def _against_clean(evidence: Evidence, thresholds: SweepThresholds, apart: float, overall: float) -> Decision:
-    """What is said where noisy does not beat every control: no excess, or underpowered where it beats the clean
-    baseline alone and could beat the original question."""
-    tested = _beats(evidence.clean, apart)
-    over_clean = tested & _above_zero(evidence.clean)
-    routers = tuple(sorted(over_clean or tested))
-    if over_clean and evidence.plain.direct is not None:
-        reason = (
-            f"Noisy beats the clean router with r={_join(over_clean)} but not the original question: it may only win "
-            "back what the clean router loses."
-        )
-        highest = _highest(evidence.plain.direct, over_clean)
-        if highest > thresholds.effect_of_interest:
-            return Decision(
-                Verdict.UNDERPOWERED,
-                (reason, f"It could still be above the original question by {points(highest)} (95 %)."),
-                ("Ask more questions, or run more replicates of `direct`, to tell the two apart.",),
-                routers,
-                "there are too few questions to tell whether that is more than the clean router loses",
-            )
-        doubt = "it gains over the clean router, but no more than that router loses against the original question"
-        return Decision(Verdict.NO_EXCESS, (reason,), (), routers, doubt)
-    if tested:
-        reason = (
-            f"With r={_join(tested)} the test speaks for a gain over the clean baseline, but its simultaneous 95 % "
-            "interval still holds zero: that is not counted as a finding."
-        )
-        doubt = "the test alone speaks for a gain, but its interval holds zero"
-        return Decision(Verdict.NO_EXCESS, (reason,), (), routers, doubt)
-    reason = f"At no router count does noisy beat every control after correction (p={overall:.2g})."
-    return Decision(Verdict.NO_EXCESS, (reason,), (), routers)
-
-
-def _fallen(evidence: Evidence, thresholds: SweepThresholds, own: Corrected, seen: Decision) -> Decision | None:
-    """Brittle where damage costs much on average over r; else None."""
-    mean = evidence.clean.mean
-    fall_p = 1.0 if own.fall is None else own.fall
-    # Looked at often, an estimate passes any mark by chance sooner or later: the limit holds at any stop.
-    fallen = mean.high if evidence.at_any_stop else mean.estimate
-    if not (fall_p <= thresholds.alpha / 2 and mean.high < 0 and fallen <= -thresholds.brittle_drop_min):  # NaN neither
-        return None
-    interval = f"95 % interval {100 * -mean.high:.1f} to {points(-mean.low)}"
-    drop = f"Accuracy falls by {points(-mean.estimate)} on average over r ({interval}; p={fall_p:.2g})."
-    advice = "Do not rely on the score for differently worded questions; look at which deletions cost the answer."
-    return Decision(Verdict.BRITTLE, (drop, *seen.reasons), (advice,))
-
-
-def _bounded(evidence: Evidence, gates: Sequence[Gate], thresholds: SweepThresholds, seen: Decision) -> Decision:
-    """No excess where the data bound the gain by the smallest effect that matters; else underpowered."""
-    limit = evidence.largest_compatible
-    compatible = f"A gain of {points(limit)} is still compatible with the data (97.5 % upper limit, the largest over r)"
-    if evidence.favourable is not None and limit > evidence.clean.largest_compatible:
-        compatible += ", with the replies that could not be read or never came held for it"
-    if not limit <= thresholds.effect_of_interest:  # NaN clears nobody
-        return Decision(
-            Verdict.UNDERPOWERED,
-            (*seen.reasons, f"{compatible}; {points(thresholds.effect_of_interest)} would be of interest."),
-            tuple(g.advice for g in gates if g.name == "enough_data"),
-        )
-    further = (
-        f"{compatible}, no more than the smallest effect that matters ({points(thresholds.effect_of_interest)}).",
-        "Memory that helps intact and damaged questions alike makes no gain: this test cannot see it, and clears "
-        "nobody of it.",
-    )
-    return replace(seen, reasons=(*seen.reasons, *further))
-
-
-def _gain(evidence: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: float) -> Decision:
+def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: float) -> Decision:
     """Noisy beats every control that was run at these r, as the replies were read: is it still so under the other
-    readings, and were all the controls run?"""
-    against = [name for name, c in _controls(evidence.plain).items() if c is not None]
-    reasons = [f"With r={_join(routers)}, noisy beats {' and '.join(against)} after correction for all r and models."]
-    left = _under_other_readings(evidence, gates, routers, level)
-    if isinstance(left, Decision):
-        return left
-    routers, further = left
-    reasons += further
-    controlled = frozenset(r for r in routers if evidence.controlled(r))
-    if not controlled:
-        missing = _not_run(evidence, routers)
-        return Decision(
-            Verdict.UNCONTROLLED,
-            (*reasons, f"It was not compared with {' or '.join(missing)}, either of which may explain it."),
-            ("Run the same command with the controls: what is in the shards is kept.",),
-            tuple(sorted(routers)),
-            "a control that could explain it was not run",
-        )
-    if evidence.at_any_stop and not (controlled := _beyond_shifts(evidence, controlled)):
-        shift = "what a whole run can shift by, which a run that may stop early does not measure"
-        return Decision(
-            Verdict.UNCONTROLLED,
-            (*reasons, f"Its lower limit is not beyond {shift}."),
-            ("Ask a fixed number of questions with noisy_replicates=2.",),
-            tuple(sorted(routers)),
-            "a shift of the whole run could explain it",
-        )
-    beyond = _beyond_hints(evidence, controlled, level)
-    if isinstance(beyond, Decision):
-        return replace(beyond, reasons=(*reasons, *beyond.reasons))
-    controlled = beyond
-    if evidence.hints is not None:
-        reasons.append(
-            f"{evidence.hints.reference}, given the same messages, gains "
-            f"{100 * evidence.hints.reference_gain:+.1f} points on average over r, and the difference is beyond "
-            "chance: hints in the messages do not explain it."
-        )
-    if 1 in controlled:
-        reasons.append("With one router, the clean baseline is the router that deletes nothing.")
-    if untested := routers - controlled:
-        reasons.append(f"With r={_join(untested)} it was not compared with as many routers that delete nothing.")
-    return Decision(
-        Verdict.EXCESS,
-        tuple(reasons),
-        (
-            "Treat the score as partly memory of the exam until shown otherwise: repeat it on held-out questions.",
-            "Read the questions that went from wrong to correct, and what the worker was shown.",
-        ),
-        tuple(sorted(controlled)),
-    )
-
-
-def _not_run(evidence: Evidence, routers: frozenset[int]) -> list[str]:
-    """The controls that a gain at these r lacks."""
-    missing = [] if evidence.plain.direct is not None else ["the original question (arms: direct)"]
-    if any(r > 1 for r in routers) and evidence.plain.ensemble is None:
-        missing.append("as many routers that delete nothing (ensemble_control=true)")
-    elif not missing:
-        missing.append(f"as many routers that delete nothing with r={_join(routers)} (ensemble_control=true)")
-    return missing
-
-
-def _under_other_readings(
-    evidence: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: float
-) -> tuple[frozenset[int], list[str]] | Decision:
-    """The router counts at which the gain is still there, and what is said of it; withheld where it is at none."""
-    reasons = []
-    if evidence.without_leak is not None:
+    readings, were all the controls run, and do the messages explain it?"""
+    why = [_beats_controls(e, routers, CONTROLS)]
+    if e.without_leak is not None:
         # Few leaks pass the gate, and at a high r a few in a hundred messages are many questions: so they are looked at
         # whenever there are any.
-        routers &= _found(evidence.without_leak, evidence, level)
+        routers &= _found(e.without_leak, e, level)
         if not routers:
             leaks = [g for g in gates if g.name == "answer_leak"]
-            gone = "The gain is gone without the questions whose messages state the answer."
-            withheld = _withheld(leaks)
-            return replace(withheld, reasons=(gone, *withheld.reasons), gate="answer_leak")
-        reasons.append("It is still there without the questions whose messages state the answer.")
-    if evidence.adverse is not None:
-        routers &= _found(evidence.adverse, evidence, level)
+            gone = (because("gone_without_leaks"), *gate_reasons(leaks, GATES))
+            return Decision(Verdict.WITHHELD, gone, advice_of(leaks), gate="answer_leak")
+        why.append(because("stands_without_leaks"))
+    if e.adverse is not None:
+        routers &= _found(e.adverse, e, level)
         if not routers:
-            return Decision(
-                Verdict.WITHHELD,
-                (
-                    "The gain is gone if the replies that could not be read or never came are held against it (their "
-                    f"odds of being right apart by a factor of {DECIDE_AT:g} between the arms, beyond what the "
-                    "question's other answers predict): it may come from which replies there are.",
-                ),
-                (
-                    "Read the unreadable replies and the errors, and mend what makes them so "
-                    "(store.retry_errors=true asks failed calls again), or read answers by likelihood.",
-                ),
-                gate="parseability",
-            )
-        reasons.append("It is still there if replies that could not be read or never came are held against it.")
-    return routers, reasons
+            gone = (because("gone_if_unparsed", odds_ratio=DECIDE_AT),)
+            return Decision(Verdict.WITHHELD, gone, (because("mend_unparsed"),), gate="parseability")
+        why.append(because("stands_if_unparsed", odds_ratio=DECIDE_AT))
+    controlled = frozenset(r for r in routers if e.controlled(r))
+    if not controlled:
+        return _uncontrolled(why, routers, _not_compared(e, routers), because("run_controls"))
+    if e.at_any_stop:
+        margin = SHIFT_Z * sum(e.shifts.tested(repeated=e.repeated)) ** 0.5
+        controlled = _beyond(e.plain, controlled, margin)
+        if not controlled:
+            return _uncontrolled(why, routers, because("may_be_shift", margin=margin), because("fixed_number"))
+    return _by_hints(e, why, routers, controlled, level)
 
 
-def _beyond_shifts(evidence: Evidence, routers: frozenset[int]) -> frozenset[int]:
-    """Router counts at which the limits of a run that may stop early are above a plausible shift (95 %)."""
-    margin = SHIFT_Z * sum(evidence.shifts.tested(repeated=evidence.repeated)) ** 0.5
-    for c in evidence.plain.comparisons():
-        routers -= {r for r, low in zip(c.routers, c.low, strict=True) if low <= margin}
-    return routers
+def _by_hints(
+    e: Evidence, why: list[Reason], routers: frozenset[int], controlled: frozenset[int], level: float
+) -> Decision:
+    """An excess at the router counts where a reference gains less from the same messages."""
+    hints = e.hints
+    if hints is None:
+        return _uncontrolled(why, controlled, because("no_reference"), because("give_reference"))
+    gains = {"reference": hints.reference, "gain": hints.reference_gain}
+    beyond = controlled & hints.beyond(level)
+    if not beyond and not hints.reads_as_well:
+        return _uncontrolled(why, controlled, because("weak_reference", **gains), because("take_abler_reference"))
+    if not beyond:
+        return _uncontrolled(why, controlled, because("reference_gains_too", **gains), because("read_messages"))
+    why.append(because("hints_excluded", **gains))
+    if 1 in beyond:
+        why.append(because("one_router"))
+    if untested := sorted(r for r in routers if not e.controlled(r)):
+        why.append(because("ensemble_not_run", routers=untested))
+    return Decision(Verdict.EXCESS, tuple(why), (because("hold_out"), because("read_improved")), tuple(sorted(beyond)))
 
 
-def _beyond_hints(evidence: Evidence, routers: frozenset[int], level: float) -> frozenset[int] | Decision:
-    """The router counts at which a reference gains less from the same messages; a decision where there are none."""
-    found = evidence.hints
-    if found is None:
-        return Decision(
-            Verdict.UNCONTROLLED,
-            ("No other model answered from the same messages: that these hint at the answer is not excluded.",),
-            (
-                "Let a model that is about as able answer from the stored messages (model=OTHER "
-                "messages_from=RUN_DIR, else the same command), then type the command again with "
-                "hint_reference=ITS_RUN_DIR.",
-            ),
-            tuple(sorted(routers)),
-            "its messages may hint at the answers, and no other model was given them",
-        )
-    beyond = routers & found.beyond(level)
-    if beyond:
-        return beyond
-    gains = f"{found.reference} gains {100 * found.reference_gain:+.1f} points from the same messages"
-    if not found.reads_as_well:
-        why = f"{found.reference} answers the clean messages worse than this model: it may miss what they hint."
-        doubt = "the model that was given the same messages is weaker, and may miss what they hint"
-        what = "Take a hint reference that is about as able as this model, or abler."
-    else:
-        why = f"{gains}: that this model gains more is not beyond chance."
-        doubt = "another model gains about as much from the same messages"
-        what = "Read what the messages tell, or ask more questions to tell the two gains apart."
-    return Decision(Verdict.UNCONTROLLED, (why,), (what,), tuple(sorted(routers)), doubt)
+def _uncontrolled(why: Sequence[Reason], routers: Collection[int], doubt: Reason, advice: Reason) -> Decision:
+    return Decision(Verdict.UNCONTROLLED, (*why, doubt), (advice,), tuple(sorted(routers)))
+
+
+def _beats_controls(e: Evidence, routers: Collection[int], names: Sequence[str]) -> Reason:
+    run = [name for name in names if getattr(e.plain, name) is not None]
+    return because("beats_controls", routers=sorted(routers), controls=run)
+
+
+def _not_compared(e: Evidence, routers: frozenset[int]) -> Reason:
+    """The controls that a gain at these r lacks. ensemble_routers: where the ensemble control was run at others."""
+    direct = e.plain.direct is None
+    never = e.plain.ensemble is None and any(r > 1 for r in routers)
+    at = sorted(routers) if not (direct or never) else []
+    missing = ["direct"] * direct + ["ensemble"] * (never or bool(at))
+    return because("not_compared", controls=missing, ensemble_routers=at)
+
+
+def _not_beyond_ensembling(e: Evidence, t: SweepThresholds, routers: frozenset[int], level: float) -> Decision:
+    """Noisy beats clean (and direct) but not as many routers that delete nothing: explained by these only on evidence.
+
+    That noisy does not beat the control may be mere lack of data. It is an explanation where noisy can be above the
+    control by no more than the smallest effect that matters at every r that counts, unparsed replies imputed for a gain
+    too.
+    """
+    control, gain = e.plain.ensemble, e.ensemble_gain
+    assert control is not None  # noqa: S101 - the caller compared with it
+    mean, at = control.mean, tuple(sorted(routers))
+    why = [
+        _beats_controls(e, routers, CONTROLS[:2]),
+        because("not_above_ensemble", mean=mean.estimate, low=mean.low, high=mean.high),
+    ]
+    if also := (gain.beats(level) & gain.above_zero & routers) if gain else frozenset():
+        why.append(because("ensemble_gains", routers=sorted(also)))
+    imputed = e.favourable.ensemble if e.favourable else None
+    limit = max(c.highest(routers) for c in (control, imputed) if c is not None)
+    if limit <= t.effect_of_interest:
+        why.append(because("ensemble_bounds", limit=limit, effect=t.effect_of_interest))
+        return Decision(Verdict.EXCESS_EXPLAINED, tuple(why), (because("is_repetition"),), at)
+    why.append(because("may_beat_ensemble", limit=limit))
+    return Decision(Verdict.UNDERPOWERED, tuple(why), (because("ask_more_of_ensemble"),), at)
+
+
+def _against_clean(e: Evidence, t: SweepThresholds, apart: float, overall: float) -> Decision:
+    """What is said where noisy does not beat every control: no excess, or underpowered where it beats the clean
+    baseline alone and could beat the original question."""
+    tested = e.clean.beats(apart)
+    over_clean = tested & e.clean.above_zero
+    at = tuple(sorted(over_clean or tested))
+    if over_clean and e.plain.direct is not None:
+        why = because("not_above_direct", routers=at)
+        limit = e.plain.direct.highest(over_clean)
+        if limit <= t.effect_of_interest:
+            return Decision(Verdict.NO_EXCESS, (why,), (), at)
+        still = because("may_beat_direct", limit=limit)
+        return Decision(Verdict.UNDERPOWERED, (why, still), (because("ask_more_of_direct"),), at)
+    why = because("interval_holds_zero", routers=at) if tested else because("beats_no_control", p=overall)
+    return Decision(Verdict.NO_EXCESS, (why,), (), at)
+
+
+def _fallen(e: Evidence, t: SweepThresholds, own: Corrected, seen: Decision) -> Decision | None:
+    """Brittle where damage costs much on average over r; else None."""
+    mean = e.clean.mean
+    fall_p = 1.0 if own.fall is None else own.fall
+    # Looked at often, an estimate passes any mark by chance sooner or later: the limit holds at any stop.
+    fallen = mean.high if e.at_any_stop else mean.estimate
+    if not (fall_p <= t.alpha / 2 and mean.high < 0 and fallen <= -t.brittle_drop_min):  # NaN neither
+        return None
+    drop = because("falls", drop=-mean.estimate, low=-mean.high, high=-mean.low, p=fall_p)
+    return Decision(Verdict.BRITTLE, (drop, *seen.reasons), (because("not_in_other_words"),))
+
+
+def _bounded(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, seen: Decision) -> Decision:
+    """No excess where the data bound the gain by the smallest effect that matters; else underpowered."""
+    limit = e.largest_compatible
+    imputed = e.favourable is not None and limit > e.clean.largest_compatible
+    numbers = {"limit": limit, "effect": t.effect_of_interest, "imputed": imputed}
+    if limit <= t.effect_of_interest:
+        return replace(seen, reasons=(*seen.reasons, because("bounded", **numbers), because("blind")))
+    few = advice_of([g for g in gates if g.name == "enough_data"])  # NaN clears nobody
+    return Decision(Verdict.UNDERPOWERED, (*seen.reasons, because("not_bounded", **numbers)), few)
+
+
+def _found(reading: Reading, e: Evidence, alpha: float, *, ensemble: bool = True) -> frozenset[int]:
+    """Router counts at which noisy beats every control, its interval against clean lying above zero too."""
+    if reading.clean is None:
+        return frozenset()
+    p = reading.adjusted(e.clean.routers, ensemble=ensemble)
+    beaten = (r for r, value in zip(e.clean.routers, p, strict=True) if value <= alpha + 1e-12)
+    return frozenset(beaten) & reading.clean.above_zero
 
 
 def _if_runs_are_steady(reading: Reading) -> frozenset[int]:
     """Router counts at which noisy beats every control that was run there, if its one run is shifted by no more than
     was measured: the simultaneous intervals lie above zero."""
     assert reading.clean is not None  # noqa: S101 - `measure` raises where it could not be made
-    out = _above_zero(reading.clean)
+    return _beyond(reading, reading.clean.above_zero, 0.0)
+
+
+def _beyond(reading: Reading, routers: frozenset[int], margin: float) -> frozenset[int]:
+    """Of these router counts, those at which the lower limit of every comparison that was made lies above margin."""
     for c in reading.comparisons():
-        out &= _above_zero(c) | (frozenset(reading.clean.routers) - frozenset(c.routers))
-    return out
-
-
-def _not_repeated(evidence: Evidence, thresholds: SweepThresholds, routers: frozenset[int]) -> Decision:
-    plausible = points(thresholds.run_sd_plausible)
-    return Decision(
-        Verdict.UNCONTROLLED,
-        (
-            f"With r={_join(routers)}, the intervals of noisy over every control that was run lie above zero.",
-            "But the noisy arm was run once. A whole run can shift by a standard deviation of "
-            f"{plausible} (batches, endpoints, engines), and that could explain the gain.",
-        ),
-        ("Run the same command with noisy_replicates=2: what is in the shards is kept.",),
-        tuple(sorted(routers)),
-        "one noisy run cannot tell it from a shift of the whole run",
-    )
-
-
-def _not_beyond_ensembling(
-    evidence: Evidence, thresholds: SweepThresholds, routers: frozenset[int], level: float
-) -> Decision:
-    """Noisy beats clean (and direct) but not as many routers that delete nothing: explained by these only on evidence.
-
-    That noisy does not beat the control may be mere lack of data. It is an explanation where noisy can be above the
-    control by no more than the smallest effect that matters at every r that counts, unparsed replies held for a gain
-    too.
-    """
-    control, gain = evidence.plain.ensemble, evidence.ensemble_gain
-    assert control is not None  # noqa: S101 - the caller compared with it
-    mean = control.mean
-    direct = " and the original question" if evidence.plain.direct else ""
-    reasons = [
-        f"With r={_join(routers)}, noisy beats the clean baseline{direct}.",
-        "It does not beat as many routers that delete nothing: on average over r it is "
-        f"{100 * mean.estimate:+.1f} points from them (95 % interval {100 * mean.low:+.1f} to {100 * mean.high:+.1f}).",
-    ]
-    also = (_beats(gain, level) & _above_zero(gain) & routers) if gain else frozenset()
-    if also:
-        reasons.append(f"They beat the clean baseline too, with r={_join(also)}.")
-    held = evidence.favourable.ensemble if evidence.favourable else None
-    highest = max(_highest(c, routers) for c in (control, held) if c is not None)
-    if highest <= thresholds.effect_of_interest:
-        return Decision(
-            Verdict.EXCESS_EXPLAINED,
-            (
-                *reasons,
-                f"What noisy could be above them is at most {points(highest)} (97.5 % upper limit), no more than the "
-                f"smallest effect that matters ({points(thresholds.effect_of_interest)}).",
-            ),
-            ("Read the gain as an effect of repetition and compute.",),
-            tuple(sorted(routers)),
-        )
-    return Decision(
-        Verdict.UNDERPOWERED,
-        (*reasons, f"Noisy could be above them by {points(highest)}: the data cannot tell deletion from repetition."),
-        ("Ask more questions, or run more replicates of the ensemble control, to tell the two apart.",),
-        tuple(sorted(routers)),
-        "there are too few questions to tell whether the damage or the repetition does it",
-    )
-
-
-def _withheld(gates: Sequence[Gate]) -> Decision:
-    return Decision(Verdict.WITHHELD, gate_reasons(gates, GATES), tuple(g.advice for g in gates if g.advice))
-
-
-def _beats(comparison: Comparison, alpha: float) -> frozenset[int]:
-    """Router counts whose step-down adjusted p is at most alpha."""
-    return frozenset(r for r, p in zip(comparison.routers, comparison.adjusted, strict=True) if p <= alpha + 1e-12)
-
-
-def _above_zero(comparison: Comparison) -> frozenset[int]:
-    """Router counts whose simultaneous interval lies above zero; all where the test is the interval turned round."""
-    if comparison.log_e is not None:
-        return frozenset(comparison.routers)
-    return frozenset(r for r, low in zip(comparison.routers, comparison.low, strict=True) if low > 0)
-
-
-def _found(reading: Reading, evidence: Evidence, alpha: float, *, ensemble: bool = True) -> frozenset[int]:
-    """Router counts at which noisy beats every control, its interval against clean lying above zero too."""
-    if reading.clean is None:
-        return frozenset()
-    routers = evidence.clean.routers
-    p = reading.adjusted(routers, ensemble=ensemble)
-    return frozenset(r for r, value in zip(routers, p, strict=True) if value <= alpha + 1e-12) & _above_zero(
-        reading.clean
-    )
-
-
-def _controls(reading: Reading) -> dict[str, Comparison | None]:
-    return {
-        "the clean baseline": reading.clean,
-        "the original question": reading.direct,
-        "as many routers that delete nothing": reading.ensemble,
-    }
-
-
-def _highest(comparison: Comparison, routers: frozenset[int]) -> float:
-    """The largest 97.5 % upper limit at these router counts; 1 where one of them was not compared."""
-    limits = dict(zip(comparison.routers, comparison.upper.tolist(), strict=True))
-    found = [limits.get(r, 1.0) for r in routers]
-    return max(1.0 if np.isnan(limit) else limit for limit in found)
-
-
-def _join(routers: frozenset[int]) -> str:
-    return ", ".join(str(r) for r in sorted(routers))
+        routers -= {r for r, low in zip(c.routers, c.low, strict=True) if not low > margin}
+    return routers

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from audit.sweep.texts import TEXTS
+from audit.verdict.reason import Reason, Texts
 from audit.verdict.result import Calibration
 from audit.verdict.run import CellResult, Decided, JudgedRun
 
@@ -32,12 +34,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision(Decided[Verdict]):
-    """routers: the router counts at which noisy beats clean, or seems to. doubt: where that is not an excess, the
-    reason in a few words for the headline. gate: the gate whose matter withholds it, where all gates passed.
-    """
+    """routers: those at which noisy beats clean, or seems to. gate: the gate whose matter withholds it, where all gates
+    passed."""
 
+    reasons: tuple[Reason, ...]
     routers: tuple[int, ...] = ()
-    doubt: str = ""
     gate: str = ""
 
 
@@ -149,6 +150,8 @@ class SweepResult(CellResult):
     null without unparsed answers, or where nothing is found or cleared. worst_case_gain: largest gain over r with every
     unparsed noisy answer right and every other wrong; null where all were parsed.
     """
+
+    texts: ClassVar[Texts] = TEXTS
 
     decision: Decision
     evidence: Evidence | None = None  # of all figures; not in verdict.json

@@ -14,8 +14,8 @@ from audit.shards.schema import plain_values, shared_values
 from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm
 from audit.sweep.drill import COLUMNS, DrillRows
+from audit.sweep.messages import MeasuredTexts, TextRow, measure_texts
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
-from audit.sweep.texts import TextRow, Texts, measure_texts
 
 _TEXTS = (
     "model", "benchmark", "question_id", "arm", "routers", "replicate", "question", "options", "router_messages",
@@ -38,7 +38,7 @@ def read_run(run_dir: Path) -> Read:
     return Read(run_dir, read_outcomes(run_dir, SCHEMA, answers=True))
 
 
-def read_texts(reads: Sequence[Read], questions: Collection[tuple[str, str]] | None) -> tuple[Texts, DrillRows]:
+def read_texts(reads: Sequence[Read], questions: Collection[tuple[str, str]] | None) -> tuple[MeasuredTexts, DrillRows]:
     """The second pass: measures of all texts, and the rows of the drill-down.
 
     questions: (benchmark, question id) of those in the drill-down; None for all.

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from audit.statistics.paired import CellOutcomes, IntArray, State
 from audit.sweep import gates
 from audit.sweep.design import Arm
+from audit.sweep.messages import TextMeasures
 from audit.sweep.result import SelfTest
-from audit.sweep.texts import TextMeasures
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import Gate, Status
 
@@ -32,7 +32,7 @@ def self_test(
     texts: TextMeasures | None = None,
     clean_sent: TextMeasures | None = None,
 ) -> tuple[SelfTest, ...]:
-    """Five faults on a copy of the cell. clean_sent: of `Texts`; None skips the text fault."""
+    """Five faults on a copy of the cell. clean_sent: of `MeasuredTexts`; None skips the text fault."""
     chance_before = gates.above_chance(cell, thresholds)
     results = []
 

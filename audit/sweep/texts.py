@@ -1,380 +1,268 @@
-"""What the routers did to the question and what reached the worker: one pass of O(rows) over the texts.
-
-Texts are hostile and long, and runs have millions of rows: nothing is kept of a question once all its rows have been
-seen but small counts, and each distinct message is read once (`statements`).
-"""
+"""What the sweep says of a cell, by code: reasons, advice, headlines, what was not run and what that leaves open."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from audit.sweep.design import Arm
-from audit.sweep.statements import fold, gives_answer, holds, normalise, states_answer, without_a_word, words_of
+from audit.verdict.reason import Texts, listed
+from audit.verdict.result import interval, percent, points, pvalue, signed_points
 
-STEM_KEPT_SHARE = 0.8  # of the stem's words that a message must hold to have transmitted it
-OPTION_KEPT_SHARE = 0.8  # of an option's words, when it is not there word for word
+# What this instrument cannot see, in every headline that finds nothing: measured (docs/calibration.md).
+BLIND = "Memory that helps intact and damaged questions alike, such as an exam learnt by heart, would not be seen."
+_RESUME = "what is in the shards is kept."
 
+_CONTROLS = {
+    "clean": "the clean baseline",
+    "direct": "the original question",
+    "ensemble": "as many routers that delete nothing",
+}
+_ASKED_BY = {"direct": "(arms: direct)", "ensemble": "(ensemble_control=true)"}
 
-class TextRow(NamedTuple):
-    """The part of a row of the sweep that holds texts."""
-
-    model: str
-    benchmark: str
-    question_id: str
-    arm: str
-    routers: int
-    replicate: int
-    question: str
-    options: tuple[str, ...]
-    router_messages: tuple[str, ...]
-    prompt: str
-    request_sha256: str | None
-    gold: int
-    options_shown: bool
-
-
-@dataclass(frozen=True)
-class TextMeasures:
-    """What was measured on the texts of one cell. Counts are of messages or presentations, ids are of questions.
-
-    clean_*: messages of forward_full with r=1. noisy_*: presentations of noisy_rewrite. deleted: share of the
-    question's distinct words that no message kept (deleted_per_message: that one message did not keep); added: share of
-    the messages' distinct words that the question does not have; all averaged over noisy presentations.
-    leaks: (routers, replicate, question_id) of the noisy presentations with at least one
-    message that states the gold option as the answer. messages, leaking: over all router messages of the cell.
-    gold_only_kept: noisy messages that kept the gold option while dropping every other one: a hint, not a statement; of
-    options_to_keep messages, none of them in a cloze, which shows no options.
-    noops: of noisy_presentations, those that reached the worker as the clean text; same_requests: of these, those whose
-    request was the very one of the clean baseline (`request_sha256`: the token ids that the worker consumed).
-    lost: noisy presentations whose router messages are not in the prompt that was really sent.
-    mixed_ids: questions whose text, options or right answer is not the same in all rows.
-    """
-
-    clean_messages: int = 0
-    clean_lossy: int = 0
-    clean_without_stem: int = 0
-    clean_without_option: int = 0  # 0 for a cloze, which shows none
-    lossy_ids: tuple[str, ...] = ()
-    noisy_presentations: int = 0
-    noops: int = 0
-    same_requests: int = 0
-    noop_ids: tuple[str, ...] = ()
-    lost: int = 0
-    deleted: float | None = None
-    deleted_per_message: float | None = None
-    added: float | None = None
-    messages: int = 0
-    leaking: int = 0
-    leaking_noisy: int = 0
-    messages_noisy: int = 0
-    stated_wrong: int = 0
-    gold_only_kept: int = 0
-    options_to_keep: int = 0
-    leak_ids: tuple[str, ...] = ()
-    mixed_ids: tuple[str, ...] = ()
-    leaks: frozenset[tuple[int, int, str]] = frozenset()
+# Where a gain is no finding: why, in the headline.
+_DOUBTS = {
+    "not_compared": "a control that could explain it was not run",
+    "may_be_shift": "a shift of the whole run could explain it",
+    "run_once": "one noisy run cannot tell it from a shift of the whole run",
+    "no_reference": "the messages may hint at the answers, and no other model was given them",
+    "weak_reference": "the model that was given the same messages is weaker, and may miss what they hint at",
+    "reference_gains_too": "another model gains about as much from the same messages",
+    "may_beat_ensemble": "there are too few questions to tell damage from repetition",
+    "may_beat_direct": "there are too few questions to tell whether that is more than the clean router loses",
+    "not_above_direct": "the gain over the clean router is no more than that router loses",
+    "interval_holds_zero": "the test finds a gain, but its interval includes zero",
+}
 
 
-@dataclass
-class _Tally:
-    counts: Counter[str] = field(default_factory=Counter)
-    lossy: set[str] = field(default_factory=set)
-    noop: set[str] = field(default_factory=set)
-    leak: set[str] = field(default_factory=set)
-    leaks: set[tuple[int, int, str]] = field(default_factory=set)
-    mixed: set[str] = field(default_factory=set)
-    deleted: int = 0  # sums of shares in billionths: whole numbers, so that the order of the rows cannot show
-    deleted_per_message: int = 0
-    added: int = 0
+def _beats(routers: Sequence[int], controls: Sequence[str]) -> str:
+    beaten = listed(_CONTROLS[name] for name in controls)
+    return f"At r = {listed(routers)}, noisy beats {beaten} after correction over r and models."
 
 
-@dataclass(frozen=True)
-class Texts:
-    """Measures by (model, benchmark). clean_sent: those of the probed questions, had the worker been sent the clean
-    prompt in place of every noisy one."""
-
-    measures: dict[tuple[str, str], TextMeasures] = field(default_factory=dict)
-    clean_sent: dict[tuple[str, str], TextMeasures] = field(default_factory=dict)
+def _not_compared(controls: Sequence[str], ensemble_routers: Sequence[int]) -> str:
+    at = f" at r = {listed(ensemble_routers)}" if ensemble_routers else ""
+    missing = " or ".join(f"{_CONTROLS[name]} {_ASKED_BY[name]}" for name in controls)
+    return f"It was not compared{at} with {missing}. {'Either' if len(controls) > 1 else 'That'} may explain it."
 
 
-@dataclass(slots=True)
-class _Message:
-    """A router message of a question. words: a bit for each. missing: how many of the question's words it lacks."""
-
-    text: str  # normalised
-    words: int
-    missing: int
-    stated: bool | None
-    gold_only: bool
-    bounded: bool  # where the raw message stands in a prompt, its normalised text stands in the normalised prompt
+def _size(limit: float) -> str:
+    if not limit < 1:  # NaN: the data set no limit
+        return "A gain of any size"
+    return f"A gain of up to {points(limit)}" if limit > 0 else "No gain"
 
 
-@dataclass(slots=True)
-class _Clean:
-    """What noisy texts are compared with: prompt and messages (normalised) and request of the clean baseline's first
-    run."""
-
-    prompt: str = ""
-    messages: frozenset[str] = frozenset()
-    request: str | None = None
+def _bound(limit: float, effect: float, imputed: bool, within: bool) -> str:
+    how = "97.5 % limit, largest over r" + ", unparsed and missing replies imputed for it" * imputed
+    against = "no more than" if within else "above"
+    matters = f"the smallest effect that matters ({points(effect)})"
+    return f"{_size(limit)} is still compatible with the data ({how}). That is {against} {matters}."
 
 
-class _Bits(dict[str, int]):
-    """A bit for each word, given when it is first asked for."""
-
-    def __missing__(self, word: str) -> int:
-        bit = self[word] = 1 << len(self)
-        return bit
-
-
-class _Question:
-    """What is known of a question until its last row: noisy rows that came before the clean one wait for it."""
-
-    __slots__ = ("asked", "bits", "clean", "first", "messages", "original", "rows", "waiting", "whole")
-
-    def __init__(self, row: TextRow) -> None:
-        self.first = row
-        self.whole = row.question, tuple(row.options), row.gold
-        self.rows = 0
-        self.clean: _Clean | None = None
-        self.waiting: list[TextRow] = []
-        self.messages: dict[str, _Message] = {}
-        self.bits = _Bits()
-        self.original = normalise("\n".join([row.question, *(row.options if row.options_shown else ())]))
-        self.asked = self.words(self.original.split())
-
-    def words(self, words: Sequence[str]) -> int:
-        """The distinct words of a normalised text as bits."""
-        return sum(map(self.bits.__getitem__, set(words)))
-
-    def read(self, raw: Sequence[str]) -> list[_Message]:
-        """What there is to know of router messages; each is read once."""
-        known = self.messages
-        try:
-            return [known[m] for m in raw]
-        except KeyError:
-            for m in raw:
-                if m not in known:
-                    known[m] = self._read(m)
-            return [known[m] for m in raw]
-
-    def _read(self, raw: str) -> _Message:
-        q, found = self.first, words_of(raw)
-        text = " ".join(found) or without_a_word(raw)
-        words = self.words(found or text.split())
-        gold_only = False
-        if q.options_shown:
-            stated = states_answer(raw, q.options, q.gold)
-            padded = f" {text} "
-            if f" {normalise(q.options[q.gold])} " in padded:
-                others = (o for k, o in enumerate(q.options) if k != q.gold)
-                gold_only = not any(f" {normalise(o)} " in padded for o in others)
-        else:
-            stated = gives_answer(raw, q.question, q.options, q.gold)
-        bounded = raw[:1].isascii() and bool(found)
-        return _Message(text, words, (self.asked & ~words).bit_count(), stated, gold_only, bounded)
-
-    def read_clean(self, row: TextRow) -> None:
-        messages = frozenset(m.text for m in self.read(row.router_messages))
-        self.clean = _Clean(fold(row.prompt), messages, row.request_sha256)
-
-
-def measure_texts(
-    rows: Iterable[TextRow],
-    settings: Mapping[tuple[str, str], int] | None = None,
-    probed: Mapping[tuple[str, str], Collection[str]] | None = None,
-) -> Texts:
-    """One pass over the rows, in any order.
-
-    settings: of each (model, benchmark), how many rows a question has; what is known of a question is let go with the
-    last of them (all at the end, where none are told). probed: ids of questions by (model, benchmark), for the
-    self-test.
-    """
-    reading = _Pass(settings, probed or {})
-    for row in rows:
-        reading.take(row)
-    return reading.texts()
-
-
-class _Pass:
-    """What one pass over the rows holds: tallies by (model, benchmark), and the questions whose last row is to come.
-
-    A question whose text or options differ between rows has several versions: a message is read against its own.
-    """
-
-    def __init__(
-        self, settings: Mapping[tuple[str, str], int] | None, probed: Mapping[tuple[str, str], Collection[str]]
-    ) -> None:
-        self.settings, self.probed = settings, probed
-        self.tallies: defaultdict[tuple[str, str], _Tally] = defaultdict(_Tally)
-        self.sent: dict[tuple[str, str], _Tally] = {cell: _Tally() for cell in probed}
-        self.open: defaultdict[tuple[str, str, str], list[_Question]] = defaultdict(list)
-
-    def take(self, row: TextRow) -> None:
-        cell = row.model, row.benchmark
-        tally, versions = self.tallies[cell], self.open[*cell, row.question_id]
-        question = _version(versions, row)
-        first = versions[0]
-        first.rows += 1
-        if question.whole != first.whole:
-            tally.mixed.add(row.question_id)
-        _count_leaks(row, question, tally)
-        if row.arm == Arm.FORWARD_FULL and row.routers == 1:
-            _count_clean(row, tally)
-            if row.replicate == 0:
-                question.read_clean(row)
-                first.clean = question.clean
-                self.close(versions)
-        elif row.arm == Arm.NOISY_REWRITE and first.clean is None:
-            first.waiting.append(row)
-        elif row.arm == Arm.NOISY_REWRITE:
-            self.count_noisy(row, question, first.clean)
-        if self.settings is not None and first.rows == self.settings[cell]:
-            self.close(self.open.pop((*cell, row.question_id)))
-
-    def count_noisy(self, row: TextRow, question: _Question, clean: _Clean | None) -> None:
-        cell = row.model, row.benchmark
-        _count_noisy(row, None, question, self.tallies[cell], clean)
-        if row.question_id in self.probed.get(cell, ()):
-            _count_noisy(row, clean.prompt if clean else None, question, self.sent[cell], clean)
-
-    def close(self, versions: list[_Question]) -> None:
-        """Count the noisy rows that waited for the clean one."""
-        for one in versions[0].waiting:
-            self.count_noisy(one, _version(versions, one), versions[0].clean)
-        versions[0].waiting = []
-
-    def texts(self) -> Texts:
-        for versions in self.open.values():
-            self.close(versions)
-        made = ({cell: _freeze(tally) for cell, tally in sorted(one.items())} for one in (self.tallies, self.sent))
-        return Texts(*made)
-
-
-def _version(versions: list[_Question], row: TextRow) -> _Question:
-    """The version of the question that the row asks; a new one where none is the same."""
-    for question in versions:
-        if _same(question, row):
-            return question
-    versions.append(_Question(row))
-    return versions[-1]
-
-
-def _same(question: _Question, row: TextRow) -> bool:
-    """Whether the row asks this version of the question, its options shown alike."""
-    first = question.first
+def _not_above_ensemble(mean: float, low: float, high: float) -> str:
     return (
-        row.question == first.question
-        and row.gold == first.gold
-        and row.options_shown == first.options_shown
-        and tuple(row.options) == question.whole[1]
+        "It does not beat as many routers that delete nothing: on average over r the difference is "
+        f"{signed_points(mean)} ({interval(low, high)})."
     )
 
 
-def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
-    if not row.router_messages:
-        return
-    noisy = row.arm == Arm.NOISY_REWRITE
-    stated = [m.stated for m in question.read(row.router_messages)]
-    leaking = stated.count(True)
-    counts = tally.counts
-    counts["messages"] += len(stated)
-    counts["messages_noisy"] += noisy * len(stated)
-    counts["stated_wrong"] += stated.count(False)
-    if leaking:
-        counts["leaking"] += leaking
-        tally.leak.add(row.question_id)
-        if noisy:
-            counts["leaking_noisy"] += leaking
-            tally.leaks.add((row.routers, row.replicate, row.question_id))
+def _held_out(clearly: bool, rest: str) -> Callable[..., str]:
+    def said(gain: float, low: float, high: float) -> str:
+        larger = f"The gain is {'' if clearly else 'not clearly '}larger than on the held-out questions of the control"
+        return f"{larger} benchmark: {signed_points(gain)} ({interval(low, high)}). {rest}"
+
+    return said
 
 
-def _count_clean(row: TextRow, tally: _Tally) -> None:
-    for message in row.router_messages:
-        no_stem = not holds(message, row.question, STEM_KEPT_SHARE)
-        no_option = row.options_shown and not all(holds(message, option, OPTION_KEPT_SHARE) for option in row.options)
-        tally.counts["clean_messages"] += 1
-        tally.counts["clean_without_stem"] += no_stem
-        tally.counts["clean_without_option"] += no_option
-        if no_stem or no_option:
-            tally.counts["clean_lossy"] += 1
-            tally.lossy.add(row.question_id)
+def _shift(side: str, sd: float, estimate: float, df: int, capped: bool) -> str:
+    how = "all that is plausible" if capped else "the estimate and one standard error"
+    runs = f"{df} comparison{'s' * (df != 1)} of runs estimate{'s' * (df == 1)} {points(estimate)}"
+    return f"Intervals include shifts of whole {side} runs, standard deviation {points(sd)}: {how} ({runs})."
 
 
-def _count_noisy(row: TextRow, sent: str | None, question: _Question, tally: _Tally, clean: _Clean | None) -> None:
-    """sent: what the worker was sent, normalised; None: the row's own prompt, normalised where that is needed."""
-    messages = question.read(row.router_messages)
-    counts, arrived = tally.counts, messages
-    if sent is not None or not _all_stand(row.router_messages, messages, row.prompt):
-        sent = fold(row.prompt) if sent is None else sent
-        arrived = [m for m in messages if m.text and m.text in sent]
-    same_request = row.request_sha256 is not None and clean is not None and row.request_sha256 == clean.request
-    counts["same_requests"] += same_request
-    counts["noisy_presentations"] += 1
-    if len(arrived) < len(messages):
-        counts["lost"] += 1
-    if same_request or _is_clean(row, arrived, sent, question, clean or _Clean()):
-        counts["noops"] += 1
-        tally.noop.add(row.question_id)
-    asked, told = question.asked, 0
-    for m in arrived:
-        told |= m.words
-    if not arrived:
-        told = question.words((fold(row.prompt) if sent is None else sent).split())
-    words = max(asked.bit_count(), 1)
-    tally.deleted += _billionths((asked & ~told).bit_count() / words)
-    if messages:
-        missing = sum(m.missing for m in messages)
-        tally.deleted_per_message += _billionths(missing / len(messages) / words)
-    tally.added += _billionths((told & ~asked).bit_count() / max(told.bit_count(), 1))
-    if row.options_shown:  # else no option to keep or to drop
-        counts["options_to_keep"] += len(messages)
-        counts["gold_only_kept"] += sum(m.gold_only for m in messages)
-
-
-def _all_stand(raw: Sequence[str], messages: Sequence[_Message], prompt: str) -> bool:
-    """Whether every message surely stands in the prompt once both are normalised: it does so before, word for word,
-    and what follows it there is ASCII, as its own first character is. Neither composes with what comes before it, so
-    that normalising cannot reach across the borders. False: the normalised texts decide."""
-    end = 0
-    for one, message in zip(raw, messages, strict=True):
-        at = prompt.find(one, end) if message.bounded else -1  # they stand in their order
-        end = at + len(one)
-        if at < 0 or not prompt[end : end + 1].isascii():
-            return False
-    return bool(messages)
-
-
-def _is_clean(row: TextRow, arrived: Sequence[_Message], sent: str | None, question: _Question, clean: _Clean) -> bool:
-    """Whether the worker got the clean text: its prompt is the clean prompt, every message in it is a clean one, or
-    none of the noisy messages arrived and a clean one did. sent: as for `_count_noisy`."""
-    unchanged = {*clean.messages, question.original}
-    if arrived:
-        if all(m.text in unchanged for m in arrived):
-            return True
-        if any(m.text not in clean.prompt for m in arrived):  # it stands in the prompt that was sent
-            return False
-    sent = fold(row.prompt) if sent is None else sent
-    return sent == clean.prompt or (not arrived and any(text and text in sent for text in unchanged))
-
-
-def _billionths(share: float) -> int:
-    return round(share * 1e9)
-
-
-def _freeze(tally: _Tally) -> TextMeasures:
-    noisy = tally.counts["noisy_presentations"]
-    return TextMeasures(
-        **tally.counts,
-        lossy_ids=tuple(sorted(tally.lossy)),
-        noop_ids=tuple(sorted(tally.noop)),
-        deleted=tally.deleted / 1e9 / noisy if noisy else None,
-        deleted_per_message=tally.deleted_per_message / 1e9 / noisy if noisy else None,
-        added=tally.added / 1e9 / noisy if noisy else None,
-        leak_ids=tuple(sorted(tally.leak)),
-        leaks=frozenset(tally.leaks),
-        mixed_ids=tuple(sorted(tally.mixed)),
+def _stopped(n: int, e_value: float, repeats: float | None) -> str:
+    found = "" if repeats is None else f" (repeated runs here say {points(repeats)})"
+    return (
+        f"The run could stop early (stop=early) and asked {n:,} questions. Its verdict rests on an e-process, whose "
+        f"tests and limits hold at any stop: the e-value of a gain over every control is {e_value:.3g}, and p is 1/e "
+        "(at most 1). Estimates at a stop lean towards what stopped the run: read the limits. Shifts of whole runs are "
+        f"assumed to be zero{found}."
     )
+
+
+def _withheld(model: str, benchmark: str, why: Sequence[str]) -> str:
+    return f"No verdict on {model} and {benchmark}: {', and '.join(why) or 'the comparison could not be made'}."
+
+
+def _higher(model: str, benchmark: str, gain: float, low: float, routers: int, **_: Any) -> str:
+    return (
+        f"{model} scores {points(gain)} higher on {benchmark} when its questions are damaged "
+        f"({routers} router{'s' * (routers != 1)}; 95 %: at least {points(low)})"
+    )
+
+
+def _still(limit: float) -> str:
+    """What a gain could be at most; nothing where the data set no limit."""
+    return f" {_size(limit)} is still compatible with the data (97.5 % limit)." if limit < 1 else ""
+
+
+def _excess(limit: float, score: float, **n: Any) -> str:
+    return (
+        f"{_higher(**n)}. Chance, the original question and repetition do not explain it: its score of "
+        f"{percent(score)} may be partly memory.{_still(limit)}"
+    )
+
+
+def _uncontrolled(limit: float, about: str, **n: Any) -> str:
+    return f"{_higher(**n)}, but {_DOUBTS[about]}. Settle that before you read anything into it.{_still(limit)}"
+
+
+def _explained(model: str, benchmark: str, gain: float, limit: float, **_: Any) -> str:
+    return (
+        f"{model} gains up to {points(gain)} on {benchmark} from several damaged messages, and about as much from as "
+        f"many intact ones: repetition explains it.{_still(limit)}"
+    )
+
+
+def _brittle(model: str, benchmark: str, loss: float, score: float, limit: float, **_: Any) -> str:
+    return (
+        f"{model} loses {points(loss)} on {benchmark} when its questions are damaged: its score of {percent(score)} "
+        f"depends on the full wording.{_still(limit)}"
+    )
+
+
+def _underpowered(model: str, benchmark: str, about: str, gain: float, limit: float, score: float, **_: Any) -> str:
+    if about in _DOUBTS:
+        return (
+            f"{model} scores {points(gain)} higher on {benchmark} with damaged questions than through the clean "
+            f"router, but {_DOUBTS[about]}.{_still(limit)}"
+        )
+    return (
+        f"Too few questions to tell for {model} on {benchmark}: {_size(limit).lower()} on damaged questions could be "
+        f"real or not. Nothing follows for its score of {percent(score)}."
+    )
+
+
+def _no_excess(model: str, benchmark: str, about: str, limit: float, score: float, **_: Any) -> str:
+    most = f"{points(max(limit, 0.0))} at most (97.5 % limit)"
+    if about in _DOUBTS:
+        of = f"No gain is counted for {model} on {benchmark} at its score of {percent(score)}"
+        return f"{of}: {_DOUBTS[about]}. It could be {most}. {BLIND}"
+    return f"Damage to its questions raises the score of {model} on {benchmark} ({percent(score)}) by {most}. {BLIND}"
+
+
+TEXTS: Texts = {
+    # why: a gain
+    "beats_controls": _beats,
+    "stands_without_leaks": "It is still there without the questions whose messages state the answer.",
+    "gone_without_leaks": "The gain is gone without the questions whose messages state the answer.",
+    "stands_if_unparsed": "It is still there if unparsed and missing replies are imputed against it (odds ratio "
+    "{odds_ratio:g} between the arms).",
+    "gone_if_unparsed": "The gain is gone if unparsed and missing replies are imputed against it (odds ratio "
+    "{odds_ratio:g} between the arms): it may come from which replies there are.",
+    "not_compared": _not_compared,
+    "may_be_shift": "Its lower limit is not beyond {margin:points}. Whole runs may shift by as much, and a run that "
+    "may stop early does not measure it.",
+    "no_reference": "No other model answered from the same messages: they may hint at the answers.",
+    "weak_reference": "{reference} answers the clean messages worse than this model: it may miss what they hint at.",
+    "reference_gains_too": "{reference} gains {gain:signed} from the same messages: that this model gains more is not "
+    "shown.",
+    "hints_excluded": "{reference} gains {gain:signed} from the same messages on average over r. The difference is "
+    "beyond chance: hints in the messages do not explain it.",
+    "one_router": "With one router, the clean baseline is the router that deletes nothing.",
+    "ensemble_not_run": "At r = {routers:listed} it was not compared with as many routers that delete nothing.",
+    "above_zero": "At r = {routers:listed}, the intervals of noisy over every control that was run lie above zero.",
+    "run_once": "But the noisy arm was run once. A whole run can shift by a standard deviation of {sd:points} "
+    "(batches, endpoints, engines), and that could explain the gain.",
+    "not_above_ensemble": _not_above_ensemble,
+    "ensemble_gains": "These beat the clean baseline too, at r = {routers:listed}.",
+    "ensemble_bounds": "Noisy could be above them by {limit:points} at most (97.5 % limit), no more than the smallest "
+    "effect that matters ({effect:points}).",
+    "may_beat_ensemble": "Noisy could be above them by {limit:points} (97.5 % limit): the data cannot tell damage from "
+    "repetition.",
+    "few_questions": "It rests on {n:,} questions; nothing is found with fewer than {least:,}.",
+    # why: no gain
+    "not_above_direct": "At r = {routers:listed}, noisy beats the clean router but not the original question: it may "
+    "only win back what the clean router loses.",
+    "may_beat_direct": "It could still be above the original question by {limit:points} (97.5 % limit).",
+    "interval_holds_zero": "At r = {routers:listed} the test finds a gain over the clean baseline, but its "
+    "simultaneous 95 % interval includes zero: it is not counted as a finding.",
+    "beats_no_control": "At no r does noisy beat every control after correction ({p:p}).",
+    "falls": lambda drop, low, high, p: (
+        f"Accuracy falls by {points(drop)} on average over r ({interval(low, high)}; {pvalue(p)})."
+    ),
+    "not_bounded": lambda **n: _bound(**n, within=False),
+    "bounded": lambda **n: _bound(**n, within=True),
+    "blind": "Memory that helps intact and damaged questions alike makes no gain: this test cannot see it.",
+    # beside the verdict
+    "beyond_held_out_on_every_scale": _held_out(
+        True, "So it is on the scales of log-odds and of the share of wrong answers repaired."
+    ),
+    "beyond_held_out_on_one_scale": _held_out(
+        True,
+        "But not on the scales of log-odds and of the share of wrong answers repaired: rewriting may help as such.",
+    ),
+    "beyond_held_out_on_no_scale": _held_out(False, "Rewriting may help as such, without memory."),
+    "shift_measured": _shift,
+    "shift_assumed": "Shifts of whole {side} runs (batches, endpoints, engines) were not measured: a standard "
+    "deviation of {sd:points} is assumed.",
+    "shift_tested": "The test of a gain assumes at least {sd:points} for {sides:listed} runs, as these were not "
+    "repeated.",
+    "stands_at_worst": "Unparsed answers are imputed against the verdict from the same question's other answers (odds "
+    "ratio {odds_ratio:g} between the arms). It stands even in the worst case.",
+    "stands_up_to": "Unparsed answers are imputed against the verdict from the same question's other answers (odds "
+    "ratio {odds_ratio:g} between the arms). It stands up to an odds ratio of {up_to:g}.",
+    "worst_case": "With every unparsed noisy answer right and every other wrong, the largest gain is {gain:points}.",
+    "stopped_early": _stopped,
+    # what to do
+    "ask_at_least": "Ask at least {least:,} questions; `audit plan` says how many find what.",
+    "hold_out": "Treat the score as partly memory of the exam until shown otherwise: repeat it on held-out questions.",
+    "read_improved": "Read the questions that went from wrong to correct, and what the worker was shown.",
+    "mend_unparsed": "Read the unparsed replies and the errors, and mend what makes them so (store.retry_errors=true "
+    "asks failed calls again), or read answers by likelihood.",
+    "run_controls": f"Run the same command with the controls: {_RESUME}",
+    "run_twice": f"Run the same command with noisy_replicates=2: {_RESUME}",
+    "run_both_arms": "Run the clean and the noisy arm on the same questions.",
+    "fixed_number": "Ask a fixed number of questions with noisy_replicates=2.",
+    "give_reference": "Let a model that is about as able answer from the stored messages (model=OTHER "
+    "messages_from=RUN_DIR, else the same command). Then type the command again with hint_reference=ITS_RUN_DIR.",
+    "take_abler_reference": "Take a hint reference that is about as able as this model, or abler.",
+    "read_messages": "Read what the messages tell, or ask more questions to tell the two gains apart.",
+    "is_repetition": "Read the gain as an effect of repetition and compute.",
+    "ask_more_of_ensemble": "Ask more questions, or run more replicates of the ensemble control, to tell the two "
+    "apart.",
+    "ask_more_of_direct": "Ask more questions, or run more replicates of `direct`, to tell the two apart.",
+    "not_in_other_words": "Do not rely on the score for questions in other words. Look at which deletions cost the "
+    "answer.",
+    # headlines
+    "headline_withheld": _withheld,
+    "headline_excess": _excess,
+    "headline_gain_uncontrolled": _uncontrolled,
+    "headline_excess_explained_by_ensembling": _explained,
+    "headline_brittle": _brittle,
+    "headline_underpowered": _underpowered,
+    "headline_no_excess_detected": _no_excess,
+}
+
+# A control that was not run, and what cannot be excluded without it.
+NOT_RUN: Texts = {
+    "direct": "direct: the original question without a router",
+    "ensemble": lambda routers: (
+        "ensemble control: as many clean routers, " + (f"for r = {listed(routers)}" if routers else "at any r")
+    ),
+    "clean_replicates": "clean replicates: {runs} was run, 2 are needed for a noise floor",
+    "noisy_replicates": "noisy replicates: 1 was run, 2 are needed to measure how much whole noisy runs shift",
+    "hint_reference": "hint reference: another model that answers from the same messages",
+}
+CANNOT_EXCLUDE: Texts = {
+    "direct": "that a clean router which loses part of the question lowered the baseline and made the gain",
+    "ensemble": "that repetition and compute made the gain, and not memory",
+    "clean_replicates": "that clean answers vary by as much as the gain from one run to the next",
+    "noisy_replicates": "that the whole noisy run shifted by more than is plausible (noisy_replicates=2)",
+    "hint_reference": "that the noisy messages hint at the answers",
+}
+
+
+def tipping(gamma: float | None) -> str | None:
+    """The odds ratio at which a verdict turns, as it is written."""
+    return None if gamma is None else "worst case" if math.isinf(gamma) else f"{gamma:g}"

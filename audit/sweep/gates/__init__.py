@@ -10,8 +10,8 @@ from audit.statistics.paired import CellOutcomes
 from audit.sweep.gates.agreement import pairing
 from audit.sweep.gates.messages import answer_leak, clean_fidelity, manipulation_reached_worker
 from audit.sweep.gates.outcomes import above_chance, enough_data, exact_values, noise_floor, noise_floor_p, parseability
+from audit.sweep.messages import TextMeasures
 from audit.sweep.size import needed
-from audit.sweep.texts import TextMeasures
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.result import Gate
 

@@ -9,7 +9,7 @@ from audit.statistics.permutation import paired_test
 from audit.statistics.values import average, replicates_of, runs_of
 from audit.sweep.design import Arm
 from audit.sweep.gates.common import clean_settings
-from audit.sweep.texts import TextMeasures
+from audit.sweep.messages import TextMeasures
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.gates import absent, checked
 from audit.verdict.result import Gate

@@ -17,7 +17,9 @@ from audit.sweep.evidence import measure
 from audit.sweep.hints import hint_test
 from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.texts import TEXTS
 from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.reason import because
 
 DESIGN = Design(1000, 2, "nested", clean_replicates=2, noisy_replicates=2)
 CLEAN, NOISY = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
@@ -46,7 +48,8 @@ def test_hints_are_no_excess_and_memory_is_one() -> None:
 def test_without_a_reference_a_gain_stays_uncontrolled_and_the_advice_says_what_to_type() -> None:
     found = judged(World(gain=0.1), 1, asked=False)
     assert found.verdict == Verdict.UNCONTROLLED
-    assert "messages_from=RUN_DIR" in found.what_to_do[0] and "hint_reference=" in found.what_to_do[0]
+    assert found.reasons[-1].code == "no_reference" and found.what_to_do == (because("give_reference"),)
+    assert "messages_from=RUN_DIR" in TEXTS["give_reference"] and "hint_reference=" in TEXTS["give_reference"]
 
 
 def cell(name: str, clean: int, noisy: int, n: int = 1000) -> CellOutcomes:

@@ -16,8 +16,11 @@ from audit.sweep.analyse import analyse, category, share_left
 from audit.sweep.decide import Corrected, Decision, decide, over_panel
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Reading, measure
+from audit.sweep.remarks import not_run
 from audit.sweep.result import SweepResult, Verdict
+from audit.sweep.texts import BLIND
 from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.reason import because
 
 RESAMPLES = 499
 ROUTERS = (1, 2, 3)
@@ -57,9 +60,10 @@ def test_each_verdict_is_reached(expected: Verdict, options: dict[str, Any]) -> 
     cell = judged(rows(**options))
     assert cell.verdict == expected, cell.reasons
     assert "synthetic" in cell.headline
-    assert cell.reasons
+    assert cell.decision.reasons
     if expected == Verdict.BRITTLE:
-        assert cell.reasons[0].startswith(f"Accuracy falls by {-100 * cell.effect.mean_gain:.1f} points")
+        assert cell.decision.reasons[0].code == "falls"
+        assert cell.decision.reasons[0].numbers["drop"] == -cell.effect.mean_gain
 
 
 def test_an_excess_in_a_small_sample_is_not_called_underpowered() -> None:
@@ -87,14 +91,15 @@ def test_a_gain_that_only_wins_back_what_the_clean_router_lost_is_no_excess() ->
     assert evidence.plain.direct is not None and evidence.plain.direct.gain[0] == 0
     decision = decide(evidence, (), replace(SweepThresholds(), effect_of_interest=0.06))
     assert decision.verdict == Verdict.NO_EXCESS
-    assert "not the original question" in decision.reasons[0]
+    assert decision.reasons[0] == because("not_above_direct", routers=(1,))
     # The gain over clean itself could be above five points: it is not cleared of that.
     assert evidence.largest_compatible > 0.05
     assert decide(evidence, (), SweepThresholds()).verdict == Verdict.UNDERPOWERED
     # Without the direct arm nothing would have told the two apart.
     bare = replace(evidence, plain=replace(evidence.plain, direct=None))
     uncontrolled = decide(bare, (), SweepThresholds())
-    assert uncontrolled.verdict == Verdict.UNCONTROLLED and "arms: direct" in uncontrolled.reasons[-1]
+    assert uncontrolled.verdict == Verdict.UNCONTROLLED
+    assert uncontrolled.reasons[-1] == because("not_compared", controls=["direct"], ensemble_routers=[])
 
 
 def test_no_finding_where_the_interval_holds_zero() -> None:
@@ -104,7 +109,7 @@ def test_no_finding_where_the_interval_holds_zero() -> None:
     low = replace(evidence.clean, low=np.full(3, -0.001))
     doubtful = replace(evidence, plain=replace(evidence.plain, clean=low))
     decision = decide(doubtful, (), SweepThresholds())
-    assert decision.verdict != Verdict.EXCESS and "still holds zero" in decision.reasons[0]
+    assert decision.verdict != Verdict.EXCESS and decision.reasons[0].code == "interval_holds_zero"
 
 
 def test_ensembling_explains_a_gain_only_on_evidence() -> None:
@@ -123,8 +128,8 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
         return decide(replace(evidence, plain=limited(high), favourable=held), (), SweepThresholds(), corrected)
 
     explained = with_limits(0.04)
-    assert explained.verdict == Verdict.EXCESS_EXPLAINED and "beat the clean baseline too" in explained.reasons[-2]
-    assert "at most 4.0 points" in explained.reasons[-1]
+    assert explained.verdict == Verdict.EXCESS_EXPLAINED and explained.reasons[-2].code == "ensemble_gains"
+    assert explained.reasons[-1] == because("ensemble_bounds", limit=0.04, effect=0.05)
     # one control is tested at alpha / cells: in a panel so large that this is below its p, nothing is explained
     alone = over_panel([evidence])[0]
     p = float(evidence.plain.adjusted(evidence.clean.routers, ensemble=False).min())
@@ -132,7 +137,8 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
     assert with_limits(0.04, alone).verdict == Verdict.EXCESS_EXPLAINED
     assert with_limits(0.04, many).verdict != Verdict.EXCESS_EXPLAINED
     undecided = with_limits(0.08)
-    assert undecided.verdict == Verdict.UNDERPOWERED and "cannot tell deletion from repetition" in undecided.reasons[-1]
+    assert undecided.verdict == Verdict.UNDERPOWERED
+    assert undecided.reasons[-1] == because("may_beat_ensemble", limit=0.08)
     # as read it is explained; not where unparsed replies are held for a gain over the control
     assert with_limits(0.04, held=limited(0.04)).verdict == Verdict.EXCESS_EXPLAINED
     assert with_limits(0.04, held=limited(0.08)).verdict == Verdict.UNDERPOWERED
@@ -147,20 +153,22 @@ def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> Non
     ]
     cell = judged(leaked, texts=True)
     assert cell.verdict == Verdict.WITHHELD
-    assert "answers away" in cell.headline
+    assert cell.decision.reasons[0].code == "gone_without_leaks" or cell.decision.gate == "answer_leak"
     assert judged(rows(n=400, seed=4, gain=0.2, faults=Faults(leak=0.15)), texts=True).verdict == Verdict.EXCESS
 
 
 def test_controls_that_were_not_run_are_named_with_what_they_leave_open() -> None:
     alone = pair(rows(n=100, with_direct=False, with_ensemble=False, clean_replicates=1))
-    (bare,) = analyse(alone, n_resamples=RESAMPLES).results
-    assert [c.split(":")[0] for c in bare.controls_missing] == [
-        "direct", "ensemble control", "clean replicates", "noisy replicates", "hint reference",
+    assert not_run(alone[0], referred=False) == [
+        because("direct"), because("ensemble", routers=[]), because("clean_replicates", runs=1),
+        because("noisy_replicates"), because("hint_reference"),
     ]  # fmt: skip
-    assert len(bare.cannot_exclude) == 5
+    (bare,) = analyse(alone, n_resamples=RESAMPLES).results
+    assert len(bare.cannot_exclude) == len(bare.controls_missing) == 5
     assert not bare.noise_floor.available
     full = judged(rows(n=100))
-    assert [c.split(":")[0] for c in full.controls_missing] == ["noisy replicates"]
+    assert not_run(pair(rows(n=100))[0], referred=True) == [because("noisy_replicates")]
+    assert len(full.controls_missing) == 1
     assert full.noise_floor.available and full.noise_floor.rejection_rate is not None
 
 
@@ -168,7 +176,7 @@ def test_a_run_without_a_clean_arm_is_withheld_and_says_why() -> None:
     noisy = [o for o in rows(n=60) if o.arm == Arm.NOISY_REWRITE]
     cell = judged(noisy)
     assert cell.verdict == Verdict.WITHHELD
-    assert cell.effect is None and "forward_full" in cell.reasons[0]
+    assert cell.effect is None and cell.decision.reasons[0].code == "not_comparable"
 
 
 def test_holm_over_the_panel_can_turn_a_lone_finding_away() -> None:
@@ -212,7 +220,7 @@ def test_credibility_needs_a_control_benchmark_whose_score_gap_is_bounded() -> N
     learnt = rows(n=1500, benchmark="public", clean_accuracy=0.97, discordance=0.03)
     cells = analyse(pair(learnt + fresh), n_resamples=RESAMPLES, control_benchmark="fresh").results
     mine = {c.benchmark: c for c in cells}["public"]
-    assert mine.verdict == Verdict.NO_EXCESS and "would not be seen" in mine.headline
+    assert mine.verdict == Verdict.NO_EXCESS and BLIND in mine.headline
     assert mine.credibility_category == "moderate" or mine.credibility_category == "low"
     assert mine.credibility is not None and mine.credibility < 0.7
 

@@ -16,11 +16,13 @@ from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.decide import Decision
 from audit.sweep.design import Arm
 from audit.sweep.gates import all_gates, exact_values, pairing, parseability
+from audit.sweep.remarks import headline
 from audit.sweep.result import Verdict
 from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.texts import TEXTS
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES
-from audit.sweep.words import headline
+from audit.verdict.reason import sentence
 from audit.verdict.result import Gate, Status
 
 ROUTERS = (1, 2, 3)
@@ -159,4 +161,4 @@ def test_every_gate_has_words_of_its_own_on_the_page_and_in_the_headline() -> No
     withheld = Decision(Verdict.WITHHELD, (), ())
     for name in set(gates_of(rows(60))) - {"enough_data"}:  # which never withholds
         assert GATES[name].title.lower() != name.replace("_", " ")
-        assert name not in headline("m", "b", withheld, None, (name,))
+        assert name not in sentence(headline("m", "b", withheld, None, (name,)), TEXTS)

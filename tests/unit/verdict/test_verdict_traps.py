@@ -12,16 +12,20 @@ from synthetic import synthetic_outcomes
 
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
+from audit.statistics.unparsed import DECIDE_AT
 from audit.sweep.analyse import analyse
 from audit.sweep.decide import decide, over_panel
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.gates import answer_leak, exact_values, pairing, parseability
+from audit.sweep.messages import TextMeasures
+from audit.sweep.remarks import headline
 from audit.sweep.result import SweepResult, Verdict
 from audit.sweep.simulation import Design, World, simulate
-from audit.sweep.texts import TextMeasures
+from audit.sweep.texts import BLIND
 from audit.sweep.thresholds import SweepThresholds
-from audit.sweep.words import headline
+from audit.sweep.vocabulary import GATES
+from audit.verdict.reason import because
 from audit.verdict.result import Status, json_text
 
 RESAMPLES = 499
@@ -66,7 +70,7 @@ def test_a_control_that_was_not_run_at_the_r_of_the_excess_explains_nothing_away
     cell = cell_of({**states, Setting(Arm.FORWARD_FULL, 2): right(200, (3, 123))})
     found = decide(measured(cell), (), SweepThresholds())
     assert found.verdict == Verdict.UNCONTROLLED and found.routers == (3,)
-    assert "ensemble_control=true" in " ".join(found.reasons)
+    assert found.reasons[-1] == because("not_compared", controls=["ensemble"], ensemble_routers=[3])
     # Run at r=3 too, and with the same answers, it does explain the gain.
     full = cell_of({**states, Setting(Arm.FORWARD_FULL, 2): base, Setting(Arm.FORWARD_FULL, 3): states[noisy(3)]})
     assert decide(measured(full), (), SweepThresholds()).verdict == Verdict.EXCESS_EXPLAINED
@@ -78,7 +82,8 @@ def test_a_control_that_answers_alike_explains_nothing_in_a_few_questions() -> N
     base, changed = right(60, (0, 30)), right(60, (0, 45))
     states = {CLEAN: base, DIRECT: base, noisy(3): changed, Setting(Arm.FORWARD_FULL, 3): changed}
     found = decide(measured(cell_of(states)), (), SweepThresholds())
-    assert found.verdict == Verdict.UNDERPOWERED and "6.0 points" in found.reasons[-1]
+    assert found.verdict == Verdict.UNDERPOWERED and found.reasons[-1].code == "may_beat_ensemble"
+    assert found.reasons[-1].numbers["limit"] == pytest.approx(1 - 0.025 ** (1 / 60))
 
 
 def test_with_one_router_the_clean_baseline_is_the_ensemble_control() -> None:
@@ -86,7 +91,7 @@ def test_with_one_router_the_clean_baseline_is_the_ensemble_control() -> None:
     found = decide(
         measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): right(200, (0, 160))})), (), SweepThresholds()
     )
-    assert found.verdict == Verdict.EXCESS and "not compared" not in " ".join(found.reasons)
+    assert found.verdict == Verdict.EXCESS and found.reasons[-1].code == "one_router"
 
 
 @pytest.mark.parametrize("groups", [1, 4])
@@ -136,7 +141,7 @@ def test_an_excess_made_of_leaks_is_withheld_even_where_the_leaks_pass_their_gat
     free[1, 200:230] = False
     assert decide(measured(cell), (gate,), SweepThresholds()).verdict == Verdict.EXCESS
     found = decide(measured(cell, without_leak=free), (gate,), SweepThresholds())
-    assert found.verdict == Verdict.WITHHELD and "gone without the questions" in found.reasons[0]
+    assert found.verdict == Verdict.WITHHELD and found.reasons[0].code == "gone_without_leaks"
     # Leaks at another r do not take the questions away from this one.
     assert decide(measured(cell, without_leak=free[::-1]), (gate,), SweepThresholds()).verdict == Verdict.EXCESS
 
@@ -150,17 +155,15 @@ def test_the_headline_quotes_a_router_count_that_passed_every_comparison() -> No
     evidence = measured(cell_of(states))
     found = decide(evidence, (), SweepThresholds())
     assert found.verdict == Verdict.EXCESS and found.routers == (3,)
-    text = headline("m", "b", found, evidence, ())
-    assert "15.0 points" in text and "with 3 routers" in text
-    limit = evidence.largest_compatible  # at r=2, where the gain is 20 points
-    assert 0.2 < limit < 0.35
-    assert f"A gain of up to {100 * limit:.1f} points is still compatible with the data" in text
+    told = headline("m", "b", found, evidence, ()).numbers
+    assert told["gain"] == pytest.approx(0.15) and told["routers"] == 3
+    assert 0.2 < told["limit"] < 0.35  # at r=2, where the gain is 20 points
 
 
 def test_no_excess_does_not_claim_that_the_score_is_free_of_memory() -> None:
     cell = judged(rows(2000))[0]
     assert cell.verdict == Verdict.NO_EXCESS
-    assert "would not be seen" in cell.headline and "clears nobody of it" in " ".join(cell.reasons)
+    assert BLIND in cell.headline and because("blind") in cell.decision.reasons
 
 
 def test_h1_is_the_p_value_that_the_verdicts_rest_on() -> None:
@@ -213,8 +216,9 @@ def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> No
     assert evidence.adverse is not None and evidence.adverse.clean is not None
     assert evidence.adverse.clean.gain[0] == pytest.approx((20 - 40) / 1000)
     found = decide(evidence, (), SweepThresholds())
-    assert found.verdict == Verdict.WITHHELD and "could not be read" in found.reasons[0]
-    assert "could not be read" in headline("m", "b", found, evidence, (found.gate,))
+    assert found.verdict == Verdict.WITHHELD and found.reasons == (because("gone_if_unparsed", odds_ratio=DECIDE_AT),)
+    why = headline("m", "b", found, evidence, (found.gate,)).numbers["why"]
+    assert why == [GATES["parseability"].because]
 
 
 def test_failed_calls_that_hang_on_the_answer_make_no_excess() -> None:
@@ -229,7 +233,7 @@ def test_failed_calls_that_hang_on_the_answer_make_no_excess() -> None:
     assert evidence.adverse is not None and evidence.adverse.clean is not None
     assert evidence.adverse.clean.gain[0] == 0
     found = decide(evidence, (), SweepThresholds())
-    assert found.verdict == Verdict.WITHHELD and "never came" in found.reasons[0]
+    assert found.verdict == Verdict.WITHHELD and found.gate == "parseability"
     # And they clear nobody: the other way round, 45 that improve would have been lost.
     lost = [int(State.ERROR) if 600 <= i < 645 else b for i, b in enumerate(base)]
     hidden = measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): lost}), gamma=float("inf"))
@@ -258,11 +262,11 @@ def test_a_gain_over_the_clean_router_that_direct_does_not_settle_clears_nobody(
     assert direct is not None
     assert direct.adjusted[0] > 0.05 and direct.high[0] > 0.02
     unsettled = decide(evidence, (), replace(SweepThresholds(), effect_of_interest=0.02))
-    assert unsettled.verdict == Verdict.UNDERPOWERED and "still be above the original" in unsettled.reasons[-1]
-    assert "more than the clean router loses" in headline("m", "b", unsettled, evidence, ())
+    assert unsettled.verdict == Verdict.UNDERPOWERED and unsettled.reasons[-1].code == "may_beat_direct"
+    assert headline("m", "b", unsettled, evidence, ()).numbers["about"] == "may_beat_direct"
     settled = decide(evidence, (), replace(SweepThresholds(), effect_of_interest=0.2))
     assert settled.verdict == Verdict.NO_EXCESS
-    assert headline("m", "b", settled, evidence, ()).startswith("No gain is counted")
+    assert headline("m", "b", settled, evidence, ()).numbers["about"] == "not_above_direct"
 
 
 def test_clean_replicates_that_repeat_one_run_are_one_run() -> None:
@@ -351,4 +355,4 @@ def test_a_withheld_cell_is_no_evidence_for_a_hypothesis() -> None:
     verdict = analyse(cells, n_resamples=RESAMPLES, references=honest_of(cells))
     assert {c.model: c.verdict for c in verdict.results}["unread"] == Verdict.WITHHELD
     h1 = next(h for h in verdict.hypotheses if h.name == "H1")
-    assert "1 of 1 models" in h1.sentence and "unread" not in h1.sentence
+    assert h1.effect == 1 and "unread" not in h1.sentence

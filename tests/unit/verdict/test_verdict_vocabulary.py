@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from audit.sweep.gates import all_gates
+from audit.sweep.remarks import held_out
 from audit.sweep.result import Contrast, Verdict
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.thresholds import SweepThresholds
 from audit.sweep.vocabulary import GATES, VERDICTS
-from audit.sweep.words import fresh_items
+from audit.verdict.reason import because
 
 
 def test_every_verdict_has_a_word_and_the_schema_knows_it() -> None:
@@ -31,16 +32,12 @@ def test_every_gate_has_a_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lows", "said"),
-    [
-        ((0.01, 0.01, 0.01), "is larger than that on the held-out"),
-        ((0.01, -0.01, 0.01), "+5.0 points (95 % interval +1.0 to +9.0), but not on every scale"),
-        ((-0.01, -0.01, -0.01), "is not clearly larger than"),
-    ],
-)  # fmt: skip
-def test_a_gain_that_is_larger_on_one_scale_only_is_said_to_be_so(lows: tuple[float, ...], said: str) -> None:
+    ("lows", "on"),
+    [((0.01, 0.01, 0.01), "every_scale"), ((0.01, -0.01, 0.01), "one_scale"), ((-0.01, -0.01, -0.01), "no_scale")],
+)
+def test_a_gain_that_is_larger_on_one_scale_only_is_said_to_be_so(lows: tuple[float, ...], on: str) -> None:
     scales = [
         Contrast(f"difference_in_differences{end}", "", None, 100, 0.05, low, 0.09, None)
         for end, low in zip(("", "_log_odds", "_log_wrong"), lows, strict=True)
     ]
-    assert said in fresh_items(scales)[0]
+    assert held_out(scales) == (because(f"beyond_held_out_on_{on}", gain=0.05, low=lows[0], high=0.09),)

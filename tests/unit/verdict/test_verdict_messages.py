@@ -19,8 +19,8 @@ from synthetic import synthetic_outcomes
 from audit.sweep.design import Arm
 from audit.sweep.gates import answer_leak
 from audit.sweep.gates.messages import manipulation_reached_worker
+from audit.sweep.messages import TextRow, _all_stand, _Question, measure_texts
 from audit.sweep.statements import fold, gives_answer, holds, normalise, states_answer
-from audit.sweep.texts import TextRow, _all_stand, _Question, measure_texts
 from audit.sweep.thresholds import SweepThresholds
 
 CITIES = ["Rome", "Paris", "Oslo", "Bern"]

@@ -1,0 +1,380 @@
+"""What the routers did to the question and what reached the worker: one pass of O(rows) over the texts.
+
+Texts are hostile and long, and runs have millions of rows: nothing is kept of a question once all its rows have been
+seen but small counts, and each distinct message is read once (`statements`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from audit.sweep.design import Arm
+from audit.sweep.statements import fold, gives_answer, holds, normalise, states_answer, without_a_word, words_of
+
+STEM_KEPT_SHARE = 0.8  # of the stem's words that a message must hold to have transmitted it
+OPTION_KEPT_SHARE = 0.8  # of an option's words, when it is not there word for word
+
+
+class TextRow(NamedTuple):
+    """The part of a row of the sweep that holds texts."""
+
+    model: str
+    benchmark: str
+    question_id: str
+    arm: str
+    routers: int
+    replicate: int
+    question: str
+    options: tuple[str, ...]
+    router_messages: tuple[str, ...]
+    prompt: str
+    request_sha256: str | None
+    gold: int
+    options_shown: bool
+
+
+@dataclass(frozen=True)
+class TextMeasures:
+    """What was measured on the texts of one cell. Counts are of messages or presentations, ids are of questions.
+
+    clean_*: messages of forward_full with r=1. noisy_*: presentations of noisy_rewrite. deleted: share of the
+    question's distinct words that no message kept (deleted_per_message: that one message did not keep); added: share of
+    the messages' distinct words that the question does not have; all averaged over noisy presentations.
+    leaks: (routers, replicate, question_id) of the noisy presentations with at least one
+    message that states the gold option as the answer. messages, leaking: over all router messages of the cell.
+    gold_only_kept: noisy messages that kept the gold option while dropping every other one: a hint, not a statement; of
+    options_to_keep messages, none of them in a cloze, which shows no options.
+    noops: of noisy_presentations, those that reached the worker as the clean text; same_requests: of these, those whose
+    request was the very one of the clean baseline (`request_sha256`: the token ids that the worker consumed).
+    lost: noisy presentations whose router messages are not in the prompt that was really sent.
+    mixed_ids: questions whose text, options or right answer is not the same in all rows.
+    """
+
+    clean_messages: int = 0
+    clean_lossy: int = 0
+    clean_without_stem: int = 0
+    clean_without_option: int = 0  # 0 for a cloze, which shows none
+    lossy_ids: tuple[str, ...] = ()
+    noisy_presentations: int = 0
+    noops: int = 0
+    same_requests: int = 0
+    noop_ids: tuple[str, ...] = ()
+    lost: int = 0
+    deleted: float | None = None
+    deleted_per_message: float | None = None
+    added: float | None = None
+    messages: int = 0
+    leaking: int = 0
+    leaking_noisy: int = 0
+    messages_noisy: int = 0
+    stated_wrong: int = 0
+    gold_only_kept: int = 0
+    options_to_keep: int = 0
+    leak_ids: tuple[str, ...] = ()
+    mixed_ids: tuple[str, ...] = ()
+    leaks: frozenset[tuple[int, int, str]] = frozenset()
+
+
+@dataclass
+class _Tally:
+    counts: Counter[str] = field(default_factory=Counter)
+    lossy: set[str] = field(default_factory=set)
+    noop: set[str] = field(default_factory=set)
+    leak: set[str] = field(default_factory=set)
+    leaks: set[tuple[int, int, str]] = field(default_factory=set)
+    mixed: set[str] = field(default_factory=set)
+    deleted: int = 0  # sums of shares in billionths: whole numbers, so that the order of the rows cannot show
+    deleted_per_message: int = 0
+    added: int = 0
+
+
+@dataclass(frozen=True)
+class MeasuredTexts:
+    """Measures by (model, benchmark). clean_sent: those of the probed questions, had the worker been sent the clean
+    prompt in place of every noisy one."""
+
+    measures: dict[tuple[str, str], TextMeasures] = field(default_factory=dict)
+    clean_sent: dict[tuple[str, str], TextMeasures] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Message:
+    """A router message of a question. words: a bit for each. missing: how many of the question's words it lacks."""
+
+    text: str  # normalised
+    words: int
+    missing: int
+    stated: bool | None
+    gold_only: bool
+    bounded: bool  # where the raw message stands in a prompt, its normalised text stands in the normalised prompt
+
+
+@dataclass(slots=True)
+class _Clean:
+    """What noisy texts are compared with: prompt and messages (normalised) and request of the clean baseline's first
+    run."""
+
+    prompt: str = ""
+    messages: frozenset[str] = frozenset()
+    request: str | None = None
+
+
+class _Bits(dict[str, int]):
+    """A bit for each word, given when it is first asked for."""
+
+    def __missing__(self, word: str) -> int:
+        bit = self[word] = 1 << len(self)
+        return bit
+
+
+class _Question:
+    """What is known of a question until its last row: noisy rows that came before the clean one wait for it."""
+
+    __slots__ = ("asked", "bits", "clean", "first", "messages", "original", "rows", "waiting", "whole")
+
+    def __init__(self, row: TextRow) -> None:
+        self.first = row
+        self.whole = row.question, tuple(row.options), row.gold
+        self.rows = 0
+        self.clean: _Clean | None = None
+        self.waiting: list[TextRow] = []
+        self.messages: dict[str, _Message] = {}
+        self.bits = _Bits()
+        self.original = normalise("\n".join([row.question, *(row.options if row.options_shown else ())]))
+        self.asked = self.words(self.original.split())
+
+    def words(self, words: Sequence[str]) -> int:
+        """The distinct words of a normalised text as bits."""
+        return sum(map(self.bits.__getitem__, set(words)))
+
+    def read(self, raw: Sequence[str]) -> list[_Message]:
+        """What there is to know of router messages; each is read once."""
+        known = self.messages
+        try:
+            return [known[m] for m in raw]
+        except KeyError:
+            for m in raw:
+                if m not in known:
+                    known[m] = self._read(m)
+            return [known[m] for m in raw]
+
+    def _read(self, raw: str) -> _Message:
+        q, found = self.first, words_of(raw)
+        text = " ".join(found) or without_a_word(raw)
+        words = self.words(found or text.split())
+        gold_only = False
+        if q.options_shown:
+            stated = states_answer(raw, q.options, q.gold)
+            padded = f" {text} "
+            if f" {normalise(q.options[q.gold])} " in padded:
+                others = (o for k, o in enumerate(q.options) if k != q.gold)
+                gold_only = not any(f" {normalise(o)} " in padded for o in others)
+        else:
+            stated = gives_answer(raw, q.question, q.options, q.gold)
+        bounded = raw[:1].isascii() and bool(found)
+        return _Message(text, words, (self.asked & ~words).bit_count(), stated, gold_only, bounded)
+
+    def read_clean(self, row: TextRow) -> None:
+        messages = frozenset(m.text for m in self.read(row.router_messages))
+        self.clean = _Clean(fold(row.prompt), messages, row.request_sha256)
+
+
+def measure_texts(
+    rows: Iterable[TextRow],
+    settings: Mapping[tuple[str, str], int] | None = None,
+    probed: Mapping[tuple[str, str], Collection[str]] | None = None,
+) -> MeasuredTexts:
+    """One pass over the rows, in any order.
+
+    settings: of each (model, benchmark), how many rows a question has; what is known of a question is let go with the
+    last of them (all at the end, where none are told). probed: ids of questions by (model, benchmark), for the
+    self-test.
+    """
+    reading = _Pass(settings, probed or {})
+    for row in rows:
+        reading.take(row)
+    return reading.texts()
+
+
+class _Pass:
+    """What one pass over the rows holds: tallies by (model, benchmark), and the questions whose last row is to come.
+
+    A question whose text or options differ between rows has several versions: a message is read against its own.
+    """
+
+    def __init__(
+        self, settings: Mapping[tuple[str, str], int] | None, probed: Mapping[tuple[str, str], Collection[str]]
+    ) -> None:
+        self.settings, self.probed = settings, probed
+        self.tallies: defaultdict[tuple[str, str], _Tally] = defaultdict(_Tally)
+        self.sent: dict[tuple[str, str], _Tally] = {cell: _Tally() for cell in probed}
+        self.open: defaultdict[tuple[str, str, str], list[_Question]] = defaultdict(list)
+
+    def take(self, row: TextRow) -> None:
+        cell = row.model, row.benchmark
+        tally, versions = self.tallies[cell], self.open[*cell, row.question_id]
+        question = _version(versions, row)
+        first = versions[0]
+        first.rows += 1
+        if question.whole != first.whole:
+            tally.mixed.add(row.question_id)
+        _count_leaks(row, question, tally)
+        if row.arm == Arm.FORWARD_FULL and row.routers == 1:
+            _count_clean(row, tally)
+            if row.replicate == 0:
+                question.read_clean(row)
+                first.clean = question.clean
+                self.close(versions)
+        elif row.arm == Arm.NOISY_REWRITE and first.clean is None:
+            first.waiting.append(row)
+        elif row.arm == Arm.NOISY_REWRITE:
+            self.count_noisy(row, question, first.clean)
+        if self.settings is not None and first.rows == self.settings[cell]:
+            self.close(self.open.pop((*cell, row.question_id)))
+
+    def count_noisy(self, row: TextRow, question: _Question, clean: _Clean | None) -> None:
+        cell = row.model, row.benchmark
+        _count_noisy(row, None, question, self.tallies[cell], clean)
+        if row.question_id in self.probed.get(cell, ()):
+            _count_noisy(row, clean.prompt if clean else None, question, self.sent[cell], clean)
+
+    def close(self, versions: list[_Question]) -> None:
+        """Count the noisy rows that waited for the clean one."""
+        for one in versions[0].waiting:
+            self.count_noisy(one, _version(versions, one), versions[0].clean)
+        versions[0].waiting = []
+
+    def texts(self) -> MeasuredTexts:
+        for versions in self.open.values():
+            self.close(versions)
+        made = ({cell: _freeze(tally) for cell, tally in sorted(one.items())} for one in (self.tallies, self.sent))
+        return MeasuredTexts(*made)
+
+
+def _version(versions: list[_Question], row: TextRow) -> _Question:
+    """The version of the question that the row asks; a new one where none is the same."""
+    for question in versions:
+        if _same(question, row):
+            return question
+    versions.append(_Question(row))
+    return versions[-1]
+
+
+def _same(question: _Question, row: TextRow) -> bool:
+    """Whether the row asks this version of the question, its options shown alike."""
+    first = question.first
+    return (
+        row.question == first.question
+        and row.gold == first.gold
+        and row.options_shown == first.options_shown
+        and tuple(row.options) == question.whole[1]
+    )
+
+
+def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
+    if not row.router_messages:
+        return
+    noisy = row.arm == Arm.NOISY_REWRITE
+    stated = [m.stated for m in question.read(row.router_messages)]
+    leaking = stated.count(True)
+    counts = tally.counts
+    counts["messages"] += len(stated)
+    counts["messages_noisy"] += noisy * len(stated)
+    counts["stated_wrong"] += stated.count(False)
+    if leaking:
+        counts["leaking"] += leaking
+        tally.leak.add(row.question_id)
+        if noisy:
+            counts["leaking_noisy"] += leaking
+            tally.leaks.add((row.routers, row.replicate, row.question_id))
+
+
+def _count_clean(row: TextRow, tally: _Tally) -> None:
+    for message in row.router_messages:
+        no_stem = not holds(message, row.question, STEM_KEPT_SHARE)
+        no_option = row.options_shown and not all(holds(message, option, OPTION_KEPT_SHARE) for option in row.options)
+        tally.counts["clean_messages"] += 1
+        tally.counts["clean_without_stem"] += no_stem
+        tally.counts["clean_without_option"] += no_option
+        if no_stem or no_option:
+            tally.counts["clean_lossy"] += 1
+            tally.lossy.add(row.question_id)
+
+
+def _count_noisy(row: TextRow, sent: str | None, question: _Question, tally: _Tally, clean: _Clean | None) -> None:
+    """sent: what the worker was sent, normalised; None: the row's own prompt, normalised where that is needed."""
+    messages = question.read(row.router_messages)
+    counts, arrived = tally.counts, messages
+    if sent is not None or not _all_stand(row.router_messages, messages, row.prompt):
+        sent = fold(row.prompt) if sent is None else sent
+        arrived = [m for m in messages if m.text and m.text in sent]
+    same_request = row.request_sha256 is not None and clean is not None and row.request_sha256 == clean.request
+    counts["same_requests"] += same_request
+    counts["noisy_presentations"] += 1
+    if len(arrived) < len(messages):
+        counts["lost"] += 1
+    if same_request or _is_clean(row, arrived, sent, question, clean or _Clean()):
+        counts["noops"] += 1
+        tally.noop.add(row.question_id)
+    asked, told = question.asked, 0
+    for m in arrived:
+        told |= m.words
+    if not arrived:
+        told = question.words((fold(row.prompt) if sent is None else sent).split())
+    words = max(asked.bit_count(), 1)
+    tally.deleted += _billionths((asked & ~told).bit_count() / words)
+    if messages:
+        missing = sum(m.missing for m in messages)
+        tally.deleted_per_message += _billionths(missing / len(messages) / words)
+    tally.added += _billionths((told & ~asked).bit_count() / max(told.bit_count(), 1))
+    if row.options_shown:  # else no option to keep or to drop
+        counts["options_to_keep"] += len(messages)
+        counts["gold_only_kept"] += sum(m.gold_only for m in messages)
+
+
+def _all_stand(raw: Sequence[str], messages: Sequence[_Message], prompt: str) -> bool:
+    """Whether every message surely stands in the prompt once both are normalised: it does so before, word for word,
+    and what follows it there is ASCII, as its own first character is. Neither composes with what comes before it, so
+    that normalising cannot reach across the borders. False: the normalised texts decide."""
+    end = 0
+    for one, message in zip(raw, messages, strict=True):
+        at = prompt.find(one, end) if message.bounded else -1  # they stand in their order
+        end = at + len(one)
+        if at < 0 or not prompt[end : end + 1].isascii():
+            return False
+    return bool(messages)
+
+
+def _is_clean(row: TextRow, arrived: Sequence[_Message], sent: str | None, question: _Question, clean: _Clean) -> bool:
+    """Whether the worker got the clean text: its prompt is the clean prompt, every message in it is a clean one, or
+    none of the noisy messages arrived and a clean one did. sent: as for `_count_noisy`."""
+    unchanged = {*clean.messages, question.original}
+    if arrived:
+        if all(m.text in unchanged for m in arrived):
+            return True
+        if any(m.text not in clean.prompt for m in arrived):  # it stands in the prompt that was sent
+            return False
+    sent = fold(row.prompt) if sent is None else sent
+    return sent == clean.prompt or (not arrived and any(text and text in sent for text in unchanged))
+
+
+def _billionths(share: float) -> int:
+    return round(share * 1e9)
+
+
+def _freeze(tally: _Tally) -> TextMeasures:
+    noisy = tally.counts["noisy_presentations"]
+    return TextMeasures(
+        **tally.counts,
+        lossy_ids=tuple(sorted(tally.lossy)),
+        noop_ids=tuple(sorted(tally.noop)),
+        deleted=tally.deleted / 1e9 / noisy if noisy else None,
+        deleted_per_message=tally.deleted_per_message / 1e9 / noisy if noisy else None,
+        added=tally.added / 1e9 / noisy if noisy else None,
+        leak_ids=tuple(sorted(tally.leak)),
+        leaks=frozenset(tally.leaks),
+        mixed_ids=tuple(sorted(tally.mixed)),
+    )

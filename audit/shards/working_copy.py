@@ -173,7 +173,7 @@ def _committed(store: ObjectStore) -> set[str] | None:
         manifest = json.loads(store.get("manifest.json") or b"{}")
         finished = manifest.get("status") == "finished"
         return {str(shard["file"]) for shard in manifest["shards"]} if finished else None
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None  # not a manifest: who reads the copy says so
 
 

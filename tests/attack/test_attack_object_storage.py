@@ -1,0 +1,40 @@
+"""The same edits of a run that lies on object storage: the gate answers as it does in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from s3_server import CREDENTIALS, S3Server, s3_server
+from test_attack_runs import EDITS
+
+from audit.commands.gate import main as gate
+
+# What lies beside the listed shards is no part of a run there: a start that was killed may have left it.
+# All 60 were tried once; the report is read from the copy, as any folder's.
+TRIED = [name for name in EDITS if not name.startswith("verdict: ")] + ["verdict: one word", "verdict: gone"]
+BESIDE = {"shards: one twice", "shards: an empty file", "shards: a file of something else"}
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with s3_server() as server, pytest.MonkeyPatch.context() as patch:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        yield server
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_an_edited_run_on_object_storage_does_not_pass(
+    name: str, s3: S3Server, run_dir: Path, keys: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit, code = EDITS[name]
+    edit(run_dir)
+    run = f"bucket/{list(EDITS).index(name)}"
+    for path in filter(Path.is_file, run_dir.rglob("*")):
+        with s3.files.open_output_stream(f"{run}/{path.relative_to(run_dir)}") as stream:
+            stream.write(path.read_bytes())
+    assert gate([s3.url(run), "--keys", str(keys / "trusted")]) == (4 if name in BESIDE else code)
+    told = capsys.readouterr()
+    assert not any(secret in told.out + told.err for secret in CREDENTIALS.values())

@@ -19,9 +19,9 @@ from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse
 from audit.sweep.columns import SCHEMA
 from audit.sweep.design import Arm, Draws
+from audit.sweep.messages import MeasuredTexts, measure_texts
 from audit.sweep.result import RunVerdict
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
-from audit.sweep.messages import MeasuredTexts, measure_texts
 
 
 class OutcomeKey(NamedTuple):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PREFIX = "set:"
 ABOUT = "set.json"
+JOINED_MIN = 0.90  # share of the items in question that an imported model must hold
 DEFAULT_COUNT = 8  # references: the most that the calibration of every audit simulates
 
 
@@ -96,7 +97,8 @@ def save_about(one: ReferenceSet) -> None:
 
 
 def choose(models: Sequence[SetModel], families: Collection[str], count: int = DEFAULT_COUNT) -> tuple[str, ...]:
-    """Names of `count` models, spread evenly over the set's accuracies, so that they bracket a model within them.
+    """Names of `count` models that hold nearly all items, spread evenly over the set's accuracies, so that they bracket
+    a model within them.
 
     families: of the tested models, which are left out; a model whose family is not known stays. A second model of a
     family is taken where no other is near. No answer of a tested model is looked at. ConfigError where no family is
@@ -112,9 +114,9 @@ def choose(models: Sequence[SetModel], families: Collection[str], count: int = D
             "The set does not say of which family its models are, so kin of the tested model could not be left out. "
             "Expected a set built with families: audit references build ... --facts models.csv"
         )
-    left = sorted(
-        (one for one in models if (one.family or "").casefold() not in shut), key=lambda one: (one.accuracy, one.name)
-    )
+    whole = JOINED_MIN * max((one.answers for one in models), default=0)
+    left = [one for one in models if (one.family or "").casefold() not in shut and one.answers >= whole]
+    left.sort(key=lambda one: (one.accuracy, one.name))
     if len(left) < 3:
         raise ConfigError(
             f"The set has {len(left)} models of other families than {', '.join(sorted(families))}; expected 3 or more. "

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from audit.config import DERIVED, RunConfig, known_models, load_model_config
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
-from audit.reference_sets import PREFIX, choose, load_set
+from audit.reference_sets import JOINED_MIN, PREFIX, choose, load_set
 from audit.shards.working_copy import need_folder
 
 if TYPE_CHECKING:  # it needs Arrow, and a refused override does not
@@ -26,7 +26,6 @@ NOT_OURS = (
     "that prompts, decoding and scoring differed between the two sets, or between the models: the evaluations were "
     "imported, so these were not under our control"
 )
-JOINED_MIN = 0.90  # share of this run's items that an imported reference must hold
 ItemKey = tuple[str, str]  # (benchmark, id)
 Facts = Mapping[str, Any]  # of a model, as the manifest has them
 

@@ -26,16 +26,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     columns = dict(_pair(one) for one in asked.map.split(",")) if asked.map else {}
     joined, held_out, files = _read(asked, columns)
+    from audit.imports.join import check_joined, leave_out_changed, match_strata
+
+    changed = leave_out_changed(joined)
     benchmark, judged, joined = _chosen(asked, joined, held_out)
+    spare = match_strata(joined, benchmark, held_out) if held_out else 0
     names = [benchmark, *([held_out] if held_out else [])]
     _print_table(joined, names, judged)
-    from audit.imports.join import check_joined
+    for name, n in changed.items():
+        print(one_line(f"left out: {n} items of {name}: their key or options differ between logs, or are one option"))
+    if spare:
+        print(f"left out: {spare} held-out items, so that each stratum is as large a part of both sets")
     from audit.imports.write import Asked, write_run
     from audit.memory.report import build_report
 
     if held_out:  # without held-out items nothing is compared
         check_joined(joined, names)
-    options = {"columns": columns, "joined_by": asked.key, "metric": asked.metric, "references": asked.references}
+    options = {
+        "columns": columns, "joined_by": asked.key, "metric": asked.metric, "references": asked.references,
+        "left_out": {"changed": changed, "of_strata": spare},
+    }  # fmt: skip
     write_run(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed))
     paths = build_report([asked.out], asked.out / "report")
     for cell in paths.content["cells"]:

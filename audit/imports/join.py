@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from sys import intern
 
 from audit.errors import DataError
 from audit.imports.record import Imported, letter_index
-from audit.references import JOINED_MIN
+from audit.reference_sets import JOINED_MIN
+
+CHANGED_MAX = 0.01  # share of a benchmark's items that may not be the same in all logs; these are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +28,13 @@ class Answered:
 @dataclass
 class Joined:
     """items: {benchmark: {key: the first outcome of the item}}. answers: {(model, benchmark): {key: epochs}}.
-    revisions: {model: of its weights, where a log tells}. Filled by `add`, log by log."""
+    revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how two logs differ}}. Filled by
+    `add`, log by log."""
 
     items: dict[str, dict[str, Imported]] = field(default_factory=dict)
     answers: dict[tuple[str, str], dict[str, list[Answered]]] = field(default_factory=dict)
     revisions: dict[str, str] = field(default_factory=dict)
+    changed: dict[str, dict[str, str]] = field(default_factory=dict)
     _seen: dict[int, str] = field(default_factory=dict)  # by hash (64 bits, salted): a million names take much memory
 
     @property
@@ -63,11 +68,12 @@ class Joined:
 
     def _take(self, log: str, key: str, one: Imported) -> None:
         known = self.items.setdefault(one.benchmark, {}).setdefault(key, one)
-        old, new = _right_option(known), _right_option(one)
-        if old and new and old != new:
-            raise DataError(
-                f"Item {one.sample[:80]!r} of {one.benchmark} has the right answer {new[:60]!r} in {log} for "
-                f"{one.model}, and {old[:60]!r} for {known.model}: two versions of the benchmark. Import one."
+        if one.stratum and not known.stratum:
+            self.items[one.benchmark][key] = replace(known, stratum=one.stratum)
+        if _differ(known, one):
+            self.changed.setdefault(one.benchmark, {})[key] = (
+                f"{one.sample[:80]!r} has the key {_right_option(one)[:60]!r} of {len(one.options)} options for "
+                f"{one.model} in {log}, and {_right_option(known)[:60]!r} of {len(known.options)} for {known.model}"
             )
         epochs = self.answers.setdefault((one.model, one.benchmark), {}).setdefault(intern(key), [])
         epochs.append(Answered(one.right, one.of, _put_back(known, one), one.error))
@@ -81,8 +87,53 @@ def _put_back(known: Imported, one: Imported) -> str | None:
     return chr(65 + known.options.index(one.options[place]))
 
 
+def _differ(known: Imported, one: Imported) -> bool:
+    """Whether two logs tell of one item another key or number of options, or one log a single option: no question."""
+    counts, keys = (len(known.options), len(one.options)), (_right_option(known), _right_option(one))
+    return 1 in counts or (all(counts) and counts[0] != counts[1]) or (all(keys) and keys[0] != keys[1])
+
+
 def _right_option(one: Imported) -> str:
     return "" if one.gold is None else one.options[one.gold].strip()
+
+
+def leave_out_changed(joined: Joined) -> dict[str, int]:
+    """Leaves out items that are not the same in all logs; how many, by benchmark. DataError for more than a few."""
+    for benchmark, changed in joined.changed.items():
+        if len(changed) > CHANGED_MAX * (n := len(joined.items[benchmark])):
+            raise DataError(
+                f"{len(changed)} of {n:,} items of {benchmark} are not the same in all logs: {min(changed.values())}. "
+                f"Up to {CHANGED_MAX:.0%} are left out; more are two versions of the benchmark. Import one."
+            )
+        _leave_out(joined, benchmark, changed)
+    return {benchmark: len(changed) for benchmark, changed in joined.changed.items()}
+
+
+def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
+    """Leaves out held-out items, until every stratum is as large a part of them as it is of the benchmark; how many.
+
+    As many stay as can; which of a stratum goes is decided by a hash of its key. DataError where a stratum has none.
+    """
+    ours = Counter(one.stratum for one in joined.items[benchmark].values())
+    theirs: dict[str, list[str]] = {}
+    for key in sorted(joined.items[held_out], key=lambda key: sha256(key.encode()).digest()):
+        theirs.setdefault(joined.items[held_out][key].stratum, []).append(key)
+    if lacking := sorted(ours.keys() - theirs.keys()):
+        raise DataError(
+            f"No held-out item is of the stratum {lacking[0]!r}, as {ours[lacking[0]]:,} of {benchmark} are. Expected "
+            "some of each; leave such items out, or compare without strata."
+        )
+    scale = min(len(theirs[one]) / n for one, n in ours.items())
+    gone = [key for one, keys in theirs.items() for key in keys[round(scale * ours[one]) :]]
+    _leave_out(joined, held_out, gone)
+    return len(gone)
+
+
+def _leave_out(joined: Joined, benchmark: str, keys: Collection[str]) -> None:
+    of_models = [found for (_, name), found in joined.answers.items() if name == benchmark]
+    for found in (joined.items[benchmark], *of_models):
+        for key in keys:
+            found.pop(key, None)  # type: ignore[attr-defined]
 
 
 def only(joined: Joined, models: set[str]) -> Joined:

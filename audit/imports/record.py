@@ -39,6 +39,7 @@ class Imported:
 
     right, of: k of n trials were right; right is None where no answer could be read, or an error stands in its place.
     gold: index into options, None where it is not known. revision: of the weights, "" where the log does not tell.
+    stratum: what the item is counted with, such as its difficulty, where both sets are to have equal shares.
     """
 
     model: str
@@ -54,6 +55,7 @@ class Imported:
     epoch: int = 1
     error: str | None = None
     revision: str = ""
+    stratum: str = ""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,10 @@ from audit.errors import ConfigError, DataError
 from audit.imports.files import document, json_lines
 from audit.imports.record import MAX_CELL, Imported, Log, Wanted, checked, outcome, trials
 
-FIELDS = ("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error")
+FIELDS = (
+    *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),
+    "stratum",
+)
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -56,6 +59,7 @@ def _outcome(path: Path, told: dict[str, Any], where: str, wanted: Wanted) -> Im
         answer=None if told.get("answer") is None else str(told["answer"])[:200],
         epoch=_epoch(_word(told, "epoch", where)),
         error=error,
+        stratum=_word(told, "stratum", where)[:200],
     )
 
 
@@ -118,7 +122,7 @@ def _options(value: Any, where: str) -> tuple[str, ...]:
     if isinstance(value, list):
         return tuple(checked(one, where) for one in value)
     word = str(value if value is not None else "").strip()
-    return tuple(_LETTERS[: int(word)]) if word.isdecimal() and 1 < int(word) <= len(_LETTERS) else ()
+    return tuple(_LETTERS[: int(word)]) if word.isdecimal() and 0 < int(word) <= len(_LETTERS) else ()
 
 
 def _csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -17,7 +17,8 @@ from audit.audits import audit_of, find_audit
 from audit.errors import ConfigError, DataError
 from audit.panel import panel_runs
 from audit.records import AS_PUBLISHED, Setting
-from audit.references import JOINED_MIN, imported
+from audit.reference_sets import JOINED_MIN
+from audit.references import imported
 from audit.registry.entry import NAMES, Cell, Entry, read_entry
 from audit.report.canvas import (
     BLUE,

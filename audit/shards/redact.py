@@ -19,7 +19,7 @@ _SECRET_KEY = re.compile(
 # OPENAI_API_KEY, HF_TOKEN: capitals with an underscore. (Some real keys are capitals too, but without an underscore.)
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 _KEY_FORMS = re.compile(
-    r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{12,}|\b(?:hf|gh[pousr]|github_pat|glpat|xox[abp])[_-][A-Za-z0-9_-]{12,}"
+    r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{12,}|\b(?:(?:hf|gh[pousr]|github_pat)_|glpat[_-]|xox[abp]-)[A-Za-z0-9_-]{12,}"
     r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[0-9A-Za-z_-]{30,}|\b[Bb]earer\s+[A-Za-z0-9._~+/=-]{8,}"
     r"|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+"
 )

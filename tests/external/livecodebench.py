@@ -73,13 +73,15 @@ def write_table(data: Path, platform: str, path: Path) -> None:
                 out.writerow(row)
 
 
-def imported(data: Path, platform: str, references: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The cells of verdict.json, by the command that a user types; the judged models are all others."""
+def imported(data: Path, platform: str, references: tuple[str, ...], strata: bool = False) -> list[dict[str, Any]]:
+    """The cells of verdict.json, by the command that a user types; the judged models are all others. strata: as many
+    easy, medium and hard problems, in shares, after the date as before."""
     before, _ = load(data, platform)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         table, run = Path(folder, f"{platform}.csv"), Path(folder, "run")
         write_table(data, platform, table)
-        words = [str(table), "-o", str(run), "--map", "correct=right", "--benchmark", "before", "--held-out", "after"]
+        columns = "correct=right" + (",stratum=difficulty" if strata else "")
+        words = [str(table), "-o", str(run), "--map", columns, "--benchmark", "before", "--held-out", "after"]
         judged = [name for name in sorted(before.scores) if name not in references]
         if import_logs([*words, "--judge", *judged, "--references", *references]) != 0:
             raise RuntimeError(f"audit import refused {platform}")
@@ -119,6 +121,7 @@ def report(data: Path) -> Iterator[str]:
             ((*REFERENCES[1:], LEARNT), f"seven, and {LEARNT}"),
         ):
             yield _counts(imported(data, platform, names), platform, what)
+        yield _counts(imported(data, platform, REFERENCES, strata=True), platform, "all eight, difficulty matched")
     yield f"\nReferences drawn at random, {DRAWS} times, from the negatives of other families; 40 models a panel:\n"
     yield "| references | platform | positives found, mean | negatives found, mean | always missed |"
     yield "|---|---|---|---|---|"

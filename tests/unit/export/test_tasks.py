@@ -1,8 +1,7 @@
 """Their harness asks, we judge: items go out as tasks, are asked by the real harness, and its logs come home.
 
-The loops need an interpreter that has the harness (AUDIT_TEST_LM_EVAL, AUDIT_TEST_INSPECT; `make harnesses` installs
-both).
-lm-eval's `dummy` model and Inspect's mockllm answer.
+The loops need an interpreter that has the harness (AUDIT_TEST_LM_EVAL, AUDIT_TEST_INSPECT): `make harnesses` installs
+both. lm-eval's `dummy` model and Inspect's mockllm answer.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from audit.commands.import_logs import main
 from audit.errors import AuditError
 from audit.governance.ruling import rule_run
 from audit.imports.detect import read_log
-from audit.imports.join import Answered, Joined, counts
+from audit.imports.join import Answered, Joined, counts, leave_out_changed, match_strata
 from audit.imports.record import Imported, Wanted, outcome, trials
 from audit.imports.write import Asked, write_run
 from audit.loading import find_runs
@@ -117,12 +118,37 @@ def test_a_key_is_of_words_alone() -> None:
     assert text_key("What barks?", ["cat", "dog"]) != text_key("What barks?", ["cat", "cow"])
 
 
-def test_items_that_two_logs_answer_otherwise_are_two_versions() -> None:
+def test_items_that_two_logs_key_otherwise_are_left_out_and_more_are_two_versions() -> None:
+    """Of 200 items 2 may differ: here the key in the second log, and the number of options; 3 may not."""
+    options = ("cat", "dog")
+
+    def item(k: int, model: str, gold: int = 0, options: tuple[str, ...] = options) -> Imported:
+        return Imported(model, "b", f"k{k}", str(k), 1, options=options, gold=gold)
+
+    for differing, left in ((2, 198), (3, None)):
+        joined = Joined()
+        joined.add("a", (item(k, "m") for k in range(200)))
+        other = {0: item(0, "n", 1), 1: item(1, "n", 0, (*options, "cow")), 2: item(2, "n", 1)}
+        joined.add("b", (other[k] if k < differing else item(k, "n") for k in range(200)))
+        if left is None:
+            with pytest.raises(AuditError, match="two versions"):
+                leave_out_changed(joined)
+        else:
+            assert leave_out_changed(joined) == {"b": differing}
+            assert [(one.items, one.lacking) for one in counts(joined)] == [(left, 0), (left, 0)]
+
+
+def test_held_out_items_are_matched_by_stratum() -> None:
+    """30 easy and 10 hard items beside 30 and 20 held out: 20 of these would be hard; 10 are."""
     joined = Joined()
-    one = {"benchmark": "b", "key": "k", "sample": "1", "right": 1, "options": ("cat", "dog")}
-    joined.add("a", [Imported(model="m", gold=0, **one)])
-    with pytest.raises(AuditError, match="two versions"):
-        joined.add("b", [Imported(model="n", gold=1, **one)])
+    for name, easy, hard in (("b", 30, 10), ("new", 30, 20)):
+        for what, n in (("easy", easy), ("hard", hard)):
+            joined.add(name, (Imported("m", name, f"{what}{k}", f"{what}{k}", 1, stratum=what) for k in range(n)))
+    assert match_strata(joined, "b", "new") == 10 and match_strata(joined, "b", "new") == 0
+    assert Counter(one.stratum for one in joined.items["new"].values()) == {"easy": 30, "hard": 10}
+    joined.add("c", [Imported("m", "b", "odd", "odd", 1, stratum="odd")])
+    with pytest.raises(AuditError, match="'odd'"):
+        match_strata(joined, "b", "new")
 
 
 # --- hostile logs: one sentence, nothing written

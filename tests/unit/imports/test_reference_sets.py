@@ -77,7 +77,7 @@ def test_the_choice_leaves_out_the_family_and_spans_the_set(one_set: str) -> Non
 
 def test_a_model_of_unknown_family_stays_and_a_set_without_any_is_refused() -> None:
     models = [SetModel(str(k), k / 10, 9, 0) for k in range(10)]
-    assert choose(models, (), 4) == ("0", "3", "6", "9")
+    assert choose([*models, SetModel("half", 0.0, 8, 0)], (), 4) == ("0", "3", "6", "9")  # it lacks an item of nine
     with pytest.raises(ConfigError, match="--facts"):
         choose(models, ["ant"], 4)
     assert "0" in choose([*models, SetModel("a", 0.5, 9, 0, family="ant")], ["ant"], 4)

@@ -257,7 +257,7 @@ def test_a_new_key_does_not_make_another_run() -> None:
 def test_special_tokens_decide_rows_and_are_no_secrets() -> None:
     one, two = ({**CONFIG, "extra_body": {"bos_token": text}} for text in ("<s>", "[CLS]"))
     assert fingerprint(one, SCHEMA) != fingerprint(two, SCHEMA)
-    more = {"additional_special_tokens": ["<a>", "<b>"], "EOS_token": "</s>"}
+    more = {"additional_special_tokens": ["<a>", "<b>"], "EOS_token": "</s>", "file": "Llama-2-7b-hf-08051946b0b5bad5"}
     assert redact(more, environ={}) == more
     secret = {"ipad_token": "x", "user_bos_token": "y", "stop_tokens": "z"}  # not those names
     assert set(redact(secret, environ={}).values()) == {"<removed>"}

@@ -18,7 +18,7 @@ STAMP := $(VENV)/.installed-$(ENGINE)
 # A demonstration of four minutes on two cores: too few questions for a verdict, and one noisy run.
 AUDIT := n=100 r=1..3 noisy_replicates=1
 
-.PHONY: demo audit perturb memory validity suite sensitivity test harnesses check bench external storm calibrate docs sbom install lock clean
+.PHONY: gpu demo audit perturb memory validity suite sensitivity test harnesses check bench external storm calibrate docs sbom install lock clean
 
 # What the program does not say itself, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -91,6 +91,11 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	PYTHONPATH=tests $(PY) -m bench $(ARGS)
+
+# The engine on this machine's GPUs: values beside transformers, speed beside raw vLLM, adapters; a table in docs/measured_gpu.md.
+# ARGS="--large qwen3_8b" sweeps an 8B model too.
+gpu: $(STAMP)
+	PYTHONPATH=tests:. $(PY) -m bench.gpu $(ARGS)
 
 # The program on evaluations that others published, as the tables of docs/external.md; what is not in DATA is skipped by name.
 DATA ?= ../shared/data

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+
+def on_gpu() -> bool:
+    """Whether the benchmarks run on a GPU here: where the install took the engine's GPU build."""
+    return shutil.which("nvidia-smi") is not None
 
 
 def run_driver(overrides: list[str], timeout_s: float = 3000) -> dict[str, Any]:

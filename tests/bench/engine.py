@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.common import json_line, run_driver
+from bench.common import json_line, on_gpu, run_driver
 
 # One run of each arm, as the figures of docs/measured.md have it.
 SMALL = ("draws=independent", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1")
@@ -83,10 +83,10 @@ def raw(run_dir: Path) -> dict[str, float]:
     model = load_model_config(rows[0].model)
     weights = resolve_weights(model)
     path = local_path(model, weights)
-    os.environ |= engine_environment(model, on_gpu=False, n_cpus=os.cpu_count() or 1)
+    os.environ |= engine_environment(model, on_gpu(), n_cpus=os.cpu_count() or 1)
     from vllm import LLM, SamplingParams
 
-    args = engine_args(model, path, weights.hub_revision, on_gpu=False)
+    args = engine_args(model, path, weights.hub_revision, on_gpu())
     llm = LLM(**args)
     tokenizer = llm.get_tokenizer()
 
@@ -148,7 +148,7 @@ def scoring_requests(llm: Any, model: Any, asked: list[tuple[str, Any]]) -> list
                 outputs=[SimpleNamespace(logprobs=[nothing])], prompt_logprobs=told, num_cached_tokens=0
             )
 
-    engine = VllmEngine(model, "", None, "bench", on_gpu=False)
+    engine = VllmEngine(model, "", None, "bench", on_gpu())
     engine.serve(Recorder(), dict)
     requests = [GenerationRequest(p, "", "bench/0", 0, continuations=tuple(options)) for p, options in asked]
     asyncio.run(engine.run(requests))
@@ -186,10 +186,13 @@ if __name__ == "__main__":
     parser.add_argument("--n", type=int, default=100)
     parser.add_argument("--routers", default="1..3")
     parser.add_argument("--draws-n", type=int, default=10)
+    parser.add_argument("--only-efficiency", action="store_true")
     parser.add_argument("--raw", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.raw is not None:
         print(json.dumps(raw(options.raw)))
+    elif options.only_efficiency:
+        print(json.dumps(efficiency(options.n, options.routers)))
     else:
         measured = {"efficiency": efficiency(options.n, options.routers), "draws": draws(options.draws_n, "1..9")}
         print(json.dumps(measured, indent=1))

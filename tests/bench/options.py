@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.common import json_line
+from bench.common import json_line, on_gpu
 
 MODEL = "smollm2_135m"
 KINDS = ("question", "nine messages")
@@ -53,8 +53,8 @@ def timed(name: str, benchmark: Path, n: int) -> dict[str, Any]:
 
     model = load_model_config(MODEL)
     path = local_path(model, resolve_weights(model))
-    os.environ |= engine_environment(model, on_gpu=False, n_cpus=len(os.sched_getaffinity(0)))
-    score = SCORERS[name](model, path, engine_args(model, path, None, on_gpu=False))
+    os.environ |= engine_environment(model, on_gpu(), n_cpus=len(os.sched_getaffinity(0)))
+    score = SCORERS[name](model, path, engine_args(model, path, None, on_gpu()))
     found: dict[str, Any] = {}
     for kind in KINDS:
         items, _ = prompts(benchmark, n, kind)
@@ -71,7 +71,7 @@ def ours(model: Any, path: str, args: dict[str, Any]) -> Any:
     from audit.records import GenerationRequest
 
     loop = asyncio.new_event_loop()
-    engine = VllmEngine(model, path, None, "bench", on_gpu=False)
+    engine = VllmEngine(model, path, None, "bench", on_gpu())
     loop.run_until_complete(engine.start())
 
     def score(items: list[Item]) -> list[float]:

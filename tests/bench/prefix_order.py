@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.common import run_driver
+from bench.common import on_gpu, run_driver
 from bench.engine import router_requests
 
 TURNS = 3
@@ -35,10 +35,10 @@ def orders(run_dir: Path) -> dict[str, Any]:
     rows = list(iter_outcomes(run_dir))
     model = load_model_config(rows[0].model)
     weights = resolve_weights(model)
-    os.environ |= engine_environment(model, on_gpu=False, n_cpus=os.cpu_count() or 1)
+    os.environ |= engine_environment(model, on_gpu(), n_cpus=os.cpu_count() or 1)
     from vllm import LLM, SamplingParams
 
-    llm = LLM(**engine_args(model, local_path(model, weights), weights.hub_revision, on_gpu=False))
+    llm = LLM(**engine_args(model, local_path(model, weights), weights.hub_revision, on_gpu()))
     tokenizer = llm.get_tokenizer()
 
     def tokens(prompt: str) -> list[int]:

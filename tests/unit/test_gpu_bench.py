@@ -1,0 +1,55 @@
+"""`make gpu` without a GPU and without an engine: its parts, its table, and what it says of a part that fails."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from bench.gpu import Part, main, parts, row
+
+
+def test_the_parts_follow_the_machine(tmp_path: Path) -> None:
+    names = [[p.name for p in parts(gpus, tmp_path, 10, large, [])] for gpus, large in ((0, ""), (2, "qwen3_8b"))]
+    assert len(names[0]) == 3 and len(names[1]) == 5 and "qwen3_8b" in names[1][-1]
+
+
+@pytest.mark.parametrize(
+    ("out", "index", "figure", "reached"),
+    [
+        ("PASSED a\nPASSED b\n", 0, "2 pass, 0 fail", True),
+        ("PASSED a\nFAILED b\n", 0, "1 pass, 1 fail", False),
+        ("1 skipped\n", 0, "0 pass, 0 fail", False),  # a test that is skipped shows nothing
+        (json.dumps({"efficiency": 0.981}), 1, "0.98", True),
+        (json.dumps({"efficiency": 0.93}), 1, "0.93", False),
+        (json.dumps({"question": {"apart_nats": {"ours, lm_eval": {"median": 0.01, "most": 0.41}}}}), 3, "0.41", True),
+        (json.dumps({"question": {"apart_nats": {"ours, lm_eval": {"median": 0.01, "most": 0.6}}}}), 3, "0.60", False),
+    ],
+)
+def test_a_figure_is_read_and_held_against_its_target(
+    out: str, index: int, figure: str, reached: bool, tmp_path: Path
+) -> None:
+    found = list(parts(0, tmp_path, 10, "", ["--n", "5"]))[index].figure(out)
+    assert figure in found[0] and found[1] is reached
+
+
+def test_a_part_that_fails_is_a_row_with_its_last_words() -> None:
+    failing = Part(
+        "fails", [sys.executable, "-c", "raise SystemExit('no | engine')"], "runs", lambda out: ("ran", True)
+    )
+    line, reached = row(failing)
+    assert not reached and "failed: no \\| engine" in line and line.count(" | ") == 5
+
+
+def test_a_target_that_is_missed_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench import gpu
+
+    good, bad = (Part(name, [sys.executable, "-c", ""], "runs", lambda out, ok=ok: ("ran", ok)) for name, ok in
+                 (("good", True), ("bad", False)))  # fmt: skip
+    for chosen, code in (([good], 0), ([good, bad], 1)):
+        monkeypatch.setattr(gpu, "parts", lambda *_, chosen=chosen: iter(chosen))
+        monkeypatch.setattr(sys, "argv", ["gpu", "--out", str(tmp_path / "page.md")])
+        assert main() == code
+    page = (tmp_path / "page.md").read_text()
+    assert "| good | ran | runs | yes |" in page and "| bad | ran | runs | no |" in page

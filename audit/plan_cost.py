@@ -120,7 +120,7 @@ def in_one_line(every: Sequence[tuple[PlannedCalls, float]]) -> str:
 def money_spent(cost: CostConfig, used: Mapping[str, Any], answering: Mapping[str, ModelConfig]) -> dict[str, float]:
     """Money by audited model: its tokens at the prices of cost. What came from a provider's cache counts in full.
 
-    used: `audit.shards.cost.run_cost`. answering: the model that answers, by the audited model's name.
+    used: `audit.shards.complete.run_cost`. answering: the model that answers, by the audited model's name.
     """
     found = dict.fromkeys(used, 0.0)
     for model, arms in used.items():

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
-from audit.variants.arrow import write_library
+from audit.variants.arrow import find_library, write_library
 from audit.variants.record import Library, question_sha256, questions_sha256
-from audit.variants.store import find_library
 
 
 def fresh_exam(folder: Path, n: int = 208) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from audit.report import canvas
 from audit.shards.attempt import start_attempt
 from audit.shards.manifest import Manifest
 from audit.shards.write import write_shard
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.report import build_report
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)

@@ -12,12 +12,11 @@ import pyarrow as pa
 
 from audit.records import Reading, Setting
 from audit.shards.cells import cell_columns, pair_batches, pick
-from audit.shards.convert import rows_to_table
-from audit.shards.keys import Digests, clean_text, digests_of_table
+from audit.shards.keys import Digests, clean_text, digests_of_table, rows_to_table
 from audit.shards.read import iter_columns
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm, Draws
 from audit.sweep.messages import MeasuredTexts, measure_texts
 from audit.sweep.result import RunVerdict

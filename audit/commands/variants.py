@@ -92,9 +92,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _build(args: argparse.Namespace) -> None:
+    from audit.variants.arrow import save_library
     from audit.variants.config import BY_MODEL, compose_config
     from audit.variants.run import Models, run_build
-    from audit.variants.store import save_library
 
     config = compose_config(args.overrides)
     models = Models()
@@ -113,7 +113,7 @@ def _build(args: argparse.Namespace) -> None:
 
 
 def _list(args: argparse.Namespace) -> None:
-    from audit.variants.store import list_libraries
+    from audit.variants.arrow import list_libraries
 
     entries = list_libraries(args.folder)
     for entry in entries:
@@ -197,13 +197,13 @@ def _review(args: argparse.Namespace) -> None:
 
 
 def _find(reference: str, args: argparse.Namespace) -> Any:
-    from audit.variants.store import find_library
+    from audit.variants.arrow import find_library
 
     return find_library(reference, args.folder)
 
 
 def _save(library: Any, args: argparse.Namespace) -> None:
-    from audit.variants.store import save_library
+    from audit.variants.arrow import save_library
 
     _print_library(library)
     _say(f"library  {library.sha256}\nfile     {save_library(library, args.folder)}")

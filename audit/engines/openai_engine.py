@@ -17,8 +17,7 @@ from collections.abc import Callable, Sequence
 
 from audit.engines.dispatch import Dispatcher, Lease, Slot, make_slot
 from audit.engines.openai_config import OpenAISettings, check_config, endpoint_id
-from audit.engines.openai_endpoint import HELLO, Endpoint
-from audit.engines.openai_health import check_patiently, judge_health, last_failures, probed
+from audit.engines.openai_endpoint import HELLO, Endpoint, check_patiently, judge_health, last_failures, probed
 from audit.engines.port import BACKEND
 from audit.engines.redact import RedactingFilter, Redactor
 from audit.engines.retry import ALIVE, ROW_SUSPECT, Failure, FailureKind, backoff_seconds

@@ -16,7 +16,7 @@ from audit.convictions import found_in
 from audit.errors import ConfigError
 from audit.imports.own import read_own
 from audit.imports.record import Imported, Wanted
-from audit.memory.columns import SCHEMA
+from audit.memory.audit import SCHEMA
 from audit.records import ITEM_ID
 from audit.reference_sets import (
     ReferenceSet,

@@ -14,13 +14,13 @@ import pyarrow as pa
 from audit.errors import DataError
 from audit.imports.join import Answered, Joined
 from audit.imports.record import Imported
-from audit.memory.columns import SCHEMA
+from audit.memory.audit import SCHEMA
 from audit.memory.design import Arm
 from audit.memory.thresholds import MemoryThresholds
 from audit.records import NO_OPTION, FinishReason, Question, Reading
 from audit.references import IMPORTED, NOT_OURS
 from audit.shards.attempt import now
-from audit.shards.convert import rows_to_table
+from audit.shards.keys import rows_to_table
 from audit.shards.manifest import fingerprint, open_run_dir
 from audit.shards.questions import write_questions
 from audit.shards.write import write_shard

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from audit.errors import DataError
-from audit.memory.columns import SCHEMA
+from audit.memory.audit import SCHEMA
 from audit.memory.design import Arm
 from audit.memory.present import Orders, shard_orders
 from audit.memory.record import TEXTS, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads

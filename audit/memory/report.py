@@ -9,9 +9,9 @@ from pathlib import Path
 from audit.judge.record import Settings
 from audit.judge.report import Report, head_of, only, with_reservations
 from audit.memory.analyse import RunVerdict, analyse
+from audit.memory.audit import SCHEMA
 from audit.memory.calibrated import SHIPPED
 from audit.memory.cells import load_memory
-from audit.memory.columns import SCHEMA
 from audit.memory.config import SAME
 from audit.memory.gates import readable
 from audit.memory.present import Orders

@@ -10,8 +10,7 @@ import scipy
 
 from audit.perturb.control import FreshControl, fresh_control
 from audit.perturb.grounds import SE_MAX, Adverse, Bracket, Evidence, Grounds, Tests
-from audit.perturb.items import item_level
-from audit.perturb.record import PerturbCell
+from audit.perturb.record import PerturbCell, item_level
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.unread import against_drop, for_drop, usable_references
 from audit.statistics.between_models import one_family

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.perturb.control import FreshControl
-from audit.perturb.items import ItemLevel
+from audit.perturb.record import ItemLevel
 from audit.perturb.unread import LeftOut
 from audit.statistics.contamination_score import ArticleResult, FalseAlarms
 from audit.statistics.drop_profile import DropProfile

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.perturb.columns import SCHEMA
+from audit.perturb.audit import SCHEMA
 from audit.perturb.design import Arm
 from audit.perturb.record import PerturbCell
 from audit.perturb.result import PerturbResult

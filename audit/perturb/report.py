@@ -22,9 +22,8 @@ from audit.shards.complete import cell_rows
 from audit.shards.manifest import Manifest
 from audit.statistics.notice import Field
 from audit.statistics.resampling import N_RESAMPLES
-from audit.variants.arrow import FILE, read_library
+from audit.variants.arrow import FILE, find_library, read_library
 from audit.variants.record import Library
-from audit.variants.store import find_library
 from audit.verdict.shipped import shipped_table
 
 

@@ -21,10 +21,9 @@ from audit.references import check_runs, judged, reference_runs
 from audit.resolve import ResolvedRun, resolve_run, sized
 from audit.shards.working_copy import where
 from audit.statistics.wording_design import PLANNED_FLIPS, items_needed
-from audit.variants.arrow import FILE, write_library
+from audit.variants.arrow import FILE, find_library, write_library
 from audit.variants.record import Library
 from audit.variants.select import Selection, check_library, select_variants
-from audit.variants.store import find_library
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from audit.perturb.columns import SCHEMA
+from audit.perturb.audit import SCHEMA
 from audit.perturb.design import Arm
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
 from audit.shards.complete import Outcomes, read_outcomes

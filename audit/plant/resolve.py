@@ -20,9 +20,9 @@ from audit.prompting.templates import load_protocol
 from audit.records import Protocol, Reading
 from audit.shards.working_copy import need_folder
 from audit.sweep.config import TEMPLATES
+from audit.variants.arrow import find_library
 from audit.variants.record import Library, Variant
 from audit.variants.select import check_library, select_variants
-from audit.variants.store import find_library
 
 _PASSAGE_WORDS = 40
 

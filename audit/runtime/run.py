@@ -25,9 +25,8 @@ from audit.errors import AuditError, EngineError, ShardError, SpentError, Supers
 from audit.plan_cost import money_spent, spent
 from audit.records import Design, Reading
 from audit.resolve import ResolvedRun
-from audit.runtime.budget import affordable
 from audit.runtime.canary import canary_first
-from audit.runtime.early import EarlyStop, Looks
+from audit.runtime.early import EarlyStop, Looks, affordable
 from audit.runtime.model_run import ModelRun, engines_of
 from audit.runtime.pipeline import expected_keys, missing_tasks
 from audit.runtime.placement import may_run_beside
@@ -35,8 +34,7 @@ from audit.runtime.progress import Display
 from audit.runtime.start import start_ray
 from audit.runtime.turns import run_in_turns
 from audit.shards.attempt import now
-from audit.shards.complete import count_rows
-from audit.shards.cost import run_cost
+from audit.shards.complete import count_rows, run_cost, verify_run
 from audit.shards.files import SHARDS, make_folder, write_file
 from audit.shards.keys import KeySet
 from audit.shards.manifest import RunDir, check_packages, open_run_dir, package_versions
@@ -44,7 +42,6 @@ from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
 from audit.shards.read import drop_rows, scan_run
 from audit.shards.redact import redact
 from audit.shards.shard_file import shard_paths
-from audit.shards.verify import verify_run
 from audit.shards.working_copy import fetch_shards, named
 
 NO_HOOKS = Hooks()

@@ -35,8 +35,8 @@ from audit.records import (
 from audit.runtime.call import EngineCaller
 from audit.runtime.metrics import AuditMetrics
 from audit.scoring.score import score
-from audit.shards.convert import rows_to_table
-from audit.shards.cost import count_answers
+from audit.shards.complete import count_answers
+from audit.shards.keys import rows_to_table
 from audit.shards.questions import QuestionFile
 from audit.shards.working_copy import local_file
 from audit.shards.write import write_shard

@@ -27,7 +27,7 @@ from audit.printable import one_line
 from audit.report.follow import goes_on
 from audit.runtime.progress import Display
 from audit.shards.attempt import ATTEMPT
-from audit.shards.cost import count_answers
+from audit.shards.complete import count_answers
 from audit.shards.files import SHARDS
 from audit.shards.manifest import Manifest
 from audit.shards.schema import RowSchema

@@ -43,3 +43,9 @@ def ask_lettered(item: Item, style: str = DEFAULT_STYLE) -> Ask:
     ]
     prompt = "\n".join([item.text, *shown, "Answer with the letter of one option."])
     return Ask(prompt, letters=tuple(LETTERS[: len(item.options)]))
+
+
+def ask_contrast(item: Item, style: str = DEFAULT_STYLE) -> Ask:
+    """The embedded `contrast`: the question alone, as the cloze protocol has it; no option is shown, so `style` changes
+    nothing."""
+    return Ask(f"Answer the question.\n\n{item.text}", continuations=item.options)

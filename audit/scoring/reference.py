@@ -16,7 +16,7 @@ from audit.benchmarks.items import Item
 from audit.entry_points import added
 from audit.errors import ConfigError, DataError, unknown_name
 from audit.records import Generation
-from audit.scoring import bias, contrast, judged, mc1, pll, refusal, target_token
+from audit.scoring import bias, judged, mc1, pll, refusal, target_token
 from audit.scoring.scored import Ask, Needs, Scored, read_best, reply_best
 
 SELF_TEST_SE = 3.0  # a constant answer may lie this many standard errors above the baseline
@@ -127,7 +127,7 @@ _ALL = (
         "contrast_cloze", "contrast", Needs.CONTINUATIONS,
         "contrast: total logprob of each option as the reply to the question alone; ships with the program",
         ("Its own reference: every question has one answer among three, a third of them at each position.",), True,
-        contrast.ask_contrast, read_best, reply_best,
+        mc1.ask_contrast, read_best, reply_best,
     ),
     ReferenceScorer(
         "contrast_letters", "contrast", Needs.LETTERS,

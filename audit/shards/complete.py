@@ -12,15 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from audit.errors import ShardError
-from audit.records import CellRows
+from audit.records import ANSWER_ROLE, CellRows, Reading
 from audit.shards.cells import cell_columns, pair_batches, pick, together
 from audit.shards.files import SHARDS, file_sha256
+from audit.shards.keys import Digests, KeySet
 from audit.shards.manifest import MANIFEST, Manifest
-from audit.shards.read import iter_columns
+from audit.shards.read import CorruptShard, RunDirs, RunScan, iter_columns, scan_run
 from audit.shards.schema import RowSchema
+from audit.shards.shard_file import ShardInfo
+from audit.shards.write import keep_rows
 from audit.statistics.paired import CellOutcomes
 
 Revised = tuple[str, str, str]  # model, benchmark, model revision
@@ -166,3 +171,120 @@ def read_outcomes(
     cells = pair_batches(batches(), schema)
     pa.default_memory_pool().release_unused()  # of a million questions 110 MB, which what follows cannot use
     return Outcomes(cells, seen)
+
+
+Cost = dict[str, dict[str, dict[str, dict[str, int]]]]
+_COUNTED = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
+
+
+def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
+    """{model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}.
+
+    Every row is one call of the model that answers, and one more where it was asked again; calls before it are counted
+    in the audit's own columns, `<role>_calls` and `<role>_*_tokens`. A role without a call in an arm is left out.
+    """
+    sums: dict[tuple[str, str], Counter[str]] = {}
+    for batch in iter_columns(run_dirs, schema, ("model", "arm", "reasked", *schema.cost_columns), batch_size=1 << 16):
+        counted = [([], "count_all"), *((name, "sum") for name in ("reasked", *schema.cost_columns))]
+        for row in pa.Table.from_batches([batch]).group_by(["model", "arm"]).aggregate(counted).to_pylist():
+            calls = row["count_all"] + (row["reasked_sum"] or 0)
+            found = {"calls": calls, **{name: row[f"{name}_sum"] or 0 for name in schema.cost_columns}}
+            sums.setdefault((row["model"], row["arm"]), Counter()).update(found)
+    roles = [
+        (name.removesuffix("calls"), name.removesuffix("_calls")) for name in schema.cost_columns if "calls" in name
+    ]
+    cost: Cost = {}
+    for (model, arm), found in sorted(sums.items()):
+        for prefix, role in (("", ANSWER_ROLE), *roles):
+            if found[f"{prefix}calls"]:
+                entry = {name: int(found[f"{prefix}{name}"]) for name in _COUNTED}
+                cost.setdefault(model, {}).setdefault(arm, {})[role] = entry
+    return cost
+
+
+def count_answers(rows: pa.Table, schema: RowSchema) -> pa.Table:
+    """Per arm and level: rows, errors, unparsed, read, scored, correct, and the sums of the schema's calls and tokens.
+
+    scored: rows that are right or wrong. read: answers that were read in a reply or its letters, so that they could be
+    unparsed; questions: of all rows."""
+    setting = ["arm", schema.level]
+    answered = rows["error"].is_null().to_numpy()
+    unread = (rows["reading"].to_numpy() == Reading.OPTION_TEXT) | (rows["answer_form"].to_numpy() == "text")
+    flagged = pa.table(
+        {
+            **{name: rows[name] for name in setting},
+            "rows": pa.array(np.ones(rows.num_rows, dtype=np.int64)),
+            "errors": pa.array(schema.failed(rows).astype(np.int64)),
+            "unparsed": pa.array(~rows["parsed"].to_numpy() & answered).cast(pa.int64()),
+            "read": pa.array(answered & ~unread).cast(pa.int64()),
+            "scored": rows["correct"].is_valid().cast(pa.int64()),
+            "correct": rows["correct"].fill_null(False).cast(pa.int64()),
+            **{name: rows[name].cast(pa.int64()) for name in schema.cost_columns},
+        }
+    )
+    names = [name for name in flagged.column_names if name not in setting]
+    summed = flagged.group_by(setting).aggregate([(name, "sum") for name in names])
+    counts = summed.rename_columns([name.removesuffix("_sum") for name in summed.column_names])
+    questions = pc.count_distinct(rows["question_id"]).as_py()
+    return counts.append_column("questions", pa.array([questions] * len(counts), pa.int64()))
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What a run holds against what it should, in rows."""
+
+    rows: int
+    expected: int
+    missing: int
+    unexpected: int
+    duplicates_removed: int
+    corrupt: tuple[CorruptShard, ...]
+    shards: tuple[ShardInfo, ...]
+
+    @property
+    def complete(self) -> bool:
+        return not self.missing and not self.unexpected
+
+    def require_complete(self) -> None:
+        """ShardError when rows are missing or do not belong to the run."""
+        if self.complete:
+            return
+        raise ShardError(
+            f"The run holds {self.rows} rows where {self.expected} were expected: {self.missing} missing, "
+            f"{self.unexpected} that no question and setting of this run asks for. Type the same command "
+            f"again: it runs what is missing."
+        )
+
+
+def verify_run(run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt: str) -> VerifyReport:
+    """Compare a run with what it should hold, after removing rows whose key is also in an older shard.
+
+    expected: the keys that it should hold (`KeySet.of(digest_grid(...))`).
+    Damaged shards are moved to quarantine and their rows counted as missing.
+    """
+    run_dir = Path(run_dir)
+    scan = scan_run(run_dir, schema)
+    corrupt, removed = scan.corrupt, scan.duplicates
+    if scan.digests is not None:
+        _remove_duplicates(run_dir, schema, scan, scan.digests, attempt)
+        scan = scan_run(run_dir, schema)
+        corrupt += scan.corrupt
+        if scan.duplicates:
+            raise ShardError(f"{scan.duplicates} keys of {run_dir} occur twice again: does another driver write there?")
+    common = expected.common(scan.done)
+    missing, unexpected = len(expected) - common, scan.rows - common
+    return VerifyReport(scan.rows, len(expected), missing, unexpected, removed, corrupt, scan.shards)
+
+
+def _remove_duplicates(run_dir: Path, schema: RowSchema, scan: RunScan, digests: Digests, attempt: str) -> None:
+    """Of the rows with one key, the first row of the oldest shard stays."""
+    ages = [(info.path.stat().st_mtime_ns, info.path.name) for info in scan.shards]
+    rank = np.empty(len(ages), dtype=np.int64)
+    rank[sorted(range(len(ages)), key=ages.__getitem__)] = np.arange(len(ages))
+    shard_of = np.repeat(np.arange(len(scan.shards), dtype=np.int32), [info.rows for info in scan.shards])
+    hi, lo = digests[:, 0], digests[:, 1]
+    order = np.lexsort((np.arange(scan.rows), rank[shard_of], lo, hi))
+    again = np.zeros(scan.rows, dtype=bool)
+    again[order[1:]] = (hi[order[1:]] == hi[order[:-1]]) & (lo[order[1:]] == lo[order[:-1]])
+    for shard in np.unique(shard_of[again]):
+        keep_rows(run_dir, scan.shards[shard].path, schema, ~again[shard_of == shard], attempt)

@@ -32,47 +32,16 @@ PACKAGES = ("benchmark-audit", "ray", *ENGINE_PACKAGES, "pyarrow", "numpy", "sci
 
 # Dotted config keys that do not decide a row: where and how fast the run goes, and what is made of it afterwards.
 # `*` matches any characters. Everything else is part of the fingerprint, store.format included.
-NOT_RESULTS: tuple[str, ...] = (
-    *(
-        "run_dir",
-        "registry",
-        "progress",
-        "canary",
-        "cluster",
-        "cluster.*",
-        "hydra",
-        "hydra.*",
-        "store.rows_per_shard",
-        "store.retry_errors",
-    ),
-    *(
-        "report",
-        "report.*",
-        "gate",
-        "plan",
-        "typed",
-        "references",
-        "verdict",
-        "verdict.*",
-        "statistics",
-        "statistics.*",
-    ),
-    *("allow_convicted", "hint_reference", "chronology", "labels", "published_order", "judge", "judge_votes"),
-    *("*.date", "*.written_by", "*.released", "*.family", "*.twin"),
-    *("*.replicas", "*.executor", "*.tensor_parallel_size", "*.max_num_seqs", "*.gpu_memory_utilization"),
-    *("*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s"),
-    *(
-        "cost",
-        "cost.*",
-        "*.fail_to_load",
-        "*.on_gpu",
-        "*.concurrency",
-        "*.weight",
-        "*.timeout_s",
-        "*.api_key_env",
-        "*.reply_model",
-    ),
-)
+NOT_RESULTS = (
+    "run_dir", "registry", "progress", "canary", "cluster", "cluster.*", "hydra", "hydra.*",
+    "store.rows_per_shard", "store.retry_errors", "report", "report.*", "gate", "plan", "typed", "references",
+    "verdict", "verdict.*", "statistics", "statistics.*", "allow_convicted", "hint_reference", "chronology",
+    "labels", "published_order", "judge", "judge_votes", "*.date", "*.written_by", "*.released", "*.family",
+    "*.twin", "*.replicas", "*.executor", "*.tensor_parallel_size", "*.max_num_seqs", "*.gpu_memory_utilization",
+    "*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s", "cost",
+    "cost.*", "*.fail_to_load", "*.on_gpu", "*.concurrency", "*.weight", "*.timeout_s", "*.api_key_env",
+    "*.reply_model",
+)  # fmt: skip
 _DIFFERENCES_SHOWN = 12
 
 

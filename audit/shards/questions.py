@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from audit.errors import BenchmarkError, ShardError
 from audit.records import Question
-from audit.shards.convert import column_array
 from audit.shards.files import TMP_SUFFIX, disk_error, sync_folder
+from audit.shards.keys import column_array
 from audit.shards.working_copy import local_file, publish
 
 QUESTIONS = "questions.arrow"

@@ -57,7 +57,7 @@ def suite_section(
     thresholds = source_thresholds(suite)
     source = []
     if "perturb" in dirs:
-        from audit.perturb.source_rule import source_ruled
+        from audit.suite.source_rule import source_ruled
 
         source = [
             {"audit": "perturb", "model": one.model, "benchmark": one.benchmark}

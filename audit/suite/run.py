@@ -34,7 +34,7 @@ from audit.suite.commands import Step, check_version, key_of, model_name, window
 from audit.suite.judge import judge_suite
 from audit.suite.schema import Suite
 from audit.summary import larger, more_questions
-from audit.variants.store import find_library
+from audit.variants.arrow import find_library
 
 # Words that decide neither a row nor a verdict: where and how fast a suite runs may change between two starts.
 _DECIDES = ("verdict", "statistics", "references", "allow_convicted")

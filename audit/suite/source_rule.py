@@ -4,11 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from audit.decision import Decision
-from audit.statistics.contamination_score import ArticleResult, FalseAlarms, Rule
+from audit.perturb.evidence import clean_alarms
+from audit.perturb.report import run_library
+from audit.perturb.rows import perturb_cells, read_run
+from audit.shards.manifest import Manifest
+from audit.statistics.contamination_score import ArticleResult, FalseAlarms, Rule, article_result
+from audit.statistics.wording_drop import item_means, wording_flips
 from audit.suite.commands import domain_of, domain_thresholds
 from audit.suite.schema import Suite
 
@@ -128,3 +136,30 @@ def _sentence(number: Mapping[str, Any]) -> str:
     if rate is None:
         return f"{text}; its false positives could not be simulated for this design."
     return f"{text}; false positives: {rate:.1%} {number['false_alarms_of']}."
+
+
+@dataclass(frozen=True)
+class SourceRuled:
+    """One judged model. alarms: by `Rule`, in the order asked; None where no clean model like it can be simulated."""
+
+    model: str
+    benchmark: str
+    results: tuple[ArticleResult, ...]
+    alarms: tuple[FalseAlarms | None, ...]
+
+
+def source_ruled(run_dir: Path, rules: tuple[Rule, ...]) -> tuple[SourceRuled, ...]:
+    """Every judged model of a run under each rule. Raises DataError where no item can be compared."""
+    manifest = Manifest.load(run_dir)
+    cells = perturb_cells(read_run(run_dir), manifest.analysis["judged"], [], run_library(run_dir, manifest).header)
+    found = []
+    for cell in cells:
+        original, variants = cell.tested.pair
+        compared = item_means(original, variants)[1]
+        n, accuracy = int(np.sum(~np.isnan(compared))), float(np.nanmean(compared)) if cell.n else float("nan")
+        flips = wording_flips(variants, original)
+        results = tuple(article_result(original, variants, rule) for rule in rules)
+        seed = int(manifest.analysis["seed"])
+        alarms = tuple(clean_alarms(n, accuracy, variants, flips, np.random.default_rng(seed), rule) for rule in rules)
+        found.append(SourceRuled(cell.tested.model, cell.benchmark, results, alarms))
+    return tuple(found)

@@ -189,7 +189,7 @@ def _whole(text: str) -> int:
 def observed_design(run_dir: Path) -> Iterator[Design]:
     """One design a cell of a finished run: sizes and draws, with accuracy and discordance as observed."""
     from audit.shards.read import load_cells  # Arrow is needed for this option only
-    from audit.sweep.columns import SCHEMA
+    from audit.sweep.audit import SCHEMA
 
     cells = load_cells(run_dir, SCHEMA)
     for cell in cells:

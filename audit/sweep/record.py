@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from audit.errors import DataError
+from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, FloatArray, IntArray
 from audit.statistics.values import levels_of, replicates_of, settings_values
 from audit.sweep.design import Arm
@@ -64,3 +65,21 @@ def sweep_of(cell: CellOutcomes, *, first_only: bool = False) -> Sweep:
         cluster=cell.cluster,
         n_options=cell.n_options,
     )
+
+
+CLEAN = Setting(Arm.FORWARD_FULL, 1, 0)
+
+
+def clean_settings(cell: CellOutcomes) -> tuple[Setting, ...]:
+    return replicates_of(cell, Arm.FORWARD_FULL, 1)
+
+
+def label(setting: Setting) -> str:
+    """A setting in words: "noisy_rewrite r=3", "direct", "forward_full r=1 #2" for its third replicate."""
+    text = str(setting.arm) if setting.arm == Arm.DIRECT else f"{setting.arm} r={setting.level}"
+    return f"{text} #{setting.replicate}" if setting.replicate else text
+
+
+def states_of(cell: CellOutcomes, arm: Arm) -> np.ndarray | None:
+    settings = cell.settings_of(arm)
+    return np.stack([cell.row(s) for s in settings]) if settings else None

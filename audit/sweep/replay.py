@@ -25,8 +25,7 @@ from audit.shards.read import iter_columns
 from audit.shards.schema import plain_values
 from audit.shards.working_copy import local_file, where
 from audit.statistics.paired import CellOutcomes
-from audit.sweep.audit import SWEEP
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA, SWEEP
 from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.design import Arm
 from audit.sweep.size import needed, router_counts

@@ -11,7 +11,7 @@ import pyarrow as pa
 from audit.shards.complete import Outcomes, read_outcomes
 from audit.shards.read import iter_columns
 from audit.shards.schema import plain_values, shared_values
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm
 from audit.sweep.drill import COLUMNS, DrillRows
 from audit.sweep.messages import MeasuredTexts, TextRow, measure_texts

@@ -30,8 +30,8 @@ from audit.validity.edits.table import formats_of
 from audit.validity.faults import scorer_faults
 from audit.validity.labels import read_labels, rule_agreement, sentence
 from audit.validity.result import Injected
+from audit.variants.arrow import find_library
 from audit.variants.select import check_library
-from audit.variants.store import find_library
 
 DEFAULT_ITEMS = 200  # as li2026 has of each benchmark; of one with fewer, every one
 

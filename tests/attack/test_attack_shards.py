@@ -12,7 +12,7 @@ from audit.errors import AuditError, ShardError
 from audit.shards.attempt import start_attempt
 from audit.shards.shard_file import read_shard
 from audit.shards.write import write_shard
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 
 FLIPS = 80
 

@@ -49,8 +49,8 @@ def efficiency(n: int, routers: str) -> dict[str, Any]:
 
 def draws(n: int, routers: str) -> dict[str, Any]:
     """Tokens of independent and of nested draws on the same questions."""
-    from audit.shards.cost import run_cost
-    from audit.sweep.columns import SCHEMA
+    from audit.shards.complete import run_cost
+    from audit.sweep.audit import SCHEMA
 
     sums = {}
     with tempfile.TemporaryDirectory() as folder:

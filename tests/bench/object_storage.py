@@ -26,12 +26,12 @@ from shard_rows import row
 from audit.errors import ShardError
 from audit.records import Setting
 from audit.shards import write
+from audit.shards.complete import verify_run
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.manifest import open_run_dir
 from audit.shards.read import scan_run
-from audit.shards.verify import verify_run
 from audit.shards.working_copy import fetch_shards, where, working_copy
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 
 QUESTIONS = 600
 RUN = "bucket/storm/run"

@@ -27,7 +27,7 @@ from audit.shards.files import SHARDS
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 from audit.shards.write import write_shard
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from bench.common import run_driver, write_exam
 
 BASE = 1_000  # questions that the pipeline is run on

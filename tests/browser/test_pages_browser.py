@@ -42,7 +42,7 @@ from audit.sweep.design import Arm
 from audit.validity.as_paper import paper_tables
 from audit.validity.figures import differences, family_changes
 from audit.validity.page import render as validity_page
-from audit.variants.store import find_library
+from audit.variants.arrow import find_library
 
 pytestmark = pytest.mark.browser
 SCREENS = {1280: (800, 4), 390: (844, 10)}  # width -> height of a screen, and how many a page may take

@@ -14,7 +14,7 @@ from audit.perturb.items_table import Item, Shown
 from audit.perturb.page import render
 from audit.report.diff import word_diff
 from audit.report.page import RunFacts
-from audit.variants.store import find_library
+from audit.variants.arrow import find_library
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "perturb"))
 from test_perturb_cells import judged

@@ -28,7 +28,7 @@ from audit.governance.ruling import rule_run
 from audit.judge.record import Settings, judge_cells
 from audit.report.joint import content
 from audit.scoring.reference import find_scorer
-from audit.shards.cost import run_cost
+from audit.shards.complete import run_cost
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.statistics.paired import State

@@ -23,8 +23,8 @@ from audit.perturb.config import PerturbConfig, from_hydra, register
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.statistics.paired import State
+from audit.variants.arrow import find_library
 from audit.variants.record import State as Came
-from audit.variants.store import find_library
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 PUBLISHED, REWORDED = DATA / "gsm8k" / "test.jsonl", DATA / "llm_decontaminator" / "rephrase_gsm8k.jsonl"

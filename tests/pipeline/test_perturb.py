@@ -25,9 +25,8 @@ from audit.perturb.config import PerturbConfig, from_hydra, register
 from audit.perturb.result import PerturbVerdict
 from audit.perturb.vocabulary import VERDICTS
 from audit.shards.manifest import Manifest
-from audit.variants.arrow import write_library
+from audit.variants.arrow import find_library, write_library
 from audit.variants.record import Library, State
-from audit.variants.store import find_library
 from audit.verdict.vocabulary import Outcome
 
 KEY = ("model", "question_id", "arm", "variant", "replicate")

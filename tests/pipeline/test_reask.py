@@ -16,7 +16,7 @@ from audit.config import CONF_DIR
 from audit.perturb import __main__ as command
 from audit.perturb.config import PerturbConfig, from_hydra, register
 from audit.shards.manifest import Manifest
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 
 KEY = ("model", "question_id", "arm", "variant", "replicate")
 

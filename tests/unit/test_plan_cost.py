@@ -28,7 +28,7 @@ from audit.plan_cost import (
 )
 from audit.shards.manifest import Manifest, fingerprint
 from audit.statistics.power import mcnemar_power, questions_needed
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.config import SweepConfig, from_hydra, register
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,8 +14,8 @@ from audit.statistics.chance import chance_check
 from audit.statistics.paired import CellOutcomes, FloatArray
 from audit.statistics.values import settings_values, to_values
 from audit.sweep.design import Arm, Draws
-from audit.sweep.gates.common import label
 from audit.sweep.messages import TextMeasures
+from audit.sweep.record import label
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.gates import absent, checked
 from audit.verdict.result import MAX_ITEMS, Gate, Status

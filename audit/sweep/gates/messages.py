@@ -8,8 +8,8 @@ from audit.statistics.paired import CellOutcomes
 from audit.statistics.permutation import paired_test
 from audit.statistics.values import average, replicates_of, runs_of
 from audit.sweep.design import Arm
-from audit.sweep.gates.common import clean_settings
 from audit.sweep.messages import TextMeasures
+from audit.sweep.record import clean_settings
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.gates import absent, checked
 from audit.verdict.result import Gate

@@ -13,7 +13,7 @@ from audit.statistics.mcnemar import cochran_q
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
 from audit.statistics.values import replicates_of, runs_of, settings_values, to_values
 from audit.sweep.design import Arm
-from audit.sweep.gates.common import CLEAN, clean_settings, label, states_of
+from audit.sweep.record import CLEAN, clean_settings, label, states_of
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.gates import absent, checked, exact, ids_where, sizes
 from audit.verdict.result import Gate, points

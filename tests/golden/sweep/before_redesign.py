@@ -25,7 +25,7 @@ LETTER = {True: "C", False: "W", None: "U"}  # correct, wrong, unparsed; this ru
 
 def translate(old: Path, new: Path) -> None:
     """Columns renamed; those that came later are null (router_calls, a count that no verdict reads, is 0)."""
-    from audit.sweep.columns import SCHEMA
+    from audit.sweep.audit import SCHEMA
 
     rows = ds.dataset(old / "shards", format="ipc").to_table()
     rows = rows.rename_columns(["prompt" if name == "worker_prompt" else name for name in rows.column_names])

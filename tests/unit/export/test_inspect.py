@@ -20,7 +20,7 @@ from registered_runs import make_run
 from audit.commands.export import main
 from audit.export.inspect_log import sample_id, sample_of
 from audit.shards.manifest import Manifest
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\x00\u202e::error::"
 

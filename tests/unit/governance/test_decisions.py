@@ -21,7 +21,7 @@ from audit.governance.formats import FORMATS
 from audit.governance.keys import create_key, load_signer, load_trusted
 from audit.governance.reviews import Decided, Kind, honour, parse_time
 from audit.shards.manifest import Manifest, open_run_dir
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 
 
 @pytest.fixture

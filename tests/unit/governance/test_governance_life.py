@@ -39,7 +39,7 @@ from audit.registry import model_registries
 from audit.shards.manifest import now, open_run_dir
 from audit.shards.write import write_shard
 from audit.sweep import __main__ as sweep_command
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.config import hint_references
 from audit.sweep.design import Arm
 

@@ -8,16 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from audit.memory.audit import SCHEMA, told
 from audit.memory.cells import load_memory, neighbours
-from audit.memory.columns import SCHEMA, told
 from audit.memory.gates import orders_reach_model
 from audit.memory.present import Orders, shard_orders
 from audit.memory.texts import shards_of
 from audit.memory.thresholds import MemoryThresholds
 from audit.records import FinishReason, Generation, Question, Setting, TokenLogprobs
 from audit.shards.attempt import start_attempt
-from audit.shards.convert import rows_to_table
-from audit.shards.keys import RequestCounts
+from audit.shards.keys import RequestCounts, rows_to_table
 from audit.shards.questions import write_questions
 from audit.shards.write import write_shard
 

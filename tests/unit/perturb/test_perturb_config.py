@@ -24,9 +24,8 @@ from audit.references import judged
 from audit.registry.entry import comparable
 from audit.shards.manifest import Manifest
 from audit.shards.questions import write_questions
-from audit.variants.arrow import write_library
+from audit.variants.arrow import find_library, write_library
 from audit.variants.record import Library, State
-from audit.variants.store import find_library
 
 
 def configured(*overrides: str) -> PerturbConfig:

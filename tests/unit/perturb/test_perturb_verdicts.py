@@ -11,7 +11,7 @@ from audit.perturb.decide import decide, finding
 from audit.perturb.evidence import grounds, measure, panel_pvalues, run_tests
 from audit.perturb.gates import all_gates
 from audit.perturb.grounds import Adverse, Bracket
-from audit.perturb.items import item_level
+from audit.perturb.record import item_level
 from audit.perturb.result import PerturbVerdict as V
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.unread import LeftOut

@@ -16,7 +16,7 @@ from audit.shards.complete import contents
 from audit.shards.manifest import Manifest
 from audit.shards.write import write_shard
 from audit.sweep.analyse import analyse
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.report import check_panel
 from audit.sweep.rows import read_run, read_texts
 from audit.verdict.result import json_text

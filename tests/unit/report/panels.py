@@ -19,7 +19,7 @@ from audit.shards.files import file_sha256
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.shards.write import write_shard
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.drill import DrillDown, DrillRows, pack
 from audit.sweep.paper import setting_rows
 from audit.sweep.record import sweep_of

@@ -35,7 +35,7 @@ from audit.shards.read import load_cells
 from audit.shards.shard_file import iter_batches
 from audit.statistics.notice import Field
 from audit.sweep.accuracy import breadths, labels, model_scores, pooled_rows, router_points
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm
 from audit.sweep.figures import breadth, small_multiples, transitions, violation_pattern
 from audit.sweep.page import BY_CHANCE, POOLED, calibrated

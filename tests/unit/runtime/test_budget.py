@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from audit.errors import SpentError
-from audit.runtime.budget import affordable
+from audit.runtime.early import affordable
 
 
 class Till:

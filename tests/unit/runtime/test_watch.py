@@ -26,7 +26,7 @@ from audit.runtime.watch import as_text, look, runs_of
 from audit.shards.attempt import RunLock, start_attempt
 from audit.shards.manifest import Manifest
 from audit.shards.write import write_shard
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 
 BEGUN = 1_800_000_000.0
 HOSTILE = "\x1b]0;owned\x07\n[bold red]::error::" + "x" * 300

@@ -15,7 +15,7 @@ from audit.shards.attempt import start_attempt
 from audit.shards.files import SHARDS
 from audit.shards.shard_file import ShardInfo
 from audit.shards.write import write_shard
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm, Draws
 
 

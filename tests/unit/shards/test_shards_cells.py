@@ -18,7 +18,7 @@ from audit.records import Reading, Setting
 from audit.shards import cells
 from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches
 from audit.statistics.paired import CellOutcomes, State
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm, Draws
 
 CELL_COLUMNS = cell_columns(SCHEMA)

@@ -12,9 +12,8 @@ from shard_rows import row
 
 from audit.errors import ShardError
 from audit.records import Reading
-from audit.shards.convert import rows_to_table
-from audit.shards.keys import clean_text
-from audit.sweep.columns import SCHEMA
+from audit.shards.keys import clean_text, rows_to_table
+from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm, Draws
 
 # Any code point, surrogates and NUL included: this is what a hostile or broken model can send.

@@ -11,7 +11,7 @@ from shard_rows import row
 
 from audit.records import Setting
 from audit.shards.keys import KeySet, digest_grid, digests_of_table
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm
 
 KEYS = st.builds(

@@ -31,7 +31,7 @@ from audit.shards.manifest import (
 )
 from audit.shards.read import scan_run
 from audit.shards.redact import redact
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm
 
 CONFIG: dict[str, Any] = {
@@ -269,7 +269,7 @@ def test_special_tokens_decide_rows_and_are_no_secrets() -> None:
 HOLD = """
 import os, sys, time
 from audit.shards.manifest import open_run_dir
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 run = open_run_dir(sys.argv[1], SCHEMA, "f", {})
 if len(sys.argv) > 2 and os.fork() == 0:  # a forked child inherits the lock and outlives its parent
     os.write(1, b"%d\\n" % os.getpid())  # one write: it shares the pipe with its parent

@@ -17,12 +17,12 @@ from shard_rows import failed, names, new_run, row, write
 
 from audit.errors import ConfigError, DataError, ShardError
 from audit.records import Design, Part, Setting
-from audit.shards.cost import run_cost
+from audit.shards.complete import run_cost
 from audit.shards.read import drop_rows, iter_columns, load_cells, open_dataset, read_columns, scan_run, shard_files
 from audit.shards.schema import row_schema
 from audit.shards.shard_file import CorruptShardError, read_shard
 from audit.statistics.paired import State
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm, Draws
 
 

@@ -12,10 +12,10 @@ from shard_rows import names, new_run, row, write
 
 from audit.errors import ShardError
 from audit.records import Setting
+from audit.shards.complete import verify_run
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.read import scan_run
-from audit.shards.verify import verify_run
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Arm
 
 

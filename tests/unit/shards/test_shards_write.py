@@ -21,7 +21,7 @@ from audit.shards.attempt import as_attempt, current_attempt, start_attempt
 from audit.shards.read import scan_run
 from audit.shards.shard_file import read_shard
 from audit.shards.write import shard_name, write_shard
-from audit.sweep.columns import SCHEMA
+from audit.sweep.audit import SCHEMA
 
 
 @pytest.fixture

@@ -16,16 +16,25 @@ from variant_helpers import CAPITAL, EGGS, FAR, GOOD, HEADER, NEAR, OTHER, QUEST
 
 from audit.commands.variants import main
 from audit.errors import ConfigError, DataError, LibraryError
-from audit.perturb.columns import SCHEMA
+from audit.perturb.audit import SCHEMA
 from audit.perturb.report import reviewed_since
 from audit.shards.manifest import Manifest
-from audit.variants.arrow import METADATA, export_library, read_about, read_library, to_table, write_library
+from audit.variants.arrow import (
+    METADATA,
+    export_library,
+    find_library,
+    list_libraries,
+    read_about,
+    read_library,
+    save_library,
+    to_table,
+    write_library,
+)
 from audit.variants.combine import diff, merge
 from audit.variants.panel_run import PanelFinding, apply_panel, judge_by_run, panel_findings
 from audit.variants.record import Library, ModelRef, State, header_dict, header_from
 from audit.variants.review_file import apply_review, draw_review, read_review, upper_bound, write_review
 from audit.variants.select import check_library, select_variants
-from audit.variants.store import find_library, list_libraries, save_library
 
 
 def test_hash_is_of_content_not_of_order_or_framing(tmp_path: Path) -> None:

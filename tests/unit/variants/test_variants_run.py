@@ -17,12 +17,12 @@ from audit.benchmarks.load import open_benchmark
 from audit.engines.embedder import load_embedder
 from audit.errors import ConfigError
 from audit.records import Generation
+from audit.variants.arrow import find_library, shipped_folder
 from audit.variants.config import compose_config
 from audit.variants.record import ModelRef, State
 from audit.variants.requests import ModelRequest
 from audit.variants.run import Models, run_build
 from audit.variants.select import check_library, select_variants
-from audit.variants.store import find_library, shipped_folder
 
 ROWS = [
     {"question_id": "elementary/animals/03", "text": "By what name do we refer to a cat that is not yet grown up?"},

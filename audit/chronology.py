@@ -15,21 +15,19 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from audit.errors import AuditError, DataError, unknown_name
+from audit.errors import AuditError, DataError
 
 NAME = "CHRONOLOGY.jsonl"
-Word = TypeVar("Word", bound=StrEnum)
 _ROOT = Path(__file__).resolve().parents[1]
-_ID = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-_CLASS = re.compile(r"F[1-5][a-z]?|P-[a-z][a-z-]*")
 _TEST = re.compile(r"(test_[a-z0-9_]+\.py)::(test_[A-Za-z0-9_]+)")
 
 
@@ -103,29 +101,34 @@ class Chronology:
         )
 
 
-FIELDS = tuple(ChronologyEntry.__dataclass_fields__)
-_SOMETHING = re.compile(r"(?s).*\S.*")
-# What a field has to look like, and what is said of it where it does not.
-_FORMS = {
-    **dict.fromkeys(("found", "found_by", "symptom", "provenance", "status", "reason"), (_SOMETHING, "a text")),
-    "fix": (re.compile("(?s).*"), "a text"),
-    "id": (_ID, "such as B07"),
-    "failure_class": (_CLASS, "such as F3c or P-statistics"),
-    "test": (re.compile(f"(?:{_TEST.pattern})?"), "such as test_pll.py::test_ties_are_neutral, or nothing"),
-}
+_BOX = ((4, "symptom", "what a reader saw and believed"), (7, "deltas", "how much it moved"))
+
+
+@cache
+def _schema() -> Any:
+    from jsonschema import Draft202012Validator  # here: most commands read no chronology
+
+    return Draft202012Validator(json.loads((files("audit") / "chronology.schema.json").read_text(encoding="utf-8")))
 
 
 def parse_entry(raw: Any) -> ChronologyEntry:
     """One JSON object -> an entry; DataError that names the field (by Box 1's number where it is 4 or 7)."""
-    _check_fields(raw)
+    _check(raw)
+    try:
+        day = date.fromisoformat(raw["found"]).isoformat()
+    except ValueError as error:
+        raise DataError(f"found is {raw['found']!r}; expected a day such as 2026-11-21.") from error
+    kept = {name: raw[name] for name in ("id", "failure_class", "found_by", "symptom", "fix", "test", "reason")}
     entry = ChronologyEntry(
-        **{name: raw[name] for name in ("id", "failure_class", "found_by", "symptom", "fix", "test", "reason")},
-        found=_day(raw["found"]),
-        affected=_cells(raw["affected"]),
-        provenance=_one_of(Provenance, raw["provenance"], "provenance"),
-        deltas=_deltas(raw["deltas"]),
-        status=_one_of(Residual, raw["status"], "status"),
+        **kept,
+        found=day,
+        affected=tuple(raw["affected"]),
+        provenance=Provenance(raw["provenance"]),
+        deltas=tuple(Delta(**delta) for delta in raw["deltas"]),
+        status=Residual(raw["status"]),
     )
+    if any(value != value for delta in entry.deltas for value in (delta.before, delta.after)):
+        raise DataError("not auditable: a delta is NaN.")
     if odd := sorted({delta.cell for delta in entry.deltas} ^ set(entry.affected)):
         raise DataError(
             f"not auditable: affected cells and deltas do not agree on {', '.join(odd)}; one each is needed."
@@ -135,19 +138,17 @@ def parse_entry(raw: Any) -> ChronologyEntry:
     return entry
 
 
-def _check_fields(raw: Any) -> None:
-    if not isinstance(raw, Mapping):
-        raise DataError(f"an entry is {type(raw).__name__}; expected a JSON object with {', '.join(FIELDS)}.")
-    for number, name, what in ((4, "symptom", "what a reader saw and believed"), (7, "deltas", "how much it moved")):
-        if not raw.get(name) or (isinstance(raw[name], str) and not raw[name].strip()):
+def _check(raw: Any) -> None:
+    from jsonschema.exceptions import best_match
+
+    for number, name, what in _BOX:
+        if isinstance(raw, Mapping) and not str(raw.get(name) or "").strip():
             raise DataError(f"not auditable: field {number} ({name}, {what}) is missing.")
-    if missing := [name for name in FIELDS if name not in raw]:
-        raise DataError(f"{', '.join(missing)} missing; expected the fields {', '.join(FIELDS)}.")
-    if extra := [name for name in raw if name not in FIELDS]:
-        raise unknown_name("field of an entry", extra[0], FIELDS)
-    for name, (form, example) in _FORMS.items():
-        if not isinstance(raw[name], str) or not form.fullmatch(raw[name]):
-            raise DataError(f"{name} is {raw[name]!r}; expected {example}.")
+    error = best_match(_schema().iter_errors(raw))
+    if error is not None:
+        path = [*map(str, error.absolute_path)]
+        about = _schema().schema["properties"].get(path[0], {}).get("description", "") if path else ""
+        raise DataError(f"{'.'.join(path) or 'an entry'}: {error.message}. {about}".rstrip())
 
 
 def parse_chronology(text: str, source: str = NAME) -> Chronology:
@@ -180,11 +181,6 @@ def read_chronology(path: Path) -> Chronology:
 def chronology_of(folder: Path) -> Chronology | None:
     """A run's own chronology; None where its directory has none."""
     return read_chronology(folder) if (folder / NAME).is_file() else None
-
-
-def project_chronology() -> Chronology:
-    """This project's."""
-    return read_chronology(project_file())
 
 
 def project_file() -> Path:
@@ -243,42 +239,3 @@ def render(chronology: Chronology) -> str:
 
 def _cell(value: float | str) -> str:
     return (f"{value:g}" if isinstance(value, float | int) else value).replace("|", "\\|").replace("\n", " ")
-
-
-def _day(value: str) -> str:
-    try:
-        return date.fromisoformat(value).isoformat()
-    except ValueError as error:
-        raise DataError(f"found is {value!r}; expected a day such as 2026-11-21.") from error
-
-
-def _cells(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-        raise DataError(f"affected is {value!r}; expected a list of cells, such as ['qwen2_5_7b x bbq'].")
-    if any(not isinstance(cell, str) or not cell.strip() for cell in value) or len(set(value)) != len(value):
-        raise DataError(f"affected is {value!r}; expected names, each once.")
-    return tuple(value)
-
-
-def _deltas(value: Any) -> tuple[Delta, ...]:
-    names = tuple(Delta.__dataclass_fields__)
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        raise DataError(f"deltas is {value!r}; expected a list of objects with {', '.join(names)}.")
-    found = []
-    for delta in value:
-        if not isinstance(delta, Mapping) or set(delta) != set(names):
-            raise DataError(f"a delta is {delta!r}; expected an object with {', '.join(names)}.")
-        for name in names:
-            number = isinstance(delta[name], int | float) and not isinstance(delta[name], bool)
-            told = isinstance(delta[name], str) and delta[name].strip()
-            if not told and not (number and name in ("before", "after") and delta[name] == delta[name]):
-                raise DataError(f"not auditable: {name} of a delta is {delta[name]!r}.")
-        found.append(Delta(**delta))
-    return tuple(found)
-
-
-def _one_of(kind: type[Word], value: str, name: str) -> Word:
-    known = [str(word) for word in kind]
-    if value not in known:
-        raise unknown_name(name, value, known)
-    return kind(value)

@@ -18,7 +18,7 @@ from audit.chronology import (
     missing_tests,
     parse_chronology,
     parse_entry,
-    project_chronology,
+    project_file,
     read_chronology,
     render,
 )
@@ -57,18 +57,18 @@ def test_an_entry_and_its_totals() -> None:
     [
         ({"symptom": " "}, r"not auditable: field 4 \(symptom, what a reader saw and believed\) is missing"),
         ({"deltas": []}, r"not auditable: field 7 \(deltas, how much it moved\) is missing"),
-        ({"deltas": [{**ENTRY["deltas"][0], "after": None}]}, "not auditable: after of a delta is None"),
-        ({"deltas": [{**ENTRY["deltas"][0], "before": " "}]}, "not auditable: before of a delta is ' '"),
-        ({"deltas": [{"cell": "m x toxigen", "before": 1}]}, "a delta is"),
-        ({"failure_class": "F9"}, "failure_class is 'F9'; expected such as F3c"),
-        ({"provenance": "unknown"}, "Unknown provenance: 'unknown'"),
-        ({"status": "DONE"}, "Unknown status: 'DONE'"),
-        ({"found": "yesterday"}, "found is 'yesterday'; expected a day"),
-        ({"affected": []}, "affected is"),
-        ({"test": "tests/unit/test_x.py"}, "test is 'tests/unit/test_x.py'; expected such as"),
-        ({"reason": ""}, "reason is ''; expected a text"),
-        ({"cause": "?"}, "Unknown field of an entry: 'cause'"),
-        ({"id": "7 up"}, "id is '7 up'"),
+        ({"deltas": [{**ENTRY["deltas"][0], "after": None}]}, "deltas.0.after: None"),
+        ({"deltas": [{**ENTRY["deltas"][0], "before": " "}]}, "deltas.0.before: "),
+        ({"deltas": [{"cell": "m x toxigen", "before": 1}]}, "deltas.0: 'statistic'"),
+        ({"failure_class": "F9"}, "failure_class: .*F3c"),
+        ({"provenance": "unknown"}, "provenance: "),
+        ({"status": "DONE"}, "status: .*FIXED"),
+        ({"found": "yesterday"}, "found: "),
+        ({"affected": []}, "affected: "),
+        ({"test": "tests/unit/test_x.py"}, "test: .*test_file.py::test_name"),
+        ({"reason": ""}, "reason: "),
+        ({"cause": "?"}, "an entry: .*cause"),
+        ({"id": "7 up"}, "id: .*B07"),
     ],
 )  # fmt: skip
 def test_what_the_schema_and_the_reader_both_refuse(change: dict[str, Any], message: str) -> None:
@@ -80,7 +80,7 @@ def test_what_the_schema_and_the_reader_both_refuse(change: dict[str, Any], mess
 @pytest.mark.parametrize("name", list(ENTRY))
 def test_no_field_may_be_left_out(name: str) -> None:
     without = {key: value for key, value in ENTRY.items() if key != name}
-    with pytest.raises(DataError, match="missing"):
+    with pytest.raises(DataError, match=r"missing|required"):
         parse_entry(without)
     assert not SCHEMA.is_valid(without)
 
@@ -105,7 +105,7 @@ def test_an_id_occurs_once_and_a_line_is_named() -> None:
         parse_chronology(line() + line())
     with pytest.raises(DataError, match="line 2: "):
         parse_chronology(line() + "{")
-    with pytest.raises(DataError, match="line 1: an entry is list"):
+    with pytest.raises(DataError, match="line 1: an entry: "):
         parse_chronology("[]")
 
 
@@ -138,7 +138,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
 
 
 def test_this_projects_own_chronology() -> None:
-    found = project_chronology()
+    found = read_chronology(project_file())
     assert all(SCHEMA.is_valid(json.loads(text)) for text in (ROOT / NAME).read_text().splitlines())
     assert not missing_tests(found, ROOT / "tests")
     assert found.repair_introduced and found.unfixed

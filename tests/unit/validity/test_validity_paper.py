@@ -10,7 +10,7 @@ import pytest
 import validity_panels as panels
 
 from audit.benchmarks.config import BenchmarkConfig
-from audit.chronology import Chronology, parse_chronology, project_chronology
+from audit.chronology import Chronology, parse_chronology, project_file, read_chronology
 from audit.errors import DataError
 from audit.report.canvas import svg_text
 from audit.statistics.dif import by_group
@@ -112,7 +112,7 @@ def test_the_page_has_all_of_it_folded_and_the_chronology(found, judged) -> None
     assert "2 entries: 1 introduced during repair, 1 not fixed." in shown
     assert "Introduced during repair: R1." in shown and "Not fixed: R2 (nothing is left of it)" in shown
     assert "both deltas &lt;b&gt;exactly&lt;/b&gt; 0" in shown and "<b>exactly" not in page
-    assert project_chronology().sentence not in page  # the program's own faults are not this model's
+    assert read_chronology(project_file()).sentence not in page  # the program's own faults are not this model's
     without = panels.page(replace(judged, chronology=None), panels.rows(found))
     assert 'id="chronology"' not in without
     assert "In words, these change 4.0 where edits of the content change 5.0" in page

@@ -201,7 +201,7 @@ class Display:
         self._say(f"{name}: the engine is there already")
 
     def counts(self, name: str, counts: pa.Table) -> None:
-        """One stored shard's counts (`shards.cost.count_answers`)."""
+        """One stored shard's counts (`shards.complete.count_answers`)."""
         state = self._models[name]
         for row in counts.to_pylist():
             arm = state.arms[row["arm"]]

@@ -52,7 +52,7 @@ class Canary:
         self._passed = False
 
     def stops(self, counts: pa.Table) -> bool:
-        """counts: of one stored shard (`shards.complete.count_answers`). True once, where the model is to be stopped."""
+        """counts: of one stored shard (`shards.complete.count_answers`). True once, where the model has to stop."""
         if self._passed or not (read := int(pc.sum(counts["read"]).as_py() or 0)):
             return False
         self.questions += counts["questions"][0].as_py()

@@ -10,17 +10,16 @@ import numpy as np
 
 from audit.judge.record import Case, Judge, Settings, judge_cells
 from audit.memory.calibrated import nearest
-from audit.memory.decide import TAKEN_AWAY, decide, tipping
+from audit.memory.decide import cannot_exclude, decide, headline, tipping
 from audit.memory.evidence import Evidence, correct
 from audit.memory.gates import all_gates, readable
 from audit.memory.measure import measure
 from audit.memory.record import MemoryCell
 from audit.memory.result import MemoryResult
+from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
 from audit.memory.thresholds import MemoryThresholds
-from audit.memory.vocabulary import INDICATORS
-from audit.memory.without import CONDITIONS, score_without
-from audit.memory.words import cannot_exclude, headline
-from audit.verdict.gates import failed
+from audit.memory.without import score_without
+from audit.verdict.reason import sentence, sentences
 from audit.verdict.result import json_ready
 from audit.verdict.run import JudgedRun
 
@@ -33,16 +32,14 @@ def analyse(cells: Sequence[MemoryCell], settings: Settings[MemoryThresholds]) -
 def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:
     cell, evidence, gates, thresholds = case.cell, case.panel, case.gates, case.settings.thresholds
     decision = decide(evidence, gates, thresholds)
-    names = tuple(g.name for g in failed(gates)) or tuple(
-        g.name for g in gates if g.name in TAKEN_AWAY and g.status == "fail"
-    )
+    said = headline(cell, decision.verdict, evidence, gates, thresholds.alpha)
     without = score_without(cell, evidence, gates)
     return MemoryResult(
         model=cell.model,
         benchmark=cell.benchmark,
         decision=decision,
-        headline=f"{without.sentence} {headline(cell, decision, evidence, names, thresholds)}",
-        cannot_exclude=cannot_exclude(cell, evidence, thresholds.alpha),
+        headline=f"{without.sentence} {sentence(said, TEXTS)}",
+        cannot_exclude=sentences(cannot_exclude(cell, evidence, thresholds.alpha), TEXTS),
         gates=gates,
         evidence=evidence,
         without=without,
@@ -73,7 +70,7 @@ class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
     """All judged cells of a run. orders: how the orders were made."""
 
     audit = "memory"
-    schema_version = "1.1"
+    schema_version = "2.0"
 
     orders: dict[str, int]
 

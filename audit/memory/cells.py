@@ -15,9 +15,9 @@ import numpy as np
 from audit.errors import DataError
 from audit.memory.audit import SCHEMA
 from audit.memory.design import Arm
+from audit.memory.items import OPTIONS, item_text, likelihoods_a_byte, shards_of
 from audit.memory.present import Orders, shard_orders
-from audit.memory.record import TEXTS, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
-from audit.memory.texts import OPTIONS, item_text, likelihoods_a_byte, shards_of
+from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
 from audit.records import Question
 from audit.references import ItemKey, ReferenceRun, imported, joined_items
 from audit.shards.keys import RequestCounts, count_requests, digest
@@ -41,7 +41,7 @@ class _Rows:
 
     score: dict[str, list[float]] = field(default_factory=dict)  # by item, one a replicate
     asked: set[str] = field(default_factory=set)  # for the score
-    texts: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TEXTS})
+    texts: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TEXT_SCORES})
     tokens: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TOKEN_SCORES})
     ranks: dict[str, float] = field(default_factory=dict)
     options: dict[tuple[str, int], float] = field(default_factory=dict)
@@ -183,7 +183,7 @@ def _model_set(model: str, rows: _Rows, questions: Sequence[Question], shards: S
     return ModelSet(
         model=model,
         score=column({id_: float(np.mean(every)) for id_, every in rows.score.items()}),
-        texts={name: column(rows.texts[name]) for name in TEXTS},
+        texts={name: column(rows.texts[name]) for name in TEXT_SCORES},
         tokens={name: column(rows.tokens[name]) for name in TOKEN_SCORES},
         ranks=column(rows.ranks),
         options=np.array(options, dtype=float),

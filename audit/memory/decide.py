@@ -6,17 +6,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from audit.memory.evidence import Evidence, Indicator, Name
+from audit.memory.evidence import Evidence, Indicator, Name, contaminated
+from audit.memory.record import MemoryCell
 from audit.memory.result import Decision, MemoryVerdict
 from audit.memory.thresholds import MemoryThresholds
-from audit.memory.vocabulary import GATES, INDICATORS
+from audit.memory.vocabulary import GATES
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import DECIDE_AT, tipping_point
 from audit.verdict.gates import failed
-from audit.verdict.result import Gate, Status, points
+from audit.verdict.reason import Reason, advice_of, because
+from audit.verdict.result import Gate, Status
 from audit.verdict.vocabulary import gate_reasons
 
 TAKEN_AWAY = ("fresh_matched", "same_kind")  # gates whose failure takes away the indicators that need held-out items
+_TEXT = (Name.ITEM, Name.HALF, Name.WRONG)
+_TELLS_APART = {  # what to do about another cause, where it is not to take larger references
+    "no_reference": "add_references", "one_family": "other_families", "abler": "abler_references",
+    "ability_scale": "abler_references", "unparsed": "mend_unparsed",
+}  # fmt: skip
 
 
 def found(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicator, ...]:
@@ -47,65 +54,51 @@ def decide(evidence: Evidence, gates: Sequence[Gate], thresholds: MemoryThreshol
     is no sign of none where Holm's correction over a panel stood in its way. An unmatched held-out set withholds the
     verdict where nothing else speaks.
     """
-    blocking = failed(gates)
-    if blocking:
-        return Decision(
-            MemoryVerdict.WITHHELD,
-            gate_reasons(blocking, GATES),
-            tuple(g.advice for g in blocking if g.advice),
-        )
+    if blocking := failed(gates):
+        return _withheld(blocking)
     indicators, alpha = evidence.indicators, thresholds.alpha
     said = tuple(_said(one, alpha) for one in indicators)
     verdict = finding(indicators, alpha)
     if verdict is not None:
         return Decision(verdict, said, _what_to_do(verdict, indicators))
     if open_ := unexplained(indicators, alpha):
-        causes = tuple(f"{INDICATORS[one.name].title}: it stands out, but {one.doubt}." for one in open_)
-        return Decision(MemoryVerdict.CAUSE_UNKNOWN, (*causes, *said), _to_part_causes(open_))
-    return _nothing_found(evidence, gates, thresholds, said)
-
-
-def _nothing_found(
-    evidence: Evidence, gates: Sequence[Gate], thresholds: MemoryThresholds, said: tuple[str, ...]
-) -> Decision:
-    """What no indicator that speaks means: withheld where none could look, underpowered where one is missing."""
-    unfit = [g for g in gates if g.name in TAKEN_AWAY and g.status == Status.FAIL]
-    if unfit:
-        return Decision(MemoryVerdict.WITHHELD, tuple(g.detail for g in unfit), tuple(g.advice for g in unfit))
-    if not any(one.judged or one.unguarded is not None for one in evidence.indicators):
-        return Decision(
-            MemoryVerdict.WITHHELD,
-            ("No indicator could be judged.", *said),
-            ("Take every item (n=all), held-out items (control_benchmark=) and references ('references=[..]').",),
-        )
+        first = sorted(said, key=lambda one: one.code != "stands_out")
+        codes = [_TELLS_APART.get(one.doubt.code, "larger_references") for one in open_ if one.doubt]
+        return Decision(MemoryVerdict.CAUSE_UNKNOWN, tuple(first), tuple(map(because, dict.fromkeys(codes))))
+    if unfit := _unfit(gates):
+        return _withheld(unfit)
+    if not any(one.judged or one.unguarded is not None for one in indicators):
+        return Decision(MemoryVerdict.WITHHELD, (because("nothing_judged"), *said), (because("ask_all"),))
     missing, advice = _missing(evidence, thresholds)
-    if advice:
-        return Decision(MemoryVerdict.UNDERPOWERED, (*missing, *said), advice)
-    return Decision(MemoryVerdict.NOTHING_SEEN, said)
+    verdict = MemoryVerdict.UNDERPOWERED if advice else MemoryVerdict.NOTHING_SEEN
+    return Decision(verdict, (*missing, *said), advice)
 
 
-def _missing(evidence: Evidence, thresholds: MemoryThresholds) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What stands in the way of `nothing seen`, and what to do about it; advice is empty where nothing does."""
+def _withheld(gates: Sequence[Gate]) -> Decision:
+    return Decision(MemoryVerdict.WITHHELD, gate_reasons(gates, GATES), advice_of(gates))
+
+
+def _unfit(gates: Sequence[Gate]) -> tuple[Gate, ...]:
+    return tuple(g for g in gates if g.name in TAKEN_AWAY and g.status == Status.FAIL)
+
+
+def _missing(evidence: Evidence, thresholds: MemoryThresholds) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
+    """What stands in the way of `nothing seen`, and what to do about it; both are empty where nothing does."""
     reasons, advice = [], []
     alone = holm([np.nan if one.pvalue is None else one.pvalue for one in evidence.indicators])
     if any(p <= thresholds.alpha for p in alone):
-        reasons.append(
-            "Judged by itself this model would be found: the correction over the panel takes the finding away."
-        )
-        advice.append("Judge this model by itself, or with more references.")
+        reasons.append(because("found_alone"))
+        advice.append(because("judge_alone"))
     if not any(one.judged and one.name != Name.GAP for one in evidence.indicators):
-        advice.append("Run with reference models and every item (n=all): the tests of order and text need both.")
+        advice.append(because("ask_texts"))
     high = evidence.limits()[2]
     if not evidence.indicator(Name.GAP).judged:
-        reasons.append("The score was not compared with held-out items: memory of questions and answers goes unseen.")
-        advice.append("Run held-out items and references: control_benchmark=<set> 'references=[..]'.")
+        reasons.append(because("gap_not_compared"))
+        advice.append(because("add_held_out"))
     elif not high <= thresholds.effect_of_interest:  # NaN clears nobody
         lost = evidence.limits(gamma=1.0)[2] <= thresholds.effect_of_interest
-        held = f" if unparsed answers were right {DECIDE_AT:g} times as often as expected" if lost else ""
-        reasons.append(
-            f"A gap of {points(high)} to the held-out items is still compatible with the data (97.5 %){held}."
-        )
-        advice.append("Take more items, held-out ones above all, and more reference models.")
+        reasons.append(because("gap_compatible", high=high, gamma=DECIDE_AT if lost else None))
+        advice.append(because("ask_more"))
     return tuple(reasons), tuple(advice)
 
 
@@ -128,41 +121,71 @@ def tipping(evidence: Evidence, verdict: MemoryVerdict, thresholds: MemoryThresh
     return tipping_point(holds)
 
 
-def _said(one: Indicator, alpha: float) -> str:
-    title = INDICATORS[one.name].title
-    if one.pvalue is None or one.estimate is None or one.low is None or one.high is None:
-        return f"{title}: not judged: {one.why}."
-    adjusted = one.pvalue if one.adjusted is None else one.adjusted
+def _said(one: Indicator, alpha: float) -> Reason:
+    if one.open(alpha):
+        code, p, adjusted = "stands_out", one.unguarded, one.unguarded_adjusted
+    elif one.pvalue is None:
+        return because("not_judged", indicator=one.name, why=one.why)
+    else:
+        code, p, adjusted = "seen" if one.seen(alpha) else "not_seen", one.pvalue, one.adjusted
+    doubted = code == "stands_out" or (code == "not_seen" and one.low is not None and one.low > 0)
+    return because(
+        code, indicator=one.name, unit=one.unit, estimate=one.estimate, low=one.low, high=one.high, p=p,
+        adjusted=p if adjusted is None else adjusted, doubt=one.doubt if doubted else None,
+    )  # fmt: skip
+
+
+def _what_to_do(verdict: MemoryVerdict, indicators: Sequence[Indicator]) -> tuple[Reason, ...]:
+    text = any(one.judged and one.name != Name.GAP for one in indicators)
     return (
-        f"{title}: {'seen' if one.seen(alpha) else 'not seen'}; {one.estimate:+.3g} {one.unit} "
-        f"(95 % interval {one.low:+.3g} to {one.high:+.3g}), p={one.pvalue:.2g}, {adjusted:.2g} after correction over "
-        f"all indicators{f'; {one.doubt}' if one.low > 0 and one.doubt and not one.seen(alpha) else ''}."
+        because("take_as_read" if verdict == MemoryVerdict.MEMORY_OF_TEXT else "quote_held_out"),
+        because("see_likely_items" if text else "see_named_items"),
     )
 
 
-def _what_to_do(verdict: MemoryVerdict, indicators: Sequence[Indicator]) -> tuple[str, ...]:
-    first = (
-        "Take the score on this benchmark as that of a model that has read it."
-        if verdict == MemoryVerdict.MEMORY_OF_TEXT
-        else "Quote the score on the held-out items beside that on the benchmark."
+def headline(
+    cell: MemoryCell, verdict: MemoryVerdict, evidence: Evidence, gates: Sequence[Gate], alpha: float
+) -> Reason:
+    """Who, on what, and what was found."""
+
+    def of(code: str, **numbers: object) -> Reason:
+        return because(f"headline_{code}", model=cell.model, benchmark=cell.benchmark, **numbers)
+
+    seen, open_ = found(evidence.indicators, alpha), unexplained(evidence.indicators, alpha)
+    judged = [one.name for one in evidence.indicators if one.judged]
+    if verdict == MemoryVerdict.WITHHELD:
+        why = [GATES[g.name].because for g in failed(gates) or _unfit(gates)]
+        return of("withheld", why=why or ["no indicator could be judged"])
+    if verdict == MemoryVerdict.MEMORY_OF_TEXT:
+        names = [one.name for one in seen]
+        return of("text", indicators=[name for name in names if name != Name.GAP], gap=Name.GAP in names)
+    if verdict == MemoryVerdict.GAP_TO_FRESH:
+        assert evidence.gap is not None  # noqa: S101 - nothing else makes this verdict
+        gap = evidence.gap
+        return of("gap", published=gap.published, held_out=gap.fresh, difference=gap.did.difference)
+    if verdict == MemoryVerdict.CAUSE_UNKNOWN:
+        return of("unknown", indicators=[one.name for one in open_], doubt=open_[0].doubt)
+    if not judged:
+        return of("none")
+    return of("underpowered" if verdict == MemoryVerdict.UNDERPOWERED else "nothing", judged=judged)
+
+
+def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float) -> tuple[Reason, ...]:
+    """What stays open whatever the verdict, and what stays open because a control was not run."""
+    judged = {one.name for one in evidence.indicators if one.judged}
+    codes = {
+        "answers_learnt": Name.GAP not in judged,
+        "order_read": Name.ORDER not in judged,
+        "items_read": not judged.intersection(_TEXT),
+        "other_layout": True,
+        "read_once": True,
+        "other_words": True,
+        "references_read": bool(cell.references),
+        "one_reference": len(cell.references) == 1,
+        "held_out_differ": cell.fresh is not None,
+    }
+    learnt = contaminated(evidence, alpha)
+    return (
+        *(because(code) for code, there in codes.items() if there),
+        *(because("reference_learnt", model=one.model, difference=one.difference) for one in learnt),
     )
-    if not any(one.judged and one.name != Name.GAP for one in indicators):
-        return (first, "Look at the items that are likely answered from memory (tables/items_from_memory.csv).")
-    return (first, "Look at the items whose text is likeliest against the references (tables/items.csv).")
-
-
-def _to_part_causes(open_: Sequence[Indicator]) -> tuple[str, ...]:
-    """What would tell memory from the other cause."""
-    advice = []
-    if any(not one.judged for one in open_):
-        advice.append("Run reference models ('references=[..]'): they show what the published order is worth to any.")
-    if any(one.judged and one.name != Name.GAP for one in open_):
-        advice.append(
-            "Take references of this model's size or larger, so that some find any text as likely as it does."
-        )
-    if any(one.name == Name.GAP for one in open_):
-        advice.append(
-            "Read the unparsed replies and mend what makes them so, or read answers by likelihood; take references "
-            "that are as able as this model."
-        )
-    return tuple(advice)

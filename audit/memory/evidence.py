@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 
 from audit.judge.record import holm_rows
-from audit.memory.record import TEXTS
+from audit.memory.record import TEXT_SCORES
 from audit.memory.thresholds import MemoryThresholds
 from audit.statistics.completion import Auc
 from audit.statistics.fresh_gap import FreshGap
@@ -18,6 +18,7 @@ from audit.statistics.order_test import OrderTest
 from audit.statistics.rasch import RaschGap
 from audit.statistics.set_difference import SetDifference
 from audit.statistics.unparsed import DECIDE_AT
+from audit.verdict.reason import Reason
 
 
 class Name(StrEnum):
@@ -31,7 +32,7 @@ class Name(StrEnum):
     GAP = "gap"
 
 
-COMPLETION = dict(zip((Name.ITEM, Name.HALF, Name.WRONG), TEXTS, strict=True))
+COMPLETION = dict(zip((Name.ITEM, Name.HALF, Name.WRONG), TEXT_SCORES, strict=True))
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,10 @@ class Indicator:
     low: float | None = None
     high: float | None = None
     unit: str = ""
-    why: str = ""
+    why: Reason | None = None
     unguarded: float | None = None
     unguarded_adjusted: float | None = None
-    doubt: str = ""
+    doubt: Reason | None = None
 
     @property
     def judged(self) -> bool:
@@ -68,7 +69,7 @@ class Indicator:
     def open(self, alpha: float) -> bool:
         """Whether it would speak, were it not for another cause that is not excluded (`doubt`)."""
         alone = self.unguarded_adjusted
-        return alone is not None and alone <= alpha and not self.seen(alpha)
+        return alone is not None and alone <= alpha and self.doubt is not None and not self.seen(alpha)
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Ordered:
     spread: from two references on, the mean gain beyond theirs with their spread in its error, as they may differ in
     what the sense of an order is worth to them. own_spread: the same with each model's gains in units of its own spread
     over the other orders. twice: the gain beyond twice the references' mean, in that unit: a larger model may feel an
-    order's sense that much more. outside: how the references do not bracket the tested model, "" where they do.
+    order's sense that much more. outside: how the references do not bracket the tested model, None where they do.
     """
 
     own: OrderTest
@@ -87,7 +88,7 @@ class Ordered:
     own_spread: SetDifference | None
     twice: SetDifference | None
     references: tuple[OrderTest, ...]
-    outside: str = ""
+    outside: Reason | None = None
 
     @property
     def unguarded(self) -> float:

@@ -17,9 +17,11 @@ from audit.judge.gates import reached_model
 from audit.memory.design import Arm
 from audit.memory.evidence import Evidence, of_another_kind, told_by_words, unmatched
 from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
+from audit.memory.texts import TEXTS
 from audit.memory.thresholds import MemoryThresholds
 from audit.verdict.gates import absent, checked
-from audit.verdict.result import Gate
+from audit.verdict.reason import because, sentences
+from audit.verdict.result import Gate, percent, pvalue, signed_points
 
 FREE_ANSWER = 0.05  # taken for the rate of right guesses where there are no options
 _LIKELIHOODS = (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER)
@@ -62,7 +64,7 @@ def above_guessing(cell: MemoryCell) -> Gate:
         mean,
         limit,
         source,
-        f"The model is right on {mean:.1%} of {n:,} items of {name}; more than guessing is above {limit:.1%}.",
+        f"The model is right on {percent(mean)} of {n:,} items of {name}; guessing reaches {percent(limit)}.",
         "Take a benchmark on which this model is better than guessing.",
         withholds=True,
     )
@@ -73,7 +75,7 @@ def readable(cell: MemoryCell, thresholds: MemoryThresholds) -> MemoryCell:
     kept, dropped = [], []
     for pair in cell.references:
         bad = [
-            f"{pair[0].model} ({reads.read:,} of {reads.asked:,} rows of arm {arm} of {name})"
+            because("reference_unread", model=pair[0].model, read=reads.read, asked=reads.asked, arm=arm, items=name)
             for name, arm, reads in _rows(cell, pair, tuple(Arm))
             if _surely_below(reads, thresholds.answered_share_min)
         ]
@@ -85,7 +87,7 @@ def readable(cell: MemoryCell, thresholds: MemoryThresholds) -> MemoryCell:
 
 
 def likelihoods_read(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
-    """Share of given texts whose likelihood the engine told the tested model's, by set and arm; number: the lowest."""
+    """Share of given texts of which the engine gave a likelihood, by set and arm; number: the lowest."""
     return _reads(
         "likelihoods_read",
         cell,
@@ -119,8 +121,8 @@ def parseability(cell: MemoryCell, thresholds: MemoryThresholds) -> Gate:
         cell,
         (Arm.SCORE,),
         thresholds.answered_share_min,
-        "of the answers can be read",
-        "Read some unreadable replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
+        "of the answers are parsed",
+        "Read some unparsed replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
         "letter_logprob or option_text.",
         withholds=cell.fresh is not None,
     )
@@ -143,8 +145,8 @@ def fresh_matched(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
         number=gap.reference_pvalue,
         threshold=limit,
         source=source,
-        detail=f"The references score {_signed(gap.reference_gap)} on the benchmark against the held-out items "
-        f"(p={gap.reference_pvalue:.2g}); {gap.matched.share:.0%} of its items have held-out ones of their difficulty.",
+        detail=f"The references score {signed_points(gap.reference_gap)} on the benchmark against the held-out items "
+        f"({pvalue(gap.reference_pvalue)}). {percent(gap.matched.share)} of its items have held-out ones as hard.",
         # Items chosen by the answers that judge them later are harder for the tested model alone: scores regress.
         advice="Draw held-out items as hard as the benchmark's: match them on other models than the references.",
         withholds=False,
@@ -174,8 +176,8 @@ def order_exchangeable(evidence: Evidence, thresholds: MemoryThresholds, *, reco
         number=smallest,
         threshold=limit,
         source=source,
-        detail=f"The words and lengths of neighbours {'tell' if bad else 'do not tell'} the published order "
-        f"(p={smallest:.2g}).",
+        detail=f"The words and lengths of neighbours {'tell' if bad else 'do not tell'} the published order: "
+        f"{pvalue(smallest)}.",
         advice="Run reference models: the order then counts only where it is likelier to this model than to them.",
         withholds=False,
         numbers=dict(found),
@@ -195,8 +197,8 @@ def same_kind(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
         number=kind.auc,
         threshold=limit,
         source=source,
-        detail=f"A classifier that sees only words ranks a benchmark item above a fresh one in {kind.auc:.0%} of pairs "
-        f"(95 % interval {kind.low:.0%} to {kind.high:.0%}; 50 %: it cannot tell them).",
+        detail=f"A classifier of words ranks a benchmark item above a held-out one in {percent(kind.auc)} of pairs "
+        f"(95 % interval {percent(kind.low)} to {percent(kind.high)}); 50 % is no difference.",
         advice="Take held-out items of the benchmark's own kind: the same subjects, authors, length and layout.",
         withholds=False,
         numbers={"auc": kind.auc, "low": kind.low, "high": kind.high},
@@ -231,20 +233,16 @@ def _reads(
         return absent(name, limit, source, "Nothing of the kind was asked.", withholds=False)
     worst_set, worst_arm, worst = min(rows, key=lambda row: row[2].share)
     interval = scipy.stats.binomtest(worst.read, worst.asked).proportion_ci(0.95)
-    out = f" References left out: {', '.join(cell.dropped)}." if cell.dropped else ""
+    out = f" References left out: {', '.join(sentences(cell.dropped, TEXTS))}." if cell.dropped else ""
     return checked(
         name=name,
         passed=not any(_surely_below(reads, limit) for *_, reads in rows),
         number=worst.share,
         threshold=limit,
         source=source,
-        detail=f"{worst.share:.1%} (95 % interval {interval.low:.1%} to {interval.high:.1%}) {what}: {worst_set}, "
-        f"{worst_arm}, the lowest of {len(rows)}.{out}",
+        detail=f"{percent(worst.share)} (95 % interval {percent(interval.low)} to {percent(interval.high)}) {what}: "
+        f"{worst_set}, {worst_arm}, the lowest of {len(rows)}.{out}",
         advice=advice,
         withholds=withholds,
         numbers={f"{items}, {arm}": reads.share for items, arm, reads in rows},
     )
-
-
-def _signed(value: float) -> str:
-    return f"{100 * value:+.1f} points"

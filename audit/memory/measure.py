@@ -20,6 +20,7 @@ from audit.statistics.priors import PRIORS
 from audit.statistics.rasch import RaschGap, rasch_gap
 from audit.statistics.set_difference import Sets, in_own_spread, set_difference
 from audit.statistics.unparsed import DECIDE_AT, GAMMAS
+from audit.verdict.reason import Reason, because
 
 PRIOR = PRIORS["held_out"]
 _NOTHING = np.zeros(2)
@@ -49,7 +50,7 @@ def measure(
     fresh_order = None
     if cell.tested[1] is not None:
         theirs = [r[1].order for r in cell.references if r[1] is not None]
-        fresh_order = _ordered(cell.tested[1].order, theirs, rng, n_resamples, "", describe)
+        fresh_order = _ordered(cell.tested[1].order, theirs, rng, n_resamples, None, describe)
     exchangeable = {
         name: order_test(values, rng=rng, n_resamples=n_resamples).pvalue
         for name, values in cell.published.neighbours.items()
@@ -82,22 +83,22 @@ def measure(
     return replace(evidence, indicators=indicators(cell, evidence, thresholds))
 
 
-def _outside(cell: MemoryCell) -> str:
-    """How the references do not bracket the tested model on the held-out items: "" where they do, or none is there.
+def _outside(cell: MemoryCell) -> Reason | None:
+    """How the references do not bracket the tested model on the held-out items: None where they do, or none is there.
 
     What an order's sense is worth to a model goes with its size. A model that finds any text likelier than every
     reference does, or answers more of the held-out items, may feel it more than all of them.
     """
     sides = [pair[1] for pair in (cell.tested, *cell.references) if pair[1] is not None]
     if len(sides) < 2:
-        return ""
+        return None
     texts = [_mean(one.texts["item"]) for one in sides]
     if texts[0] < 0 and texts[0] > (1 - _MORE_LIKELY) * max(texts[1:]):
-        return "any text is likelier to this model than to every reference: a larger model may feel the order more"
+        return because("any_text_likelier")
     scores = [_mean(one.score) for one in sides]
     if scores[0] > max(scores[1:]) + _ABLER:
-        return "this model is abler than every reference, and may feel the order more"
-    return ""
+        return because("abler")
+    return None
 
 
 def _mean(values: FloatArray) -> float:
@@ -110,7 +111,7 @@ def _ordered(
     references: Sequence[FloatArray],
     rng: np.random.Generator,
     n_resamples: int,
-    outside: str,
+    outside: Reason | None,
     describe: bool,
 ) -> Ordered | None:
     if own.shape[1] < 2 or np.isnan(own[:, 0]).all():

@@ -6,6 +6,7 @@ Every text of a benchmark or a model goes through jinja2's escaping; the one scr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +15,19 @@ from matplotlib.figure import Figure
 from audit.memory.analyse import RunVerdict
 from audit.memory.evidence import Ordered
 from audit.memory.figures import order_gains, scores, text_scores
+from audit.memory.items import item_text
 from audit.memory.ranked import ON_PAGE, Ranked, ranked, ranked_csv
-from audit.memory.record import TEXTS, TOKEN_SCORES, MemoryCell
+from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, MemoryCell
 from audit.memory.result import MemoryResult
-from audit.memory.texts import item_text
-from audit.memory.vocabulary import GATES, INDICATORS, LABELS, VERDICTS
-from audit.memory.without import CONDITIONS
+from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
+from audit.memory.vocabulary import GATES, LABELS, VERDICTS
 from audit.records import Question
 from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
 from audit.report.reach import power_curve, ruled_out
 from audit.shards.questions import QuestionFile
 from audit.statistics.from_memory import FDR
+from audit.verdict.reason import because, sentence
 from audit.verdict.result import finite
 from audit.verdict.tables import csv_text, digits
 
@@ -99,6 +101,7 @@ def render(
         indicators={name.value: word for name, word in INDICATORS.items()},
         cells=cells,
         conditions=CONDITIONS,
+        said=partial(sentence, texts=TEXTS),
         fdr=FDR,
         decisions=marks_of(verdict, VERDICTS),
         errors=errors_of(verdict.results, ERRORS),
@@ -141,13 +144,9 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
 
 
 def _subtitle(verdict: RunVerdict) -> str:
-    fresh = sorted({c.fresh.n for c in verdict.cells if c.fresh})
-    n = sorted({c.published.n for c in verdict.cells})
+    fresh, n = [c.fresh.n for c in verdict.cells if c.fresh], [c.published.n for c in verdict.cells]
     rows = sum(r.found for r in verdict.rows)
-    return (
-        f"Memory audit: {n[-1] if n else 0:,} items"
-        f"{f' and {fresh[-1]:,} held-out ones' if fresh else ', no held-out ones'}, {rows:,} rows."
-    )
+    return sentence(because("subtitle", items=max(n, default=0), held_out=max(fresh, default=0), rows=rows), TEXTS)
 
 
 def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
@@ -196,8 +195,8 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Question]) -> list
         own = cell.tested[side]
         if own is None or items is None:
             continue
-        texts = {name: own.texts[name] * _BITS for name in TEXTS}
-        for name in TEXTS if cell.references else ():
+        texts = {name: own.texts[name] * _BITS for name in TEXT_SCORES}
+        for name in TEXT_SCORES if cell.references else ():
             theirs = [r[side].texts[name] * _BITS for r in cell.references]  # type: ignore[union-attr]
             texts[name] = texts[name] - np.mean(theirs, axis=0)
         order = np.argsort(-np.nan_to_num(texts["item"], nan=-np.inf), kind="stable")
@@ -231,7 +230,7 @@ def _option_rank(row: np.ndarray) -> str:
 
 
 def _items_csv(items: list[Item]) -> str:
-    columns = [*(f"bits_{name}" for name in TEXTS), *TOKEN_SCORES, "first_token_share", "option_order_rank"]
+    columns = [*(f"bits_{name}" for name in TEXT_SCORES), *TOKEN_SCORES, "first_token_share", "option_order_rank"]
     body = []
     for item in items:
         numbers = map(digits, (item.score, *item.texts.values(), *item.tokens.values(), item.first))
@@ -246,7 +245,7 @@ def _indicators_csv(verdict: RunVerdict) -> str:
         (
             (r.model, r.benchmark, r.decision.verdict.value, one.name.value,
              *map(digits, (one.estimate, one.low, one.high)), one.unit, digits(one.pvalue), digits(one.adjusted),
-             one.why)
+             sentence(one.why, TEXTS) if one.why else "")
             for r in verdict.results
             for one in r.evidence.indicators
         ),

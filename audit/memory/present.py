@@ -15,7 +15,7 @@ import numpy as np
 
 from audit.audits import Work
 from audit.memory.design import Arm
-from audit.memory.texts import (
+from audit.memory.items import (
     OPTIONS,
     item_pieces,
     option_orders,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from audit.errors import ConfigError
-from audit.memory.texts import item_text, natural_order, section
+from audit.memory.items import item_text, natural_order, section
 from audit.records import Question
 
 

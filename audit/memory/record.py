@@ -10,6 +10,7 @@ import numpy as np
 from audit.shards.keys import RequestCounts
 from audit.statistics.completion import Auc
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
+from audit.verdict.reason import Reason
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class ModelSet:
     """One model on the n items of one set (the benchmark, or the held-out items). NaN: not asked, or not read.
 
     score: (n,) 1 right, 0 wrong. asked: (n,) items whose score was asked for, None: all; of these NaN is an answer that
-    could not be read, or never came. texts: by name (`TEXTS`) (n,) nats a byte of UTF-8, which does not hang on the
+    could not be read, or never came. texts: by name (`TEXT_SCORES`) (n,) nats a byte of UTF-8, whatever the
     tokenizer: of the whole item, of the second half of its stem given the first, of its wrong options given what
     precedes them. tokens: by name (`TOKEN_SCORES`) (n,) of the whole item, a token. ranks: (n,) share of its tokens
     that are the likeliest. options: (n, K + 1) nats of the list of options, published order first. order: (S, K + 1)
@@ -56,7 +57,7 @@ class ModelSet:
         return lost if self.asked is None else lost & self.asked
 
 
-TEXTS = ("item", "half", "wrong")
+TEXT_SCORES = ("item", "half", "wrong")
 TOKEN_SCORES = ("mean", "min_k", "min_k_plus_plus")
 
 
@@ -90,7 +91,7 @@ class MemoryCell:
     """One judged model on one benchmark: itself and its references, each on the benchmark and on the held-out items.
 
     fresh: None where no held-out set was run; then every second entry of tested and references is None. kind: how well
-    words alone part the two sets. dropped: references that too much could not be read of, in words. recorded: the
+    words alone part the two sets. dropped: why references are not here. recorded: the
     published order was drawn at random, and the record of it is held to the items.
     """
 
@@ -99,7 +100,7 @@ class MemoryCell:
     tested: tuple[ModelSet, ModelSet | None]
     references: tuple[tuple[ModelSet, ModelSet | None], ...] = ()
     kind: Auc | None = None
-    dropped: tuple[str, ...] = ()
+    dropped: tuple[Reason, ...] = ()
     recorded: bool = False
 
     @property

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from audit.memory.evidence import Evidence
+from audit.memory.texts import TEXTS
 from audit.memory.without import ScoreWithout
+from audit.verdict.reason import Texts
 from audit.verdict.run import CellResult, Decided
 
 
@@ -29,10 +32,11 @@ class Decision(Decided[MemoryVerdict]):
 class MemoryResult(CellResult):
     """The verdict on one model and benchmark, with its evidence.
 
-    holds_up_to: the odds ratio of unparsed answers
-    up to which what is said of the gap holds (`audit.memory.decide.tipping`). without: the score without memory;
-    its sentence begins the headline.
+    holds_up_to: the odds ratio of unparsed answers up to which what is said of the gap holds
+    (`audit.memory.decide.tipping`). without: the score without memory; its sentence begins the headline.
     """
+
+    texts: ClassVar[Texts] = TEXTS
 
     decision: Decision
     evidence: Evidence

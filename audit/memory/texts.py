@@ -1,165 +1,203 @@
-"""The texts whose likelihood is read: an item as published, shards of items, options in another order. Pure.
-
-An item is rendered in one way, its stem and its lettered options. It may stand in a training set in another (as a line
-of JSON, with its answer, in a harness's own layout); memory that hangs on another layout is seen less well.
-"""
+"""What the memory audit says of a cell, by code: indicators, reasons, advice, headlines, limits, its score."""
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
-from itertools import pairwise, permutations
+from dataclasses import dataclass
+from functools import partial
 
-import numpy as np
+from audit.memory.evidence import Name
+from audit.statistics.without_memory import Limits
+from audit.verdict.reason import Reason, Texts, listed, sentence
+from audit.verdict.result import percent, points, pvalue
 
-from audit.memory.record import TEXTS
-from audit.prompting.prompts import letters_of
-from audit.records import Question
 
-SEPARATOR = "\n\n"  # between the items of a shard
-FIRST_HALF, SECOND_HALF, OPTIONS = 0, 1, 2  # pieces of an item; from OPTIONS on a letter and an option by turns
-_ALL_ORDERS_UP_TO = 7  # of so many things every order is listed; of more, orders are drawn
-_REFERS = re.compile(
-    r"\b(all|none|both|neither|any|either) of (the )?(above|these|them)\b|\bboth\b.*\band\b|\bneither\b|"
-    r"^\W*[A-Ea-e]\W*(,|and|or|&)\W*[A-Ea-e]\W*$",
-    re.IGNORECASE,
+@dataclass(frozen=True)
+class IndicatorWord:
+    """title: as a line begins. sees: what makes it speak. level: the test whose level it has."""
+
+    title: str
+    sees: str
+    level: str
+
+
+_TWO_SCALES = "the larger p of a difference in differences (t), in nats and in each model's own spread"
+INDICATORS: dict[Name, IndicatorWord] = {
+    Name.ORDER: IndicatorWord(
+        "Order of the items",
+        "that the benchmark was read in its published order, several items in one text",
+        "exact permutation test of shards (Oren et al. 2023), and beyond twice what the references have",
+    ),
+    Name.OPTIONS: IndicatorWord(
+        "Order of the options",
+        "that items were read with their options in the published order",
+        "exact permutation test of the wrong options of each item, and beyond twice what the references have",
+    ),
+    Name.ITEM: IndicatorWord("Text of the item", "that items were read as they are published", _TWO_SCALES),
+    Name.HALF: IndicatorWord(
+        "Second half of the question", "that questions were read, with or without options", _TWO_SCALES
+    ),
+    Name.WRONG: IndicatorWord(
+        "Wrong options", "that the distractors were read: nobody needs them to know the answer", _TWO_SCALES
+    ),
+    Name.GAP: IndicatorWord(
+        "Score on held-out items",
+        "that answers were learnt with their questions, in whatever words",
+        "the largest p of a difference in differences over items and models, with what is known of how much models "
+        "differ, and of an exact test among items of one difficulty",
+    ),
+}
+HOLDS_IF = "the held-out items are no newer than the model, and neither the model nor its family wrote them"
+CONDITIONS = (
+    f"{HOLDS_IF[0].upper()}{HOLDS_IF[1:]}. Where they suit this model better or worse than they suit the references, "
+    "the number is off by as much.",
+    "The references have not learnt the benchmark, or no more than each other. What they have learnt is left in the "
+    "number.",
+    "The two sets differ for every model by as many points, or by as many logits: the interval is the hull of both.",
+    "Training on items of the benchmark's kind counts as memory as far as it does not carry over to held-out items.",
+    "For the share and the items: what was learnt is not chosen by its difficulty beyond what the references see.",
 )
-_NUMBER = re.compile(r"^\W*(-?\d+(?:[.,]\d+)?)")
 
 
-def item_pieces(question: Question, order: Sequence[int] | None = None) -> tuple[str, ...]:
-    """The item cut up: first half of the stem, second half, then "\\nA." and " <option>" for each option.
-
-    order: positions of the options as shown, None for as published. A stem of one word has an empty second half.
-    """
-    cut = _middle(question.text)
-    pieces = [question.text[:cut], question.text[cut:]]
-    if question.options:
-        order = published_order(question) if order is None else order
-        for letter, k in zip(letters_of(len(order)), order, strict=True):
-            pieces += [f"\n{letter}.", f" {question.options[k]}"]
-    return tuple(pieces)
+_NEEDS = {
+    "held_out": "held-out items (control_benchmark=)",
+    "references": "references ('references=[..]')",
+    "able_references": "references above chance",
+    "parsed": "answers that can be parsed",
+    "same_kind": "held-out items of the benchmark's kind",
+    "more_answers": "more answers",
+}
 
 
-def item_text(question: Question, order: Sequence[int] | None = None) -> str:
-    """The stem and the lettered options, one a line; no answer.
-
-    >>> item_text(Question("q", "b", "What barks?", ("cat", "dog"), 1, "q"))
-    'What barks?\\nA. cat\\nB. dog'
-    """
-    return "".join(item_pieces(question, order))
+def _by(judged: Sequence[Name]) -> str:
+    return "any of the six tests" if len(judged) == len(Name) else _titles(judged)
 
 
-def published_order(question: Question) -> tuple[int, ...]:
-    """Positions in `question.options` of the options as they were published."""
-    if not question.order:
-        return tuple(range(len(question.options)))
-    return tuple(sorted(range(len(question.options)), key=question.order.__getitem__))
+def _titles(indicators: Sequence[Name]) -> str:
+    return listed(INDICATORS[one].title.lower() for one in indicators)
 
 
-def likelihoods_a_byte(
-    pieces: Sequence[str], told: Sequence[float | None], options: Sequence[str], gold: int
-) -> dict[str, float]:
-    """By name of `TEXTS`, the log-likelihood (nats a byte) of an item, of its stem's second half, of its wrong options.
-
-    told: of each of `item_pieces`; a text of which nothing is told is left out.
-    """
-    right = f" {options[gold]}" if options else None
-    wrong = [k for k in range(OPTIONS + 1, len(pieces), 2) if pieces[k] != right]
-    found = {}
-    for name, chosen in zip(TEXTS, (range(len(pieces)), [SECOND_HALF], wrong), strict=True):
-        there = [(value, len(pieces[k].encode())) for k in chosen if (value := told[k]) is not None]
-        if there:
-            found[name] = sum(value for value, _ in there) / sum(size for _, size in there)
-    return found
+def _says(
+    what: str, indicator: Name, unit: str, estimate: float, low: float, high: float, p: float, adjusted: float,
+    doubt: Reason | None,
+) -> str:  # fmt: skip
+    form = "+.1f" if indicator == Name.GAP else "+.3g"
+    effect = f"{estimate:{form}} {unit} (95 % interval {low:{form}} to {high:{form}})".replace("-", "−")
+    more = f" {sentence(doubt, TEXTS)}" if doubt else ""
+    return f"{INDICATORS[indicator].title}: {what}, {effect}; {pvalue(p)}, {pvalue(adjusted)} corrected.{more}"
 
 
-def natural_order(options: Sequence[str]) -> bool:
-    """Whether the options stand in an order that needs no memory: they refer to each other ("all of the above"), or
-    they are sorted, as numbers or alphabetically, up or down."""
-    if any(_REFERS.search(option) for option in options):
-        return True
-    numbers = [_NUMBER.match(option) for option in options]
-    if all(numbers):
-        values = [float(m.group(1).replace(",", ".")) for m in numbers if m]
-        if _sorted(values):
-            return True
-    return _sorted([option.casefold() for option in options])
+def _compatible(high: float, gamma: float | None) -> str:
+    gap = points(high) if high == high else "any size"
+    odds = f", if the odds that unparsed answers were right are {gamma:g} times what is expected" if gamma else ""
+    return f"A gap of {gap} to held-out items is still compatible with the data (97.5 % limit){odds}."
 
 
-def option_orders(question: Question, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
-    """Up to k other orders of the wrong options; the right one keeps its place, so the key goes with it.
-
-    Empty where the published order is a natural one. Natural orders are no candidates either, so that the published
-    one is exchangeable with those that are listed.
-    """
-    published = published_order(question)
-    if len(published) < 3 or natural_order([question.options[i] for i in published]):
-        return []
-    places = [p for p, i in enumerate(published) if i != question.gold]
-    wrong = [published[p] for p in places]
-
-    def placed(moved: Sequence[int]) -> tuple[int, ...]:
-        order = list(published)
-        for place, i in zip(places, moved, strict=True):
-            order[place] = i
-        return tuple(order)
-
-    if len(wrong) <= _ALL_ORDERS_UP_TO:
-        found = [placed(moved) for moved in permutations(wrong)]
-    else:
-        found = [placed([wrong[i] for i in rng.permutation(len(wrong))]) for _ in range(4 * k)]
-    found = [one for one in dict.fromkeys(found) if one != published]
-    found = [one for one in found if not natural_order([question.options[i] for i in one])]
-    return [found[i] for i in sorted(rng.permutation(len(found))[:k])]
+def _shown(one: Limits, what: str = "") -> str:
+    return f"{percent(one.estimate)} ({what}{100 * one.low:.1f} to {100 * one.high:.1f})"
 
 
-def section(question: Question) -> str:
-    """What a shard does not cross, as the order of sections carries meaning: the group, and the id up to its last
-    slash (mmlu/astronomy/12)."""
-    own = question.id.rpartition("/")[0]
-    return own if question.group == question.id else f"{own}\0{question.group}"
+def _score(score: Limits | None) -> str:
+    return _shown(score, "95 % interval ") if score else "not measured"
 
 
-def shards_of(questions: Sequence[Question], size: int) -> list[tuple[Question, ...]]:
-    """Neighbours of one benchmark and section, at most `size` together and of nearly equal number; none alone."""
-    runs: list[list[Question]] = []
-    for question in questions:
-        last = runs[-1][-1] if runs else None
-        if last is None or (last.benchmark, section(last)) != (question.benchmark, section(question)):
-            runs.append([])
-        runs[-1].append(question)
-    shards: list[tuple[Question, ...]] = []
-    for run in runs:
-        n = math.ceil(len(run) / size)
-        shards += [tuple(run[i] for i in part) for part in np.array_split(np.arange(len(run)), n) if part.size > 1]
-    return shards
-
-
-def orders_of(m: int, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
-    """The published order of m things and up to k different others: [identity, ...]."""
-    identity = tuple(range(m))
-    if m <= _ALL_ORDERS_UP_TO:
-        others = [one for one in permutations(identity) if one != identity]
-        return [identity, *(others[i] for i in sorted(rng.permutation(len(others))[:k]))]
-    others = [tuple(rng.permutation(m).tolist()) for _ in range(2 * k)]
-    return [identity, *[one for one in dict.fromkeys(others) if one != identity][:k]]
-
-
-def shard_pieces(shard: Sequence[Question], order: Sequence[int], place: int) -> tuple[str, str]:
-    """The items before the one at `place` of an order, and that item: its likelihood given them is its term of the
-    shard's likelihood, and the terms of all places add up to it."""
-    before = "".join(item_text(shard[i]) + SEPARATOR for i in order[:place])
-    return before, item_text(shard[order[place]])
-
-
-def _middle(stem: str) -> int:
-    """Where the second half of the words begins (with its blank); the end for one word."""
-    gaps = [m.start() for m in re.finditer(r"(?<=\S)\s+(?=\S)", stem)]
-    return gaps[len(gaps) // 2] if gaps else len(stem)
-
-
-def _sorted(values: Sequence[float] | Sequence[str]) -> bool:
-    pairs = list(pairwise(values))
-    return all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs)  # type: ignore[operator]
+TEXTS: Texts = {
+    # what an indicator says
+    "seen": partial(_says, "seen"),
+    "not_seen": partial(_says, "not seen"),
+    "stands_out": partial(_says, "stands out"),
+    "not_judged": lambda indicator, why: f"{INDICATORS[indicator].title}: not judged. {sentence(why, TEXTS)}",
+    # why it was not judged
+    "no_other_order": "No other order was asked: the test needs every item (n=all) and a model that gives likelihoods.",
+    "few_shards": "There are {shards} shards, and {least:g} are needed (shards_min).",
+    "few_shards_read": "Every reference could read {shards} shards, and {least:g} are needed (shards_min).",
+    "words_tell_order": "Neighbours' words give the published order away, and no reference shows what that is worth.",
+    "held_out_order_likelier": "The order of the held-out items is likelier too, and it cannot have been learnt.",
+    "few_orders": "{items} items have options without a natural order, and {least:g} are needed (items_min).",
+    "few_orders_read": "Every reference could read {items} items with other orders; {least:g} are needed (items_min).",
+    "one_other_order": "One other order does not show how much orders differ. Ask more (orders=2, option_orders=2).",
+    "few_with_text": "Fewer than two items of each set have this text.",
+    "few_items": "Every model has {items} and {held_out} items, and {least:g} of each set are needed (items_min).",
+    "few_answered": "Fewer than two items of each set were answered.",
+    "references_guess": "No reference model is above chance, so none shows how hard the items are.",
+    "few_able_references": "{references} references are above chance, and {least:g} are needed (references_min).",
+    "needs_both": "It needs held-out items (control_benchmark=) and reference models ('references=[..]').",
+    "needs_held_out": "It needs held-out items (control_benchmark=): references alone cannot tell a better model.",
+    "needs_references": "It needs references ('references=[..]'): held-out items may be harder, or written otherwise.",
+    "few_references": "There are {references} reference models, and {least:g} show how much models differ. One is "
+    "enough if it is this model before its training (verdict.references_min=1).",
+    "not_as_hard": "To the references the held-out items are not as hard as the benchmark's.",
+    "another_kind": "Words alone tell the two sets of items apart: they differ in more than memory could show.",
+    # what else may make it stand out
+    "no_reference": "An order that makes sense is likelier to any model: references show by how much "
+    "('references=[..]').",
+    "references_feel_it": "The references find this order likelier too, and a larger model may do so twice as much.",
+    "any_text_likelier": "Any text is likelier to this model than to every reference: its order may be, too.",
+    "abler": "This model is abler than every reference, so the order may mean more to it.",
+    "own_scale": "In units of each model's own spread over the held-out items it may be chance.",
+    "ability_scale": "On the scale of ability, which allows for easier and harder items, it may be chance.",
+    "unparsed": "It is gone where unparsed answers count against it.",
+    "one_family": "All references are of one family ({family}), and this model is not.",
+    # other reasons
+    "nothing_judged": "No indicator could be judged.",
+    "found_alone": "By itself this model would be found: the correction over the panel takes the finding away.",
+    "gap_not_compared": "The score was not compared with held-out items: memory of questions and answers goes unseen.",
+    "gap_compatible": _compatible,
+    "reference_unread": "{model} ({read:,} of {asked:,} rows of arm {arm} of {items})",
+    # what to do
+    "ask_all": "Ask every item (n=all); add held-out items (control_benchmark=) and references ('references=[..]').",
+    "judge_alone": "Judge this model by itself, or with more references.",
+    "ask_texts": "Add reference models and ask every item (n=all): the tests of order and text need both.",
+    "add_held_out": "Add held-out items and references: control_benchmark=<set> 'references=[..]'.",
+    "ask_more": "Ask more items, held-out ones above all, and add reference models.",
+    "take_as_read": "Take the score on this benchmark as that of a model that has read it.",
+    "quote_held_out": "Quote the score on held-out items beside the score on the benchmark.",
+    "see_named_items": "Look at the items that are likely answered from memory (tables/items_from_memory.csv).",
+    "see_likely_items": "Look at the items whose text is likeliest against the references (tables/items.csv).",
+    "add_references": "Add reference models ('references=[..]'): they show what the published order is worth to any.",
+    "larger_references": "Take references of this model's size or larger, so that some find any text as likely.",
+    "abler_references": "Take references that are as able as this model.",
+    "other_families": "Take references of several families.",
+    "mend_unparsed": "Read the unparsed replies and mend what makes them so, or read answers by likelihood.",
+    # headlines
+    "headline_withheld": "No verdict on memory of {benchmark} in {model}: {why:listed}.",
+    "headline_text": lambda model, benchmark, indicators, gap: (
+        f"{model} shows memory of the text of {benchmark} ({_titles(indicators)}), as if it had read it or a copy."
+        + " Its score is also higher than on held-out items." * gap
+    ),
+    "headline_gap": "{model} scores {published:percent} on {benchmark} and {held_out:percent} on held-out items. The "
+    "gap is {difference:points} more than the references have: part of its score does not carry over.",
+    "headline_unknown": lambda model, benchmark, indicators, doubt: (
+        f"{benchmark} stands out for {model} ({_titles(indicators)}), cause unknown. {sentence(doubt, TEXTS)}"
+    ),
+    "headline_none": "Whether {model} remembers {benchmark} is unknown: none of the six tests could be judged.",
+    "headline_underpowered": lambda model, benchmark, judged: (
+        f"Whether {model} remembers {benchmark} is unknown. Nothing is seen by {_by(judged)}, but it may have been "
+        "missed."
+    ),
+    "headline_nothing": lambda model, benchmark, judged: (
+        f"No memory of {benchmark} is seen in {model} by {_by(judged)}. This does not clear the model: the limits "
+        "of these tests are below."
+    ),
+    "without": lambda score, without, references: (
+        f"Score {_score(score)}. Without memory: {_shown(without)}, against {references} "
+        f"reference{'s' if references != 1 else ''}. This holds if {HOLDS_IF}."
+    ),
+    "not_identified": lambda score, needs, error: (
+        f"Score {_score(score)}. Without memory: not identified. It needs {listed(_NEEDS[one] for one in needs)}"
+        f"{f' ({error})' if error else ''}."
+    ),
+    "subtitle": "Memory audit: {items:,} items, {held_out:,} held-out ones, {rows:,} rows.",
+    # what no verdict rules out
+    "answers_learnt": "That questions and answers were learnt (fine-tuning): only the score on new items shows it.",
+    "order_read": "That the benchmark was read in its published order: the order test was not judged.",
+    "items_read": "That single items were read: their text was not compared with held-out items and references.",
+    "other_layout": "That the text was read in another layout than this one (question, lettered options).",
+    "read_once": "That the benchmark was read once among much else, which leaves little trace in a likelihood.",
+    "other_words": "That rewordings or translations of the items were learnt.",
+    "references_read": "That the reference models have read the benchmark too, which hides memory in this one.",
+    "one_reference": "That models differ in how well two sets of items suit them: one reference cannot show it.",
+    "held_out_differ": "That the held-out items differ from the benchmark's in more than the references see.",
+    "reference_learnt": "That {model}, a reference, has learnt the benchmark: its gap is {difference:points} more than "
+    "the others'.",
+}

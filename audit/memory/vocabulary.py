@@ -1,10 +1,7 @@
-"""The words of the memory audit: one entry a verdict, an indicator and a gate, for page, gate and headline alike."""
+"""The words of the memory audit: one entry a verdict and a gate, for page, gate and headline alike."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from audit.memory.evidence import Name
 from audit.memory.result import MemoryVerdict
 from audit.verdict.vocabulary import GateWord, Outcome, VerdictWord
 
@@ -48,49 +45,6 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
     ),
 }  # fmt: skip
 
-
-@dataclass(frozen=True)
-class IndicatorWord:
-    """title: as a line begins. sees: what makes it speak. level: the test whose level it has."""
-
-    title: str
-    sees: str
-    level: str
-
-
-INDICATORS: dict[Name, IndicatorWord] = {
-    Name.ORDER: IndicatorWord(
-        "Order of the items",
-        "that the benchmark was read in its published order, several items in one text",
-        "exact permutation test of shards (Oren et al. 2023), and beyond twice what the references have",
-    ),
-    Name.OPTIONS: IndicatorWord(
-        "Order of the options",
-        "that items were read with their options in the published order",
-        "exact permutation test of the wrong options of each item, and beyond twice what the references have",
-    ),
-    Name.ITEM: IndicatorWord(
-        "Text of the item",
-        "that items were read as they are published",
-        "the larger p of a difference in differences (t), in nats and in each model's own spread",
-    ),
-    Name.HALF: IndicatorWord(
-        "Second half of the question",
-        "that questions were read, with or without options",
-        "the larger p of a difference in differences (t), in nats and in each model's own spread",
-    ),
-    Name.WRONG: IndicatorWord(
-        "Wrong options",
-        "that the distractors were read: nobody needs them to know the answer",
-        "the larger p of a difference in differences (t), in nats and in each model's own spread",
-    ),
-    Name.GAP: IndicatorWord(
-        "Score on held-out items",
-        "that answers were learnt with their questions, in whatever words",
-        "the largest p of a difference in differences over items and models, with what is known of how much models "
-        "differ, and of an exact test among items of one difficulty",
-    ),
-}
 
 GATES: dict[str, GateWord] = {
     "likelihoods_read": GateWord("Likelihoods told", "too many texts have no likelihood"),

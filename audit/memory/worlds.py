@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from audit.memory.record import TEXTS, ItemSet, MemoryCell, ModelSet
+from audit.memory.record import TEXT_SCORES, ItemSet, MemoryCell, ModelSet
 from audit.statistics.paired import FloatArray
 
 N_OPTIONS = 4
@@ -153,7 +153,7 @@ def _side(
 ) -> list[ModelSet]:
     """Every model on one set of items. Where a world is of scores alone, memory of the text is still looked for."""
     models, n = scores.shape
-    texts = {name: _shared(models, (n,), rng) for name in TEXTS}
+    texts = {name: _shared(models, (n,), rng) for name in TEXT_SCORES}
     options = _shared(models, (n, OPTION_ORDERS + 1), rng)
     order = _shared(models, (n // design.shard_items, ORDERS + 1), rng)
     found = []

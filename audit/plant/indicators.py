@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from audit.errors import DataError
-from audit.memory.record import TEXTS
+from audit.memory.record import TEXT_SCORES
 from audit.perturb.evidence import run_tests
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
 from audit.perturb.thresholds import PerturbThresholds
@@ -123,7 +123,7 @@ def _pairs(model: Reading, base: Reading) -> list[tuple[str, FloatArray, FloatAr
         return out
     asked = next((key for key in (_SCORE, _ORIGINAL) if key in model.correct and key in base.correct), _SCORE)
     given = [("gap", model.correct.get(asked), base.correct.get(asked)), ("margin", model.margin, base.margin)]
-    given += [(f"completion_{name}", model.text.get(name), base.text.get(name)) for name in TEXTS]
+    given += [(f"completion_{name}", model.text.get(name), base.text.get(name)) for name in TEXT_SCORES]
     for name, own, ref in given:
         if own and ref:
             out.append((name, np.asarray(own, dtype=float), np.asarray(ref, dtype=float)))

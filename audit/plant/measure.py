@@ -17,8 +17,8 @@ import numpy as np
 from audit.audits import Audit, Work, answer_request
 from audit.json_types import plain
 from audit.memory.design import Arm as MemoryArm
-from audit.memory.record import TEXTS
-from audit.memory.texts import likelihoods_a_byte
+from audit.memory.items import likelihoods_a_byte
+from audit.memory.record import TEXT_SCORES
 from audit.records import Generation, GenerationRequest, Part, Presentation, Question, Setting
 from audit.scoring.score import score
 from audit.statistics.paired import FloatArray
@@ -130,8 +130,8 @@ def margins(rows: Sequence[Row], n: int) -> list[float]:
 
 
 def likelihoods(rows: Sequence[Row], n: int) -> dict[str, list[float]]:
-    """`Reading.text` from the rows of the items as published, whose pieces are those of `memory.texts.item_pieces`."""
-    found = {name: [_NAN] * n for name in TEXTS}
+    """`Reading.text` from the rows of the items as published, whose pieces are those of `memory.items.item_pieces`."""
+    found = {name: [_NAN] * n for name in TEXT_SCORES}
     for row in rows:
         if row.reply is not None and not row.reply.error:
             shown = row.shown

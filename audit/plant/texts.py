@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from audit.errors import ConfigError, LibraryError
-from audit.memory.texts import SEPARATOR, item_text
+from audit.memory.items import SEPARATOR, item_text
 from audit.plant.plan import Form
 from audit.records import Question
 from audit.variants.record import Variant

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from audit.memory.record import TEXTS, ItemSet, MemoryCell, ModelSet
+from audit.memory.record import TEXT_SCORES, ItemSet, MemoryCell, ModelSet
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
 from audit.records import Reading, Setting
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
@@ -188,7 +188,7 @@ def _memory(
     sides = []
     for fresh, side in enumerate(logits):
         n = side.shape[1]
-        texts = {name: _likelihoods(slopes, (n,), 0.0 if fresh else _POPULAR, rng) for name in TEXTS}
+        texts = {name: _likelihoods(slopes, (n,), 0.0 if fresh else _POPULAR, rng) for name in TEXT_SCORES}
         options = _likelihoods(slopes, (n, _OPTION_ORDERS + 1), 0.0, rng)
         order = _likelihoods(slopes, (n // _SHARD, _ORDERS + 1), 0.0, rng)
         models = []

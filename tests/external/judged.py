@@ -13,7 +13,7 @@ from audit.judge.record import Settings
 from audit.memory.analyse import analyse
 from audit.memory.calibrated import SHIPPED
 from audit.memory.design import Arm
-from audit.memory.record import TEXTS, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
+from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.result import MemoryResult
 from audit.memory.thresholds import MemoryThresholds
 from audit.verdict.shipped import shipped_table
@@ -66,7 +66,7 @@ def _model(name: str, one: Set) -> ModelSet:
     return ModelSet(
         model=name,
         score=score,
-        texts=dict.fromkeys(TEXTS, nothing),
+        texts=dict.fromkeys(TEXT_SCORES, nothing),
         tokens=dict.fromkeys(TOKEN_SCORES, nothing),
         ranks=nothing,
         options=nothing[:, None],

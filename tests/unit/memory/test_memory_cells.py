@@ -11,8 +11,8 @@ import pytest
 from audit.memory.audit import SCHEMA, told
 from audit.memory.cells import load_memory, neighbours
 from audit.memory.gates import orders_reach_model
+from audit.memory.items import shards_of
 from audit.memory.present import Orders, shard_orders
-from audit.memory.texts import shards_of
 from audit.memory.thresholds import MemoryThresholds
 from audit.records import FinishReason, Generation, Question, Setting, TokenLogprobs
 from audit.shards.attempt import start_attempt

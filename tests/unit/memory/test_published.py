@@ -19,12 +19,12 @@ from audit.memory.config import from_hydra, register
 from audit.memory.decide import decide
 from audit.memory.evidence import correct
 from audit.memory.gates import order_exchangeable
+from audit.memory.items import natural_order, shards_of
 from audit.memory.measure import measure
 from audit.memory.present import Orders, item_orders
 from audit.memory.published import draw_order, order_sha256
 from audit.memory.resolve import resolve_memory
 from audit.memory.result import MemoryVerdict
-from audit.memory.texts import natural_order, shards_of
 from audit.memory.thresholds import MemoryThresholds
 from audit.memory.worlds import MemoryDesign, World, simulate
 from audit.records import Question

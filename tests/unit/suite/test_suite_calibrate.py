@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from audit.commands.calibrate import main as calibrate_command
-from audit.memory.record import TEXTS
+from audit.memory.record import TEXT_SCORES
 from audit.memory.thresholds import MemoryThresholds
 from audit.perturb.thresholds import PerturbThresholds
 from audit.report.joint import SUITE_TABLE
@@ -69,7 +69,7 @@ def test_references_know_nothing_and_lie_on_both_sides() -> None:
     assert len(means) == len(REFERENCES) and min(means[:3]) < 0.69 < max(means[:3])
     for published, held_out in model.memory.references:
         assert held_out is not None and abs(np.mean(published.score) - np.mean(held_out.score)) < 0.08
-        assert all(abs(published.texts[name].mean() - 0.3) < 0.15 for name in TEXTS)
+        assert all(abs(published.texts[name].mean() - 0.3) < 0.15 for name in TEXT_SCORES)
     three = model.with_references(3)
     assert three.perturb.references == model.perturb.references[:3] and len(three.memory.references) == 3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from audit.memory.texts import (
+from audit.memory.items import (
     item_pieces,
     item_text,
     likelihoods_a_byte,

@@ -1,0 +1,165 @@
+"""The texts whose likelihood is read: an item as published, shards of items, options in another order. Pure.
+
+An item is rendered in one way, its stem and its lettered options. It may stand in a training set in another (as a line
+of JSON, with its answer, in a harness's own layout); memory that hangs on another layout is seen less well.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from itertools import pairwise, permutations
+
+import numpy as np
+
+from audit.memory.record import TEXT_SCORES
+from audit.prompting.prompts import letters_of
+from audit.records import Question
+
+SEPARATOR = "\n\n"  # between the items of a shard
+FIRST_HALF, SECOND_HALF, OPTIONS = 0, 1, 2  # pieces of an item; from OPTIONS on a letter and an option by turns
+_ALL_ORDERS_UP_TO = 7  # of so many things every order is listed; of more, orders are drawn
+_REFERS = re.compile(
+    r"\b(all|none|both|neither|any|either) of (the )?(above|these|them)\b|\bboth\b.*\band\b|\bneither\b|"
+    r"^\W*[A-Ea-e]\W*(,|and|or|&)\W*[A-Ea-e]\W*$",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"^\W*(-?\d+(?:[.,]\d+)?)")
+
+
+def item_pieces(question: Question, order: Sequence[int] | None = None) -> tuple[str, ...]:
+    """The item cut up: first half of the stem, second half, then "\\nA." and " <option>" for each option.
+
+    order: positions of the options as shown, None for as published. A stem of one word has an empty second half.
+    """
+    cut = _middle(question.text)
+    pieces = [question.text[:cut], question.text[cut:]]
+    if question.options:
+        order = published_order(question) if order is None else order
+        for letter, k in zip(letters_of(len(order)), order, strict=True):
+            pieces += [f"\n{letter}.", f" {question.options[k]}"]
+    return tuple(pieces)
+
+
+def item_text(question: Question, order: Sequence[int] | None = None) -> str:
+    """The stem and the lettered options, one a line; no answer.
+
+    >>> item_text(Question("q", "b", "What barks?", ("cat", "dog"), 1, "q"))
+    'What barks?\\nA. cat\\nB. dog'
+    """
+    return "".join(item_pieces(question, order))
+
+
+def published_order(question: Question) -> tuple[int, ...]:
+    """Positions in `question.options` of the options as they were published."""
+    if not question.order:
+        return tuple(range(len(question.options)))
+    return tuple(sorted(range(len(question.options)), key=question.order.__getitem__))
+
+
+def likelihoods_a_byte(
+    pieces: Sequence[str], told: Sequence[float | None], options: Sequence[str], gold: int
+) -> dict[str, float]:
+    """By name of `TEXT_SCORES`: log-likelihood (nats a byte) of an item, its stem's second half, its wrong options.
+
+    told: of each of `item_pieces`; a text of which nothing is told is left out.
+    """
+    right = f" {options[gold]}" if options else None
+    wrong = [k for k in range(OPTIONS + 1, len(pieces), 2) if pieces[k] != right]
+    found = {}
+    for name, chosen in zip(TEXT_SCORES, (range(len(pieces)), [SECOND_HALF], wrong), strict=True):
+        there = [(value, len(pieces[k].encode())) for k in chosen if (value := told[k]) is not None]
+        if there:
+            found[name] = sum(value for value, _ in there) / sum(size for _, size in there)
+    return found
+
+
+def natural_order(options: Sequence[str]) -> bool:
+    """Whether the options stand in an order that needs no memory: they refer to each other ("all of the above"), or
+    they are sorted, as numbers or alphabetically, up or down."""
+    if any(_REFERS.search(option) for option in options):
+        return True
+    numbers = [_NUMBER.match(option) for option in options]
+    if all(numbers):
+        values = [float(m.group(1).replace(",", ".")) for m in numbers if m]
+        if _sorted(values):
+            return True
+    return _sorted([option.casefold() for option in options])
+
+
+def option_orders(question: Question, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
+    """Up to k other orders of the wrong options; the right one keeps its place, so the key goes with it.
+
+    Empty where the published order is a natural one. Natural orders are no candidates either, so that the published
+    one is exchangeable with those that are listed.
+    """
+    published = published_order(question)
+    if len(published) < 3 or natural_order([question.options[i] for i in published]):
+        return []
+    places = [p for p, i in enumerate(published) if i != question.gold]
+    wrong = [published[p] for p in places]
+
+    def placed(moved: Sequence[int]) -> tuple[int, ...]:
+        order = list(published)
+        for place, i in zip(places, moved, strict=True):
+            order[place] = i
+        return tuple(order)
+
+    if len(wrong) <= _ALL_ORDERS_UP_TO:
+        found = [placed(moved) for moved in permutations(wrong)]
+    else:
+        found = [placed([wrong[i] for i in rng.permutation(len(wrong))]) for _ in range(4 * k)]
+    found = [one for one in dict.fromkeys(found) if one != published]
+    found = [one for one in found if not natural_order([question.options[i] for i in one])]
+    return [found[i] for i in sorted(rng.permutation(len(found))[:k])]
+
+
+def section(question: Question) -> str:
+    """What a shard does not cross, as the order of sections carries meaning: the group, and the id up to its last
+    slash (mmlu/astronomy/12)."""
+    own = question.id.rpartition("/")[0]
+    return own if question.group == question.id else f"{own}\0{question.group}"
+
+
+def shards_of(questions: Sequence[Question], size: int) -> list[tuple[Question, ...]]:
+    """Neighbours of one benchmark and section, at most `size` together and of nearly equal number; none alone."""
+    runs: list[list[Question]] = []
+    for question in questions:
+        last = runs[-1][-1] if runs else None
+        if last is None or (last.benchmark, section(last)) != (question.benchmark, section(question)):
+            runs.append([])
+        runs[-1].append(question)
+    shards: list[tuple[Question, ...]] = []
+    for run in runs:
+        n = math.ceil(len(run) / size)
+        shards += [tuple(run[i] for i in part) for part in np.array_split(np.arange(len(run)), n) if part.size > 1]
+    return shards
+
+
+def orders_of(m: int, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
+    """The published order of m things and up to k different others: [identity, ...]."""
+    identity = tuple(range(m))
+    if m <= _ALL_ORDERS_UP_TO:
+        others = [one for one in permutations(identity) if one != identity]
+        return [identity, *(others[i] for i in sorted(rng.permutation(len(others))[:k]))]
+    others = [tuple(rng.permutation(m).tolist()) for _ in range(2 * k)]
+    return [identity, *[one for one in dict.fromkeys(others) if one != identity][:k]]
+
+
+def shard_pieces(shard: Sequence[Question], order: Sequence[int], place: int) -> tuple[str, str]:
+    """The items before the one at `place` of an order, and that item: its likelihood given them is its term of the
+    shard's likelihood, and the terms of all places add up to it."""
+    before = "".join(item_text(shard[i]) + SEPARATOR for i in order[:place])
+    return before, item_text(shard[order[place]])
+
+
+def _middle(stem: str) -> int:
+    """Where the second half of the words begins (with its blank); the end for one word."""
+    gaps = [m.start() for m in re.finditer(r"(?<=\S)\s+(?=\S)", stem)]
+    return gaps[len(gaps) // 2] if gaps else len(stem)
+
+
+def _sorted(values: Sequence[float] | Sequence[str]) -> bool:
+    pairs = list(pairwise(values))
+    return all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs)  # type: ignore[operator]

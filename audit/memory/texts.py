@@ -9,7 +9,7 @@ from functools import partial
 from audit.memory.evidence import Name
 from audit.statistics.without_memory import Limits
 from audit.verdict.reason import Reason, Texts, listed, sentence
-from audit.verdict.result import percent, points, pvalue
+from audit.verdict.result import interval, percent, points, pvalue
 
 
 @dataclass(frozen=True)
@@ -93,12 +93,8 @@ def _compatible(high: float, gamma: float | None) -> str:
     return f"A gap of {gap} to held-out items is still compatible with the data (97.5 % limit){odds}."
 
 
-def _shown(one: Limits, what: str = "") -> str:
-    return f"{percent(one.estimate)} ({what}{100 * one.low:.1f} to {100 * one.high:.1f})"
-
-
-def _score(score: Limits | None) -> str:
-    return _shown(score, "95 % interval ") if score else "not measured"
+def _score(one: Limits | None) -> str:
+    return f"{percent(one.estimate)} ({interval(one.low, one.high)})" if one else "not measured"
 
 
 TEXTS: Texts = {
@@ -180,7 +176,7 @@ TEXTS: Texts = {
         "of these tests are below."
     ),
     "without": lambda score, without, references: (
-        f"Score {_score(score)}. Without memory: {_shown(without)}, against {references} "
+        f"Score {_score(score)}. Without memory: {_score(without)}, against {references} "
         f"reference{'s' if references != 1 else ''}. This holds if {HOLDS_IF}."
     ),
     "not_identified": lambda score, needs, error: (

@@ -13,7 +13,10 @@ from audit.report.joint import content, page
 pytestmark = pytest.mark.browser
 
 HOSTILE = "<img src=x onerror=alert(1)>" + "m" * 60
-LONG = "Score .58 [.51, .65]. Without memory: .51 [.40, .62] (3 references). Holds if the sets differ for all alike."
+LONG = (
+    "Score 58 % (95 % interval 51.0 to 65.2). Without memory: 51.3 % (95 % interval 40.1 to 62.3), against 3 "
+    "references. This holds if the sets differ for all alike."
+)
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,7 @@ def _validity(folder: Path) -> str:
 
 def _suite(folder: Path) -> str:
     rows = [("score, m", Limits(0.7, 0.6, 0.8), False), ("without memory, m", Limits(0.5, 0.4, 0.6), True)]
-    said = {"sentence": "Score .70 [.60, .80]. Without memory: .50 [.40, .60] (3 references)."}
+    said = {"sentence": "Score 70 % (60.1 to 80.2). Without memory: 50 % (40.1 to 60.2), against 3 references."}
     verdicts = {"sweep": joint.sweep("excess"), "memory": joint.memory("memory_of_text_seen", without_memory=said)}
     return joint_page(content(verdicts), None, {"score_without_memory": svg_text(scores(rows, 0.25))})
 

@@ -121,7 +121,7 @@ def test_a_model_that_recites_the_order_is_found_and_its_reference_is_not_judged
     assert cell["verdict"] == "memory_of_text_seen"
     found = {one["name"]: one for one in cell["indicators"]}
     assert found["order"]["adjusted"] < 0.01 and found["order"]["estimate"] > 0
-    assert found["gap"]["pvalue"] is None and "held-out items" in found["gap"]["why"]
+    assert found["gap"]["pvalue"] is None and found["gap"]["why"]["code"] == "needs_held_out"
     assert cell["evidence"]["order"]["references"][0]["t_pvalue"] > 0.05
     page = (finished.run_dir / "report" / "report.html").read_text()
     assert page.count("<li data-marks=") == 60 and "<b>wheel" not in page and "&lt;b&gt;wheel" in page

@@ -207,7 +207,7 @@ def test_memory_that_the_methods_of_the_sources_do_not_see_is_not_cleared_by_the
 
 
 def test_the_score_without_memory_is_the_first_line_of_all() -> None:
-    line = "Score .82 [.80, .84]. Without memory: .71 [.66, .77] (8 references)."
+    line = "Score 82 %. Without memory: 71 %, against 8 references."
     told = memory("gap_to_fresh_items", without_memory={"sentence": line})
     plain = content({"sweep": sweep("no_excess_detected"), "memory": told})
     assert plain["joint"][0]["together"][0] == line

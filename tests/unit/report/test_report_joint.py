@@ -24,6 +24,7 @@ from audit.validity.edits.record import Archetype
 from audit.validity.result import ValidityStatus
 from audit.validity.vocabulary import VERDICTS as VALIDITY
 from audit.verdict.instrument import KINDS
+from audit.verdict.reason import because
 from audit.verdict.vocabulary import CLEARED, Outcome
 
 
@@ -230,7 +231,8 @@ def test_a_sensitivity_stands_once_however_many_audits_have_it() -> None:
 
 
 def indicator(name: str, adjusted: float | None, low: float, unguarded: float | None = None) -> dict[str, Any]:
-    one = Indicator(Name(name), adjusted, adjusted, 0.1, low, 0.2, unguarded_adjusted=unguarded)
+    doubt = because("abler")
+    one = Indicator(Name(name), adjusted, adjusted, 0.1, low, 0.2, unguarded_adjusted=unguarded, doubt=doubt)
     return {**asdict(one), "test": "level"}
 
 

@@ -13,9 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from audit.benchmarks.answers import LETTERS, label_index, letter_index, own_letters, resolve_answer, typed_index
+from audit.benchmarks.answers import (
+    LETTERS,
+    MARKER,
+    UNREAD,
+    label_index,
+    letter_index,
+    own_letters,
+    read_number,
+    resolve_answer,
+    typed_index,
+)
 from audit.benchmarks.config import BenchmarkConfig
-from audit.benchmarks.number import MARKER, UNREAD, read_number
 from audit.errors import BenchmarkError
 from audit.records import NO_OPTION, Question
 

@@ -5,6 +5,12 @@ it is not pausing (Retry-After). Among ready endpoints smooth weighted round rob
 rendezvous hashing, so that homes follow the weights by themselves) is preferred while that does not take an endpoint
 more than `AFFINITY_SLACK_PICKS` ahead of its share: a server-side prefix cache then sees the requests of one
 question together.
+
+The circuit breaker takes an endpoint out after failures in a row, and back in after one successful probe:
+
+    CLOSED --`failures` in a row--> OPEN --cooldown_s--> HALF_OPEN (one probe) --answered--> CLOSED
+                                     ^                       |
+                                     +--------failed---------+
 """
 
 from __future__ import annotations

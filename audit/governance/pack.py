@@ -19,7 +19,7 @@ from audit.chronology import project_file
 from audit.decision import parts_of
 from audit.errors import ConfigError
 from audit.governance.archive import good_name, write_archive
-from audit.governance.envelope import seal, sha256, statement
+from audit.governance.keys import seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES
 from audit.governance.ruling import rule_run, verdict_path
 from audit.governance.verify import NOTE, PREDICATE, REFERENCES, RUN, STATEMENT, SUMS, VERDICT

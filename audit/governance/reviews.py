@@ -23,9 +23,8 @@ from securesystemslib.signer import Signer
 from audit.decision import Decision, Ruling, parts_of
 from audit.errors import ConfigError, SignatureError
 from audit.exits import FAILED, FOUND, NOT_CLEARED, OK
-from audit.governance.envelope import DECISION as PREDICATE
-from audit.governance.envelope import DECISIONS, MAX_BYTES, seal, sha256, statement, subjects_of, unseal
-from audit.governance.keys import Trusted
+from audit.governance.keys import DECISION as PREDICATE
+from audit.governance.keys import DECISIONS, MAX_BYTES, Trusted, seal, sha256, statement, subjects_of, unseal
 from audit.panel import PANEL, panel_runs
 from audit.shards.files import disk_error, file_sha256
 from audit.shards.manifest import MANIFEST, Manifest

@@ -16,8 +16,7 @@ from zipfile import ZipFile
 
 from audit.errors import AuditError, ConfigError, SignatureError
 from audit.governance.archive import check_bytes, extract, hash_entry, open_archive, read_entry
-from audit.governance.envelope import DECISION, DECISIONS, MAX_BYTES, subjects_of, unseal
-from audit.governance.keys import Trusted
+from audit.governance.keys import DECISION, DECISIONS, MAX_BYTES, Trusted, subjects_of, unseal
 
 if TYPE_CHECKING:  # hashes and signatures need no statistics
     from audit.governance.recompute import SectionOf

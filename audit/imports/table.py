@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from audit.benchmarks.number import MARKER, read_number, score_number
+from audit.benchmarks.answers import MARKER, read_number, score_number
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.imports.files import document, json_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from audit.benchmarks.number import score_number
+from audit.benchmarks.answers import score_number
 from audit.errors import DataError
 from audit.records import Answer, FinishReason, Generation, Reading
 from audit.scoring.letter import read_letter

@@ -2,6 +2,9 @@
 
 The manifest knows it from the moment before the first row: an interrupted run, a model that failed and shards that were
 deleted are all seen alike.
+
+Outcomes are paired and rows counted in one pass: summary, verdict and report all start from it. What a run cost covers
+every attempt, and no work that was thrown away.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What the reference models of a finished perturbation run say of the library that it asked."""
+"""What the reference models of a finished perturbation run say of the library that it asked.
+
+A variant that every reference model fails, though all have its original right, is suspect: the models do not share a
+memory of one wording, so more likely the variant asks something else.
+"""
 
 from __future__ import annotations
 

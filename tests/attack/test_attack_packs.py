@@ -22,8 +22,7 @@ from audit.commands.review import main as review
 from audit.errors import SignatureError
 from audit.governance import verify
 from audit.governance.archive import write_archive
-from audit.governance.envelope import seal, statement
-from audit.governance.keys import load_signer, load_trusted
+from audit.governance.keys import load_signer, load_trusted, seal, statement
 from audit.governance.pack import write_pack
 from audit.governance.verify import STATEMENT, SUMS, verify_pack
 

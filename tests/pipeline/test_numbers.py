@@ -12,7 +12,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from pipeline_helpers import rows_of
 
-from audit.benchmarks.number import read_number
+from audit.benchmarks.answers import read_number
 from audit.command_line import compose_command, hydra_arguments, run_composed
 from audit.commands.variants import main as variants
 from audit.config import CONF_DIR

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from audit.benchmarks.number import read_number, same_number, score_number
+from audit.benchmarks.answers import read_number, same_number, score_number
 
 SOLVERS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 

@@ -18,9 +18,8 @@ from audit.commands.evidence import main as evidence
 from audit.commands.gate import main as gate
 from audit.commands.review import main as review
 from audit.errors import ConfigError, SignatureError
-from audit.governance.envelope import seal, statement, unseal
 from audit.governance.keyless import TRUST_VARIABLE, load_identity
-from audit.governance.keys import load_signer, load_trusted
+from audit.governance.keys import load_signer, load_trusted, seal, statement, unseal
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 NEEDS = "sigstore is not installed (pip install 'benchmark-audit[sigstore]'): signatures through it are not tested"

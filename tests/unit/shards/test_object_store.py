@@ -22,13 +22,14 @@ from audit.commands.report import main as report
 from audit.errors import AuditError, ConfigError, ShardError
 from audit.records import Question, Setting
 from audit.shards.attempt import DRIVER
-from audit.shards.complete import verify_run, write_shard
+from audit.shards.complete import verify_run
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.manifest import RunDir, open_run_dir
 from audit.shards.object_store import open_store
 from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
 from audit.shards.read import scan_run
 from audit.shards.working_copy import fetch_shards, named, run_folder, where, working_copy
+from audit.shards.write import write_shard
 from audit.sweep.audit import SCHEMA
 
 

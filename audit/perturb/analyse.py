@@ -12,18 +12,18 @@ import numpy as np
 from audit.errors import DataError
 from audit.judge.record import Case, Judge, Settings, judge_cells
 from audit.perturb.calibrated import nearest
-from audit.perturb.decide import decide, finding
+from audit.perturb.decide import cannot_exclude, decide, finding, headline
 from audit.perturb.evidence import measure, panel_pvalues
 from audit.perturb.gates import all_gates
 from audit.perturb.grounds import Evidence
 from audit.perturb.record import PerturbCell
-from audit.perturb.result import Decision, PerturbResult, PerturbVerdict
+from audit.perturb.result import PerturbResult, PerturbVerdict
+from audit.perturb.texts import TEXTS
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.tipping import Unparsed, unparsed
-from audit.perturb.words import cannot_exclude, headline
 from audit.statistics.performance_curve import N_CURVES
 from audit.variants.record import Library
-from audit.verdict.gates import failed
+from audit.verdict.reason import sentence, sentences
 from audit.verdict.result import MAX_ITEMS, Calibration, json_ready
 from audit.verdict.run import JudgedRun
 
@@ -58,27 +58,23 @@ def _result(case: _Case) -> PerturbResult:
     found_p, beyond_p, plain_p = case.panel
     hangs: Unparsed | None = None
     plain: PerturbVerdict | None = None
-    if evidence is None:
-        reason = "Not one item has an answer to its original and to a variant: nothing can be compared."
-        decision = Decision(PerturbVerdict.WITHHELD, (reason,))
-    else:
-        decision = decide(evidence, gates, thresholds, found_p, beyond_p)
+    decision = decide(evidence, gates, thresholds, found_p, beyond_p)
+    if evidence is not None:
         n_draws = case.settings.n_draws
         hangs = unparsed(cell, evidence, decision, thresholds, (found_p, beyond_p), rng=case.rng, n_draws=n_draws)
         if hangs is not None:
-            decision = replace(decision, reasons=(*decision.reasons, hangs.sentence))
+            decision = replace(decision, reasons=(*decision.reasons, hangs.reason))
         if plain_p is not None and decision.verdict in (
             PerturbVerdict.DROP_BEYOND_REFERENCE,
             PerturbVerdict.BRITTLE_CAUSE_UNKNOWN,
         ):
             plain = finding(evidence.tests, thresholds.alpha, found_p, plain_p)
-    model = cell.tested.model
     return PerturbResult(
-        model=model,
+        model=cell.tested.model,
         benchmark=cell.benchmark,
         decision=decision,
-        headline=headline(model, cell.benchmark, decision, evidence, tuple(g.name for g in failed(gates))),
-        cannot_exclude=cannot_exclude(cell, evidence),
+        headline=sentence(headline(cell, decision, evidence, gates), TEXTS),
+        cannot_exclude=sentences(cannot_exclude(cell, evidence), TEXTS),
         gates=gates,
         evidence=evidence,
         found_p=found_p,
@@ -131,7 +127,7 @@ class RunVerdict(JudgedRun[PerturbCell, PerturbResult]):
     None without."""
 
     audit = "perturb"
-    schema_version = "1.4"
+    schema_version = "1.5"
 
     library: dict[str, Any]
     control_library: dict[str, Any] | None = None

@@ -20,6 +20,7 @@ from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.set_difference import SetDifference, set_difference
 from audit.statistics.wording_drop import item_means
 from audit.verdict.gates import failed
+from audit.verdict.reason import Reason, because
 
 UNITS_MIN = 30  # independent held-out items: with fewer, a t-test of items that mostly do not change has no level
 
@@ -32,7 +33,7 @@ class FreshControl:
     and what is lost. beyond: the drop on the benchmark less what these say it should be, on both scales; empty where it
     was not computed. references: the drop on the benchmark less that on the held-out items, of the mean of the
     reference models that answered both (`reference_models`): are the two sets of rewordings equally hard? None without
-    such. why: for what reason the control is not asked; empty where it is.
+    such. why: the control is not asked; None where it is.
     """
 
     benchmark: str
@@ -43,11 +44,11 @@ class FreshControl:
     beyond: tuple[BeyondFresh, ...] = ()
     references: SetDifference | None = None
     reference_models: int = 0
-    why: str = ""
+    why: Reason | None = None
 
     @property
     def asked(self) -> bool:
-        return not self.why
+        return self.why is None
 
     @property
     def pvalue(self) -> float:
@@ -71,13 +72,11 @@ def fresh_control(
     there = ~np.isnan(o)
     n, units = int(there.sum()), _units(o, fresh.cluster)
     if not n:
-        return FreshControl(
-            fresh.benchmark, 0, why="not one held-out item has an answer to its original and to a variant"
-        )
+        return FreshControl(fresh.benchmark, 0, why=because("held_out_no_answers"))
     original, variants = float(o[there].mean()), float(v[there].mean())
     why = _unfit(cell, fresh, n, units, thresholds) if as_read is None else as_read.why
     beyond: tuple[BeyondFresh, ...] = ()
-    if not why:
+    if why is None:
         sides = _asked(cell), _asked(fresh)
         beyond = (beyond_fresh(*sides), beyond_fresh(*sides, scale="share"))
     references, count = _references(cell, fresh, thresholds)
@@ -86,19 +85,18 @@ def fresh_control(
     )  # fmt: skip
 
 
-def _unfit(cell: PerturbCell, fresh: PerturbCell, n: int, units: int, thresholds: PerturbThresholds) -> str:
-    """Why held-out items cannot carry the comparison; empty where they can. Their measurement must pass every gate."""
+def _unfit(cell: PerturbCell, fresh: PerturbCell, n: int, units: int, thresholds: PerturbThresholds) -> Reason | None:
+    """Why held-out items cannot carry the comparison; None where they can. Their measurement must pass every gate."""
     if _units(_drop(cell.tested), cell.cluster) < 2:
-        return "the benchmark's items that can be compared are one group, so their own error is not known"
+        return because("held_out_one_group")
     if units < UNITS_MIN:
-        groups = f" in {units} groups" if units < n else ""
-        return f"{n} held-out items{groups} can be compared, and {UNITS_MIN} are the fewest that tell anything"
+        return because("held_out_few", n=n, units=units, least=UNITS_MIN)
     if broken := failed(all_gates(fresh, thresholds)):
-        return "on the held-out items a check failed: " + "; ".join(f"{g.name}: {g.detail.rstrip('.')}" for g in broken)
+        return because("held_out_check_failed", gates=[g.name for g in broken])
     held = fresh.tested.held(thresholds.unparsed_gamma, original=True, variants=False)
     if not (fresh.can_lose(fresh.tested) and fresh.can_lose(held)):
-        return "the model is not above guessing on the reworded held-out items, so it has nothing to lose there"
-    return ""
+        return because("held_out_at_chance")
+    return None
 
 
 def _asked(cell: PerturbCell) -> Asked:

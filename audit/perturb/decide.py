@@ -6,14 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from audit.perturb import reasons
-from audit.perturb.grounds import Grounds, Tests
+from audit.perturb.grounds import Evidence, Grounds, Tests
+from audit.perturb.record import PerturbCell
 from audit.perturb.result import Decision, PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import GATES
 from audit.verdict.gates import failed
-from audit.verdict.result import Gate, Status, points
+from audit.verdict.reason import Reason, advice_of, because
+from audit.verdict.result import Gate, Status
 from audit.verdict.vocabulary import gate_reasons
+
+Reasons = tuple[Reason, ...]
+REFERENCES = 5  # that are asked for where there are fewer
+_COMPARED = ("difference", "low", "high", "pvalue")
 
 
 def finding(
@@ -30,9 +35,9 @@ def finding(
 def standing(
     tests: Tests, alpha: float, found_p: float | None = None, beyond_p: float | None = None
 ) -> PerturbVerdict | None:
-    """The finding that the tests support with unparsed answers held against it, too.
+    """The finding that the tests support with unparsed answers imputed against it, too.
 
-    The panel's correction scales a cell's p as read; the same factor is applied to the adverse reading of it.
+    The panel's correction scales a cell's p as parsed; the same factor is applied to the adverse one.
     """
     found = finding(tests, alpha, found_p, beyond_p)
     if found is None or (held := tests.adverse) is None:
@@ -48,7 +53,7 @@ def _factor(as_read: float | None, corrected: float | None) -> float:
 
 
 def decide(
-    evidence: Grounds,
+    evidence: Grounds | None,
     gates: Sequence[Gate],
     thresholds: PerturbThresholds,
     found_p: float | None = None,
@@ -66,66 +71,185 @@ def decide(
     without takes no clearance away.
     """
     blocking = failed(gates)
+    if evidence is None:
+        code = "nothing_to_compare"
+        return Decision(PerturbVerdict.WITHHELD, (because(code),), advice_of(blocking), code)
     if blocking:
-        return Decision(
-            PerturbVerdict.WITHHELD,
-            gate_reasons(blocking, GATES),
-            tuple(g.advice for g in blocking if g.advice),
-        )
+        return Decision(PerturbVerdict.WITHHELD, gate_reasons(blocking, GATES), advice_of(blocking))
     tests, alpha = evidence.tests, thresholds.alpha
     few = [g for g in gates if g.name == "enough_data" and g.status == Status.FAIL]
     if few:
-        told = (few[0].detail, *reasons.fresh(tests))
-        return Decision(PerturbVerdict.UNDERPOWERED, told, (few[0].advice,), "there are too few questions")
+        why = Reason(f"gate_{few[0].name}", few[0].numbers, few[0].detail)
+        return Decision(PerturbVerdict.UNDERPOWERED, (why, *_held_out(tests)), advice_of(few), "few_questions")
     found = finding(tests, alpha, found_p, beyond_p)
     if not evidence.drop.drop.low > 0:
         found = None
     elif found != (left := standing(tests, alpha, found_p, beyond_p)):
-        return reasons.unheld(tests, left, thresholds.unparsed_gamma)
-    fallen = reasons.fallen(evidence, found_p)
+        return _on_unparsed(left, thresholds.unparsed_gamma)
+    if found is None:
+        return _not_found(evidence, thresholds, found_p)
+    reasons = (*_fallen(evidence, found_p), _broken(tests), *_beyond(tests), *tests.left_out)
     if found == PerturbVerdict.DROP_BEYOND_REFERENCE:
-        told = (fallen, *reasons.above_broken(tests), *reasons.beyond(tests), *reasons.left_out(tests))
-        return Decision(
-            found,
-            (*told, *reasons.fresh(tests), reasons.LOWER_BOUND),
-            (
-                "Treat the score as partly memory of these wordings until shown otherwise: repeat it on fresh "
-                "questions.",
-                "Read the items at the top of the ranked list, with their variants.",
-            ),
-        )
-    if found is not None:
-        against = reasons.against_fresh(tests, alpha) or reasons.against_references(tests, alpha)
-        told = (fallen, *reasons.above_broken(tests), *reasons.not_beyond(tests, against), *reasons.fresh(tests))
-        return Decision(found, told, reasons.what_would_tell(tests), against)
-    return _not_found(evidence, thresholds, found_p)
+        advice = (because("repeat_on_held_out"), because("read_items"))
+        return Decision(found, (*reasons, *_held_out(tests), because("lower_bound")), advice)
+    if (doubt := _doubt(tests, alpha)) == "not_clearly_more":
+        reasons += (because(doubt),)
+    return Decision(found, (*reasons, *_held_out(tests)), _to_tell(tests), doubt)
+
+
+def _on_unparsed(left: PerturbVerdict | None, gamma: float) -> Decision:
+    """A finding that is gone with unparsed answers imputed against it. left: what of it is still there."""
+    why, advice = because("unparsed_beyond" if left else "unparsed_drop", gamma=gamma), [because("mend_unparsed")]
+    advice += [because("mend_references")] if left else []
+    return Decision(PerturbVerdict.WITHHELD, (why,), tuple(advice), why.code)
 
 
 def _not_found(evidence: Grounds, thresholds: PerturbThresholds, found_p: float | None) -> Decision:
     """No drop counts: is one of the smallest effect that matters refuted?"""
-    tests, alpha = evidence.tests, thresholds.alpha
-    p = tests.found_p if found_p is None else found_p
-    doubt, told = "", [f"No drop counts (p={p:.2g})."]
+    tests, alpha, equivalence = evidence.tests, thresholds.alpha, evidence.equivalence
+    p, doubt = tests.found_p if found_p is None else found_p, ""
     if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:
-        doubt = "the drop is no larger than broken variants could make"
-        told = [
-            reasons.fallen(evidence, found_p),
-            f"That is not clearly more than the {points(tests.margin or 0.0)} broken variants could make.",
-        ]
+        doubt = "broken_could_make"
     elif p <= alpha:
-        doubt = "the interval of the drop includes none"
-        told = [reasons.fallen(evidence, found_p), "The interval includes zero, so the drop does not count."]
-    cleared = evidence.equivalence.p_no_larger <= alpha  # false for NaN
-    told += [
-        f"The largest drop still compatible with the data is {points(evidence.drop.largest)} (95 %, one-sided).",
-        f"That it is below {points(evidence.equivalence.delta)} is {'' if cleared else 'not '}shown "
-        f"(p={evidence.equivalence.p_no_larger:.2g}).",
+        doubt = "includes_zero"
+    fallen = (*_fallen(evidence, found_p), because(doubt, margin=tests.margin)) if doubt else ()
+    cleared = equivalence.p_no_larger <= alpha  # false for NaN
+    code = "ruled_out" if cleared else "not_ruled_out"
+    reasons = [
+        *(fallen or (because("not_counted", pvalue=p),)),
+        because("largest", largest=evidence.drop.largest),
+        because(code, delta=equivalence.delta, pvalue=equivalence.p_no_larger),
     ]
     if cleared:
-        told.append("Memory of a fact that was learnt with its answer survives rewording and is not excluded.")
-        further = "Ask held-out items too (audit memory): they show memory that survives rewording."
-        return Decision(PerturbVerdict.NO_DROP_DETECTED, (*told, *reasons.fresh(tests)), (further,), doubt)
-    if np.isfinite(evidence.detectable):
-        told.append(f"This design finds a drop of {points(evidence.detectable)} with {thresholds.power:.0%} power.")
-    advice = ("Take more items first, then more variants an item; have a person read more variants.",)
-    return Decision(PerturbVerdict.UNDERPOWERED, (*told, *reasons.fresh(tests)), advice, doubt)
+        reasons.append(because("learnt_answers"))
+    elif np.isfinite(evidence.detectable):
+        reasons.append(because("power", drop=evidence.detectable, power=thresholds.power))
+    verdict = PerturbVerdict.NO_DROP_DETECTED if cleared else PerturbVerdict.UNDERPOWERED
+    advice = because("ask_memory" if cleared else "more_items")
+    return Decision(verdict, (*reasons, *_held_out(tests)), (advice,), doubt)
+
+
+def _of(measured: object, *names: str) -> dict[str, float]:
+    return {name: getattr(measured, name) for name in names}
+
+
+def _fallen(evidence: Grounds, found_p: float | None) -> Reasons:
+    drop = _of(evidence.drop.drop, "estimate", "low", "high")
+    fallen = because("fallen", **drop, pvalue=evidence.tests.exchange.pvalue)
+    return (fallen,) if found_p is None else (fallen, because("corrected", pvalue=found_p))
+
+
+def _broken(tests: Tests) -> Reason:
+    if tests.broken_p is None:
+        return because("variants_not_read")
+    return because("above_broken", margin=tests.margin, pvalue=tests.broken_p)
+
+
+def _beyond(tests: Tests) -> Reasons:
+    """The drop against the references', and what speaks against comparing."""
+    if not tests.beyond:
+        return (because("no_usable_references" if tests.left_out else "no_references"),)
+    found = [because(f"beyond_{b.scale}", **_of(b, *_COMPARED)) for b in tests.beyond]
+    if tests.prior:
+        found.append(because("prior", **vars(tests.prior), plain=max(b.plain.pvalue for b in tests.beyond)))
+    if tests.bracket is not None and not tests.bracket.holds:
+        found.append(because("not_bracketed", **vars(tests.bracket), references=tests.beyond[0].references))
+    if tests.family:
+        found.append(because("one_family", family=tests.family))
+    if tests.profile is not None:
+        found.append(because("place", **_of(tests.profile, "expected", "lies", "pvalue")))
+    if tests.curve is not None:
+        numbers = _of(tests.curve, "references", "expected", "accuracy", "pvalue")
+        found.append(because("curve" if tests.curve_counts else "curve_vague", **numbers))
+    return tuple(found)
+
+
+def _doubt(tests: Tests, alpha: float) -> str:
+    """Why a drop that counts is not called beyond reference, by code."""
+    control, bracket = tests.control, tests.bracket
+    above = bracket is not None and tests.broken_p is not None and tests.reference_p <= alpha
+    if control is not None and control.asked and (above or bracket is None):
+        if control.pvalue > alpha:
+            return "touchy"
+        if bracket is None:
+            return "beyond_held_out"
+    if bracket is None:
+        return "no_usable_references" if tests.left_out else "no_references"
+    if not above:
+        return "variants_not_read" if tests.broken_p is None else "not_clearly_more"
+    if not bracket.holds:
+        return "not_bracketed"
+    if tests.family:
+        return "one_family"
+    return "unlike_memory" if tests.unlike_memory else "not_clearly_more"  # by the panel's correction alone
+
+
+def _held_out(tests: Tests) -> Reasons:
+    """What was measured on held-out items, whatever the verdict; why they were not asked where they were not."""
+    control = tests.control
+    if control is None or control.why is not None:
+        return () if control is None or control.why is None else (control.why,)
+    found = [because("held_out_drop", benchmark=control.benchmark, n=control.n, drop=control.drop)]
+    found += [because(f"held_out_{b.scale}", **_of(b, *_COMPARED)) for b in control.beyond]
+    if control.references is not None:
+        numbers = _of(control.references, "difference", "low", "high")
+        found.append(because("held_out_references", **numbers, references=control.reference_models))
+    return tuple(found)
+
+
+def _to_tell(tests: Tests) -> Reasons:
+    """What would tell memory from harder variants."""
+    bracket = tests.bracket
+    found = [] if tests.broken_p is not None else [because("review_variants")]
+    if not tests.beyond:
+        found.append(because("run_references"))
+    if bracket is not None and bracket.highest < bracket.own - bracket.margin:
+        found.append(because("abler_reference", accuracy=bracket.own - bracket.margin))
+    elif bracket is not None and not bracket.holds:
+        found.append(because("weaker_reference", accuracy=bracket.own + bracket.margin))
+    if tests.family:
+        found.append(because("other_family"))
+    if tests.beyond and tests.beyond[0].references < REFERENCES:
+        found.append(because("more_references"))
+    if tests.control is None:
+        found.append(because("reword_held_out"))
+    return (*found, because("ask_memory"))
+
+
+def headline(cell: PerturbCell, decision: Decision, e: Evidence | None, gates: Sequence[Gate]) -> Reason:
+    """Who, on what, and what was found."""
+    code = f"headline_{decision.verdict}"
+    who = {"model": cell.tested.model, "benchmark": cell.benchmark, "doubt": decision.doubt}
+    if e is None or decision.verdict == PerturbVerdict.WITHHELD:
+        return because(code, **who, why=[GATES[g.name].because for g in failed(gates)])
+    beyond = min((b.difference for b in e.tests.beyond), default=None)
+    d = e.drop
+    return because(code, **who, score=d.original, drop=d.drop.estimate, largest=d.largest, beyond=beyond)
+
+
+def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
+    """What stays open whatever the verdict, and what stays open because a control was not run."""
+    found = [because("answers_as_facts")]
+    if e is None:
+        return tuple(found)
+    beyond, control = e.tests.beyond, e.tests.control
+    if not beyond:
+        found.append(because("harder_variants"))
+    elif beyond[0].references == 1:
+        found.append(because("one_reference"))
+    else:
+        found.append(because("suits_less", references=beyond[0].references, tau=max(b.tau for b in beyond)))
+        found.append(because("references_remember"))
+    if control is not None and not control.asked:
+        found.append(because("held_out_not_asked"))
+    elif control is not None:  # that rewordings of two sets are equally hard cannot be shown
+        found += [because("held_out_easier"), because("held_out_harder")]
+    if control is not None and control.asked and cell.control is not None and cell.control.unlike:
+        found.append(because("held_out_unlike", unlike=cell.control.unlike))
+    if cell.broken is None:
+        found.append(because("broken_variants"))
+    if e.noise.replicates < 2:
+        found.append(because("runs_differ"))
+    if not e.items.can_flag:
+        found.append(because("which_items", smallest_p=e.items.smallest_p))
+    return tuple(found)

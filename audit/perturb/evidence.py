@@ -33,7 +33,7 @@ from audit.statistics.wording_drop import (
     wording_drop,
     wording_flips,
 )
-from audit.verdict.result import points
+from audit.verdict.reason import because
 
 _WORST = float("inf")
 
@@ -122,11 +122,7 @@ def _if_sharp(control: FreshControl, se: float) -> FreshControl:
     """Not asked where its comparison is much vaguer than that with the references, of error se."""
     if not control.asked or control.beyond[0].se <= SE_MAX * se:
         return control
-    vague = (
-        f"its comparison has an error of {points(control.beyond[0].se)}, more than twice that of the comparison "
-        f"with the references ({points(se)}): take more held-out items"
-    )
-    return replace(control, why=vague)
+    return replace(control, why=because("held_out_vague", se=control.beyond[0].se, references=se))
 
 
 def measure(

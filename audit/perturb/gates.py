@@ -17,7 +17,7 @@ from audit.statistics.exchange import first_answered
 from audit.statistics.wording_design import PLANNED_FLIPS, items_needed
 from audit.statistics.wording_drop import item_means, run_noise, wording_flips
 from audit.verdict.gates import absent, checked, exact, ids_where, sizes
-from audit.verdict.result import Gate
+from audit.verdict.result import Gate, percent, pvalue
 
 
 def all_gates(cell: PerturbCell, thresholds: PerturbThresholds) -> tuple[Gate, ...]:
@@ -71,9 +71,11 @@ def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
     lowest = {w.model: lowest_arm(w) for w in cell.references}
     numbers |= {f"reference {model}": arm.share for model, arm in lowest.items() if arm}
     below = [
-        f"{model} ({arm.share:.1%} to {arm.name})" for model, arm in lowest.items() if arm and arm.limits[1] < limit
+        f"{model} ({percent(arm.share)} to {arm.name})"
+        for model, arm in lowest.items()
+        if arm and arm.limits[1] < limit
     ]
-    left_out = f" Left out, as less of them can be read: references {', '.join(below)}." if below else ""
+    left_out = f" Left out, as fewer are parsed: references {', '.join(below)}." if below else ""
     low, high = worst.limits
     return checked(
         name,
@@ -81,9 +83,9 @@ def parseability(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
         high,
         limit,
         source,
-        f"{worst.share:.1%} (95 % interval {low:.1%} to {high:.1%}) of the answers to {worst.name} can be read, "
-        f"the lowest of {len(arms)} arms.{left_out}",
-        "Read some unreadable replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
+        f"{percent(worst.share)} (95 % interval {percent(low)} to {percent(high)}) of the answers to {worst.name} are "
+        f"parsed, the lowest of {len(arms)} arms.{left_out}",
+        "Read some unparsed replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
         "letter_logprob or option_text.",
         numbers=numbers,
         items=ids_where(cell.question_ids, worst.unread),
@@ -107,8 +109,8 @@ def noise_floor(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
         limit,
         source,
         f"The {noise.replicates} replicates of the original differ "
-        f"{'by no more' if noise.pvalue > limit else 'more'} than chance explains (p={noise.pvalue:.2g}); "
-        f"{noise.flipped:.1%} of outcomes change from one to the next.",
+        f"{'by no more' if noise.pvalue > limit else 'more'} than chance explains ({pvalue(noise.pvalue)}); "
+        f"{percent(noise.flipped)} of outcomes change from one to the next.",
         "Something other than the seed changed between runs of the same prompt: compare their shards (engine, prompts, "
         "truncated replies), and repeat the run.",
         numbers={"replicates": float(noise.replicates), "flipped": noise.flipped, "sd": noise.sd_difference},
@@ -159,8 +161,8 @@ def broken_share(cell: PerturbCell, thresholds: PerturbThresholds) -> Gate:
         broken.upper,
         limit,
         source,
-        f"{broken.broken} of {broken.checked} variants that a person read are broken: at most {broken.upper:.1%} of "
-        f"all ({broken.confidence:.0%}).",
+        f"{broken.broken} of {broken.checked} variants that a person read are broken: at most {percent(broken.upper)} "
+        f"of all ({percent(broken.confidence)} limit).",
         "Read more variants (audit variants review), or build a library with stricter gates.",
         numbers={"checked": float(broken.checked), "broken": float(broken.broken), "share": broken.share},
     )

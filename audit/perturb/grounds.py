@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from audit.perturb.control import FreshControl
 from audit.perturb.record import ItemLevel
-from audit.perturb.unread import LeftOut
 from audit.statistics.contamination_score import ArticleResult, FalseAlarms
 from audit.statistics.drop_profile import DropProfile
 from audit.statistics.exchange import ExchangeResult
@@ -14,6 +13,7 @@ from audit.statistics.performance_curve import CurveResult
 from audit.statistics.priors import TauPrior
 from audit.statistics.references import BeyondReference
 from audit.statistics.wording_drop import Equivalence, RunNoise, WordingDrop
+from audit.verdict.reason import Reason
 
 # Errors of the difference in differences, above which a further test is not asked: a curve through bunched references
 # tells nothing, and neither do a few held-out items.
@@ -49,15 +49,6 @@ class Bracket:
     def holds(self) -> bool:
         return self.lowest <= self.own + self.margin and self.highest >= self.own - self.margin
 
-    @property
-    def wanted(self) -> str:
-        """What a further reference model must have, in words; empty where they bracket."""
-        if self.holds:
-            return ""
-        if self.highest < self.own - self.margin:
-            return f"at least {self.own - self.margin:.0%} of the reworded items right"
-        return f"at most {self.own + self.margin:.0%} of the reworded items right"
-
 
 @dataclass(frozen=True)
 class Tests:
@@ -68,8 +59,8 @@ class Tests:
     beyond: difference in differences on three scales, empty without references; bracket: of these references; family:
     the one that all of them are from, where the tested model is not, else empty; prior: of how much models differ, None
     where it was set to 0; curve: from ten references on. adverse: the same tests with
-    unparsed answers held against what was found; None where all were parsed, or nothing is found. left_out: reference
-    models that are not compared with. control: the same model on held-out items; None where none were run.
+    unparsed answers held against what was found; None where all were parsed, or nothing is found. left_out: why
+    reference models are not compared with. control: the same model on held-out items; None where none were run.
     profile: on which items the drop lies; None with fewer than two references, or where nothing is lost beyond them.
     """
 
@@ -83,7 +74,7 @@ class Tests:
     prior: TauPrior | None
     curve: CurveResult | None
     references: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[Reason, ...]
     control: FreshControl | None = None
     adverse: Adverse | None = None
     profile: DropProfile | None = None

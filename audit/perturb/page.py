@@ -25,6 +25,7 @@ from audit.perturb.items_table import Item, items_csv, top_items
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.result import PerturbResult
 from audit.perturb.rows import Read
+from audit.perturb.texts import TEXTS
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.vocabulary import GATES, LABELS, VERDICTS
 from audit.report.accuracy import interval
@@ -35,6 +36,7 @@ from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, item
 from audit.statistics.wording_drop import item_means
 from audit.variants.funnel import funnel, funnel_text
 from audit.variants.record import Library
+from audit.verdict.reason import Reason, because, sentence
 from audit.verdict.tables import csv_text, digits
 
 ERRORS = {
@@ -78,6 +80,7 @@ def render(
         {"cell": c, "result": r, "mark": verdict.mark(c, r), "not_asked": int((~c.tested.was_asked).sum())}
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]
+    say = partial(sentence, texts=TEXTS)
     return render_page(
         "perturb/page.html.j2",
         rows=verdict.rows,
@@ -86,7 +89,8 @@ def render(
         labels=LABELS,
         gated=[Gated(_name(r, verdict), r.gates, {"cell": f"{r.model} on {r.benchmark}"}) for r in verdict.results],
         title=verdict.title("Does the score hang on the wording?"),
-        subtitle=_subtitle(verdict),
+        subtitle=say(_subtitle(verdict)),
+        say=say,
         words=VERDICTS,
         cells=cells,
         decisions=marks_of(verdict, VERDICTS),
@@ -128,14 +132,10 @@ def _name(result: PerturbResult, verdict: RunVerdict) -> str:
     return result.model if len({r.benchmark for r in verdict.results}) == 1 else f"{result.model} on {result.benchmark}"
 
 
-def _subtitle(verdict: RunVerdict) -> str:
-    sizes = sorted({c.n for c in verdict.cells})
-    asked = "no" if not sizes else f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
-    wordings = max((len(c.tested.variants) for c in verdict.cells), default=0)
-    rows = sum(r.found for r in verdict.rows)
-    return (
-        f"Semantic-perturbation audit: {asked} questions a model, up to {wordings} rewordings each, {rows:,} answers."
-    )
+def _subtitle(verdict: RunVerdict) -> Reason:
+    questions, variants = sorted({c.n for c in verdict.cells}), [len(c.tested.variants) for c in verdict.cells]
+    answers = sum(r.found for r in verdict.rows)
+    return because("subtitle", questions=questions, variants=max(variants, default=0), answers=answers)
 
 
 def _cells(verdict: RunVerdict, benchmark: str) -> list[PerturbCell]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from audit.perturb.texts import TEXTS
+from audit.verdict.reason import Reason, Texts
 from audit.verdict.run import CellResult, Decided
 
 if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
@@ -25,9 +27,10 @@ class PerturbVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision(Decided[PerturbVerdict]):
-    """doubt: in a few words, why a drop was not counted, or (brittle) what held-out items say of it, or (withheld) what
-    of it hangs on unparsed answers."""
+    """doubt: by code, why a drop was not counted, not called beyond reference, or (withheld) not judged."""
 
+    reasons: tuple[Reason, ...]
+    what_to_do: tuple[Reason, ...] = ()
     doubt: str = ""
 
 
@@ -38,6 +41,8 @@ class PerturbResult(CellResult):
     found_p, beyond_p: after Holm over the panel; None where not tested. plain_p: beyond_p without the prior of how much
     models differ, and plain: the finding by it. unparsed: how far the verdict holds; None where all was parsed.
     """
+
+    texts: ClassVar[Texts] = TEXTS
 
     decision: Decision
     evidence: Evidence | None

@@ -15,7 +15,7 @@ from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.result import Decision, PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
 from audit.statistics.unparsed import tipping_point
-from audit.verdict.result import points
+from audit.verdict.reason import Reason, because
 
 
 @dataclass(frozen=True)
@@ -31,22 +31,8 @@ class Unparsed:
     largest_worst: float | None
 
     @property
-    def sentence(self) -> str:
-        text = f"{self.share:.1%} of this model's answers could not be parsed"
-        worst = (
-            f" In the worst case for it the drop could be {points(self.largest_worst)}."
-            if self.largest_worst is not None
-            else ""
-        )
-        if self.holds is None:
-            return f"{text}.{worst}"
-        word = str(self.holds).replace("_", " ")
-        if self.worst_case:
-            return f"{text}: '{word}' holds whatever they were.{worst}"
-        return (
-            f"{text}: '{word}' holds up to {self.tipping_point:g}, the factor by which their odds of being right may "
-            f"differ from those that the same items' other answers predict.{worst}"
-        )
+    def reason(self) -> Reason:
+        return because("unparsed", **vars(self))
 
 
 def unparsed(

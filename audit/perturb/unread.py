@@ -15,6 +15,7 @@ import scipy
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.thresholds import PerturbThresholds
 from audit.statistics.paired import BoolArray
+from audit.verdict.reason import Reason, because
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,6 @@ class ArmRead:
         return low, float(scipy.special.betaincinv(read + 1, lost, 0.975)) if lost else 1.0
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """A reference model that is not compared with, and why, in a few words."""
-
-    model: str
-    why: str
-
-
 def arms_read(wordings: Wordings) -> list[ArmRead]:
     """Every arm of one model of which something was asked, so that one unreadable set does not hide in a mean."""
     original, variants = wordings.unread
@@ -64,23 +57,23 @@ def lowest_arm(wordings: Wordings) -> ArmRead | None:
 
 def usable_references(
     cell: PerturbCell, thresholds: PerturbThresholds
-) -> tuple[tuple[Wordings, ...], tuple[LeftOut, ...]]:
-    """The references of a cell that can be compared with, and the others.
+) -> tuple[tuple[Wordings, ...], tuple[Reason, ...]]:
+    """The references of a cell that can be compared with, and why the others cannot.
 
     One that is above chance only without its unparsed answers has no share to lose in the adverse reading.
     """
     used: list[Wordings] = []
-    left_out: list[LeftOut] = []
+    left_out: list[Reason] = []
     for w in cell.references:
         worst = lowest_arm(w)
         if not cell.can_lose(w):
-            left_out.append(LeftOut(w.model, "not above chance"))
+            left_out.append(because("left_out_at_chance", model=w.model))
         elif worst is not None and worst.limits[1] < thresholds.answered_share_min:
-            left_out.append(LeftOut(w.model, f"{worst.share:.1%} of its answers to {worst.name} can be read"))
+            left_out.append(because("left_out_unparsed", model=w.model, share=worst.share, arm=worst.name))
         elif any(part.any() for part in w.unread) and not cell.can_lose(
             w.held(thresholds.unparsed_gamma, original=True, variants=False)
         ):
-            left_out.append(LeftOut(w.model, "not above chance with its unparsed answers held against it"))
+            left_out.append(because("left_out_at_chance_unparsed", model=w.model))
         else:
             used.append(w)
     return tuple(used), tuple(left_out)

@@ -65,7 +65,7 @@ def listed(names: Iterable[object]) -> str:
 _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "points": points,
     "signed": signed_points,
-    "bare": lambda share: f"{100 * share:.1f}",  # a limit of an interval in points
+    "bare": lambda share: f"{100 * share:.1f}".replace("-", "−"),  # a limit of an interval in points
     "percent": percent,
     "p": pvalue,
     "listed": listed,

@@ -63,7 +63,7 @@ DASH = "–"  # where a number could not be computed
 
 def points(share: float) -> str:
     """0.051 -> "5.1 points"."""
-    value = f"{100 * share:.1f}"
+    value = f"{100 * share:.1f}".replace("-", "−") if math.isfinite(share) else DASH
     return f"{value} point{'' if value == '1.0' else 's'}"
 
 

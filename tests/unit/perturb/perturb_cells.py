@@ -27,6 +27,11 @@ def cell(n=600, variants=3, references=5, seed=1, checked=300, replicates=2, con
     return replace(made, benchmark="b", tested=tested, references=others, requests=RequestCounts(n * variants, 0))
 
 
+def codes(reasons) -> dict:
+    """Numbers by code."""
+    return {one.code: one.numbers for one in reasons}
+
+
 def with_answers(base: PerturbCell, original=None, variants=None, asked=None) -> PerturbCell:
     w = base.tested
     new = Wordings(

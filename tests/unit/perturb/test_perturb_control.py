@@ -9,18 +9,17 @@ from importlib.resources import files
 import jsonschema
 import numpy as np
 import pytest
-from perturb_cells import cell, with_answers
+from perturb_cells import cell, codes, with_answers
 
 from audit.perturb.analyse import PerturbSettings, RunVerdict, analyse
 from audit.perturb.calibrate import control_markdown, procedures
 from audit.perturb.control import fresh_control
-from audit.perturb.decide import decide
+from audit.perturb.decide import cannot_exclude, decide
 from audit.perturb.evidence import grounds, measure, run_tests
 from audit.perturb.grounds import Tests as Measured
 from audit.perturb.result import Decision
 from audit.perturb.result import PerturbVerdict as V
 from audit.perturb.thresholds import PerturbThresholds
-from audit.perturb.words import cannot_exclude, headline
 from audit.perturb.worlds import CONTROL_WORLDS, PerturbDesign
 from audit.records import CellRows
 from audit.verdict.simulated import calibrate
@@ -40,14 +39,13 @@ def result(c):
     found = grounds(c, tests, LIMITS, rng=np.random.default_rng(2), n_resamples=200)
     evidence = replace(measured(), tests=tests, drop=found.drop, equivalence=found.equivalence)
     decision = decide(evidence, (), LIMITS, tests.found_p, tests.beyond_p)
-    return Judged(decision, headline("m", "b", decision, evidence, ()), cannot_exclude(c, evidence), tests)
+    return Judged(decision, codes(cannot_exclude(c, evidence)), tests)
 
 
 @dataclass
 class Judged:
     decision: Decision
-    headline: str
-    cannot_exclude: tuple[str, ...]
+    open: dict
     tests: Measured
 
 
@@ -61,29 +59,28 @@ def test_a_model_that_loses_as_much_on_fresh_items_is_not_accused():
     assert without.reference_p < 0.05  # what the references alone say
     found = result(touchy())
     assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
-    assert "touchy about wording as such" in found.headline and "not clearly more" in found.decision.doubt
-    assert not any("than the references lose" in r for r in found.decision.reasons)
+    assert found.decision.doubt == "touchy" and "not_clearly_more" not in codes(found.decision.reasons)
     assert found.tests.beyond_p > 0.05
 
 
 def test_memory_beyond_references_and_fresh_items_stays_a_finding_and_says_what_fresh_items_say():
     found = result(cell(**BIG, memorised=0.3, control=800))
     assert found.decision.verdict == V.DROP_BEYOND_REFERENCE
-    text = " ".join(found.decision.reasons)
-    assert "On 800 held-out items of fresh, rewording costs it" in text
-    assert text.count("exceeds what these say it should be by") == 2
-    assert any("held-out items' variants are easier" in c for c in found.cannot_exclude)
+    said = codes(found.decision.reasons)
+    assert said["held_out_drop"] == {"benchmark": "fresh", "n": 800, "drop": found.tests.control.drop}
+    for one in found.tests.control.beyond:
+        assert said[f"held_out_{one.scale}"]["difference"] == one.difference
+    assert {"held_out_easier", "held_out_harder"} <= set(found.open) and "held_out_unlike" not in found.open
     c = cell(**BIG, control=800)
-    told = result(replace(c, control=replace(c.control, unlike=("window", "judge")))).cannot_exclude
-    assert any("their libraries differ in window, judge" in one for one in told)
+    unlike = result(replace(c, control=replace(c.control, unlike=("window", "judge")))).open
+    assert unlike["held_out_unlike"] == {"unlike": ("window", "judge")}
 
 
 def test_fresh_items_alone_accuse_nobody():
     found = result(cell(**BIG, memorised=0.3, references=0, control=800))
     assert found.tests.control.pvalue < 0.001 and found.tests.beyond_p is None
     assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN and found.tests.beyond_p is None
-    assert "more than rewording held-out items costs it" in found.headline
-    assert "these variants may be harder than the held-out items'" in found.headline
+    assert found.decision.doubt == "beyond_held_out"
 
 
 def test_fresh_items_whose_variants_are_easier_break_the_control_and_the_references_hold():
@@ -91,13 +88,13 @@ def test_fresh_items_whose_variants_are_easier_break_the_control_and_the_referen
     found = result(c)
     assert found.tests.control.pvalue < 0.01  # it looks like memory beside them
     assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
-    assert "reference models lose" in found.headline and "held-out items" not in found.headline
+    assert found.decision.doubt == "not_clearly_more"
     # reference models that answered both sets show it
     theirs = cell(n=800, seed=5).references
     told = result(replace(c, control=replace(c.control, references=theirs)))
     seen = told.tests.control
     assert seen.reference_models == 5 and 0.03 < seen.references.low < 0.08 < seen.references.high < 0.13
-    assert any("the benchmark's are harder for any model" in r for r in told.decision.reasons)
+    assert codes(told.decision.reasons)["held_out_references"]["low"] == seen.references.low
 
 
 def test_a_control_can_only_take_away_what_the_references_say():
@@ -127,32 +124,32 @@ def spoilt(kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "why"),
+    ("kind", "why", "numbers"),
     [
-        ("few", "25 held-out items can be compared, and 30 are the fewest"),
-        ("groups", "500 held-out items in 20 groups can be compared, and 30"),
-        ("guessing", "not above guessing on the reworded held-out items"),
-        ("unread", "a check failed: parseability: 88.0%"),
-        ("nothing", "not one held-out item has an answer"),
-        ("vague", "more than twice that of the comparison with the references"),
+        ("few", "few", {"n": 25, "units": 25, "least": 30}),
+        ("groups", "few", {"n": 500, "units": 20, "least": 30}),
+        ("guessing", "at_chance", {}),
+        ("unread", "check_failed", {"gates": ["parseability"]}),
+        ("nothing", "no_answers", {}),
+        ("vague", "vague", {}),
     ],
 )
-def test_a_control_that_cannot_be_asked_decides_nothing_and_says_why(kind, why):
+def test_a_control_that_cannot_be_asked_decides_nothing_and_says_why(kind, why, numbers):
     c = spoilt(kind)
     found, alone = result(c), result(replace(c, control=None))
     control = found.tests.control
-    assert not control.asked and why in control.why and control.pvalue == 1.0
+    assert not control.asked and control.pvalue == 1.0 and control.why.code == f"held_out_{why}"
+    assert numbers.items() <= control.why.numbers.items()
+    assert kind != "vague" or control.why.numbers["se"] > 2 * control.why.numbers["references"] > 0
     assert found.decision.verdict == alone.decision.verdict == V.DROP_BEYOND_REFERENCE
-    assert found.tests.beyond_p == alone.tests.beyond_p and found.headline == alone.headline
-    said = next(r for r in found.decision.reasons if "are not asked: " in r)
-    assert why in said and "nan" not in said and ".." not in said
-    assert any("could not be asked" in x for x in found.cannot_exclude)
+    assert found.tests.beyond_p == alone.tests.beyond_p and control.why in found.decision.reasons
+    assert "held_out_not_asked" in found.open
 
 
 def test_a_benchmark_of_one_group_is_no_crash():
     c = cell(n=200, memorised=0.9, control=100)
     found = result(replace(c, cluster=np.zeros(200, dtype=int)))
-    assert "are one group" in found.tests.control.why
+    assert found.tests.control.why.code == "held_out_one_group"
     assert fresh_control(replace(c, control=None), LIMITS) is None
 
 

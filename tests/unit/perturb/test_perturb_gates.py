@@ -73,7 +73,7 @@ def test_too_few_questions_withhold_nothing():
     assert gate.status == Status.FAIL and not gate.withholds and gate.number == 59
     assert enough_data(cell(n=60), LIMITS).status == Status.PASS
     grouped = replace(cell(n=300), cluster=np.arange(300) // 6)
-    assert enough_data(grouped, LIMITS).number == 50 and "50 groups" in enough_data(grouped, LIMITS).detail
+    assert enough_data(grouped, LIMITS).number == 50
 
 
 def test_what_was_not_measured_is_not_applicable():
@@ -105,7 +105,7 @@ def test_a_strong_model_may_be_right_on_everything():
     variants[0, 0] = 0
     base = cell(n=30, references=0, replicates=1)
     gate = exact_values(with_answers(base, ones, variants))
-    assert gate.status == Status.FAIL and not gate.withholds and "likely enough" in gate.detail
+    assert gate.status == Status.FAIL and not gate.withholds
     assert exact_values(with_answers(base, 0 * ones, variants)).withholds
 
 

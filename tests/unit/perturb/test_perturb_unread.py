@@ -8,7 +8,7 @@ from importlib.resources import files
 import jsonschema
 import numpy as np
 import pytest
-from perturb_cells import cell, with_answers
+from perturb_cells import cell, codes, with_answers
 
 from audit.perturb.analyse import PerturbSettings, analyse, cell_dict
 from audit.perturb.decide import decide, finding, standing
@@ -20,12 +20,13 @@ from audit.perturb.record import Wordings
 from audit.perturb.result import PerturbVerdict as V
 from audit.perturb.rows import Requests, wordings
 from audit.perturb.thresholds import PerturbThresholds
-from audit.perturb.unread import LeftOut, against_drop, for_drop
+from audit.perturb.unread import against_drop, for_drop
 from audit.perturb.worlds import WORLDS, PerturbDesign, simulate
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.unparsed import predict_right
 from audit.verdict.gates import failed
+from audit.verdict.reason import because
 from audit.verdict.result import Status
 
 NAN, LIMITS = float("nan"), PerturbThresholds()
@@ -80,7 +81,8 @@ def test_a_finding_that_hangs_on_unparsed_answers_of_the_references_is_withheld(
     assert not failed(found.gates) and t.left_out == ()
     assert finding(t, 0.05) == V.DROP_BEYOND_REFERENCE and t.beyond_p < 0.05 < t.adverse.beyond_p
     assert standing(t, 0.05) == V.BRITTLE_CAUSE_UNKNOWN
-    assert found.decision.verdict == V.WITHHELD and "hangs on unparsed answers" in found.headline
+    assert (found.decision.verdict, found.decision.doubt) == (V.WITHHELD, "unparsed_beyond")
+    assert "mend_references" in codes(found.decision.what_to_do)
     assert found.unparsed.holds == V.DROP_BEYOND_REFERENCE and found.unparsed.tipping_point < 3
     worst = [beyond_at(lost, gamma) for gamma in (1.0, 3.0, 20.0, float("inf"))]
     assert worst == sorted(worst) and worst[0] < 0.05 < worst[1]
@@ -94,7 +96,7 @@ def test_right_answers_of_the_tested_model_that_are_unparsed_make_no_finding():
     t = found.evidence.tests
     assert not failed(found.gates)
     assert finding(t, 0.05) == V.DROP_BEYOND_REFERENCE and t.adverse.found_p < 0.05 < t.adverse.beyond_p
-    assert found.decision.verdict == V.WITHHELD and "hangs on unparsed answers" in found.headline
+    assert (found.decision.verdict, found.decision.doubt) == (V.WITHHELD, "unparsed_beyond")
 
 
 def test_memory_that_outweighs_the_unparsed_answers_stays_a_finding_and_says_how_far_it_holds():
@@ -102,7 +104,7 @@ def test_memory_that_outweighs_the_unparsed_answers_stays_a_finding_and_says_how
     c = replace(c, tested=lose(c.tested, 1, 0.02))
     found = result(c)
     assert found.decision.verdict == V.DROP_BEYOND_REFERENCE == found.unparsed.holds
-    assert found.unparsed.worst_case and "holds whatever they were" in found.decision.reasons[-1]
+    assert found.unparsed.worst_case and found.decision.reasons[-1] == because("unparsed", **vars(found.unparsed))
     assert found.evidence.tests.adverse.beyond_p <= beyond_at(c, float("inf")) <= 0.05
 
 
@@ -117,7 +119,7 @@ def test_a_clearance_holds_up_to_its_tipping_point():
     assert LIMITS.unparsed_gamma <= point < float("inf") and not found.unparsed.worst_case
     p = {gamma: no_larger(c, LIMITS, gamma)[0].p_no_larger for gamma in (1.0, point, float("inf"))}
     assert p[1.0] <= p[point] <= 0.05 < p[float("inf")]
-    assert f"holds up to {point:g}" in found.decision.reasons[-1]
+    assert found.decision.reasons[-1].numbers["tipping_point"] == point
     assert found.evidence.largest_worst > 0.05 > found.evidence.drop.largest
 
 
@@ -141,21 +143,20 @@ def test_a_reference_of_which_too_little_can_be_read_is_left_out_and_named():
     c = replace(c, references=(replace(c.references[0], model="r", variants=bad), c.references[1]))
     found = result(c)
     t = found.evidence.tests
-    assert t.left_out == (LeftOut("r", "90.0% of its answers to variant 2 can be read"),)
+    assert t.left_out == (because("left_out_unparsed", model="r", share=0.9, arm="variant 2"),)
     assert t.references == ("bb 2",) and t.beyond[0].references == 1
-    named = "Reference models left out: r (90.0% of its answers to variant 2 can be read)."
-    assert named in found.decision.reasons
+    assert t.left_out[0] in found.decision.reasons
     gate = parseability(c, LIMITS)
-    assert gate.status == Status.PASS and "references r (90.0% to variant 2)" in gate.detail
+    assert gate.status == Status.PASS
     assert gate.numbers["reference r"] == 0.9 and gate.numbers["reference bb 2"] == 1.0
     alone = result(replace(c, references=c.references[:1]))
     assert alone.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
-    assert "No reference model can be compared with" in " ".join(alone.decision.reasons)
+    assert "no_usable_references" in codes(alone.decision.reasons)
     schema = json.loads((files("audit.perturb") / "verdict.schema.json").read_text(encoding="utf-8"))
     part = {"$defs": schema["$defs"], "$ref": "#/$defs/tests"}
     plain = cell_dict(c, found)["evidence"]["tests"]
     jsonschema.validate(plain, part)
-    assert plain["left_out"][0]["model"] == "r" and plain["adverse"] is None
+    assert plain["left_out"][0]["numbers"]["model"] == "r" and plain["adverse"] is None
 
 
 def test_a_reference_that_is_above_chance_by_what_is_missing_alone_is_left_out():
@@ -165,7 +166,7 @@ def test_a_reference_that_is_above_chance_by_what_is_missing_alone_is_left_out()
     weak = lose(Wordings("w", (rng.random((1, n)) < 0.4) * 1.0, variants), 0, 0.045)
     c = replace(cell(n=n, checked=600, references=1, memorised=0.3), references=(weak,))
     assert c.can_lose(weak)
-    assert measured(c).left_out == (LeftOut("w", "not above chance with its unparsed answers held against it"),)
+    assert measured(c).left_out == (because("left_out_at_chance_unparsed", model="w"),)
 
 
 def test_a_reference_that_met_fewer_questions_has_not_left_the_others_unread():

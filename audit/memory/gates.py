@@ -176,7 +176,7 @@ def order_exchangeable(evidence: Evidence, thresholds: MemoryThresholds, *, reco
         number=smallest,
         threshold=limit,
         source=source,
-        detail=f"The words and lengths of neighbours {'tell' if bad else 'do not tell'} the published order: "
+        detail=f"The words and lengths of neighbours {'give' if bad else 'do not give'} the published order away: "
         f"{pvalue(smallest)}.",
         advice="Run reference models: the order then counts only where it is likelier to this model than to them.",
         withholds=False,

@@ -47,36 +47,31 @@ def _beside_one_family(one: Indicator, family: str) -> Indicator:
 
 
 def _order(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicator:
-    def unjudged(code: str, **numbers: float) -> Indicator:
-        return Indicator(Name.ORDER, why=because(code, **numbers))
-
+    name, least = Name.ORDER, thresholds.shards_min
     if e.order is None:
-        return unjudged("no_other_order")
-    own, least = e.order.own, thresholds.shards_min
-    if own.units < least:
-        return unjudged("few_shards", shards=own.units, least=least)
+        return Indicator(name, why=because("no_other_order"))
+    if (shards := e.order.own.units) < least:
+        return Indicator(name, why=because("few_shards", shards=shards, least=least))
     if cell.recorded:
-        return _exact(Name.ORDER, own, "nats a shard")
-    read = _read_by_all([one[0].order for one in (cell.tested, *cell.references)])
-    if read < least:
-        return unjudged("few_shards_read", shards=read, least=least)
+        return _exact(name, e.order.own, "nats a shard")
+    if (read := _read_by_all([one[0].order for one in (cell.tested, *cell.references)])) < least:
+        return Indicator(name, why=because("few_shards_read", shards=read, least=least))
     if e.order.beyond is None and told_by_words(e, thresholds):
-        return unjudged("words_tell_order")
+        return Indicator(name, why=because("words_tell_order"))
     if e.fresh_order is not None and e.fresh_order.unguarded <= thresholds.matched_alpha:
-        return unjudged("held_out_order_likelier")
-    return _of_order(Name.ORDER, e.order, "nats a shard")
+        return Indicator(name, why=because("held_out_order_likelier"))
+    return _of_order(name, e.order, "nats a shard")
 
 
 def _options(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicator:
-    units, least = e.options.own.units if e.options else 0, thresholds.items_min
-    if e.options is None or units < least:
-        return Indicator(Name.OPTIONS, why=because("few_orders", items=units, least=least))
+    name, least, items = Name.OPTIONS, thresholds.items_min, e.options.own.units if e.options else 0
+    if e.options is None or items < least:
+        return Indicator(name, why=because("few_orders", items=items, least=least))
     if cell.recorded:
-        return _exact(Name.OPTIONS, e.options.own, "nats an item")
-    read = _read_by_all([one[0].options for one in (cell.tested, *cell.references)])
-    if read < least:
-        return Indicator(Name.OPTIONS, why=because("few_orders_read", items=read, least=least))
-    return _of_order(Name.OPTIONS, e.options, "nats an item")
+        return _exact(name, e.options.own, "nats an item")
+    if (read := _read_by_all([one[0].options for one in (cell.tested, *cell.references)])) < least:
+        return Indicator(name, why=because("few_orders_read", items=read, least=least))
+    return _of_order(name, e.options, "nats an item")
 
 
 def _exact(name: Name, own: OrderTest, unit: str) -> Indicator:
@@ -125,8 +120,9 @@ def _gap(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) -> Indicat
         return Indicator(Name.GAP, why=because("references_guess"))
     did, there = e.gap.did, len(e.gap.did.gaps)
     if there < thresholds.references_min:
-        why = because("few_able_references", references=there, least=thresholds.references_min)
-        return Indicator(Name.GAP, why=why)
+        return Indicator(
+            Name.GAP, why=because("few_able_references", references=there, least=thresholds.references_min)
+        )
     if min(did.n, did.m) < thresholds.items_min:
         return Indicator(Name.GAP, why=_few(did.n, did.m, thresholds))
     pvalue, low, high = e.limits()

@@ -47,7 +47,7 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
 
 
 GATES: dict[str, GateWord] = {
-    "likelihoods_read": GateWord("Likelihoods told", "too many texts have no likelihood"),
+    "likelihoods_read": GateWord("Likelihoods read", "too many texts have no likelihood"),
     "orders_reach_model": GateWord("Orders reach the model", "the model was sent other orders as the published one"),
     "parseability": GateWord("Readable answers", "too many answers could not be read"),
     "fresh_matched": GateWord("Held-out items as hard", "the held-out items are not as hard as the benchmark's"),
@@ -56,7 +56,7 @@ GATES: dict[str, GateWord] = {
     ),
     "above_guessing": GateWord("Better than guessing", "the model does no better than guessing"),
     "order_exchangeable": GateWord(
-        "Order not told by its words", "the words of neighbours alone tell the published order"
+        "Order not given away by its words", "the words of neighbours alone give the published order away"
     ),
 }
 
@@ -65,12 +65,12 @@ LABELS = {
     "alpha": "Error rate of all findings, family-wise",
     "power": "Power at which the detectable gap is stated",
     "effect_of_interest": "Effect of interest: the gap that matters",
-    "answered_share_min": "Readable answers and likelihoods: least share",
+    "answered_share_min": "Parsed answers and likelihoods: least share",
     "noop_share_max": "Orders reach the model: largest share of repeated requests",
     "matched_alpha": "Held-out items as hard: level of the test",
     "matched_share_min": "Held-out items as hard: least share of items that have a match",
     "kind_auc_max": "Held-out items of the same kind: largest AUC of a classifier of words",
-    "exchangeable_alpha": "Order not told by its words: level of the test",
+    "exchangeable_alpha": "Order not given away by its words: level of the test",
     "references_min": "References from which their spread is in the error",
     "shards_min": "Fewest shards for a test of the order of items",
     "items_min": "Fewest items for a test of the order of options",

@@ -74,6 +74,43 @@ class CellRuling:
 
 
 @dataclass(frozen=True)
+class Changed:
+    """A field in which a run is not what was sealed; None where one side lacks it."""
+
+    field: str
+    sealed: Any
+    run: Any
+
+
+@dataclass(frozen=True)
+class Seal:
+    """What was signed before a run of this audit (`governance.sealed`). signer: None where no signature was checked.
+    detects: of each model and benchmark, the smallest effect that the design finds."""
+
+    audit: str
+    signer: str | None
+    sealed: str
+    changed: tuple[Changed, ...]
+    detects: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Try:
+    """An earlier run of the same audit, model and benchmark. decision: "" of one without a verdict. differs: in what;
+    nothing for the same run again."""
+
+    run: str
+    started: str
+    decision: str
+    differs: tuple[str, ...]
+
+    @property
+    def same_design(self) -> bool:
+        """Whether no more than the drawn questions differ."""
+        return set(self.differs) <= {"questions"}
+
+
+@dataclass(frozen=True)
 class Ruling:
     """What a gate says of a run.
 
@@ -81,6 +118,7 @@ class Ruling:
     verdict_decision: what the verdict alone says, before anybody decided. problem: why there is no verdict to go by;
     empty where there is one. incomplete: the models and benchmarks of which answers are missing. together: what several
     audits say as one. rules: of a suite, what the source's thresholds say beside our verdict, and which of them gates.
+    seals: what was planned, of each run that has a seal. tries: the earlier runs that are known.
     said: what people decided, a sentence each. overridden: the run passes because of them, and not because of its
     verdict.
     """
@@ -97,6 +135,8 @@ class Ruling:
     scope: str = ""
     said: tuple[str, ...] = ()
     overridden: bool = False
+    seals: tuple[Seal, ...] = ()
+    tries: tuple[Try, ...] = ()
 
 
 def words() -> dict[str, VerdictWord]:

@@ -21,7 +21,7 @@ from audit.errors import EngineError
 from audit.plan_cost import CHARS_PER_TOKEN, PlannedCalls, Tokens, in_one_line, planned_cost
 from audit.records import Generation, GenerationRequest, Question
 from audit.resolve import BenchmarkSample, ResolvedRun
-from audit.shards.manifest import plain
+from audit.shards.manifest import MANIFEST, plain
 from audit.shards.questions import write_questions
 from audit.shards.working_copy import named
 
@@ -142,27 +142,36 @@ def reach(resolved: ResolvedRun, asked: Sequence[Asked], needed: int | None) -> 
     return [f"To reach a verdict: {command}", f"  {cost}"]
 
 
-def planned_calls(resolved: ResolvedRun) -> list[PlannedCalls]:
-    """What each model would be asked. EngineError where one cannot run: a cost of the others would look like all."""
-    if resolved.failed:
-        raise EngineError("; ".join(f"{name}: {why}" for name, why in resolved.failed.items()))
-    return [one.planned for one in dry_run(resolved)]
+def called(one: Asked) -> dict[str, Any]:
+    return asdict(one.planned)
 
 
-def show_plan(
-    resolved: ResolvedRun,
-    describe: Callable[[Sequence[Asked]], Sequence[str]],
-    facts: Callable[[Asked], Mapping[str, Any]] = lambda one: asdict(one.planned),
-) -> int:
-    """Print the plan: as lines (describe), or for programs the facts of each model and benchmark.
+@dataclass(frozen=True)
+class Planned:
+    """A run as its audit plans it. describe: in lines for people. facts: of a model and benchmark, for programs."""
 
-    The exit code: 1 where a model cannot run.
-    """
-    asked, path, failed = dry_run(resolved), resolved.path, resolved.failed
-    if resolved.config.plan == "json":
-        plans = [facts(one) for one in asked]
-        print(json.dumps(plain({"run_dir": named(path), "failed": failed, "plans": plans}), indent=1))
-    else:
-        print(f"run directory  {named(path)}{'  (exists: it would be resumed)' if path.exists() else ''}")
-        print(*(f"{name}: cannot run: {why}" for name, why in failed.items()), *describe(asked), sep="\n")
-    return 1 if failed else 0
+    resolved: ResolvedRun
+    describe: Callable[[Sequence[Asked]], Sequence[str]]
+    facts: Callable[[Asked], Mapping[str, Any]] = called
+
+    def show(self) -> int:
+        """Print the plan, for people or for programs; the exit code: 1 where a model cannot run."""
+        run = self.resolved
+        asked, path, failed = dry_run(run), run.path, run.failed
+        if run.config.plan == "json":
+            plans = [self.facts(one) for one in asked]
+            print(json.dumps(plain({"run_dir": named(path), "failed": failed, "plans": plans}), indent=1))
+        else:
+            print(f"run directory  {named(path)}{'  (exists: it would be resumed)' if _begun(path) else ''}")
+            print(*(f"{name}: cannot run: {why}" for name, why in failed.items()), *self.describe(asked), sep="\n")
+        return 1 if failed else 0
+
+    def asked(self) -> list[Asked]:
+        """What each model would be asked. EngineError where one cannot run: the others' cost would look like all."""
+        if self.resolved.failed:
+            raise EngineError("; ".join(f"{name}: {why}" for name, why in self.resolved.failed.items()))
+        return dry_run(self.resolved)
+
+
+def _begun(path: Path) -> bool:
+    return (path / MANIFEST).exists()

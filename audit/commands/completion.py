@@ -62,7 +62,8 @@ def _hydra_parser(name: str, config: str, words: Sequence[str]) -> argparse.Argu
     parser.add_argument("--cfg", choices=["job"])
     own = parser.add_argument("words", nargs="*")
     if name == "plan":
-        parser.add_argument("--json", action="store_true")
+        for flag in ("--json", "--seal"):
+            parser.add_argument(flag, action="store_true")
         named = [audit for audit in every_audit() if f"audit={audit}" in words[:-1]]
         keys = [*named, config][0]
         offer(own, lambda typed: [*(_audits() if "=" in typed else ["audit="]), *overrides(keys, typed)])

@@ -80,6 +80,7 @@ def _expected(asked: argparse.Namespace, found: Verified) -> None:
 
 
 def _verify(words: Sequence[str]) -> int:
+    from audit.governance.formats import seal_lines
     from audit.governance.verify import verify_pack
 
     asked = verify_parser().parse_args(words)
@@ -94,6 +95,9 @@ def _verify(words: Sequence[str]) -> int:
         print("DECISIONS NOT CHECKED: they need trusted keys")
     elif found.decisions:
         print(f"{found.decisions} decisions, each signed by a trusted key")
+    for seal in found.seals:
+        for label, line in seal_lines(seal):
+            print(one_line(f"{label}: {line}"))
     print(f"signed by {found.signer}" if found.signer else "SIGNATURE NOT CHECKED: nobody vouches for it")
     print(
         "verdict computed again from the shards: the same bytes"

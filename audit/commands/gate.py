@@ -16,13 +16,14 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from audit.commands.again import deciders, known_to, verdict_again
 from audit.exits import plainly
 from audit.governance.formats import FORMATS, as_markdown
-from audit.governance.ruling import ruling_with_decisions
+from audit.governance.ruling import home_of, ruling_with_decisions
 from audit.printable import lines
 from audit.shards.working_copy import named, run_folder
 
@@ -52,6 +53,10 @@ def parser() -> argparse.ArgumentParser:
         help="take verdict.json's word in place of computing it again from the answers: faster, and safe only where "
         "nobody but the program can write it",
     )  # fmt: skip
+    parser.add_argument(
+        "--seal", type=Path, metavar="FILE",
+        help="what was sealed before the run (default: RUN_DIR/seal.dsse.json); each field that differs is printed",
+    )  # fmt: skip
     return parser
 
 
@@ -61,10 +66,16 @@ def main(arguments: Sequence[str] | None = None, now: datetime | None = None) ->
     asked = parser().parse_args(arguments)
     if asked.approvals < 1:
         parser().error(f"--approvals {asked.approvals}: expected at least 1")
+    from audit.governance.sealed import with_seals  # here: the help needs neither
+    from audit.registry.tried import tries
+
     now = now or datetime.now(UTC)
     run_dir = run_folder(asked.run_dir)
     again = None if asked.trust_report else verdict_again
     ruling = ruling_with_decisions(run_dir, asked.keys, asked.approvals, now, known_to(asked.registry), again)
+    ruling = with_seals(ruling, home_of(run_dir), asked.seal, asked.keys)
+    if not ruling.problem:
+        ruling = replace(ruling, tries=tries(run_dir, asked.registry))
     print(FORMATS[asked.format](ruling), end="", flush=True)
     if asked.format == "github" and os.environ.get(SUMMARY):
         with Path(os.environ[SUMMARY]).open("a", encoding="utf-8") as summary:

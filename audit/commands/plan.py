@@ -6,14 +6,22 @@ detect; with `--json` for programs. Starts nothing: it is the audit's own comman
 
 from __future__ import annotations
 
+import argparse
+import shlex
 import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 
 from audit.audits import AUDITS, part_of
+from audit.errors import UsageError
 from audit.exits import plainly
 
 HELP = """usage: audit plan [audit=sweep|perturb|memory|validity] [--json] [key=value ...]
+       audit plan [audit=...] --seal [-o FILE] [--key FILE] [key=value ...]
 
 What an audit would do, and what it could find: calls, tokens, hours, money, questions needed. Starts nothing.
+--seal signs design, thresholds and detectable effect before the run; audit gate prints where the run differs.
 
 audit plan model=scripted                            the sweep of a scripted model on the embedded questions
 audit plan audit=perturb model=llama3_8b n=1000
@@ -30,9 +38,32 @@ def main() -> int:
     if {"--help", "-h"} & set(words):
         print(HELP)
         return 0
-    named = [word for word in words if word.startswith("audit=")]
-    command = part_of(named[-1].removeprefix("audit=") if named else AUDITS[0], "__main__")
-    rest = [word for word in words if word != "--json" and word not in named]
-    sys.argv[1:] = [*rest, "plan=json" if "--json" in words else "plan=true"]
-    command.main()
+    parser = argparse.ArgumentParser(prog="audit plan", add_help=False, allow_abbrev=False)
+    parser.add_argument("--seal", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("-o", "--out", type=Path)
+    parser.add_argument("--key", type=Path)
+    asked, rest = parser.parse_known_args(words)
+    named = [word for word in rest if word.startswith("audit=")]
+    audit = named[-1].removeprefix("audit=") if named else AUDITS[0]
+    rest = [word for word in rest if word not in named]
+    if asked.seal:
+        return _seal(audit, rest, asked.out, asked.key)
+    if asked.out or asked.key:
+        raise UsageError("-o and --key belong to --seal, such as: audit plan model=scripted --seal --key alice.key")
+    sys.argv[1:] = [*rest, "plan=json" if asked.json else "plan=true"]
+    part_of(audit, "__main__").main()
+    return 0
+
+
+def _seal(audit: str, words: Sequence[str], out: Path | None, key: Path | None) -> int:
+    """Write a signed plan; its place is printed."""
+    from audit.command_line import configured
+    from audit.governance.keys import load_signer
+    from audit.governance.sealed import write_seal
+
+    signer = load_signer(key)
+    planned = part_of(audit, "plan").planned(configured(audit, words))
+    print(f"sealed   {write_seal(planned, out, signer, datetime.now(UTC))}")
+    print(f"run it   audit {audit} {shlex.join(words)}")
     return 0

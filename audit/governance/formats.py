@@ -9,7 +9,8 @@ from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
-from audit.decision import CellRuling, Decision, Ruling
+from audit.decision import CellRuling, Decision, Ruling, Seal
+from audit.json_types import plain
 from audit.printable import one_line
 
 # With an entity in their place none of these starts emphasis, a link, a mention, a table cell, HTML or mathematics.
@@ -42,6 +43,29 @@ def _incomplete(ruling: Ruling) -> list[str]:
     return [f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}" for rows in ruling.incomplete]
 
 
+def _disclosed(ruling: Ruling) -> list[tuple[str, str]]:
+    """(label, sentence) of what stands beside the verdict: rules, seals and their deviations, earlier tries."""
+    lines = [("rule", one) for one in ruling.rules]
+    lines += [line for seal in ruling.seals for line in seal_lines(seal)]
+    if ruling.tries:
+        same = [one.decision or "unfinished" for one in ruling.tries if one.same_design]
+        each = f", {len(same)} of the same design ({', '.join(same)})" if same else ", none of the same design"
+        lines.append(("tried", f"{len(ruling.tries)} earlier runs of this audit, model and benchmark{each}"))
+    return lines
+
+
+def seal_lines(seal: Seal) -> list[tuple[str, str]]:
+    kept = f"{len(seal.changed)} fields differ" if seal.changed else "the run is as sealed"
+    by = f"signed by {seal.signer}" if seal.signer else "SIGNATURE NOT CHECKED"
+    lines = [("seal", f"audit {seal.audit}, sealed {seal.sealed}, {by}: {kept}")]
+    return lines + [("deviation", f"{c.field}: sealed {_short(c.sealed)}, run {_short(c.run)}") for c in seal.changed]
+
+
+def _short(value: Any) -> str:
+    text = "nothing" if value is None else value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def as_text(ruling: Ruling) -> str:
     """The ruling and the exit code. A problem is for the error stream."""
     return f"{as_sentences(ruling)}exit code {ruling.exit_code}\n"
@@ -58,7 +82,7 @@ def as_sentences(ruling: Ruling) -> str:
         lines += [f"  not run: {control}" for control in cell.not_run]
         lines += [f"  to do: {step}" for step in cell.what_to_do]
     lines += [f"TOGETHER  {one}" for one in ruling.together]
-    lines += [f"RULE  {one}" for one in ruling.rules]
+    lines += [f"{label.upper()}  {one}" for label, one in _disclosed(ruling)]
     lines += [f"decided: {said}" for said in ruling.said]
     lines.append(f"{'' if ruling.decision == Decision.NO_DECISION else 'decision '}{_decision(ruling)}")
     return "".join(f"{one_line(line)}\n" for line in lines)
@@ -66,9 +90,9 @@ def as_sentences(ruling: Ruling) -> str:
 
 def as_json(ruling: Ruling) -> str:
     """Everything a ruling holds; non-ASCII characters escaped, so that no reader has to know an encoding."""
-    plain: dict[str, Any] = {
+    whole: dict[str, Any] = {
         "schema": "gate",
-        "schema_version": "1.0",
+        "schema_version": "1.1",
         "run": ruling.run,
         "decision": ruling.decision,
         "exit_code": ruling.exit_code,
@@ -83,6 +107,8 @@ def as_json(ruling: Ruling) -> str:
         "rules": list(ruling.rules),
         "scope": ruling.scope or None,
         "decided": list(ruling.said),
+        "seals": plain(ruling.seals),
+        "tries": plain(ruling.tries),
         "cells": [
             {
                 "audit": c.audit,
@@ -99,7 +125,7 @@ def as_json(ruling: Ruling) -> str:
             for c in ruling.cells
         ],
     }
-    return json.dumps(plain, indent=2, sort_keys=True) + "\n"
+    return json.dumps(whole, indent=2, sort_keys=True) + "\n"
 
 
 def as_junit(ruling: Ruling) -> str:
@@ -107,9 +133,8 @@ def as_junit(ruling: Ruling) -> str:
     suite = TestSuite(one_line(f"audit gate: {ruling.run}"))
     suite.add_property("decision", one_line(_decision(ruling)))
     suite.add_property("exit_code", str(ruling.exit_code))
-    for name, said in (("rule", ruling.rules), ("decided", ruling.said)):
-        for number, line in enumerate(said, 1):
-            suite.add_property(f"{name}.{number}", one_line(line))
+    for number, (label, line) in enumerate((*_disclosed(ruling), *(("decided", one) for one in ruling.said)), 1):
+        suite.add_property(f"{label}.{number}", one_line(line))
     if ruling.problem or not ruling.cells:
         _case(suite, "run", ruling.run, Error("no decision", "no decision"), [ruling.problem or "no cell was measured"])
     for rows in ruling.incomplete:
@@ -154,7 +179,7 @@ def as_github(ruling: Ruling) -> str:
         level = "warning" if ruling.overridden or cell.decision == Decision.REVIEW else "error"
         title = f"{cell.decision}: {cell.model} on {cell.benchmark}"
         out.append(_command(level, title, cell.headline or cell.verdict))
-    out += [_command("notice", "audit gate: rule", one) for one in ruling.rules]
+    out += [_command("notice", f"audit gate: {label}", one) for label, one in _disclosed(ruling)]
     out += [_command("notice", "audit gate: decided by people", said) for said in ruling.said]
     out.append(_command("notice" if not ruling.exit_code else "error", "audit gate", f"decision {_decision(ruling)}"))
     return "".join(out)
@@ -176,7 +201,7 @@ def as_markdown(ruling: Ruling) -> str:
         lines += [markdown(ruling.problem), ""]
     lines += [f"- **{markdown(line)}**" for line in _incomplete(ruling)]
     lines += [f"- together: {markdown(one)}" for one in ruling.together]
-    lines += [f"- rule: {markdown(one)}" for one in ruling.rules]
+    lines += [f"- {label}: {markdown(one)}" for label, one in _disclosed(ruling)]
     lines += [f"- decided: {markdown(said)}" for said in ruling.said]
     if ruling.cells:
         lines += ["", "| | decision | audit | model | benchmark | verdict | |", "|---|---|---|---|---|---|---|"]

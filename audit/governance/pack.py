@@ -22,13 +22,15 @@ from audit.governance.archive import good_name, write_archive
 from audit.governance.keys import seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES
 from audit.governance.ruling import rule_run, verdict_path
-from audit.governance.verify import NOTE, PREDICATE, REFERENCES, RUN, STATEMENT, SUMS, VERDICT
+from audit.governance.sealed import checked
+from audit.governance.verify import DEVIATIONS, NOTE, PREDICATE, REFERENCES, RUN, STATEMENT, SUMS, VERDICT
+from audit.json_types import plain
 from audit.panel import PANEL, panel_runs
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.attempt import ATTEMPT
 from audit.shards.complete import listed_shards
 from audit.shards.files import disk_error, file_sha256
-from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.manifest import MANIFEST, SEAL, Manifest
 from audit.verdict.shipped import shipped_table
 
 CHRONOLOGY = ("chronology.jsonl", "CHRONOLOGY.jsonl")
@@ -131,6 +133,12 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
             found[f"{RUN}/{name}"] = run_dir / name
     for path in sorted((run_dir / DECISIONS).glob("*.json")):
         found[f"{RUN}/{DECISIONS}/{path.name}"] = path
+    if manifest.seal and not (run_dir / SEAL).is_file():
+        raise ConfigError(f"seal_missing: {run_dir / SEAL}, which the manifest names, is not there. Put it back.")
+    if (run_dir / SEAL).is_file():
+        kept = checked((run_dir / SEAL).read_bytes(), manifest, None, str(run_dir / SEAL), inside=True)
+        found[f"{RUN}/{SEAL}"] = run_dir / SEAL
+        found[DEVIATIONS] = _json(plain(kept.changed))
     shards = listed_shards(run_dir, manifest)
     tables = sorted(path for pattern in _HASHED_TABLES for path in run_dir.glob(pattern))
     if with_shards:
@@ -276,6 +284,7 @@ needs no network, no engine and no GPU, and exits with 0 only where everything h
 | `run/manifest.json` | what was run, on which questions, at what cost |
 | `run/report/verdict.json`, `report.html` | the verdict, and the page for people |
 | `run/references/` | runs that the verdict was compared with; absent where there are none |
+| `run/seal.dsse.json`, `deviations.json` | what was planned, signed before the run; each field that differs |
 | `run/decisions/` | what people decided, each signed; absent where nobody did |
 | `config.json`, `prompts.json` | the configuration and the prompts' text with their hashes |
 | `libraries.json` | the headers of the tables that were asked, such as a library of variants |

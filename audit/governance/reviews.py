@@ -27,7 +27,7 @@ from audit.governance.keys import DECISION as PREDICATE
 from audit.governance.keys import DECISIONS, MAX_BYTES, Trusted, seal, sha256, statement, subjects_of, unseal
 from audit.panel import PANEL, panel_runs
 from audit.shards.files import disk_error, file_sha256
-from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.manifest import MANIFEST, SEAL, Manifest
 
 SUITES = ("suite.json", "suite.yaml")
 MAX_REASON = 2000
@@ -73,12 +73,12 @@ def bound_to(run_dir: Path, verdict: Path, ruling: Ruling) -> Bound:
     """What a decision on a run binds now. verdict: where its verdict.json lies."""
     found = {"verdict.json": verdict}
     page = verdict.with_name("report.html")  # what the people who decide have read
-    files = [page, run_dir / MANIFEST, *(run_dir / name for name in SUITES), *sorted(run_dir.glob("*.arrow"))]
+    files = [page, run_dir / MANIFEST, *(run_dir / name for name in (*SUITES, SEAL)), *sorted(run_dir.glob("*.arrow"))]
     found |= {path.name: path for path in files if path.is_file()}
     # Of a panel or suite: every run's manifest, and with it its shards. By path: two runs may have one name.
     runs = {Path(os.path.relpath(run, run_dir)).as_posix(): run for run in panel_runs(run_dir) or []}
     for name, run in runs.items():
-        also = [run / MANIFEST, *(run / one for one in SUITES), *sorted(run.glob("*.arrow"))]
+        also = [run / MANIFEST, *(run / one for one in (*SUITES, SEAL)), *sorted(run.glob("*.arrow"))]
         found |= {f"{name}/{path.name}": path for path in also if path.is_file()}
     if runs:
         found[PANEL] = run_dir / PANEL
@@ -170,7 +170,7 @@ def decide(
         "previous": chain[-1][1] if chain else None,
     }
     data = seal(statement(PREDICATE, bound.subjects, predicate), signer)
-    return _add(run_dir / DECISIONS / f"{len(chain) + 1:04d}.dsse.json", data)
+    return add_file(run_dir / DECISIONS / f"{len(chain) + 1:04d}.dsse.json", data)
 
 
 def honour(
@@ -269,10 +269,10 @@ def _decided(
     return Decided(kind, signer, str(told["reason"]), decided, expires)
 
 
-def _add(path: Path, data: bytes) -> Path:
-    """Whole or not at all, and never over another decision."""
+def add_file(path: Path, data: bytes) -> Path:
+    """Write a signed file, whole or not at all, and never over another. ConfigError where one is there."""
     try:
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -284,7 +284,7 @@ def _add(path: Path, data: bytes) -> Path:
         finally:
             Path(name).unlink(missing_ok=True)
     except FileExistsError as error:
-        raise ConfigError(f"{path} was written by somebody else just now. Look at it, then decide again.") from error
+        raise ConfigError(f"{path} is there already, and what was signed is not replaced. Look at it first.") from error
     except OSError as error:
         raise disk_error(path, error) from error
     return path

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
+from audit.decision import Seal
 from audit.errors import AuditError, ConfigError, SignatureError
 from audit.governance.archive import check_bytes, extract, hash_entry, open_archive, read_entry
 from audit.governance.keys import DECISION, DECISIONS, MAX_BYTES, Trusted, subjects_of, unseal
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # hashes and signatures need no statistics
 SUMS = "SHA256SUMS"
 STATEMENT = "statement.dsse.json"
 NOTE = "VERIFY.md"
+SEAL, DEVIATIONS = "seal.dsse.json", "deviations.json"  # what was planned, and how the run differs
 RUN = "run"
 REFERENCES = "references"  # below a run: the runs that its verdict was compared with
 VERDICT = f"{RUN}/report/verdict.json"
@@ -47,13 +49,14 @@ class PackedRun:
 @dataclass(frozen=True)
 class Verified:
     """What held. signer: None where nobody's signature was asked for. recomputed: the verdict was computed again.
-    decisions: those of people whose signatures were checked; None where they were not."""
+    decisions: those of people whose signatures were checked; None where they were not. seals: what was planned."""
 
     files: int
     signer: str | None
     recomputed: bool
     runs: tuple[PackedRun, ...]
     decisions: int | None
+    seals: tuple[Seal, ...] = ()
 
 
 def verify_pack(path: Path, trusted: Mapping[str, Trusted] | None, section_of: SectionOf) -> Verified:
@@ -81,10 +84,11 @@ def verify_pack(path: Path, trusted: Mapping[str, Trusted] | None, section_of: S
             decisions = _decisions(archive, path, sums, trusted)
         check_bytes(path, archive)
         runs = _together(archive, path, sums)
+        seals = _seals(archive, path, sums, trusted)
         recomputed = any(re.match(f"{RUN}/([^/]+/)?shards/", name) for name in names)
         if recomputed:
             _recompute(archive, path, section_of)
-    return Verified(len(names), signer, recomputed, runs, decisions)
+    return Verified(len(names), signer, recomputed, runs, decisions, seals)
 
 
 def _decisions(archive: ZipFile, path: Path, sums: Mapping[str, str], trusted: Mapping[str, Trusted]) -> int:
@@ -98,6 +102,30 @@ def _decisions(archive: ZipFile, path: Path, sums: Mapping[str, str], trusted: M
             if here != hashed:
                 raise SignatureError(f"{path}: {name} was decided by {signer} over another {file}.")
     return len(found)
+
+
+def _seals(
+    archive: ZipFile, path: Path, sums: Mapping[str, str], trusted: Mapping[str, Trusted] | None
+) -> tuple[Seal, ...]:
+    """What was planned of each run; SignatureError unless it holds and the pack lists the deviations that there are."""
+    found = []
+    for name in sorted(one for one in sums if re.fullmatch(f"{RUN}/([^/]+/)?manifest.json", one)):
+        home, told = name.rpartition("/")[0], json.loads(read_entry(archive, name, _MAX_JSON))
+        if not told.get("seal") and f"{home}/{SEAL}" not in sums:
+            continue
+        if f"{home}/{SEAL}" not in sums:
+            raise SignatureError(f"seal_missing: {path} lacks {home}/{SEAL}, which its manifest names.")
+        from audit.governance.sealed import checked  # here: it compares manifests, which need Arrow
+        from audit.json_types import plain
+        from audit.shards.manifest import Manifest
+
+        data = read_entry(archive, f"{home}/{SEAL}", MAX_BYTES)
+        seal = checked(data, Manifest.of(told), trusted, f"{path}: {home}/{SEAL}", inside=True)
+        copy = DEVIATIONS if home == RUN else f"{home}/{DEVIATIONS}"
+        if copy not in sums or json.loads(read_entry(archive, copy, _MAX_JSON)) != plain(seal.changed):
+            raise SignatureError(f"seal_edited: {path}: {copy} is not how the run differs from its seal.")
+        found.append(seal)
+    return tuple(found)
 
 
 def _together(archive: ZipFile, path: Path, sums: Mapping[str, str]) -> tuple[PackedRun, ...]:

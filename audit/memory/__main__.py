@@ -23,9 +23,9 @@ def main() -> None:
 def memory(config: MemoryConfig) -> int:
     """Plan or run; the exit code."""
     if config.plan:
-        from audit.memory.plan import show
+        from audit.memory.plan import planned
 
-        return show(config)
+        return planned(config).show()
     return conduct(config, "reading the benchmark, resolving models", lambda: _prepared(config))
 
 

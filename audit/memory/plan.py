@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from audit.dry_run import Asked, planned_calls, reach, show_plan
+from audit.dry_run import Asked, Planned, reach
 from audit.memory.calibrated import SHIPPED
 from audit.memory.config import ALONE, MemoryConfig, score_alone
 from audit.memory.design import Arm
 from audit.memory.present import item_orders
 from audit.memory.resolve import orders_of, resolve_memory
 from audit.memory.thresholds import MemoryThresholds
-from audit.plan_cost import PlannedCalls
 from audit.references import judged, reference_runs
 from audit.resolve import ResolvedRun
 from audit.verdict.result import percent
@@ -20,15 +19,9 @@ from audit.verdict.shipped import shipped_table
 REFERENCES_FOR_ANSWERS = 5  # docs/memory.md has what fewer find
 
 
-def show(config: MemoryConfig) -> int:
-    """Print the plan; the exit code."""
+def planned(config: MemoryConfig) -> Planned:
     resolved = resolve_memory(config)
-    return show_plan(resolved, lambda asked: describe(resolved, config, asked))
-
-
-def calls_of(config: MemoryConfig) -> list[PlannedCalls]:
-    """What the audit would ask of each model. Raises AuditError, as the audit would; starts nothing."""
-    return planned_calls(resolve_memory(config))
+    return Planned(resolved, lambda asked: describe(resolved, config, asked))
 
 
 def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]) -> list[str]:

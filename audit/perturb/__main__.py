@@ -29,9 +29,9 @@ def main() -> None:
 def perturb(config: PerturbConfig) -> int:
     """Plan or run; the exit code."""
     if config.plan:
-        from audit.perturb.plan import show
+        from audit.perturb.plan import planned
 
-        return show(config)
+        return planned(config).show()
     stage = "reading the benchmark and its variants, resolving models"
     return conduct(config, stage, lambda: _prepared(config), _ended)
 

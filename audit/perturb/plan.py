@@ -5,25 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from audit.dry_run import Asked, planned_calls, reach, show_plan
+from audit.dry_run import Asked, Planned, called, reach
 from audit.perturb.config import PerturbConfig
 from audit.perturb.design import Arm
 from audit.perturb.resolve import PerturbRun, resolve_perturb
 from audit.perturb.thresholds import PerturbThresholds
-from audit.plan_cost import PlannedCalls
 from audit.references import judged, reference_runs
 from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, volume_table
 
 
-def show(config: PerturbConfig) -> int:
-    """Print the plan; the exit code."""
+def planned(config: PerturbConfig) -> Planned:
     run = resolve_perturb(config)
-    return show_plan(run.resolved, lambda asked: describe(run, config, asked))
+    found = {"minimum_detectable_drop": _detectable(run, config), "questions_needed": run.needed}
+    return Planned(run.resolved, lambda asked: describe(run, config, asked), lambda one: {**called(one), **found})
 
 
-def calls_of(config: PerturbConfig) -> list[PlannedCalls]:
-    """What the audit would ask of each model. Raises AuditError, as the audit would; starts nothing."""
-    return planned_calls(resolve_perturb(config).resolved)
+def _margin(run: PerturbRun) -> float:
+    """Largest for a model that has everything right: what is printed holds for any."""
+    review = run.benchmark.library.header.review
+    return (review.upper_95 if review else 0.0) * (1 - run.resolved.samples[0].sample.chance)
+
+
+def _detectable(run: PerturbRun, config: PerturbConfig) -> float:
+    """The smallest drop of the audited benchmark's accuracy (0-1) that is found with the wanted power."""
+    t, n = PerturbThresholds.from_mapping(config.verdict), run.resolved.samples[0].sample.n
+    margin = _margin(run)
+    return detectable_drop(n, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=t.alpha, power=t.power)
 
 
 def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> list[str]:
@@ -32,24 +39,23 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
     thresholds = PerturbThresholds.from_mapping(config.verdict)
     references = len(config.model) - len(judged(config)) + sum(len(one.models) for one in reference_runs(config))
     review = run.benchmark.library.header.review
-    # The margin is largest for a model that has everything right: what is printed holds for any.
-    margin = (review.upper_95 if review else 0.0) * (1 - sample.chance)
+    margin = _margin(run)
     lines = [
         *(f"library        {x.library.header.name} {x.library.sha256[:12]}: {x.selection.sentence}" for x in run.sets),
         *([f"  {run.unlike}"] if run.unlike else []),
     ]
     for one in asked:
-        called = one.planned
-        role = "judged" if called.model in judged(config) else "reference"
-        fresh = ", held-out items" if run.control is not None and called.benchmark == run.control.name else ""
+        calls = one.planned
+        role = "judged" if calls.model in judged(config) else "reference"
+        fresh = ", held-out items" if run.control is not None and calls.benchmark == run.control.name else ""
         lines += [
-            f"{called.model} ({role}) on {called.benchmark}{fresh}",
+            f"{calls.model} ({role}) on {calls.benchmark}{fresh}",
             f"  questions          {one.questions:>12,}",
-            f"  calls              {called.calls:>12,}  {', '.join(f'{one.arms[arm]:,} {arm}' for arm in Arm)}",
-            *called.lines(),
+            f"  calls              {calls.calls:>12,}  {', '.join(f'{one.arms[arm]:,} {arm}' for arm in Arm)}",
+            *calls.lines(),
         ]
     alpha, power, n = thresholds.alpha, thresholds.power, sample.n
-    seen = detectable_drop(n, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=alpha, power=power)
+    seen = _detectable(run, config)
     basis = f"power {thresholds.power:.0%}, two wordings of an item disagree in {PLANNED_FLIPS:.0%} of cases"
     lines.append(f"detectable drop      {100 * seen:>11.1f}%  points of accuracy ({basis})")
     if run.control is not None:

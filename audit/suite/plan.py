@@ -16,7 +16,7 @@ _LEFT = 3  # columns that are words
 
 def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
     """A table with a line for each audit and model, their sum, and where the figures come from. Raises AuditError."""
-    asked = [(step, one) for step in plan for one in part_of(step.audit, "plan").calls_of(step.config)]
+    asked = [(step, one.planned) for step in plan for one in part_of(step.audit, "plan").planned(step.config).asked()]
     rows = [(step.audit, one.model, one.benchmark, *_figures([one])) for step, one in asked]
     rows.append(("all", "", "", *_figures([one for _, one in asked])))
     widths = [max(len(row[k]) for row in (_HEAD, *rows)) for k in range(len(_HEAD))]

@@ -30,9 +30,9 @@ def main() -> None:
 def sweep(config: SweepConfig) -> int:
     """Plan or run; the exit code."""
     if config.plan:
-        from audit.sweep.plan import show
+        from audit.sweep.plan import planned
 
-        return show(config)
+        return planned(config).show()
     return conduct(config, "reading the benchmark and resolving models", lambda: _prepared(config), _ended)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from audit.dry_run import Asked, planned_calls, reach, show_plan
-from audit.plan_cost import PlannedCalls, Tokens
+from audit.dry_run import Asked, Planned, reach
+from audit.plan_cost import Tokens
 from audit.records import Design
 from audit.statistics.permutation import can_reject
 from audit.statistics.power import minimum_detectable_gain
@@ -75,8 +75,7 @@ def make_plan(
     )
 
 
-def show(config: SweepConfig) -> int:
-    """Print the plan of every model on every benchmark; the exit code."""
+def planned(config: SweepConfig) -> Planned:
     resolved = resolve_sweep(config)
     thresholds = SweepThresholds.from_mapping(config.verdict)
     panel = len(config.model) * len(resolved.samples)
@@ -103,12 +102,7 @@ def show(config: SweepConfig) -> int:
         named = {"model": called.model, "benchmark": called.benchmark}
         return {**named, **asdict(plan_of(asked)), "cost": asdict(called.cost)}
 
-    return show_plan(resolved, describe_all, facts)
-
-
-def calls_of(config: SweepConfig) -> list[PlannedCalls]:
-    """What the sweep would ask of each model. Raises AuditError, as the sweep would; starts nothing."""
-    return planned_calls(resolve_sweep(config))
+    return Planned(resolved, describe_all, facts)
 
 
 def early_lines(saving: list[str]) -> list[str]:

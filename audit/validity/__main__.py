@@ -137,9 +137,9 @@ def validity(
     if config.score is not None:
         return _score(config, config.score)
     if config.plan:
-        from audit.validity.plan import show
+        from audit.validity.plan import planned
 
-        return show(config)
+        return planned(config).show()
     return _show(config) if config.edits == "show" else _run(config, done)
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from math import ceil
 from statistics import NormalDist
 
-from audit.dry_run import Asked, planned_calls, reach, show_plan
-from audit.plan_cost import PlannedCalls
+from audit.dry_run import Asked, Planned, reach
 from audit.validity.config import ValidityConfig
 from audit.validity.resolve import ValidityRun, resolve_validity
 from audit.validity.thresholds import ValidityThresholds
@@ -15,11 +14,10 @@ from audit.validity.thresholds import ValidityThresholds
 PLANNED_CHANGE, POWER = 0.1, 0.8  # share of answers that an edit changes, as in the docs' second world; Cohen 1988
 
 
-def show(config: ValidityConfig) -> int:
-    """Print the plan; the exit code."""
+def planned(config: ValidityConfig) -> Planned:
     run = resolve_validity(config)
     wanted = needed(ValidityThresholds.from_mapping(config.verdict))
-    return show_plan(run.resolved, lambda asked: describe(run, asked) + reach(run.resolved, asked, wanted))
+    return Planned(run.resolved, lambda asked: describe(run, asked) + reach(run.resolved, asked, wanted))
 
 
 def needed(thresholds: ValidityThresholds) -> int:
@@ -31,11 +29,6 @@ def needed(thresholds: ValidityThresholds) -> int:
     z = NormalDist().inv_cdf
     each = 2 * PLANNED_CHANGE * (1 - PLANNED_CHANGE)
     return ceil(each * ((z(1 - thresholds.alpha / 2) + z(POWER)) / thresholds.margin) ** 2)
-
-
-def calls_of(config: ValidityConfig) -> list[PlannedCalls]:
-    """What the audit would ask of each model. Raises AuditError, as the audit would; starts nothing."""
-    return planned_calls(resolve_validity(config).resolved)
 
 
 def describe(run: ValidityRun, asked: Sequence[Asked]) -> list[str]:

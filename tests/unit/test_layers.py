@@ -156,7 +156,7 @@ def test_every_audit_has_the_same_files() -> None:
             part_of(audit, "report").REPORT, Report
         )
         assert callable(part_of(audit, "report").report_runs) and part_of(audit, "vocabulary").VERDICTS
-        assert callable(part_of(audit, "plan").show) and callable(part_of(audit, "plan").calls_of)
+        assert callable(part_of(audit, "plan").planned)
         assert part_of(audit, "instrument").INSTRUMENT.audit == part_of(audit, "analyse").RunVerdict.audit == audit
 
 

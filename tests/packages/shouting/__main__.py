@@ -15,10 +15,10 @@ def main() -> None:
 
 
 def shouting(config: ShoutingConfig) -> int:
-    from shouting.plan import resolve, show
+    from shouting.plan import planned, resolve
 
     if config.plan:
-        return show(config)
+        return planned(config).show()
     thresholds = ShoutingThresholds.from_mapping(config.verdict)
     return conduct(config, "resolving", lambda: Prepared(resolve(config), thresholds, {}))
 

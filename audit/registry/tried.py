@@ -1,0 +1,83 @@
+"""How often a run's question was asked before: earlier runs of the same audit, model and benchmark, beside it and in
+the registry. A run that was repeated until it passed shows here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from audit.decision import Try, rule
+from audit.errors import AuditError
+from audit.governance.ruling import home_of, verdict_path
+from audit.panel import panel_of, panel_runs
+from audit.registry.entry import comparable
+from audit.shards.manifest import MANIFEST, Manifest
+
+_Key = tuple[str, str, str]  # model, its revision, benchmark
+
+
+def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
+    """Earlier runs than those of a run's or panel's folder, the oldest first. place: the registry's; None without one.
+
+    Raises RegistryError where the registry does not answer.
+    """
+    folder = home_of(folder)
+    own = [run for run in panel_runs(folder) or [folder] if (run / MANIFEST).is_file()]
+    found: dict[str, Try] = {}
+    for run in own:
+        manifest = Manifest.load(run)
+        here = _asked(manifest)
+        for name, started, decision, there in (*_registered(manifest, place), *_beside(run)):
+            both = here.keys() & there.keys()
+            if not both or started >= manifest.started or Path(name) in [one.resolve() for one in own]:
+                continue
+            differs = {key for at in both for key, value in there[at].items() if here[at].get(key, value) != value}
+            found[name] = Try(name, started, decision, tuple(sorted(differs)))
+    return tuple(sorted(found.values(), key=lambda one: (one.started, one.run)))
+
+
+def _asked(manifest: Manifest) -> dict[_Key, Mapping[str, str]]:
+    return {
+        (model, str(facts.get("revision") or ""), benchmark): _known(comparable(manifest, model, benchmark, None))
+        for model, facts in manifest.models.items()
+        for benchmark in manifest.benchmark
+    }
+
+
+def _known(hashes: Mapping[str, str]) -> dict[str, str]:
+    """Less what a manifest alone does not tell."""
+    return {name: value for name, value in hashes.items() if name not in ("library", "references")}
+
+
+def _registered(manifest: Manifest, place: str | None) -> Iterator[tuple[str, str, str, dict[_Key, Mapping[str, str]]]]:
+    if not place:
+        return
+    from audit.registry.database import open_registry
+    from audit.registry.store import kept
+
+    for one in kept(open_registry(place, make=False), audit=manifest.audit, model=list(manifest.models)):
+        run, cell = one.run, one.cell
+        at = (cell["model"], cell["model_revision"], cell["benchmark"])
+        yield run["run_dir"], run["started"], run["decision"], {at: _known(cell["comparable"])}
+
+
+def _beside(run: Path) -> Iterator[tuple[str, str, str, dict[_Key, Mapping[str, str]]]]:
+    """Runs in the folder that this one lies in, or its panel, and one folder deeper."""
+    audit, top = Manifest.load(run).audit, (panel_of(run) or run.resolve()).parent
+    for path in (*top.glob(f"*/{MANIFEST}"), *top.glob(f"*/*/{MANIFEST}")):
+        try:
+            manifest = Manifest.load(path.parent)
+            if manifest.audit == audit:
+                yield str(path.parent.resolve()), manifest.started, _decision(path.parent), _asked(manifest)
+        except (AuditError, OSError, ValueError, TypeError, AttributeError, LookupError):
+            continue  # a manifest of something else
+
+
+def _decision(run: Path) -> str:
+    try:
+        verdict: Any = json.loads(verdict_path(run).read_text(encoding="utf-8"))
+        return str(rule(verdict).decision)
+    except (AuditError, OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
+        return ""

@@ -1,0 +1,249 @@
+"""A signed plan: made before the run, held against it by gate and pack, and what does not hold has a code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from governed import gated, rewrite
+
+from audit.command_line import configured
+from audit.commands.evidence import main as evidence
+from audit.commands.gate import main as gate
+from audit.commands.plan import main as plan
+from audit.commands.registry import main as registry
+from audit.errors import ConfigError, SignatureError
+from audit.governance.envelope import seal, statement
+from audit.governance.keys import load_signer, load_trusted
+from audit.governance.sealed import PREDICATE, checked, write_seal
+from audit.json_types import plain
+from audit.registry import tried
+from audit.shards.files import file_sha256
+from audit.shards.manifest import SEAL, Manifest, open_run_dir
+from audit.sweep.plan import planned
+from audit.sweep.thresholds import SweepThresholds
+
+BEFORE = datetime(2026, 10, 1, tzinfo=UTC)
+DESIGN = ["model=scripted", "n=40", "r=1..2"]
+
+
+def begun(folder: Path, words: list[str], **thresholds: float) -> Manifest:
+    """The manifest of a run that these words start, as `runtime.run` writes it; nothing is asked."""
+    run = planned(configured("sweep", [*words, f"run_dir={folder}"])).resolved
+    analysis = {"seed": run.config.seed, "thresholds": SweepThresholds(**thresholds).to_dict()}
+    with open_run_dir(run.path, run.audit.schema, run.identity, run.plain, run.models, analysis) as opened:
+        return opened.update(
+            prompt_hashes={name: protocol.sha256 for name, protocol in run.protocols.items()},
+            benchmark=plain({one.benchmark.name: one.facts() for one in run.samples}),
+        )
+
+
+@pytest.fixture
+def sealed(tmp_path: Path, keys: Path) -> Path:
+    """A folder with the seal of DESIGN, by alice; the run has not begun."""
+    there = planned(configured("sweep", [*DESIGN, f"run_dir={tmp_path / 'sealed'}"]))
+    write_seal(there, None, load_signer(keys / "alice.key"), BEFORE)
+    return tmp_path / "sealed"
+
+
+def held(run: Path, manifest: Manifest, keys: Path) -> Any:
+    return checked((run / SEAL).read_bytes(), manifest, load_trusted(keys / "trusted"), "it", inside=True)
+
+
+def test_a_run_as_sealed_has_no_deviation_and_the_seal_says_what_it_detects(sealed: Path, keys: Path) -> None:
+    manifest = begun(sealed, DESIGN)
+    assert manifest.seal == file_sha256(sealed / SEAL)
+    found = held(sealed, manifest, keys)
+    assert (found.signer, found.changed, found.sealed) == ("alice", (), "2026-10-01T00:00:00+00:00")
+    assert (found.detects[0]["questions_needed"], round(found.detects[0]["minimum_detectable_gain"], 3)) == (789, 0.218)
+
+
+def test_each_changed_field_is_named_with_both_values(sealed: Path, keys: Path) -> None:
+    manifest = begun(sealed, ["model=scripted", "n=30", "r=1..2", "seed=7"], alpha=0.1)
+    changed = {one.field: (one.sealed, one.run) for one in held(sealed, manifest, keys).changed}
+    questions = changed.pop("questions.elementary.ids_sha256")
+    assert questions[0] != questions[1]
+    assert changed == {
+        "n": (40, 30), "questions.elementary.n": (40, 30), "seed": (42, 7), "verdict.alpha": (0.05, 0.1)
+    }  # fmt: skip
+
+
+def test_a_model_that_was_dropped_is_one_deviation(tmp_path: Path, keys: Path) -> None:
+    two = ["model=[scripted,openai_compatible]", "benchmark=elementary", *DESIGN[1:], f"run_dir={tmp_path / 'run'}"]
+    two += ["model.openai_compatible.endpoints=[{url: 'http://127.0.0.1:8000/v1', model: m}]"]
+    write_seal(planned(configured("sweep", two)), None, load_signer(keys / "alice.key"), BEFORE)
+    found = held(tmp_path / "run", begun(tmp_path / "run", DESIGN), keys)
+    assert [one.field for one in found.changed] == ["prompts.openai_compatible", "weights.openai_compatible"]
+
+
+def edited(run: Path, manifest: Manifest, keys: Path) -> Manifest:
+    rewrite(run / SEAL, lambda seal: seal.update(payload=seal["payload"].replace("A", "B", 1)))
+    return replace(manifest, seal=file_sha256(run / SEAL))
+
+
+def by_mallory(run: Path, manifest: Manifest, keys: Path) -> Manifest:
+    return _again(run, manifest, keys, "mallory", BEFORE)
+
+
+def later(run: Path, manifest: Manifest, keys: Path) -> Manifest:
+    return _again(run, manifest, keys, "alice", datetime(2100, 1, 1, tzinfo=UTC))
+
+
+def without_a_zone(run: Path, manifest: Manifest, keys: Path) -> Manifest:
+    return _again(run, manifest, keys, "alice", datetime(2026, 10, 1))
+
+
+def of_memory(run: Path, manifest: Manifest, keys: Path) -> Manifest:
+    return replace(manifest, audit="memory")
+
+
+def of_other_questions(run: Path, manifest: Manifest, keys: Path) -> Manifest:
+    return replace(manifest, benchmark={"arc_easy": manifest.benchmark["elementary"]})
+
+
+def put_there_afterwards(run: Path, manifest: Manifest, keys: Path) -> Manifest:
+    return replace(manifest, seal="")
+
+
+def of_other_bytes(run: Path, manifest: Manifest, keys: Path) -> Manifest:
+    (run / SEAL).write_bytes((run / SEAL).read_bytes() + b" ")
+    return manifest
+
+
+def no_json(run: Path, manifest: Manifest, keys: Path) -> Manifest:
+    (run / SEAL).write_bytes(b"[" * 5000)
+    return replace(manifest, seal=file_sha256(run / SEAL))
+
+
+def _again(run: Path, manifest: Manifest, keys: Path, who: str, when: datetime) -> Manifest:
+    (run / SEAL).unlink()
+    there = planned(configured("sweep", [*DESIGN, f"run_dir={run.parent / 'elsewhere'}"]))
+    write_seal(there, run / SEAL, load_signer(keys / f"{who}.key"), when)
+    return replace(manifest, seal=file_sha256(run / SEAL))
+
+
+HOSTILE = {
+    edited: "seal_edited", by_mallory: "seal_key_unknown", later: "seal_after_start", without_a_zone: "seal_edited",
+    of_memory: "seal_of_another_design", of_other_questions: "seal_of_another_design", no_json: "seal_edited",
+    put_there_afterwards: "seal_after_start", of_other_bytes: "seal_replaced",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("spoil", HOSTILE, ids=lambda one: one.__name__)
+def test_what_does_not_hold_has_a_code(spoil: Callable[..., Manifest], sealed: Path, keys: Path) -> None:
+    manifest = spoil(sealed, begun(sealed, DESIGN), keys)
+    with pytest.raises(SignatureError) as refused:
+        held(sealed, manifest, keys)
+    assert str(refused.value).split(":")[0] == HOSTILE[spoil]
+
+
+def test_the_command_seals_and_prints_the_run(
+    tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    words = [*DESIGN, f"run_dir={tmp_path / 'run'}"]
+    for extra, code in ((["--key", str(keys / "alice.key")], 2), (["--seal", "--key", str(keys / "alice.key")], 0)):
+        monkeypatch.setattr("sys.argv", ["audit plan", *words, *extra])
+        assert plan() == code
+    assert capsys.readouterr().out.splitlines() == [
+        f"sealed   {tmp_path / 'run' / SEAL}", f"run it   audit sweep {' '.join(words)}"
+    ]  # fmt: skip
+
+
+def test_a_plan_is_sealed_once_and_before_the_run(sealed: Path, keys: Path, capsys: pytest.CaptureFixture) -> None:
+    words = planned(configured("sweep", [*DESIGN, f"run_dir={sealed}"]))
+    with pytest.raises(ConfigError, match="is there already"):
+        write_seal(words, None, load_signer(keys / "bob.key"), BEFORE)
+    begun(sealed, DESIGN)
+    with pytest.raises(ConfigError, match=r"^seal_after_start"):
+        write_seal(words, sealed.parent / "late.json", load_signer(keys / "alice.key"), BEFORE)
+
+
+@pytest.fixture
+def run_sealed(run_dir: Path, keys: Path) -> Path:
+    """The finished run of the fixture, as if it had started with a seal of 40 questions."""
+    manifest = Manifest.load(run_dir)
+    benchmark = next(iter(manifest.benchmark))
+    design = {"weights.m": "abc123", "prompts.m": "0" * 64, f"questions.{benchmark}.n": 40, "references": []}
+    design |= {f"questions.{benchmark}.{name}": None for name in ("revision", "ids_sha256")}
+    design["protocols.m.worker"] = "Answer: {question}"
+    predicate = {"audit": "sweep", "sealed": BEFORE.isoformat(), "design": design, "detects": []}
+    data = seal(statement(PREDICATE, {"design": "0" * 64}, predicate), load_signer(keys / "alice.key"))
+    (run_dir / SEAL).write_bytes(data)
+    replace(manifest, seal=file_sha256(run_dir / SEAL)).save(run_dir)
+    return run_dir
+
+
+def test_gate_and_pack_show_deviations(run_sealed: Path, keys: Path, capsys: pytest.CaptureFixture) -> None:
+    assert gated(run_sealed, keys, "--format", "json") == 4
+    (shown,) = json.loads(capsys.readouterr().out)["seals"]
+    ((field, run, sealed),) = [one.values() for one in shown["changed"]]  # its keys are sorted
+    assert (field.split(".")[-1], sealed, run, shown["signer"]) == ("n", 40, 12, "alice")
+    for kind in ("text", "junit", "github", "markdown"):
+        assert gated(run_sealed, keys, "--format", kind) == 4
+        assert f"{field}: sealed 40, run 12" in capsys.readouterr().out.replace("&#58;", ":").replace("\\", "")
+    pack, trusted = run_sealed.parent / "pack.zip", str(keys / "trusted")
+    assert evidence([str(run_sealed), "-o", str(pack), "--key", str(keys / "bob.key")]) == 0
+    for words, by in ((["--keys", trusted], "signed by alice"), (["--unsigned"], "SIGNATURE NOT CHECKED")):
+        assert evidence(["verify", str(pack), *words]) == 0
+        assert f"{by}: 1 fields differ\ndeviation: {field}: sealed 40, run 12" in capsys.readouterr().out
+    with zipfile.ZipFile(pack) as archive:
+        assert json.loads(archive.read("deviations.json")) == shown["changed"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code"), [("taken away", "seal_missing"), ("no keys", "seal_no_keys"), ("of elsewhere", "seal_replaced")]
+)
+def test_a_seal_that_does_not_hold_fails_the_gate(
+    spoil: str, code: str, run_sealed: Path, sealed: Path, keys: Path, capsys: pytest.CaptureFixture
+) -> None:
+    words = ["--seal", str(sealed / SEAL)] if spoil == "of elsewhere" else []
+    if spoil == "taken away":
+        (run_sealed / SEAL).unlink()
+    given = [] if spoil == "no keys" else ["--keys", str(keys / "trusted")]
+    assert gate([str(run_sealed), "--trust-report", "--format", "json", *given, *words]) == 1
+    assert json.loads(capsys.readouterr().out)["problem"].startswith(f"{code}: ")
+
+
+def test_a_pack_without_the_seal_that_its_manifest_names_is_refused(run_sealed: Path, keys: Path) -> None:
+    (run_sealed / SEAL).unlink()
+    assert evidence([str(run_sealed), "-o", str(run_sealed.parent / "pack.zip"), "--unsigned"]) == 1
+
+
+def test_the_gate_counts_earlier_runs_of_the_design(
+    run_dir: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """Beside it and in the registry, each once; a later one, another model and another audit are no tries."""
+    own = Manifest.load(run_dir)
+    ((benchmark, facts),) = own.benchmark.items()
+    others = {
+        "again": {},
+        "other_draw": {"benchmark": {benchmark: {**facts, "ids_sha256": "0" * 64}}},
+        "other_prompt": {"prompt_hashes": {"m": "1" * 64}},
+        "later": {"started": "2026-11-30T08:00:00+00:00"},
+        "other_model": {"models": {"m": {"revision": "def"}}},
+        "other_audit": {"audit": "memory"},
+    }
+    for name, change in others.items():
+        run = Path(shutil.copytree(run_dir, tmp_path / name))
+        replace(own, **{"started": "2026-10-01T08:00:00+00:00", **change}).save(run)
+    (tmp_path / "other_prompt" / "report" / "verdict.json").unlink()
+    place = str(tmp_path / "registry.db")
+    assert registry(["add", "--registry", place, str(tmp_path / "again")]) == 0
+    capsys.readouterr()
+    assert gated(run_dir, keys, "--format", "json") == 4
+    tries = json.loads(capsys.readouterr().out)["tries"]
+    assert {(Path(one["run"]).name, one["decision"], *one["differs"]) for one in tries} == {
+        ("again", "no decision"), ("other_draw", "no decision", "questions"), ("other_prompt", "", "prompts")
+    }  # fmt: skip
+    assert gated(run_dir, keys) == 4
+    assert "3 earlier runs of this audit, model and benchmark, 2 of the same design" in capsys.readouterr().out
+    assert len(tried.tries(run_dir, place)) == 3
+    shutil.rmtree(tmp_path / "again")
+    assert [Path(one.run).name for one in tried.tries(run_dir, place) if not one.differs] == ["again"]

@@ -80,7 +80,6 @@ def _expected(asked: argparse.Namespace, found: Verified) -> None:
 
 
 def _verify(words: Sequence[str]) -> int:
-    from audit.governance.formats import seal_lines
     from audit.governance.verify import verify_pack
 
     asked = verify_parser().parse_args(words)
@@ -96,6 +95,8 @@ def _verify(words: Sequence[str]) -> int:
     elif found.decisions:
         print(f"{found.decisions} decisions, each signed by a trusted key")
     for seal in found.seals:
+        from audit.governance.formats import seal_lines  # here: most packs have no seal
+
         for label, line in seal_lines(seal):
             print(one_line(f"{label}: {line}"))
     print(f"signed by {found.signer}" if found.signer else "SIGNATURE NOT CHECKED: nobody vouches for it")

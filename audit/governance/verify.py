@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
-from audit.decision import Seal
 from audit.errors import AuditError, ConfigError, SignatureError
 from audit.governance.archive import check_bytes, extract, hash_entry, open_archive, read_entry
 from audit.governance.keys import DECISION, DECISIONS, MAX_BYTES, Trusted, subjects_of, unseal
 
 if TYPE_CHECKING:  # hashes and signatures need no statistics
+    from audit.decision import Seal
     from audit.governance.recompute import SectionOf
 
 SUMS = "SHA256SUMS"

@@ -21,10 +21,9 @@ from audit.validity.record import ValidityCell
 from audit.validity.result import PaperDecision, ValidityResult
 from audit.validity.status import PaperCell, paper_status
 from audit.validity.texts import TEXTS
-from audit.validity.thresholds import ValidityThresholds
 from audit.validity.vocabulary import GATES
 from audit.verdict.reason import sentence, sentences
-from audit.verdict.result import Status
+from audit.verdict.result import Gate, Status
 from audit.verdict.run import JudgedRun
 
 _Case = Case[ValidityCell, CellEvidence, list[float | None]]
@@ -52,7 +51,7 @@ def _result(case: _Case) -> ValidityResult:
         benchmark=cell.benchmark,
         context=cell.context,
         decision=decision,
-        paper=paper_decision(cell, e, gates, t),
+        paper=paper_decision(cell, e, gates),
         headline=sentence(headline(cell, decision, e, gates), TEXTS),
         cannot_exclude=sentences(cannot_exclude(cell, e), TEXTS),
         gates=gates,
@@ -71,36 +70,40 @@ def _surface(e: CellEvidence) -> float:
     return max((x for x in found if np.isfinite(x)), default=float("nan"))
 
 
-def paper_decision(
-    cell: ValidityCell, e: CellEvidence, gates: Sequence[Any], t: ValidityThresholds
-) -> PaperDecision | None:
-    """The paper's own algorithm on the same numbers: CSR under each edit's own key, guessing as baseline."""
+def paper_decision(cell: ValidityCell, e: CellEvidence, gates: Sequence[Gate]) -> PaperDecision | None:
+    """The paper's own algorithm on the same numbers."""
+    told = paper_cell(cell, e, gates)
+    if told is None:
+        return None
+    found = paper_status(told)
+    return PaperDecision(found.status.value, found.step, tuple(found.flags))
+
+
+def paper_cell(cell: ValidityCell, e: CellEvidence, gates: Sequence[Gate]) -> PaperCell | None:
+    """A cell as the paper's algorithm reads it: CSR under each edit's own key, guessing as baseline."""
     ratio = e.csr.get("own key")
     if ratio is None or not e.score.n:
         return None
     passed = {g.name: g.status == Status.PASS for g in gates}
     five, six = named(gates, "G5_archetype"), named(gates, "G6_repair_regression")
-    found = paper_status(
-        PaperCell(
-            model=cell.model,
-            benchmark=cell.benchmark,
-            score=e.score.estimate,
-            n=e.score.n,
-            baseline=e.chance,
-            delta_fmt=float(np.nan_to_num(e.families[Family.FORMAT].score_change)),
-            delta_sem=float(np.nan_to_num(e.families[Family.SEMANTIC].score_change)),
-            delta_attr=e.families[Family.ATTRIBUTE].score_change,
-            ci_low=ratio.low,
-            ci_high=ratio.high,
-            instrumented=passed["G1_edits_reach_scorer"] and passed["G1_answers_readable"],  # li2026, Table 1
-            scorer_validated=passed["scorer_valid"],
-            archetype_aligned=e.archetype == Archetype.DIAGNOSTIC,
-            g5=five is not None and five.status == Status.PASS,
-            g6=six is not None and six.status == Status.PASS,
-            paired=passed["G4_paired"],
-        )
+    return PaperCell(
+        model=cell.model,
+        benchmark=cell.benchmark,
+        score=e.score.estimate,
+        n=e.score.n,
+        baseline=e.chance,
+        delta_fmt=float(np.nan_to_num(e.families[Family.FORMAT].score_change)),
+        delta_sem=float(np.nan_to_num(e.families[Family.SEMANTIC].score_change)),
+        delta_attr=e.families[Family.ATTRIBUTE].score_change,
+        ci_low=ratio.low,
+        ci_high=ratio.high,
+        instrumented=passed["G1_edits_reach_scorer"] and passed["G1_answers_readable"],  # li2026, Table 1
+        scorer_validated=passed["scorer_valid"],
+        archetype_aligned=e.archetype == Archetype.DIAGNOSTIC,
+        g5=five is not None and five.status == Status.PASS,
+        g6=six is not None and six.status == Status.PASS,
+        paired=passed["G4_paired"],
     )
-    return PaperDecision(found.status.value, found.step, tuple(found.flags))
 
 
 JUDGE = Judge(

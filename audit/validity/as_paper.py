@@ -14,16 +14,18 @@ import numpy as np
 
 from audit.chronology import Chronology
 from audit.scoring.reference import REFERENCE, SCORERS
-from audit.validity.analyse import RunVerdict
+from audit.statistics.selectivity import csr
+from audit.validity.analyse import RunVerdict, paper_cell
 from audit.validity.design import Arm
 from audit.validity.edits.record import Family
 from audit.validity.evidence import CellEvidence
 from audit.validity.items_table import ItemRows
 from audit.validity.result import ValidityResult
+from audit.validity.status import GATE_COLUMNS, gate_columns
 from audit.validity.status import Status as PaperWord
 from audit.validity.vocabulary import GATES
 from audit.verdict.result import Status
-from audit.verdict.tables import csv_text
+from audit.verdict.tables import csv_text, digits
 
 # The paper's gates: identifier, name, what passes here, and the checks of this program that make it.
 _GATES = (
@@ -118,8 +120,8 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
 
 
 def _is_of(failure_class: str, id_: str) -> bool:
-    """F1a is of F1; of F3 only what has no sub-case of its own."""
-    return failure_class == id_ or (id_ != "F3" and failure_class.startswith(id_))
+    """F1a is of F1, and F10 is not; of F3 only what has no sub-case of its own."""
+    return failure_class == id_ or (id_ != "F3" and failure_class.rstrip("abcdefghij") == id_)
 
 
 def _buckets(results: Sequence[ValidityResult]) -> PaperTable:
@@ -161,10 +163,41 @@ def _cells(results: Sequence[ValidityResult]) -> PaperTable:
             r.model, _benchmark(r), _three(e.score.estimate),
             *(_three(e.families[f].score_change) for f in (Family.FORMAT, Family.SEMANTIC, Family.ATTRIBUTE)),
             f"{ratio.estimate:.2f}" if ratio else "–", f"[{ratio.low:.2f}, {ratio.high:.2f}]" if ratio else "–",
-            raw_verdict(r),
+            f"{placebo[1]:.2f}" if (placebo := placebo_ratio(e)) else "–", raw_verdict(r),
         ))  # fmt: skip
-    columns = ("Model", "Benchmark", "s_orig", "Δ_fmt", "Δ_sem", "Δ_attr", "CSR", "95% CI", "Raw verdict")
+    columns = ("Model", "Benchmark", "s_orig", "Δ_fmt", "Δ_sem", "Δ_attr", "CSR", "95% CI", "CSR / placebo CSR",
+               "Raw verdict")  # fmt: skip
     return PaperTable(6, "Numbers per cell (under each edit’s own key)", columns, tuple(rows))
+
+
+def placebo_ratio(e: CellEvidence) -> tuple[float, float] | None:
+    """(placebo CSR, CSR / placebo CSR), as App. F has it: the placebo's score change over the same denominator. None
+    without a placebo, or where it moved no score; the difference `CellEvidence.placebo` has an interval."""
+    fmt, sem, attr, placebo = (
+        e.families[f].score_change for f in (Family.FORMAT, Family.SEMANTIC, Family.ATTRIBUTE, Family.PLACEBO)
+    )
+    if not placebo > 0 or not np.isfinite(attr):
+        return None
+    floor = [float(np.nan_to_num(x)) for x in (fmt, sem)]
+    return csr(placebo, *floor), csr(attr, *floor) / csr(placebo, *floor)
+
+
+def cell_validity_csv(verdict: RunVerdict) -> str:
+    """Appendix G's cell_validity.csv: the six raw gate columns (1, 0, or empty where a run alone does not know)."""
+    body = []
+    for cell, r in zip(verdict.cells, verdict.results, strict=True):
+        told = paper_cell(cell, r.evidence, r.gates) if r.evidence else None
+        if told is None or r.evidence is None:
+            continue
+        read = next(g.status == Status.PASS for g in r.gates if g.name == "G1_answers_readable")
+        columns = ["" if one is None else int(one) for one in gate_columns(told, read, None)]
+        ratios = placebo_ratio(r.evidence) or (None, None)
+        csr_ = r.evidence.csr["own key"]
+        numbers = map(digits, (csr_.estimate, csr_.low, csr_.high, *ratios))
+        body.append([r.model, r.benchmark, r.context, *columns, *numbers, raw_verdict(r)])
+    head = ("model", "benchmark", "context", *GATE_COLUMNS, "csr", "ci_low", "ci_high", "csr_placebo", "placebo_ratio",
+            "verdict")  # fmt: skip
+    return csv_text(head, body)
 
 
 def _no_ops(rows: ItemRows) -> PaperTable:

@@ -40,6 +40,8 @@ class ValidityConfig(RunConfig):
     replays: int = 2
     edits: str = "run"  # run, or show: print ten items with all their edits and start nothing
     chronology: str | None = None  # a project's CHRONOLOGY.jsonl, copied into the run's directory for its report
+    false_alarms: float = 0.025  # that a reader tolerates, in each direction: for the thresholds that a plan prints
+    misses: float = 0.2
     edits_sha256: str = ""  # of the edits; filled in
     score: str | None = None  # a file of stored predictions: score it, and start nothing
 

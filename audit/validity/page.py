@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
 from audit.validity.analyse import RunVerdict
-from audit.validity.as_paper import PaperTable, paper_tables
+from audit.validity.as_paper import PaperTable, cell_validity_csv, paper_tables
 from audit.validity.edits.record import Archetype, Contract, Family
 from audit.validity.edits.show import MASKED
 from audit.validity.figures import differences, family_changes, label, shown_as
@@ -62,6 +62,7 @@ def page(verdict: RunVerdict, run_dirs: Sequence[Path]) -> Page:
     tables: dict[str, str | Iterator[str]] = {
         "items.csv": items_csv(rows),
         "cells.csv": cells_csv(verdict),
+        "cell_validity.csv": cell_validity_csv(verdict),
         "edits.csv": edits_csv(verdict),
         "transitions.csv": transitions_csv(verdict),
         "reference.csv": reference_csv(verdict),

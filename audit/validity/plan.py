@@ -1,44 +1,52 @@
-"""What a run would ask, from the edits themselves; nothing is started."""
+"""What a run would ask, from the edits themselves, and the smallest difference that it detects; nothing is started."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
-from statistics import NormalDist
 
-from audit.dry_run import Asked, Planned, reach
+from audit.dry_run import Asked, Planned, called, reach
+from audit.validity.calibrated import SHIPPED
 from audit.validity.config import ValidityConfig
+from audit.validity.edits.record import Family
 from audit.validity.resolve import ValidityRun, resolve_validity
 from audit.validity.thresholds import ValidityThresholds
-
-PLANNED_CHANGE, POWER = 0.1, 0.8  # share of answers that an edit changes, as in the docs' second world; Cohen 1988
+from audit.validity.tolerance import Tolerated, lines
+from audit.verdict.shipped import shipped_table
 
 
 def planned(config: ValidityConfig) -> Planned:
     run = resolve_validity(config)
-    wanted = needed(ValidityThresholds.from_mapping(config.verdict))
-    return Planned(run.resolved, lambda asked: describe(run, asked) + reach(run.resolved, asked, wanted))
+    found = tolerated(config, run)
+    needed = found.needed(ValidityThresholds.from_mapping(config.verdict).margin)
+    facts = {"minimum_detectable_difference": found.detectable(), "questions_needed": needed}
+
+    def described(asked: Sequence[Asked]) -> list[str]:
+        return describe(run, found, asked) + reach(run.resolved, asked, needed)
+
+    return Planned(run.resolved, described, lambda one: {**called(one), **facts})
 
 
-def needed(thresholds: ValidityThresholds) -> int:
-    """Items that tell a difference of the margin, or that there is none: of two changes, each with its own test.
+def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
+    """The design as planned: items of one group (pair, template) count as one."""
+    items = [one for one in run.plan.items if one.edits[Family.ATTRIBUTE]]
+    return Tolerated(
+        items=len({one.item.group for one in items}),
+        attribute=sum(len(one.edits[Family.ATTRIBUTE]) for one in items) / len(items),
+        surface=config.edits_per_family,
+        false_alarms=config.false_alarms,
+        misses=config.misses,
+        cells=len(config.model),
+    )
 
-    >>> needed(ValidityThresholds())
-    566
-    """
-    z = NormalDist().inv_cdf
-    each = 2 * PLANNED_CHANGE * (1 - PLANNED_CHANGE)
-    return ceil(each * ((z(1 - thresholds.alpha / 2) + z(POWER)) / thresholds.margin) ** 2)
 
-
-def describe(run: ValidityRun, asked: Sequence[Asked]) -> list[str]:
+def describe(run: ValidityRun, found: Tolerated, asked: Sequence[Asked]) -> list[str]:
     """The plan in lines that a person reads. Tokens are before prefix caching; edits that no item has are left out."""
-    lines = [f"scorer         {run.scorer.name}"]
+    shown = [f"scorer         {run.scorer.name}"]
     for one in asked:
-        lines += [
+        shown += [
             f"{one.planned.model} on {one.planned.benchmark}",
             f"  items              {one.questions:>12,}",
             f"  calls              {one.planned.calls:>12,}",
             *one.planned.lines(),
         ]
-    return lines
+    return shown + lines(found, shipped_table(SHIPPED))

@@ -37,6 +37,10 @@ class PaperThresholds:
 
 
 PAPER = PaperThresholds()
+# Appendix G: the raw columns of cell_validity.csv. It prints no figure for enough items: 200 is what it asked.
+GATE_COLUMNS = ("gate_parseability", "gate_above_baseline", "gate_denom_not_eps", "gate_ci_estimable",
+                "gate_n_items_ok", "gate_seed_cv_lt_03")  # fmt: skip
+N_ITEMS_OK, SEED_CV = 200, 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +130,10 @@ def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperS
         *(["F5"] if step < 4 and not cell.archetype_aligned else []),
     ]
     return PaperStatus(status, step, tuple(flags), g1, g2, g3, g4)
+
+
+def gate_columns(cell: PaperCell, parseable: bool | None, seed_cv: float | None) -> tuple[bool | None, ...]:
+    """Whether each of GATE_COLUMNS passes; None where it is not known. seed_cv: of CSR over seeds, sd / mean."""
+    found = paper_status(cell)
+    stable = None if seed_cv is None else seed_cv < SEED_CV
+    return parseable, found.g2, found.g3, cell.ci_low < cell.ci_high, cell.n >= N_ITEMS_OK, stable

@@ -60,7 +60,7 @@ def test_an_entry_and_its_totals() -> None:
         ({"deltas": [{**ENTRY["deltas"][0], "after": None}]}, "deltas.0.after: None"),
         ({"deltas": [{**ENTRY["deltas"][0], "before": " "}]}, "deltas.0.before: "),
         ({"deltas": [{"cell": "m x toxigen", "before": 1}]}, "deltas.0: 'statistic'"),
-        ({"failure_class": "F9"}, "failure_class: .*F3c"),
+        ({"failure_class": "F0"}, "failure_class: .*F3c"),
         ({"provenance": "unknown"}, "provenance: "),
         ({"status": "DONE"}, "status: .*FIXED"),
         ({"found": "yesterday"}, "found: "),

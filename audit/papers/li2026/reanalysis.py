@@ -62,6 +62,11 @@ class CellResult:
         return fmt, sem, attr
 
     @property
+    def seed_cv_at_most(self) -> float | None:
+        """App. F: over three seeds, 0.27 or less on every cell but Qwen x BBQ, where the ratio is 0."""
+        return None if self.cell.csr() == 0 else 0.27
+
+    @property
     def csr_follows(self) -> bool:
         return round(self.cell.csr(), 2) == self.printed_csr
 

@@ -17,6 +17,7 @@ from rich.table import Table
 from audit.errors import AuditError
 from audit.exits import refused
 from audit.papers.li2026.reanalysis import ANSWER_ONLY, BASELINES, N_SCORES, ORDER, Li2026, reanalyse_li2026
+from audit.validity.status import GATE_COLUMNS, gate_columns
 from audit.verdict.tables import csv_text
 
 TABLES = ("table6_cells.csv", "table3_buckets.csv", "table7_noop.csv", "appendix_j_trail.csv")
@@ -50,6 +51,7 @@ def rows(result: Li2026) -> list[dict[str, Any]]:
             "printed": r.printed_bucket,
             "follows": r.bucket_follows,
             "answer_only_status": str(other.status),
+            **dict(zip(GATE_COLUMNS, gate_columns(r.cell, None, r.seed_cv_at_most), strict=True)),
         }
         for r, other in zip(result.cells, result.answer_only, strict=True)
     ]

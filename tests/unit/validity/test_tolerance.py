@@ -1,0 +1,43 @@
+"""The detectable difference and the thresholds of a plan, held against the tests that the analysis makes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from audit.errors import ConfigError
+from audit.statistics.selectivity import selectivity
+from audit.validity.calibrate import World, simulate
+from audit.validity.tolerance import PLANNED_CHANGE, Tolerated
+
+DESIGN = Tolerated(items=200, attribute=1, surface=3, false_alarms=0.025, misses=0.2)
+MODELS = 300
+
+
+@pytest.mark.parametrize("edits", [1, 3])
+@pytest.mark.parametrize("items", [60, 200])
+def test_simulated_models_are_missed_no_more_often_than_tolerated(edits: int, items: int) -> None:
+    """In the worst world of the calibration for power, where items do not differ and wordings change answers too."""
+    design = replace(DESIGN, items=items, attribute=edits)
+    d, margin, rng = design.detectable(), design.margin(), np.random.default_rng(0)
+    world, place = World(edits, False, True), np.arange(items)
+    found = [selectivity(*simulate(world, items, PLANNED_CHANGE, rng, d), place).above_p for _ in range(MODELS)]
+    stays = [selectivity(*simulate(world, items, PLANNED_CHANGE, rng), place, margin).below_p for _ in range(MODELS)]
+    # at least 80 %, less two standard errors of 300 models (4.6 points); and not so large that nothing could be missed
+    assert all(0.754 <= np.mean(np.array(p) <= 0.025) <= 0.98 for p in (found, stays))
+
+
+def test_fewer_errors_ask_for_larger_effects_and_higher_thresholds() -> None:
+    strict = replace(DESIGN, false_alarms=0.005, misses=0.05)
+    assert strict.detectable() > DESIGN.detectable() and strict.margin() > DESIGN.margin()
+    # by hand: z(.975) = 1.96, z(.995) = 2.576; (1.96 + .8416) * sqrt(.25 / 200) = .0991
+    assert round(DESIGN.baseline_standard_errors(), 2) == 1.96 and round(strict.baseline_standard_errors(), 3) == 2.576
+    assert round(DESIGN.above_baseline(), 4) == 0.0991
+    n = DESIGN.needed(0.05)
+    assert replace(DESIGN, items=n).tells(0.05) and not replace(DESIGN, items=n - 1).tells(0.05)
+    assert replace(DESIGN, cells=10).detectable() > DESIGN.detectable()
+    assert np.isnan(replace(DESIGN, items=2).detectable())
+    with pytest.raises(ConfigError, match="Invalid misses"):
+        replace(DESIGN, misses=0.5)

@@ -21,8 +21,7 @@ from securesystemslib.signer import Signer
 from audit.audits import part_of
 from audit.decision import Changed, Ruling, Seal, failed
 from audit.errors import AuditError, ConfigError, SignatureError
-from audit.governance.envelope import MAX_BYTES, seal, sha256, statement, unseal
-from audit.governance.keys import Trusted, load_trusted
+from audit.governance.keys import MAX_BYTES, Trusted, load_trusted, seal, sha256, statement, unseal
 from audit.governance.reviews import add_file
 from audit.json_types import plain
 from audit.panel import panel_runs

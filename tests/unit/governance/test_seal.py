@@ -20,8 +20,7 @@ from audit.commands.gate import main as gate
 from audit.commands.plan import main as plan
 from audit.commands.registry import main as registry
 from audit.errors import ConfigError, SignatureError
-from audit.governance.envelope import seal, statement
-from audit.governance.keys import load_signer, load_trusted
+from audit.governance.keys import load_signer, load_trusted, seal, statement
 from audit.governance.sealed import PREDICATE, checked, write_seal
 from audit.json_types import plain
 from audit.registry import tried

@@ -30,6 +30,7 @@ _WORDS = {
     "gate",
     "suite_sha256",
 }
+_SAID = {"reason_codes", "advice_codes"}  # what sentences are made of: another version's may be others, and more
 # A suite's folder -> of the verdicts by audit, what verdict.json says of the suite.
 SectionOf = Callable[[Path], Callable[[Mapping[str, Mapping[str, Any]]], dict[str, Any]]]
 _PARTS = {"cells", "rows", "runs", "joint", "audits", "suite", "source", "verdict"}
@@ -85,7 +86,7 @@ def difference(stored: Any, again: Any, at: str = "") -> str:
         lost = sorted(key for key in stored.keys() ^ again.keys() if key in _PARTS)
         if lost:
             return f"{at}.{lost[0]} is {'missing' if lost[0] in again else 'not of these answers'}".lstrip(".")
-        both = ((f"{at}.{key}", stored[key], again[key]) for key in sorted(stored.keys() & again.keys()))
+        both = ((f"{at}.{key}", stored[key], again[key]) for key in sorted((stored.keys() & again.keys()) - _SAID))
         return next((found for key, one, two in both if (found := difference(one, two, key))), "")
     if isinstance(stored, list) and isinstance(again, list):
         if all(isinstance(one, str) for one in (*stored, *again)):

@@ -252,7 +252,7 @@ def _further(case: _Case, decision: Decision, contrasts: Sequence[Contrast]) -> 
     if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
         said += remarks.held_out(contrasts)
     if e is not None and e.at_any_stop:
-        said += (remarks.stopped_early(e, case.cell.cell.n),)
+        said += remarks.stopped_early(e, case.cell.cell.n)
     elif e is not None and decision.verdict != Verdict.WITHHELD:
         said += remarks.run_shifts(e.shifts, repeated=e.repeated)
     return said
@@ -348,15 +348,12 @@ def _slope(case: _Case, *, early: bool) -> Slope | None:
     if len(sweep.routers) < 2:
         return None
     found = sensitivity_slope(sweep, rng=_rng(case, "slope"), n_resamples=case.settings.n_resamples)
-    why = ""
-    if early:
-        why = "no interval: the run could stop early"
-    elif not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE):  # their resamples show no spread to speak of
-        why = "too few groups of questions for an interval"
-    if why:
-        text = f"{cell.model}: noisy accuracy changes by {100 * found.slope:+.2f} points a router ({why})."
-        return Slope(found.slope, None, None, text)
-    return Slope(found.slope, found.interval.low, found.interval.high, found.sentence)
+    few = not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE)  # their resamples show no spread to speak of
+    trend = "rises" if found.low > 0 else "falls" if found.high < 0 else "flat"
+    how = "early" if early else "few_groups" if few else trend
+    said = because(f"slope_{how}", slope=found.estimate, low=found.low, high=found.high)
+    low, high = (None, None) if early or few else (found.low, found.high)
+    return Slope(found.estimate, low, high, sentence(said, TEXTS))
 
 
 def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dict[str, list[dict[str, Any]]]:
@@ -396,8 +393,8 @@ def _tested(name: str, compute: Callable[[], HypothesisResult]) -> Hypothesis:
     try:
         found = compute()
     except DataError as error:  # one model, one r: the hypothesis cannot be tested, which is a finding to print
-        return Hypothesis(name, None, None, f"{name} was not tested: {error}")
-    return Hypothesis(name, found.pvalue, found.effect, found.sentence)
+        return Hypothesis(name, None, None, sentence(because("not_tested", name=name, error=error), TEXTS))
+    return Hypothesis(name, found.pvalue, found.effect, sentence(found.reason, TEXTS))
 
 
 def _self_test(beside: Beside, texts: MeasuredTexts, s: SweepSettings) -> tuple[SelfTest, ...]:

@@ -36,8 +36,8 @@ def contrast_rows(
     for suffix, words, read in (
         ("", "", evidence.plain),
         ("_without_leak", ", without leaked questions", evidence.without_leak),
-        ("_adverse", ", unparsed replies held against a gain", evidence.adverse),
-        ("_favourable", ", unparsed replies held for a gain", evidence.favourable),
+        ("_adverse", ", unparsed replies imputed against a gain", evidence.adverse),
+        ("_favourable", ", unparsed replies imputed for a gain", evidence.favourable),
     ):
         if read is not None:
             for name, against, comparison in (
@@ -58,7 +58,7 @@ def contrast_rows(
             try:
                 out.append(contrast(cell, a, b, name=name, label=text, rng=rng, n_resamples=n_resamples, **options))
             except DataError as error:
-                out.append(Contrast(name, text, None, 0, None, None, None, None, note=str(error)))
+                out.append(Contrast(name, text, None, 0, note=str(error)))
 
     if keep is not None and not keep.all():
         single("noisy_vs_clean_with_leak", "noisy - clean, leaked questions only", noisy, clean, items=~keep)
@@ -80,33 +80,17 @@ def contrast_rows(
 def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
     rows = [
         Contrast(
-            name=name,
-            label=f"{text}, r={r}",
-            routers=r,
-            n=int(c.n[k]),
-            estimate=float(c.gain[k]),
-            ci_low=c.pointwise[k].low,
-            ci_high=c.pointwise[k].high,
-            p=float(c.pvalues[k]),
-            p_adjusted=float(c.adjusted[k]),
-            improve=count(c.improve[k]),
-            degrade=count(c.degrade[k]),
+            name, f"{text}, r={r}", r, int(c.n[k]), float(c.gain[k]), c.pointwise[k].low, c.pointwise[k].high,
+            float(c.pvalues[k]), float(c.adjusted[k]), count(c.improve[k]), count(c.degrade[k]),
         )
         for k, r in enumerate(c.routers)
-    ]
+    ]  # fmt: skip
+    mean, of_mean = c.mean, f"{text}, mean over r"
     note = "p: any r, family-wise"
-    mean = Contrast(
-        name,
-        f"{text}, mean over r",
-        None,
-        int(c.n.min()),
-        c.mean.estimate,
-        c.mean.low,
-        c.mean.high,
-        c.family_p,
-        note=note,
-    )
-    return [*rows, mean]
+    return [
+        *rows,
+        Contrast(name, of_mean, None, int(c.n.min()), mean.estimate, mean.low, mean.high, c.family_p, note=note),
+    ]
 
 
 def _against_fresh(
@@ -119,13 +103,13 @@ def _against_fresh(
     try:
         i = score_gap(cell, control, rng=rng, shift=shift, n_resamples=n_resamples)
     except DataError as error:
-        out.append(Contrast("score_gap", gap, None, 0, None, None, None, None, note=str(error)))
+        out.append(Contrast("score_gap", gap, None, 0, note=str(error)))
     else:
-        out.append(Contrast("score_gap", gap, None, cell.n, i.estimate, i.low, i.high, None))
+        out.append(Contrast("score_gap", gap, None, cell.n, i.estimate, i.low, i.high))
     try:
         did = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples)
     except DataError as error:  # the control benchmark has no clean or no noisy answers
-        out.append(Contrast("difference_in_differences", gain, None, 0, None, None, None, None, note=str(error)))
+        out.append(Contrast("difference_in_differences", gain, None, 0, note=str(error)))
         return out
     for name, scale, i in (
         ("difference_in_differences", "", did.difference),

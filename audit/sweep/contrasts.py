@@ -88,17 +88,9 @@ def contrast(
         (interval,) = drawn.gain.intervals(CONFIDENCE, units=units)
         low, high = interval.low, interval.high
     improve, degrade = float((x * (1 - y)).sum()), float(((1 - x) * y).sum())
+    difference = (improve - degrade) / x.size
     return Contrast(
-        name=name,
-        label=label,
-        routers=None,
-        n=x.size,
-        estimate=(improve - degrade) / x.size,
-        ci_low=low,
-        ci_high=high,
-        p=pvalue,
-        improve=count(improve),
-        degrade=count(degrade),
+        name, label, None, x.size, difference, low, high, pvalue, improve=count(improve), degrade=count(degrade)
     )
 
 

@@ -219,11 +219,10 @@ def _bounded(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, seen: Decis
     """No excess where the data bound the gain by the smallest effect that matters; else underpowered."""
     limit = e.largest_compatible
     imputed = e.favourable is not None and limit > e.clean.largest_compatible
-    numbers = {"limit": limit, "effect": t.effect_of_interest, "imputed": imputed}
-    if limit <= t.effect_of_interest:
-        return replace(seen, reasons=(*seen.reasons, because("bounded", **numbers), because("blind")))
-    few = advice_of([g for g in gates if g.name == "enough_data"])  # NaN clears nobody
-    return Decision(Verdict.UNDERPOWERED, (*seen.reasons, because("not_bounded", **numbers)), few)
+    why = (*seen.reasons, because("bound", limit=limit, effect=t.effect_of_interest, imputed=imputed))
+    if limit <= t.effect_of_interest:  # NaN clears nobody
+        return replace(seen, reasons=(*why, because("blind")))
+    return Decision(Verdict.UNDERPOWERED, why, advice_of([g for g in gates if g.name == "enough_data"]))
 
 
 def _found(reading: Reading, e: Evidence, alpha: float, *, ensemble: bool = True) -> frozenset[int]:

@@ -20,26 +20,19 @@ from audit.statistics.permutation import sign_flip_pvalue
 from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples, bootstrap_sweep
 from audit.statistics.values import average
 from audit.sweep.record import Sweep
+from audit.verdict.reason import Reason, because
 
 ALPHA = 0.05
 
 
 @dataclass(frozen=True)
-class SlopeResult:
-    """slope: change of noisy accuracy (0-1) per added router, with its interval."""
-
-    slope: float
-    interval: Interval
-    sentence: str
-
-
-@dataclass(frozen=True)
 class HypothesisResult:
-    """A hypothesis tested. parts holds the numbers that the p-value is made of; each test says what its effect is."""
+    """A hypothesis tested. reason: what was found, for `audit.sweep.texts`. parts holds the numbers that the p-value is
+    made of; each test says what its effect is."""
 
     pvalue: float
     effect: float
-    sentence: str
+    reason: Reason
     parts: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -53,7 +46,7 @@ def slope_weights(routers: Sequence[int]) -> FloatArray:
     return weights
 
 
-def sensitivity_slope(sweep: Sweep, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES) -> SlopeResult:
+def sensitivity_slope(sweep: Sweep, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES) -> Interval:
     """Eq. 5 made discrete: the cue intensity is r, and dm/d(lambda) is the OLS slope of noisy accuracy on r.
 
     The interval comes from resampling items (clusters) with all r of an item together.
@@ -66,15 +59,7 @@ def sensitivity_slope(sweep: Sweep, *, rng: np.random.Generator, n_resamples: in
         (noisy.jackknife @ weights)[:, None],
         noisy.jackknife_weight,
     )
-    interval = slope.intervals(units=int(noisy.jackknife_weight.sum()))[0]
-    points = 100 * interval.estimate
-    verb = "rises" if interval.low > 0 else "falls" if interval.high < 0 else "shows no clear trend"
-    sentence = (
-        f"{sweep.model}: noisy accuracy {verb} with the number of routers "
-        f"({points:+.2f} points a router, 95% interval {100 * interval.low:+.2f} to "
-        f"{100 * interval.high:+.2f})."
-    )
-    return SlopeResult(interval.estimate, interval, sentence)
+    return slope.intervals(units=int(noisy.jackknife_weight.sum()))[0]
 
 
 def h1_any_excess(pvalues: Mapping[str, float], excess: Sequence[str], alpha: float = ALPHA) -> HypothesisResult:
@@ -88,20 +73,10 @@ def h1_any_excess(pvalues: Mapping[str, float], excess: Sequence[str], alpha: fl
         raise DataError("H1 needs the p-value of at least one model.")
     adjusted = holm(list(pvalues.values()))
     p = float(adjusted.min())
-    if excess:
-        sentence = (
-            f"H1: {len(excess)} of {len(pvalues)} models gain under noise beyond chance and every control "
-            f"({', '.join(excess)}; smallest adjusted p = {p:.4f})."
-        )
-    else:
-        sentence = (
-            f"H1: no model of {len(pvalues)} gains under noise beyond chance and every control, once all settings are "
-            f"counted (smallest adjusted p = {p:.3f})."
-        )
-        if p <= alpha:
-            sentence += " The test alone speaks for one: the verdicts say why it is not counted."
+    found = "excess" if excess else "not_counted" if p <= alpha else "none"
+    said = because(f"h1_{found}", models=len(pvalues), count=len(excess), excess=list(excess), p=p)
     parts = {name: float(v) for name, v in zip(pvalues, adjusted, strict=True)}
-    return HypothesisResult(p, float(len(excess)), sentence, parts)
+    return HypothesisResult(p, float(len(excess)), said, parts)
 
 
 def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> HypothesisResult:
@@ -138,13 +113,12 @@ def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> Hypothesi
     noise = float(np.trace(covariance) / k - covariance.sum() / k**2) * k / (k - 1)
     spread = float(np.sqrt(max(0.0, mean.var(ddof=1) - noise)))
     low, high = int(np.argmin(mean)), int(np.argmax(mean))
-    finding = "differ by more than sampling explains" if p <= alpha else "do not differ by more than sampling explains"
-    sentence = (
-        f"H2: the mean gains of {k} models {finding} (p = {p:.3g}, {n} shared items); they run from "
-        f"{100 * mean[low]:+.1f} points ({sweeps[low].model}) to {100 * mean[high]:+.1f} ({sweeps[high].model})."
-    )
+    said = because(
+        "h2_differ" if p <= alpha else "h2_alike", models=k, items=n, p=p, lowest=float(mean[low]),
+        highest=float(mean[high]), lowest_model=sweeps[low].model, highest_model=sweeps[high].model,
+    )  # fmt: skip
     parts = {"t2": t2, "rank": float(rank), "items": float(n), "clusters": float(groups)}
-    return HypothesisResult(p, spread, sentence, parts)
+    return HypothesisResult(p, spread, said, parts)
 
 
 def h3_direction(
@@ -180,12 +154,6 @@ def h3_direction(
 
     p_improve, p_degrade, p_net = test(rise), test(fall), test(rise + fall)
     p = max(p_improve, p_degrade)
-    rise_text = "rise" if p_improve <= alpha else "do not clearly rise"
-    fall_text = "fall" if p_degrade <= alpha else "do not clearly fall"
-    sentence = (
-        f"H3: improvements {rise_text} with the number of routers ({slope_improve:+.1f} items a router, "
-        f"p = {p_improve:.3g}) and degradations {fall_text} ({slope_degrade:+.1f}, p = {p_degrade:.3g})."
-    )
     parts = {
         "p_improve": p_improve,
         "p_degrade": p_degrade,
@@ -193,7 +161,7 @@ def h3_direction(
         "improve_per_router": slope_improve,
         "degrade_per_router": slope_degrade,
     }
-    return HypothesisResult(p, slope_improve - slope_degrade, sentence, parts)
+    return HypothesisResult(p, slope_improve - slope_degrade, because("h3", alpha=alpha, **parts), parts)
 
 
 def _item_trends(sweep: Sweep) -> FloatArray:

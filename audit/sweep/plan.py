@@ -138,7 +138,7 @@ def _detectable(plan: Plan, thresholds: SweepThresholds) -> list[str]:
     lines = [
         f"  questions needed   {plan.questions_needed:>12,}  to detect a gain of "
         f"{100 * thresholds.effect_of_interest:.0f} points{_too_few(plan)}",
-        f"  detectable gain    {100 * mde:>11.1f}%  points of accuracy ({basis})",
+        f"  detectable gain    {100 * mde:>12.1f}  points ({basis})",
         "    This is for the comparison with the clean baseline alone. An excess must also pass the controls (direct,",
         "    ensemble); to detect a gain against all of them needs more questions.",
     ]

@@ -21,7 +21,8 @@ def headline(model: str, benchmark: str, decision: Decision, e: Evidence | None,
     """Who, on what, and what was found. failing: names of the gates that withhold the verdict."""
     if decision.verdict == Verdict.WITHHELD or e is None:
         why = [GATES[name].because if name in GATES else name for name in failing]
-        return because("headline_withheld", model=model, benchmark=benchmark, why=why)
+        code = "headline_withheld" if why else "headline_not_comparable"
+        return because(code, model=model, benchmark=benchmark, why=why)
     c, about = e.clean, decision.reasons[0 if decision.verdict == Verdict.NO_EXCESS else -1]
     shown = [k for k, r in enumerate(c.routers) if r in decision.routers] or [c.best]
     best = max(shown, key=lambda k: c.gain[k])  # of those that passed every comparison
@@ -40,7 +41,7 @@ def held_out(contrasts: Sequence[Contrast]) -> tuple[Reason, ...]:
         return ()
     above = [c.name for c in scales if c.ci_low is not None and c.ci_low > 0]
     on = "every_scale" if len(above) == len(scales) else "one_scale" if points.name in above else "no_scale"
-    return (because(f"beyond_held_out_on_{on}", gain=points.estimate, low=points.ci_low, high=points.ci_high),)
+    return (because(f"larger_on_{on}", gain=points.estimate, low=points.ci_low, high=points.ci_high),)
 
 
 def run_shifts(found: RunShifts, *, repeated: bool) -> tuple[Reason, ...]:
@@ -49,12 +50,9 @@ def run_shifts(found: RunShifts, *, repeated: bool) -> tuple[Reason, ...]:
     used = dict(zip(measured, found.used, strict=True))
     tested = dict(zip(measured, found.tested(repeated=repeated), strict=True))
     out = [
-        because("shift_measured", side=side, sd=used[side] ** 0.5, estimate=one.estimate**0.5, df=one.df,
-                capped=one.capped)
-        if one.df
-        else because("shift_assumed", side=side, sd=used[side] ** 0.5)
-        for side, one in measured.items()
-    ]  # fmt: skip
+        because("shift", side=side, sd=used[side] ** 0.5, estimate=v.estimate**0.5, df=v.df, capped=v.capped)
+        for side, v in measured.items()
+    ]
     if sides := [side for side in measured if tested[side] != used[side]]:
         out.append(because("shift_tested", sides=sides, sd=found.plausible_sd))
     return tuple(out)
@@ -72,11 +70,11 @@ def unparsed(e: Evidence | None, gamma: float | None) -> tuple[Reason, ...]:
     return because("stands_up_to", odds_ratio=DECIDE_AT, up_to=gamma), worst
 
 
-def stopped_early(e: Evidence, n: int) -> Reason:
+def stopped_early(e: Evidence, n: int) -> tuple[Reason, ...]:
     """How a run that may have stopped early was decided."""
-    value = float(np.exp(e.plain.log_e(e.clean.routers).max()))
-    controls = e.shifts.controls
-    return because("stopped_early", n=n, e_value=value, repeats=controls.estimate**0.5 if controls.df else None)
+    value, controls = float(np.exp(e.plain.log_e(e.clean.routers).max())), e.shifts.controls
+    how = because("stopped_early", n=n, e_value=value)
+    return (how, because("repeats_shift", sd=controls.estimate**0.5)) if controls.df else (how,)
 
 
 def not_run(cell: CellOutcomes, *, referred: bool) -> list[Reason]:
@@ -89,7 +87,7 @@ def not_run(cell: CellOutcomes, *, referred: bool) -> list[Reason]:
     repeated = any(len(replicates_of(cell, Arm.NOISY_REWRITE, r)) > 1 for r in noisy)
     found = (
         (not replicates_of(cell, Arm.DIRECT, 0), because("direct")),
-        (absent, because("ensemble", routers=absent if ensemble else [])),
+        (absent, because("ensemble_at", routers=absent) if ensemble else because("ensemble")),
         (clean < 2, because("clean_replicates", runs=clean)),
         (noisy and not repeated, because("noisy_replicates")),
         (noisy and not referred, because("hint_reference")),

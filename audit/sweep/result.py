@@ -77,10 +77,10 @@ class Contrast:
     label: str
     routers: int | None
     n: int
-    estimate: float | None
-    ci_low: float | None
-    ci_high: float | None
-    p: float | None
+    estimate: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    p: float | None = None
     p_adjusted: float | None = None
     improve: float | None = None
     degrade: float | None = None

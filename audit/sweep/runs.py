@@ -15,6 +15,8 @@ from audit.statistics.run_variance import RunContrasts, RunShifts, contrasts_of,
 from audit.statistics.values import replicates_of, to_values
 from audit.sweep.design import Arm
 from audit.sweep.result import NoiseFloor
+from audit.sweep.texts import TEXTS
+from audit.verdict.reason import because, sentence
 
 TREND_MIN = 4  # router counts of the ensemble control from which a straight line over r is taken out, not only the mean
 
@@ -88,8 +90,7 @@ def noise_floor(
     settings = replicates_of(cell, Arm.FORWARD_FULL, 1)
     c = len(settings)
     if c < 2:
-        text = f"Noise floor not measured: {c} replicate of the clean arm; ask for at least 2 (clean_replicates=2)."
-        return NoiseFloor(False, c, 0, None, None, text)
+        return NoiseFloor(False, c, 0, None, None, sentence(because("one_clean_run", runs=c), TEXTS))
     clean = to_values(np.stack([cell.row(s) for s in settings]))
     pairs = list(permutations(range(c), 2))
     rejected = sum(
@@ -99,11 +100,8 @@ def noise_floor(
     gains = [clean[a] - clean[b] for a, b in pairs]  # NaN where either replicate has no answer
     gain = np.array([np.nanmean(g) if np.any(~np.isnan(g)) else np.nan for g in gains])
     if np.isnan(gain).all():
-        text = f"Noise floor not measured: no question is answered in two of the {c} replicates of the clean arm."
-        return NoiseFloor(False, c, 0, None, None, text)
+        return NoiseFloor(False, c, 0, None, None, sentence(because("no_clean_pair", runs=c), TEXTS))
     sd = float(np.sqrt(np.nanmean(gain**2)))  # around 0, which is its expectation
-    text = (
-        f"Clean against clean ({c} replicates): {rejected} of {len(pairs)} comparisons rejected at {alpha:.0%}; a gain "
-        f"between identical conditions has a standard deviation of {100 * sd:.1f} points."
-    )
-    return NoiseFloor(True, c, len(pairs), rejected / len(pairs), float(np.nanmean(np.abs(gain))), text)
+    said = because("clean_against_clean", runs=c, rejected=rejected, pairs=len(pairs), alpha=alpha, sd=sd)
+    size = float(np.nanmean(np.abs(gain)))
+    return NoiseFloor(True, c, len(pairs), rejected / len(pairs), size, sentence(said, TEXTS))

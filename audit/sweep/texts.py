@@ -6,12 +6,25 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from audit.verdict.reason import Texts, listed
-from audit.verdict.result import interval, percent, points, pvalue, signed_points
+from audit.verdict.reason import Reason, Texts, listed, sentence
+from audit.verdict.result import points, pvalue
 
 # What this instrument cannot see, in every headline that finds nothing: measured (docs/calibration.md).
 BLIND = "Memory that helps intact and damaged questions alike, such as an exam learnt by heart, would not be seen."
-_RESUME = "what is in the shards is kept."
+
+_INTERVAL = "95 % interval {low:bare} to {high:bare}"
+_HELD_OUT = f"than on the held-out questions of the control benchmark: {{gain:signed}} ({_INTERVAL})."
+_SLOPE = f"with the number of routers ({{slope:signed}} a router, {_INTERVAL})."
+_IMPUTED = "unparsed and missing replies are imputed against it (odds ratio {odds_ratio:g} between the arms)"
+_STANDS = "Unparsed answers are imputed against the verdict (odds ratio {odds_ratio:g} between the arms). It stands"
+_H1 = "gain under noise, beyond chance and every control,"
+_H2 = (
+    "by more than sampling explains ({p:p}, {items:,} shared items). They run from {lowest:signed} ({lowest_model}) to "
+    "{highest:signed} ({highest_model})."
+)
+_HIGHER = "{model} scores {gain:points} higher on {benchmark} when its questions are damaged "
+_HIGHEST = _HIGHER + "(r = {routers}; 95 %: at least {low:points})"
+_KEPT = "what is in the shards is kept."
 
 _CONTROLS = {
     "clean": "the clean baseline",
@@ -20,7 +33,7 @@ _CONTROLS = {
 }
 _ASKED_BY = {"direct": "(arms: direct)", "ensemble": "(ensemble_control=true)"}
 
-# Where a gain is no finding: why, in the headline.
+# Why a gain is no finding, in the headline.
 _DOUBTS = {
     "not_compared": "a control that could explain it was not run",
     "may_be_shift": "a shift of the whole run could explain it",
@@ -48,107 +61,44 @@ def _not_compared(controls: Sequence[str], ensemble_routers: Sequence[int]) -> s
 
 def _size(limit: float) -> str:
     if not limit < 1:  # NaN: the data set no limit
-        return "A gain of any size"
-    return f"A gain of up to {points(limit)}" if limit > 0 else "No gain"
+        return "a gain of any size"
+    return f"a gain of up to {points(limit)}" if limit > 0 else "no gain"
 
 
-def _bound(limit: float, effect: float, imputed: bool, within: bool) -> str:
+def _bound(limit: float, effect: float, imputed: bool) -> str:
     how = "97.5 % limit, largest over r" + ", unparsed and missing replies imputed for it" * imputed
-    against = "no more than" if within else "above"
+    against = "no more than" if limit <= effect else "above"
     matters = f"the smallest effect that matters ({points(effect)})"
-    return f"{_size(limit)} is still compatible with the data ({how}). That is {against} {matters}."
-
-
-def _not_above_ensemble(mean: float, low: float, high: float) -> str:
-    return (
-        "It does not beat as many routers that delete nothing: on average over r the difference is "
-        f"{signed_points(mean)} ({interval(low, high)})."
-    )
-
-
-def _held_out(clearly: bool, rest: str) -> Callable[..., str]:
-    def said(gain: float, low: float, high: float) -> str:
-        larger = f"The gain is {'' if clearly else 'not clearly '}larger than on the held-out questions of the control"
-        return f"{larger} benchmark: {signed_points(gain)} ({interval(low, high)}). {rest}"
-
-    return said
+    return f"{_size(limit).capitalize()} is still compatible with the data ({how}). That is {against} {matters}."
 
 
 def _shift(side: str, sd: float, estimate: float, df: int, capped: bool) -> str:
+    if not df:
+        return f"Shifts of whole {side} runs were not measured: a standard deviation of {points(sd)} is assumed."
     how = "all that is plausible" if capped else "the estimate and one standard error"
     runs = f"{df} comparison{'s' * (df != 1)} of runs estimate{'s' * (df == 1)} {points(estimate)}"
     return f"Intervals include shifts of whole {side} runs, standard deviation {points(sd)}: {how} ({runs})."
 
 
-def _stopped(n: int, e_value: float, repeats: float | None) -> str:
-    found = "" if repeats is None else f" (repeated runs here say {points(repeats)})"
+def _h3(alpha: float, p_improve: float, p_degrade: float, **slopes: float) -> str:
+    rise, fall = ("" if p <= alpha else "do not clearly " for p in (p_improve, p_degrade))
+    up, down = slopes["improve_per_router"], slopes["degrade_per_router"]
     return (
-        f"The run could stop early (stop=early) and asked {n:,} questions. Its verdict rests on an e-process, whose "
-        f"tests and limits hold at any stop: the e-value of a gain over every control is {e_value:.3g}, and p is 1/e "
-        "(at most 1). Estimates at a stop lean towards what stopped the run: read the limits. Shifts of whole runs are "
-        f"assumed to be zero{found}."
+        f"H3: improvements {rise}rise with the number of routers ({up:+.1f} items a router, {pvalue(p_improve)}), and "
+        f"degradations {fall}fall ({down:+.1f}, {pvalue(p_degrade)})."
     )
 
 
-def _withheld(model: str, benchmark: str, why: Sequence[str]) -> str:
-    return f"No verdict on {model} and {benchmark}: {', and '.join(why) or 'the comparison could not be made'}."
+def _headline(found: str, otherwise: str = "") -> Callable[..., str]:
+    """found: where `about` is a doubt, which it may quote as {doubt}; otherwise: where it is none. {size}: of the
+    largest gain that is compatible with the data."""
 
+    def said(about: str, limit: float, **numbers: Any) -> str:
+        doubt = _DOUBTS.get(about, "")
+        more = {"doubt": doubt, "size": _size(limit), "limit": max(limit, 0.0)}
+        return sentence(Reason("it", numbers | more), {"it": found if doubt or not otherwise else otherwise})
 
-def _higher(model: str, benchmark: str, gain: float, low: float, routers: int, **_: Any) -> str:
-    return (
-        f"{model} scores {points(gain)} higher on {benchmark} when its questions are damaged "
-        f"({routers} router{'s' * (routers != 1)}; 95 %: at least {points(low)})"
-    )
-
-
-def _still(limit: float) -> str:
-    """What a gain could be at most; nothing where the data set no limit."""
-    return f" {_size(limit)} is still compatible with the data (97.5 % limit)." if limit < 1 else ""
-
-
-def _excess(limit: float, score: float, **n: Any) -> str:
-    return (
-        f"{_higher(**n)}. Chance, the original question and repetition do not explain it: its score of "
-        f"{percent(score)} may be partly memory.{_still(limit)}"
-    )
-
-
-def _uncontrolled(limit: float, about: str, **n: Any) -> str:
-    return f"{_higher(**n)}, but {_DOUBTS[about]}. Settle that before you read anything into it.{_still(limit)}"
-
-
-def _explained(model: str, benchmark: str, gain: float, limit: float, **_: Any) -> str:
-    return (
-        f"{model} gains up to {points(gain)} on {benchmark} from several damaged messages, and about as much from as "
-        f"many intact ones: repetition explains it.{_still(limit)}"
-    )
-
-
-def _brittle(model: str, benchmark: str, loss: float, score: float, limit: float, **_: Any) -> str:
-    return (
-        f"{model} loses {points(loss)} on {benchmark} when its questions are damaged: its score of {percent(score)} "
-        f"depends on the full wording.{_still(limit)}"
-    )
-
-
-def _underpowered(model: str, benchmark: str, about: str, gain: float, limit: float, score: float, **_: Any) -> str:
-    if about in _DOUBTS:
-        return (
-            f"{model} scores {points(gain)} higher on {benchmark} with damaged questions than through the clean "
-            f"router, but {_DOUBTS[about]}.{_still(limit)}"
-        )
-    return (
-        f"Too few questions to tell for {model} on {benchmark}: {_size(limit).lower()} on damaged questions could be "
-        f"real or not. Nothing follows for its score of {percent(score)}."
-    )
-
-
-def _no_excess(model: str, benchmark: str, about: str, limit: float, score: float, **_: Any) -> str:
-    most = f"{points(max(limit, 0.0))} at most (97.5 % limit)"
-    if about in _DOUBTS:
-        of = f"No gain is counted for {model} on {benchmark} at its score of {percent(score)}"
-        return f"{of}: {_DOUBTS[about]}. It could be {most}. {BLIND}"
-    return f"Damage to its questions raises the score of {model} on {benchmark} ({percent(score)}) by {most}. {BLIND}"
+    return said
 
 
 TEXTS: Texts = {
@@ -156,10 +106,8 @@ TEXTS: Texts = {
     "beats_controls": _beats,
     "stands_without_leaks": "It is still there without the questions whose messages state the answer.",
     "gone_without_leaks": "The gain is gone without the questions whose messages state the answer.",
-    "stands_if_unparsed": "It is still there if unparsed and missing replies are imputed against it (odds ratio "
-    "{odds_ratio:g} between the arms).",
-    "gone_if_unparsed": "The gain is gone if unparsed and missing replies are imputed against it (odds ratio "
-    "{odds_ratio:g} between the arms): it may come from which replies there are.",
+    "stands_if_unparsed": f"It is still there if {_IMPUTED}.",
+    "gone_if_unparsed": f"The gain is gone if {_IMPUTED}: it may come from which replies there are.",
     "not_compared": _not_compared,
     "may_be_shift": "Its lower limit is not beyond {margin:points}. Whole runs may shift by as much, and a run that "
     "may stop early does not measure it.",
@@ -174,7 +122,8 @@ TEXTS: Texts = {
     "above_zero": "At r = {routers:listed}, the intervals of noisy over every control that was run lie above zero.",
     "run_once": "But the noisy arm was run once. A whole run can shift by a standard deviation of {sd:points} "
     "(batches, endpoints, engines), and that could explain the gain.",
-    "not_above_ensemble": _not_above_ensemble,
+    "not_above_ensemble": "It does not beat as many routers that delete nothing: on average over r the difference is "
+    f"{{mean:signed}} ({_INTERVAL}).",
     "ensemble_gains": "These beat the clean baseline too, at r = {routers:listed}.",
     "ensemble_bounds": "Noisy could be above them by {limit:points} at most (97.5 % limit), no more than the smallest "
     "effect that matters ({effect:points}).",
@@ -188,40 +137,50 @@ TEXTS: Texts = {
     "interval_holds_zero": "At r = {routers:listed} the test finds a gain over the clean baseline, but its "
     "simultaneous 95 % interval includes zero: it is not counted as a finding.",
     "beats_no_control": "At no r does noisy beat every control after correction ({p:p}).",
-    "falls": lambda drop, low, high, p: (
-        f"Accuracy falls by {points(drop)} on average over r ({interval(low, high)}; {pvalue(p)})."
-    ),
-    "not_bounded": lambda **n: _bound(**n, within=False),
-    "bounded": lambda **n: _bound(**n, within=True),
+    "falls": f"Accuracy falls by {{drop:points}} on average over r ({_INTERVAL}; {{p:p}}).",
+    "bound": _bound,
     "blind": "Memory that helps intact and damaged questions alike makes no gain: this test cannot see it.",
     # beside the verdict
-    "beyond_held_out_on_every_scale": _held_out(
-        True, "So it is on the scales of log-odds and of the share of wrong answers repaired."
-    ),
-    "beyond_held_out_on_one_scale": _held_out(
-        True,
-        "But not on the scales of log-odds and of the share of wrong answers repaired: rewriting may help as such.",
-    ),
-    "beyond_held_out_on_no_scale": _held_out(False, "Rewriting may help as such, without memory."),
-    "shift_measured": _shift,
-    "shift_assumed": "Shifts of whole {side} runs (batches, endpoints, engines) were not measured: a standard "
-    "deviation of {sd:points} is assumed.",
+    "larger_on_every_scale": f"The gain is larger {_HELD_OUT} So it is on the scales of log-odds and of the share of "
+    "wrong answers repaired.",
+    "larger_on_one_scale": f"The gain is larger {_HELD_OUT} But not on the scales of log-odds and of the share of "
+    "wrong answers repaired: rewriting may help as such, without memory.",
+    "larger_on_no_scale": f"The gain is not clearly larger {_HELD_OUT} Rewriting may help as such, without memory.",
+    "shift": _shift,
     "shift_tested": "The test of a gain assumes at least {sd:points} for {sides:listed} runs, as these were not "
     "repeated.",
-    "stands_at_worst": "Unparsed answers are imputed against the verdict from the same question's other answers (odds "
-    "ratio {odds_ratio:g} between the arms). It stands even in the worst case.",
-    "stands_up_to": "Unparsed answers are imputed against the verdict from the same question's other answers (odds "
-    "ratio {odds_ratio:g} between the arms). It stands up to an odds ratio of {up_to:g}.",
+    "stands_at_worst": f"{_STANDS} even in the worst case.",
+    "stands_up_to": f"{_STANDS} up to an odds ratio of {{up_to:g}}.",
     "worst_case": "With every unparsed noisy answer right and every other wrong, the largest gain is {gain:points}.",
-    "stopped_early": _stopped,
+    "stopped_early": "The run could stop early and asked {n:,} questions: its tests and limits hold at any stop "
+    "(e-value of a gain over every control {e_value:.3g}; p is 1/e). Estimates lean towards what stopped the run: read "
+    "the limits. Shifts of whole runs are assumed to be zero.",
+    "repeats_shift": "Repeated runs here say that whole runs shift by {sd:points}.",
+    "slope_rises": f"Noisy accuracy rises {_SLOPE}",
+    "slope_falls": f"Noisy accuracy falls {_SLOPE}",
+    "slope_flat": f"Noisy accuracy shows no clear trend {_SLOPE}",
+    "slope_early": "Noisy accuracy changes by {slope:signed} a router. The run could stop early: no interval.",
+    "slope_few_groups": "Noisy accuracy changes by {slope:signed} a router. Too few groups of questions: no interval.",
+    "one_clean_run": "Noise floor not measured: {runs} run of the clean arm. Ask for 2 or more (clean_replicates=2).",
+    "no_clean_pair": "Noise floor not measured: no question is answered in two of the {runs} runs of the clean arm.",
+    "clean_against_clean": "Clean against clean ({runs} replicates): {rejected} of {pairs} comparisons rejected at "
+    "{alpha:percent}. A gain between identical conditions has a standard deviation of {sd:points}.",
+    "h1_excess": f"H1: a {_H1} in {{count}} of {{models}} tested ({{excess:listed}}; smallest adjusted {{p:p}}).",
+    "h1_none": f"H1: no {_H1} in {{models}} tested (smallest adjusted {{p:p}}).",
+    "h1_not_counted": f"H1: no {_H1} in {{models}} tested. The test alone finds one (smallest adjusted {{p:p}}): the "
+    "verdicts say why it is not counted.",
+    "h2_differ": f"H2: the mean gains of {{models}} models differ {_H2}",
+    "h2_alike": f"H2: the mean gains of {{models}} models do not differ {_H2}",
+    "h3": _h3,
+    "not_tested": "{name} was not tested: {error}",
     # what to do
     "ask_at_least": "Ask at least {least:,} questions; `audit plan` says how many find what.",
     "hold_out": "Treat the score as partly memory of the exam until shown otherwise: repeat it on held-out questions.",
     "read_improved": "Read the questions that went from wrong to correct, and what the worker was shown.",
     "mend_unparsed": "Read the unparsed replies and the errors, and mend what makes them so (store.retry_errors=true "
     "asks failed calls again), or read answers by likelihood.",
-    "run_controls": f"Run the same command with the controls: {_RESUME}",
-    "run_twice": f"Run the same command with noisy_replicates=2: {_RESUME}",
+    "run_controls": f"Run the same command with the controls: {_KEPT}",
+    "run_twice": f"Run the same command with noisy_replicates=2: {_KEPT}",
     "run_both_arms": "Run the clean and the noisy arm on the same questions.",
     "fixed_number": "Ask a fixed number of questions with noisy_replicates=2.",
     "give_reference": "Let a model that is about as able answer from the stored messages (model=OTHER "
@@ -229,34 +188,47 @@ TEXTS: Texts = {
     "take_abler_reference": "Take a hint reference that is about as able as this model, or abler.",
     "read_messages": "Read what the messages tell, or ask more questions to tell the two gains apart.",
     "is_repetition": "Read the gain as an effect of repetition and compute.",
-    "ask_more_of_ensemble": "Ask more questions, or run more replicates of the ensemble control, to tell the two "
-    "apart.",
-    "ask_more_of_direct": "Ask more questions, or run more replicates of `direct`, to tell the two apart.",
+    "ask_more_of_ensemble": "To tell the two apart, ask more questions or run more replicates of the ensemble control.",
+    "ask_more_of_direct": "To tell the two apart, ask more questions or run more replicates of `direct`.",
     "not_in_other_words": "Do not rely on the score for questions in other words. Look at which deletions cost the "
     "answer.",
     # headlines
-    "headline_withheld": _withheld,
-    "headline_excess": _excess,
-    "headline_gain_uncontrolled": _uncontrolled,
-    "headline_excess_explained_by_ensembling": _explained,
-    "headline_brittle": _brittle,
-    "headline_underpowered": _underpowered,
-    "headline_no_excess_detected": _no_excess,
+    "headline_withheld": "No verdict on {model} and {benchmark}: {why:listed}.",
+    "headline_not_comparable": "No verdict on {model} and {benchmark}: the comparison could not be made.",
+    "headline_excess": f"{_HIGHEST}. Chance, the original question and repetition do not explain it: its score of "
+    "{score:percent} may be partly memory.",
+    "headline_gain_uncontrolled": _headline(f"{_HIGHEST}. But {{doubt}}: settle that before reading anything into it."),
+    "headline_excess_explained_by_ensembling": "{model} gains up to {gain:points} on {benchmark} from several damaged "
+    "messages, and about as much from as many intact ones: repetition explains it.",
+    "headline_brittle": "{model} loses {loss:points} on {benchmark} when its questions are damaged: its score of "
+    "{score:percent} depends on the full wording.",
+    "headline_underpowered": _headline(
+        f"{_HIGHER}than through the clean router. But {{doubt}}.",
+        "Too few questions to tell for {model} on {benchmark}: {size} on damaged questions could be real or not. "
+        "Nothing follows for its score of {score:percent}.",
+    ),
+    "headline_no_excess_detected": _headline(
+        "No gain is counted for {model} on {benchmark} at its score of {score:percent}: {doubt}. It could be "
+        f"{{limit:points}} at most (97.5 % limit). {BLIND}",
+        "Damage to its questions raises the score of {model} on {benchmark} ({score:percent}) by {limit:points} at "
+        f"most (97.5 % limit). {BLIND}",
+    ),
 }
 
 # A control that was not run, and what cannot be excluded without it.
 NOT_RUN: Texts = {
     "direct": "direct: the original question without a router",
-    "ensemble": lambda routers: (
-        "ensemble control: as many clean routers, " + (f"for r = {listed(routers)}" if routers else "at any r")
-    ),
+    "ensemble": "ensemble control: as many clean routers, at any r",
+    "ensemble_at": "ensemble control: as many clean routers, at r = {routers:listed}",
     "clean_replicates": "clean replicates: {runs} was run, 2 are needed for a noise floor",
     "noisy_replicates": "noisy replicates: 1 was run, 2 are needed to measure how much whole noisy runs shift",
     "hint_reference": "hint reference: another model that answers from the same messages",
 }
+_REPETITION = "that repetition and compute made the gain, and not memory"
 CANNOT_EXCLUDE: Texts = {
     "direct": "that a clean router which loses part of the question lowered the baseline and made the gain",
-    "ensemble": "that repetition and compute made the gain, and not memory",
+    "ensemble": _REPETITION,
+    "ensemble_at": _REPETITION,
     "clean_replicates": "that clean answers vary by as much as the gain from one run to the next",
     "noisy_replicates": "that the whole noisy run shifted by more than is plausible (noisy_replicates=2)",
     "hint_reference": "that the noisy messages hint at the answers",

@@ -70,7 +70,7 @@ ARMS = {"direct": "direct", "forward_full": "clean", "noisy_rewrite": "noisy"}
 LABELS = {
     "alpha": "Error rate of an excess, family-wise",
     "power": "Power at which a detectable gain is stated",
-    "effect_of_interest": "Effect of interest: the gain that matters",
+    "effect_of_interest": "Smallest effect that matters",
     "above_chance_standard_errors": "Score above guessing: standard errors needed",
     "answered_share_min": "Readable answers: least share",
     "clean_loss_max": "Faithful clean relay: largest loss against direct",

@@ -190,8 +190,8 @@ def enough_data(largest_compatible: float | None, thresholds: SweepThresholds, a
         number=largest_compatible,
         threshold=limit,
         source=source,
-        detail=f"The largest gain still compatible with the data is {points(largest_compatible)}; the gain of interest "
-        f"is {points(limit)}.",
+        detail=f"A gain of {points(largest_compatible)} is still compatible with the data; one of "
+        f"{points(limit)} would matter.",
         advice=f"Ask {f'about {needed:,}' if needed > asked else 'more'} questions ({asked:,} were asked), from more "
         "subjects or passages where they are grouped, or run more clean replicates.",
         withholds=False,

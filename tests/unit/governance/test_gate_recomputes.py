@@ -74,6 +74,7 @@ def test_what_the_gate_prints_is_what_it_computed(run_dir: Path, capsys: pytest.
         ({"a": True}, {"a": 1}, False),
         ({"cells": [{"verdict": "x"}]}, {"cells": []}, False),
         ({"headline": "one"}, {"headline": "two"}, True),
+        ({"reason_codes": []}, {"reason_codes": [{"code": "falls"}]}, True),
         ({"gates": [{"name": "a", "status": "pass"}]}, {"gates": [{"name": "a", "status": "fail"}]}, False),
         ({"new": 1}, {"old": 2}, True),  # another version's
         ({}, {"suite": {}}, False),

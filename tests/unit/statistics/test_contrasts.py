@@ -211,7 +211,7 @@ def test_noise_floor_by_hand():
     clean[1, :6] = 1
     floor = noise_floor(replicates(clean), alpha=0.05, rng=rng())
     assert floor.available and (floor.comparisons, floor.rejection_rate) == (2, 0.5)
-    assert floor.mean_absolute_gain == pytest.approx(0.6) and "standard deviation of 60.0 points" in floor.sentence
+    assert floor.mean_absolute_gain == pytest.approx(0.6)
 
 
 def test_noise_floor_of_a_clean_model_rejects_rarely():
@@ -231,7 +231,7 @@ def test_noise_floor_reads_the_clean_replicates_and_says_when_there_is_one():
     one = noise_floor(cell({CLEAN: [1, 0, 1], NOISY1: [0, 0, 0]}), alpha=0.05, rng=rng())
     unread = noise_floor(cell({CLEAN: [1, -1], again: [-1, 1]}), alpha=0.05, rng=rng())
     for found in (one, unread):
-        assert not found.available and found.rejection_rate is None and "not measured" in found.sentence
+        assert not found.available and found.rejection_rate is None
 
 
 def test_the_mean_absolute_gain_of_the_noise_floor_is_one():
@@ -239,4 +239,3 @@ def test_the_mean_absolute_gain_of_the_noise_floor_is_one():
     clean = np.arange(10) < np.array([[5], [7], [6]])
     floor = noise_floor(replicates(clean), alpha=0.05, rng=rng())
     assert floor.mean_absolute_gain == pytest.approx(0.4 / 3)
-    assert f"{100 * np.sqrt(0.06 / 3):.1f} points" in floor.sentence

@@ -49,16 +49,15 @@ def test_slope_is_least_squares():
     sweep = simulated(step=0.02)
     expected = stats.linregress(sweep.routers, sweep.noisy.mean(axis=1)).slope
     result = sensitivity_slope(sweep, rng=rng())
-    assert result.slope == pytest.approx(expected)
-    assert result.interval.low < expected < result.interval.high
-    assert "rises" in result.sentence
+    assert result.estimate == pytest.approx(expected)
+    assert result.low < expected < result.high
 
 
 def test_slope_interval_has_the_paired_standard_error():
     sweep = simulated()
     per_item = slope_weights(sweep.routers) @ sweep.noisy  # the slope is the mean of the items' own slopes
     result = sensitivity_slope(sweep, rng=rng())
-    assert result.interval.se == pytest.approx(per_item.std() / np.sqrt(sweep.n), rel=0.03)
+    assert result.se == pytest.approx(per_item.std() / np.sqrt(sweep.n), rel=0.03)
 
 
 def test_slope_needs_two_router_counts():
@@ -77,11 +76,11 @@ def test_h1_is_holm_over_models():
     }
     result = h1_any_excess(tests, ["gains"])
     assert result.pvalue == pytest.approx(3 * min(tests.values()))
-    assert result.effect == 1 and "gains" in result.sentence
-    # The verdicts ask for more than the test: without one that is an excess, H1 finds none and says so.
-    assert "not counted" in h1_any_excess(tests, []).sentence and h1_any_excess(tests, []).effect == 0
-    none = h1_any_excess({"clean": tests["clean"]}, [])
-    assert none.effect == 0 and "no model" in none.sentence
+    assert result.effect == 1 and result.reason.numbers["excess"] == ["gains"]
+    # The verdicts ask for more than the test: without one that is an excess, H1 finds none, though the test rejects.
+    alone, none = h1_any_excess(tests, []), h1_any_excess({"clean": tests["clean"]}, [])
+    assert (alone.effect, alone.reason.code) == (0, "h1_not_counted")
+    assert (none.effect, none.reason.code) == (0, "h1_none")
     with pytest.raises(DataError):
         h1_any_excess({}, [])
 

@@ -217,7 +217,7 @@ def test_the_slope_is_that_of_the_accuracies_over_r_and_has_limits_where_there_a
     assert cell.slope.ci_low < cell.slope.estimate < cell.slope.ci_high
 
     (grouped,) = analyse_outcomes([replace(o, group="one") for o in outcomes], n_resamples=RESAMPLES).results
-    assert grouped.slope is not None and grouped.slope.ci_low is None and "too few groups" in grouped.slope.sentence
+    assert grouped.slope is not None and grouped.slope.ci_low is None
 
     one_r = [o for o in outcomes if o.arm != Arm.NOISY_REWRITE or o.routers == 1]
     assert analyse_outcomes(one_r, n_resamples=RESAMPLES).results[0].slope is None

@@ -160,7 +160,7 @@ def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> Non
 def test_controls_that_were_not_run_are_named_with_what_they_leave_open() -> None:
     alone = pair(rows(n=100, with_direct=False, with_ensemble=False, clean_replicates=1))
     assert not_run(alone[0], referred=False) == [
-        because("direct"), because("ensemble", routers=[]), because("clean_replicates", runs=1),
+        because("direct"), because("ensemble"), because("clean_replicates", runs=1),
         because("noisy_replicates"), because("hint_reference"),
     ]  # fmt: skip
     (bare,) = analyse(alone, n_resamples=RESAMPLES).results

@@ -40,4 +40,4 @@ def test_a_gain_that_is_larger_on_one_scale_only_is_said_to_be_so(lows: tuple[fl
         Contrast(f"difference_in_differences{end}", "", None, 100, 0.05, low, 0.09, None)
         for end, low in zip(("", "_log_odds", "_log_wrong"), lows, strict=True)
     ]
-    assert held_out(scales) == (because(f"beyond_held_out_on_{on}", gain=0.05, low=lows[0], high=0.09),)
+    assert held_out(scales) == (because(f"larger_on_{on}", gain=0.05, low=lows[0], high=0.09),)

@@ -20,6 +20,11 @@ GOLDEN = json.loads(
 STATE = {"C": State.CORRECT, "W": State.WRONG, "U": State.UNPARSED}
 
 
+def figures(value):
+    """Without the sentences that are made of them."""
+    return {k: figures(v) for k, v in value.items() if k != "sentence"} if isinstance(value, dict) else value
+
+
 @pytest.fixture(scope="module")
 def cell() -> CellOutcomes:
     rows = {}
@@ -47,7 +52,7 @@ def verdict(cell) -> dict:
 
 def test_what_was_counted_is_counted(verdict, cell):
     found = verdict["cells"][0]
-    assert {key: found[key] for key in GOLDEN["cell"]} == GOLDEN["cell"]
+    assert figures({key: found[key] for key in GOLDEN["cell"]}) == figures(GOLDEN["cell"])
     rows = setting_rows(sweep_of(cell, first_only=True))  # then of replicate 0 alone
     first = {"model_summary": model_summary(rows), "router_summary": router_summary(rows), "cells": rows}
     assert json_ready(first) == GOLDEN["paper"]

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 from audit.perturb.texts import TEXTS
-from audit.verdict.reason import Reason, Texts
+from audit.verdict.reason import Texts
 from audit.verdict.run import CellResult, Decided
 
 if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
@@ -29,8 +29,6 @@ class PerturbVerdict(StrEnum):
 class Decision(Decided[PerturbVerdict]):
     """doubt: by code, why a drop was not counted, not called beyond reference, or (withheld) not judged."""
 
-    reasons: tuple[Reason, ...]
-    what_to_do: tuple[Reason, ...] = ()
     doubt: str = ""
 
 

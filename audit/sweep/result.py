@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from audit.sweep.texts import TEXTS
-from audit.verdict.reason import Reason, Texts
+from audit.verdict.reason import Texts
 from audit.verdict.result import Calibration
 from audit.verdict.run import CellResult, Decided, JudgedRun
 
@@ -37,7 +37,6 @@ class Decision(Decided[Verdict]):
     """routers: those at which noisy beats clean, or seems to. gate: the gate whose matter withholds it, where all gates
     passed."""
 
-    reasons: tuple[Reason, ...]
     routers: tuple[int, ...] = ()
     gate: str = ""
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from audit.validity.evidence import CellEvidence
 from audit.validity.texts import TEXTS
-from audit.verdict.reason import Reason, Texts
+from audit.verdict.reason import Texts
 from audit.verdict.run import CellResult, Decided
 
 
@@ -27,8 +27,6 @@ class ValidityStatus(StrEnum):
 
 class Decision(Decided[ValidityStatus]):
     """With one of these statuses."""
-
-    reasons: tuple[Reason, ...]
 
 
 @dataclass(frozen=True)

@@ -32,22 +32,20 @@ def because(code: str, **numbers: Any) -> Reason:
     return Reason(code, numbers)
 
 
-def sentence(reason: Reason | str, texts: Texts) -> str:
+def sentence(reason: Reason, texts: Texts) -> str:
     """The reason in words. A text is a template, with `{gain:points}` and the other formats of `_FORMATS`, or a
     function of the numbers where words depend on them. KeyError for a code or a number that is missing.
 
     >>> sentence(because("fell", drop=0.123, p=0.0304), {"fell": "Accuracy falls by {drop:points} ({p:p})."})
     'Accuracy falls by 12.3 points (p = .03).'
     """
-    if isinstance(reason, str):  # until all four audits give codes
-        return reason
     if reason.said:
         return reason.said
     text = texts[reason.code]
     return text(**reason.numbers) if callable(text) else _Formatter().vformat(text, (), reason.numbers)
 
 
-def sentences(reasons: Iterable[Reason | str], texts: Texts) -> tuple[str, ...]:
+def sentences(reasons: Iterable[Reason], texts: Texts) -> tuple[str, ...]:
     return tuple(sentence(one, texts) for one in reasons)
 
 

@@ -23,8 +23,8 @@ class Decided(Generic[Word]):
     """A verdict, why, and what to do about it. An audit names its own verdicts, and may add to it."""
 
     verdict: Word
-    reasons: tuple[Reason | str, ...]
-    what_to_do: tuple[Reason | str, ...] = ()
+    reasons: tuple[Reason, ...]
+    what_to_do: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,8 +145,8 @@ def cell_head(result: CellResult) -> dict[str, Any]:
         "calibration",
     )  # fmt: skip
     decided = result.decision
-    codes = {"reason_codes": decided.reasons, "advice_codes": decided.what_to_do}
     return {
         **{name: getattr(result, name) for name in names},
-        **{name: [one.to_dict() for one in reasons if isinstance(one, Reason)] for name, reasons in codes.items()},
+        "reason_codes": decided.reasons,
+        "advice_codes": decided.what_to_do,
     }

@@ -163,10 +163,10 @@ def _cells(results: Sequence[ValidityResult]) -> PaperTable:
             r.model, _benchmark(r), _three(e.score.estimate),
             *(_three(e.families[f].score_change) for f in (Family.FORMAT, Family.SEMANTIC, Family.ATTRIBUTE)),
             f"{ratio.estimate:.2f}" if ratio else "–", f"[{ratio.low:.2f}, {ratio.high:.2f}]" if ratio else "–",
-            f"{placebo[1]:.2f}" if (placebo := placebo_ratio(e)) else "–", raw_verdict(r),
+            raw_verdict(r), f"{placebo[1]:.2f}" if (placebo := placebo_ratio(e)) else "–",
         ))  # fmt: skip
-    columns = ("Model", "Benchmark", "s_orig", "Δ_fmt", "Δ_sem", "Δ_attr", "CSR", "95% CI", "CSR / placebo CSR",
-               "Raw verdict")  # fmt: skip
+    columns = ("Model", "Benchmark", "s_orig", "Δ_fmt", "Δ_sem", "Δ_attr", "CSR", "95% CI", "Raw verdict",
+               "CSR / placebo CSR")  # fmt: skip
     return PaperTable(6, "Numbers per cell (under each edit’s own key)", columns, tuple(rows))
 
 

@@ -38,6 +38,7 @@ from audit.sweep.result import (
 )
 from audit.sweep.rows import read_run, read_texts
 from audit.sweep.thresholds import SweepThresholds
+from audit.verdict.reason import Reason
 from audit.verdict.result import Calibration, Gate, Status
 
 HOSTILE = (
@@ -159,8 +160,8 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> RunVerdict:
                 benchmark=cell.benchmark,
                 decision=Decision(
                     kind,
-                    ("The largest gain is within the noise floor.", "All gates that withhold passed."),
-                    ("Ask 400 questions instead of 100.", "Run the direct arm."),
+                    (Reason("noise", said="The largest gain is within the noise floor."),),
+                    (Reason("ask_more", said="Ask 400 questions instead of 100."), Reason("run", said="Run direct.")),
                 ),
                 headline="Noise did not raise the score by more than chance would.",
                 effect=Effect(3, gain + 0.01, gain - 0.03, gain + 0.05, gain, gain - 0.02, gain + 0.02),

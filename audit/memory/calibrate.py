@@ -15,18 +15,20 @@
   much of it as its references; family: 1 spread, 1.2 times, and references alike within .05;
 - sequenced: orders of items and options have a sense of .3 spreads; felt_2: the tested model feels it twice as much;
   larger_all: text, orders and options all 1.5 times;
+- chosen_harder: the held-out items are chosen, out of some 10 points harder, by the references' own answers;
 - contaminated: one reference has learnt half of the answers.
 
 And of models with memory: answers (30 % of the answers are learnt), half (50 %), dose_15 (15 %), half_abler (50 %,
 with abler references), half_contaminated (one reference has learnt the same), text (published text and orders are
 likelier by .3 spreads), gap_5 (learnt answers raise the score by the smallest effect that matters exactly: to clear it
 is wrong), gap_5_tau_2 (where models differ), gap_5_unparsed (4 % of all answers are unparsed, at random), gap_5_hidden
-(4 % of the tested model's answers on each set are unparsed, and all speak for it).
+(4 % of the tested model's answers on each set are unparsed, and all speak for it), chosen_easier (15 %; the held-out
+items are chosen, out of some 9 points easier, by the references' own answers).
 
 Two errors are counted: memory found where there is none, and the clearance (`nothing_seen_by_this_instrument`) of a
 model that has memory. Each model is judged by itself, and as one of a panel of twelve, by Bonferroni: Holm's correction
 takes no finding away that this leaves. The gates, which look for faults that a simulation does not have, are bypassed,
-but for `fresh_matched`. A design with one reference is judged with references_min=1.
+but for `fresh_matched` and `fresh_drawn`. A design with one reference is judged with references_min=1.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ import numpy as np
 
 from audit.memory.decide import decide
 from audit.memory.evidence import Evidence, correct
-from audit.memory.gates import fresh_matched
+from audit.memory.gates import fresh_drawn, fresh_matched
 from audit.memory.measure import measure
 from audit.memory.result import MemoryVerdict
 from audit.memory.thresholds import MemoryThresholds
@@ -71,6 +73,7 @@ CLEAN: Mapping[str, World] = {
     "sequenced": World(sequenced=0.3),
     "felt_2": World(sequenced=0.3, felt=2.0),
     "larger_all": World(popular=0.5, sequenced=0.3, uses=1.5, felt=1.5),
+    "chosen_harder": World(harder=0.10, chosen=True),
 }
 WITH_MEMORY: Mapping[str, World] = {
     "answers": World(answers=0.3),
@@ -83,6 +86,7 @@ WITH_MEMORY: Mapping[str, World] = {
     "gap_5_tau_2": World(answers=_LEARNT, tau=0.02),
     "gap_5_unparsed": World(answers=_LEARNT, unparsed=0.04),
     "gap_5_hidden": World(answers=_LEARNT, hidden=0.04),
+    "chosen_easier": World(answers=0.15, harder=-0.09, chosen=True),
 }
 WORLDS: Mapping[str, World] = {**CLEAN, **WITH_MEMORY}
 HOSTILE = ("clean", "spread_wider", "spread_narrower", "larger_1.5", "felt_2")
@@ -126,7 +130,8 @@ def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple
 
 def verdict_of(evidence: Evidence, thresholds: MemoryThresholds) -> MemoryVerdict:
     """evidence: corrected."""
-    return decide(evidence, (fresh_matched(evidence, thresholds),), thresholds).verdict
+    gates = fresh_matched(evidence, thresholds), fresh_drawn(evidence, thresholds)
+    return decide(evidence, gates, thresholds).verdict
 
 
 def in_panel(evidence: Evidence) -> Evidence:
@@ -148,7 +153,8 @@ def procedures(options: Namespace, designs: Mapping[MemoryDesign, Sequence[str]]
     """The rates of each world W: the share (0-1) of models in which memory is found (W), and W with the other OUTCOMES,
     each with its Monte-Carlo standard error (..._se)."""
     simulations = options.simulations or SIMULATIONS
-    places = {name: place for place, name in enumerate(WORLDS)}
+    # The seed of a world. Those of chosen items came last, so that the others keep theirs.
+    places = {name: place for place, name in enumerate(sorted(WORLDS, key=lambda name: WORLDS[name].chosen))}
 
     def case(design: MemoryDesign, name: str) -> Case:
         count = simulations if name in CLEAN else max(simulations // _OF_MEMORY, 1)

@@ -18,7 +18,8 @@ from audit.verdict.reason import Reason, advice_of, because
 from audit.verdict.result import Gate, Status
 from audit.verdict.vocabulary import gate_reasons
 
-TAKEN_AWAY = ("fresh_matched", "same_kind")  # gates whose failure takes away the indicators that need held-out items
+# Gates whose failure takes away the indicators that need held-out items.
+TAKEN_AWAY = ("fresh_matched", "fresh_drawn", "same_kind")
 _TEXT = (Name.ITEM, Name.HALF, Name.WRONG)
 _TELLS_APART = {  # what to do about another cause, where it is not to take larger references
     "no_reference": "add_references", "one_family": "other_families", "abler": "abler_references",

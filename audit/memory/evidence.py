@@ -160,8 +160,8 @@ class Evidence:
     model and, where there are references, of what it has beyond their mean; descriptive. left_out: references of the
     score that are not above chance. fresh_order: the order test of the held-out items, whose order cannot have been
     learnt. gap: as parsed; rasch: the same on the scale of ability; held: with unparsed answers, by gamma, none where
-    all were parsed. kind: how well words alone part
-    the two sets. apart: each reference's own gap against the rest.
+    all were parsed. kind: how well words alone part the two sets. apart: each reference's own gap against the rest.
+    alike: `fresh_gap.agreement` of the references' answers to both sets; None without them.
     """
 
     order: Ordered | None
@@ -177,6 +177,7 @@ class Evidence:
     held: tuple[Held, ...] = ()
     kind: Auc | None = None
     apart: tuple[Apart, ...] = ()
+    alike: float | None = None
 
     def indicator(self, name: Name) -> Indicator:
         return next(one for one in self.indicators if one.name == name)
@@ -215,6 +216,11 @@ def unmatched(gap: FreshGap | None, thresholds: MemoryThresholds) -> bool:
         and gap.reference_pvalue is not None
         and (gap.reference_pvalue <= thresholds.matched_alpha or gap.matched.share < thresholds.matched_share_min)
     )
+
+
+def selected(alike: float | None, thresholds: MemoryThresholds) -> bool:
+    """Whether the references' answers to both sets agree too well for held-out items that were drawn without them."""
+    return alike is not None and alike <= thresholds.drawn_alpha
 
 
 def of_another_kind(kind: Auc | None, thresholds: MemoryThresholds) -> bool:

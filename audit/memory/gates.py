@@ -1,6 +1,6 @@
 """Can this measurement carry a verdict at all? Each is a function of one cell and its evidence.
 
-`withholds` tells whether a failure alone withholds the verdict. `fresh_matched`, `same_kind` and `order_exchangeable`
+`withholds` tells whether a failure alone withholds the verdict. `fresh_*`, `same_kind` and `order_exchangeable`
 take away the indicators that rest on them: see `decide`. A reference that is not readable enough is left out
 (`readable`); a share fails where the data show that it is below its limit, and not by its estimate alone.
 """
@@ -15,7 +15,7 @@ import scipy
 
 from audit.judge.gates import reached_model
 from audit.memory.design import Arm
-from audit.memory.evidence import Evidence, of_another_kind, told_by_words, unmatched
+from audit.memory.evidence import Evidence, of_another_kind, selected, told_by_words, unmatched
 from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.texts import TEXTS
 from audit.memory.thresholds import MemoryThresholds
@@ -34,6 +34,7 @@ def all_gates(cell: MemoryCell, evidence: Evidence, thresholds: MemoryThresholds
         orders_reach_model(cell, thresholds),
         parseability(cell, thresholds),
         fresh_matched(evidence, thresholds),
+        fresh_drawn(evidence, thresholds),
         same_kind(evidence, thresholds),
         order_exchangeable(evidence, thresholds, recorded=cell.recorded),
         *([above_guessing(cell)] if cell.tested[0].reads[Arm.SCORE].asked == _asked(cell.tested[0]) > 0 else []),
@@ -147,10 +148,33 @@ def fresh_matched(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
         source=source,
         detail=f"The references score {signed_points(gap.reference_gap)} on the benchmark against the held-out items "
         f"({pvalue(gap.reference_pvalue)}). {percent(gap.matched.share)} of its items have held-out ones as hard.",
-        # Items chosen by the answers that judge them later are harder for the tested model alone: scores regress.
         advice="Draw held-out items as hard as the benchmark's: match them on other models than the references.",
         withholds=False,
         numbers={"reference_gap": gap.reference_gap, "matched_share": gap.matched.share},
+    )
+
+
+def fresh_drawn(evidence: Evidence, thresholds: MemoryThresholds) -> Gate:
+    """The references' answers to both sets agree no better than those to independent draws.
+
+    Items chosen by the answers that judge them later are harder, or easier, for the tested model alone: scores regress.
+    number: how often draws agree so well.
+    """
+    name, limit = "fresh_drawn", thresholds.drawn_alpha
+    source = "ours; lower tail of chi-squared over numbers of right references; conf/verdict: drawn_alpha"
+    if evidence.alike is None:
+        return absent(name, limit, source, "There are no references that answered held-out items.", withholds=False)
+    return checked(
+        name=name,
+        passed=not selected(evidence.alike, thresholds),
+        number=evidence.alike,
+        threshold=limit,
+        source=source,
+        detail="By how many references were right, benchmark and held-out items agree. Independent draws agree as well "
+        f"or better in {percent(evidence.alike)} of cases.",
+        advice="Do not choose held-out items by the references' answers: match them on other models, or take others as "
+        "references.",
+        withholds=False,
     )
 
 

@@ -15,6 +15,7 @@ from audit.memory.evidence import (
     Ordered,
     of_another_kind,
     on_both_scales,
+    selected,
     told_by_words,
     unmatched,
 )
@@ -148,4 +149,6 @@ def _no_comparison(cell: MemoryCell, e: Evidence, thresholds: MemoryThresholds) 
         return because("few_references", references=references, least=thresholds.references_min)
     if unmatched(e.gap, thresholds):
         return because("not_as_hard")
+    if selected(e.alike, thresholds):
+        return because("chosen")
     return because("another_kind") if of_another_kind(e.kind, thresholds) else None

@@ -13,7 +13,7 @@ from audit.memory.indicators import indicators
 from audit.memory.record import ItemSet, MemoryCell, ModelSet
 from audit.memory.thresholds import MemoryThresholds
 from audit.statistics.completion import Auc, membership_auc
-from audit.statistics.fresh_gap import FreshGap, fresh_gap, unparsed_held
+from audit.statistics.fresh_gap import FreshGap, agreement, fresh_gap, unparsed_held
 from audit.statistics.order_test import N_RESAMPLES, order_test
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.priors import PRIORS
@@ -80,6 +80,8 @@ def measure(
         kind=cell.kind,
         apart=_apart(kept[1:], _clusters(cell)) if gap is not None and describe else (),
     )
+    if both := [(a.score, b.score) for a, b in cell.references if b is not None]:
+        evidence = replace(evidence, alike=agreement(both))
     return replace(evidence, indicators=indicators(cell, evidence, thresholds))
 
 

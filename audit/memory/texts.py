@@ -65,6 +65,7 @@ _NEEDS = {
     "able_references": "references above chance",
     "parsed": "answers that can be parsed",
     "same_kind": "held-out items of the benchmark's kind",
+    "fresh_drawn": "held-out items that the references' answers did not choose",
     "more_answers": "more answers",
 }
 
@@ -123,6 +124,7 @@ TEXTS: Texts = {
     "few_references": "There are {references} reference models, and {least:g} show how much models differ. One is "
     "enough if it is this model before its training (verdict.references_min=1).",
     "not_as_hard": "To the references the held-out items are not as hard as the benchmark's.",
+    "chosen": "The references' own answers chose the held-out items, which suit other models better or worse.",
     "another_kind": "Words alone tell the two sets of items apart: they differ in more than memory could show.",
     # what else may make it stand out
     "no_reference": "An order that makes sense is likelier to any model: references show by how much "

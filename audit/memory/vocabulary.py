@@ -51,6 +51,9 @@ GATES: dict[str, GateWord] = {
     "orders_reach_model": GateWord("Orders reach the model", "the model was sent other orders as the published one"),
     "parseability": GateWord("Readable answers", "too many answers could not be read"),
     "fresh_matched": GateWord("Held-out items as hard", "the held-out items are not as hard as the benchmark's"),
+    "fresh_drawn": GateWord(
+        "Held-out items not chosen by the references", "the held-out items were chosen by the references' own answers"
+    ),
     "same_kind": GateWord(
         "Held-out items of the same kind", "words alone tell the held-out items from the benchmark's"
     ),
@@ -69,6 +72,7 @@ LABELS = {
     "noop_share_max": "Orders reach the model: largest share of repeated requests",
     "matched_alpha": "Held-out items as hard: level of the test",
     "matched_share_min": "Held-out items as hard: least share of items that have a match",
+    "drawn_alpha": "Held-out items not chosen by the references: level of the test",
     "kind_auc_max": "Held-out items of the same kind: largest AUC of a classifier of words",
     "exchangeable_alpha": "Order not given away by its words: level of the test",
     "references_min": "References from which their spread is in the error",

@@ -57,11 +57,12 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
 
 def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple[str, ...]:
     """Codes of what is missing."""
+    unfit = {g.name for g in gates if g.status == Status.FAIL}
     missing = {
         "held_out": cell.fresh is None,
         "able_references" if evidence.left_out else "references": len(cell.references) == len(evidence.left_out),
         "parsed": any(g.name == "parseability" for g in failed(gates)),
-        "same_kind": any(g.name == "same_kind" and g.status == Status.FAIL for g in gates),
+        **{name: name in unfit for name in ("same_kind", "fresh_drawn")},
     }
     return tuple(code for code, lacking in missing.items() if lacking)
 

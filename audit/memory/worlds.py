@@ -15,13 +15,14 @@ import numpy as np
 import scipy
 
 from audit.memory.record import TEXT_SCORES, ItemSet, MemoryCell, ModelSet
-from audit.statistics.paired import FloatArray
+from audit.statistics.paired import FloatArray, IntArray
 
 N_OPTIONS = 4
 ORDERS = 10
 OPTION_ORDERS = 5
 _OWN_TEXT = 0.3  # share of a likelihood's standard deviation that is a model's own
 _OWN_ITEM = 0.7
+_POOL = 8  # times as many items as are chosen
 _BYTE, _BYTE_SD = -0.7, 0.15  # nats a byte of a text: mean, standard deviation over items
 _NORMAL = scipy.stats.norm.ppf((np.arange(401) + 0.5) / 401)
 _THETA = np.linspace(-12, 12, 961)
@@ -50,7 +51,8 @@ class World:
     the sense of an order, in spreads; felt: what the tested model makes of that. text: what having read the text and
     its orders is worth, in spreads. unparsed: share of all models' answers, at random; hidden: share of the tested
     model's answers on each set, above 0 those that speak for a gap (right on the published set, wrong on the fresh
-    one), below 0 those against it.
+    one), below 0 those against it. chosen: the held-out items are chosen out of a pool, by how many references are
+    right, as on published ones.
     """
 
     accuracy: float = 0.7
@@ -71,6 +73,7 @@ class World:
     text: float = 0.0
     unparsed: float = 0.0
     hidden: float = 0.0
+    chosen: bool = False
 
 
 def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> MemoryCell:
@@ -124,12 +127,16 @@ def _scores(design: MemoryDesign, world: World, rng: np.random.Generator) -> lis
         there[1] -= world.touchy
     published = accuracy + world.tau * rng.standard_normal(accuracy.size)
     abilities = _ability(published, world.spread), _ability(there, world.fresh_spread)
-    sides = []
+    sides, like = [], np.zeros(0, dtype=int)
     for side, (n, spread) in enumerate(((design.n, world.spread), (design.fresh, world.fresh_spread))):
-        logit = abilities[side][:, None] - spread * rng.standard_normal(n)
-        logit += _OWN_ITEM * rng.standard_normal((accuracy.size, n))
-        right = rng.random((accuracy.size, n)) < scipy.special.expit(logit)
+        pool = _POOL * n if side and world.chosen else n
+        logit = abilities[side][:, None] - spread * rng.standard_normal(pool)
+        logit += _OWN_ITEM * rng.standard_normal((accuracy.size, pool))
+        right = rng.random((accuracy.size, pool)) < scipy.special.expit(logit)
+        if pool > n:
+            right = right[:, _chosen(like, right[1:].sum(axis=0), n)]
         if side == 0:
+            like = right[1:].sum(axis=0)
             known = rng.random(n) < world.answers
             right[: 1 + world.knowing] |= known
         scores = right.astype(float)
@@ -140,6 +147,14 @@ def _scores(design: MemoryDesign, world: World, rng: np.random.Generator) -> lis
             scores[0, np.flatnonzero(scores[0] == kind)[: round(abs(world.hidden) * n)]] = np.nan  # items have no order
         sides.append(scores)
     return sides
+
+
+def _chosen(published: IntArray, pool: IntArray, m: int) -> IntArray:
+    """(m,) places in a pool, so that each number of right references has its share of the published items."""
+    share = np.bincount(published, minlength=pool.max() + 1) / published.size
+    quota = np.diff(np.rint(m * np.cumsum(share)), prepend=0).astype(int)
+    found = np.concatenate([np.flatnonzero(pool == k)[:some] for k, some in enumerate(quota)])
+    return np.append(found, np.setdiff1d(np.arange(pool.size), found))[:m]  # others where a pool has too few
 
 
 def _side(

@@ -21,6 +21,7 @@ from audit.statistics.unparsed import imputed, predict_right
 N_RESAMPLES = 9999
 _STRATA = 5
 _TIE = 1e-12
+_EXPECTED = 5
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,35 @@ def fresh_gap(
         detectable=quantiles * se if se > 0 else float("nan"),
         predicted=predicted,
     )
+
+
+def agreement(references: Sequence[Sets]) -> float:
+    """P(a smaller chi-squared | both sets are independent draws) of items by how many references were right (0-1).
+
+    Near 0, the references' answers agree better between the sets than draws do: held-out items were chosen by these
+    answers. Clusters and sets that are not equally hard only raise it. Answers that are missing count as not right.
+    Numbers that few items have are joined to the next (5 expected in each set: Cochran 1954). 1 where two classes or
+    fewer are left, as these may agree by chance.
+
+    >>> agreement([([1, 1, 0, 0] * 50, [1, 1, 0, 0] * 25), ([1, 0, 1, 0] * 50, [1, 0, 1, 0] * 25)])
+    0.0
+    >>> agreement([([1, 1, 0, 0] * 50, [1, 1, 0] * 33), ([1, 0, 1, 0] * 50, [1, 0, 1] * 33)]) > 0.1
+    True
+    """
+    right = [np.nansum(np.stack([one[side] for one in references]), axis=0).astype(int) for side in (0, 1)]
+    counts = np.stack([np.bincount(side, minlength=len(references) + 1) for side in right])
+    fewest = counts.sum(axis=1).min() / counts.sum()
+    classes, some = [], np.zeros(2)
+    for one in counts.T:
+        some = some + one
+        if some.sum() * fewest >= _EXPECTED:
+            classes.append(some)
+            some = np.zeros(2)
+    if len(classes) < 3:
+        return 1.0
+    classes[-1] = classes[-1] + some
+    found = scipy.stats.chi2_contingency(np.transpose(classes), correction=False)
+    return float(scipy.stats.chi2.cdf(found.statistic, found.dof))
 
 
 def unparsed_held(

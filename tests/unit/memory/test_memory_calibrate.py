@@ -61,6 +61,8 @@ def test_worlds_of_scores_are_what_they_say():
     known = accuracies("half_contaminated")
     assert known @ [1, -1] == pytest.approx([0.15, 0.175, 0, 0], abs=0.035)
     assert accuracies("gap_5")[0] @ [1, -1] == pytest.approx(0.05, **close)
+    chosen = accuracies("chosen_harder")  # out of items that are 10 points harder
+    assert chosen[1:] @ [1, -1] == pytest.approx([0, 0, 0], abs=0.02) and 0.02 < chosen[0] @ [1, -1] < 0.1
     own, fresh = world("gap_5_hidden").tested
     assert np.isnan(own.score).sum() == np.isnan(fresh.score).sum() == 160  # 4 %
     lost = world("clean_unparsed").references[0][0]

@@ -419,6 +419,22 @@ def test_fresh_items_of_another_kind_take_their_indicators_away():
     assert near.decision.verdict == V.GAP_TO_FRESH
 
 
+@pytest.mark.parametrize("pool", [{"harder": 0.1}, {"harder": -0.09, "answers": 0.15}])
+def test_held_out_items_that_the_references_answers_chose_are_not_judged(pool):
+    """Chosen so from a harder pool, their scores regress for the tested model alone: 8 % of clean models were found."""
+    made = cell(n=1000, fresh=500, references=5, chosen=True, **pool)
+    (result,) = judged(made)
+    gates = {one.name: one for one in result.gates}
+    assert gates["fresh_matched"].status == "pass" and gates["fresh_drawn"].number < 1e-5
+    assert result.decision.verdict == V.WITHHELD and result.without.needs == ("fresh_drawn",)
+    assert [one.code for one in result.decision.what_to_do] == ["gate_fresh_drawn"]
+    assert not any(result.evidence.indicator(name).judged for name in (Name.ITEM, Name.GAP))
+    (read,) = judged(cell(n=1000, fresh=500, references=8, chosen=True, text=0.5, **pool))
+    assert read.decision.verdict == V.MEMORY_OF_TEXT  # orders rest on no held-out item
+    (drawn,) = judged(cell(n=1000, fresh=500, references=5))
+    assert {one.name: one.status for one in drawn.gates}["fresh_drawn"] == "pass"
+
+
 def test_references_of_one_family_find_no_memory():
     """Fine-tunes of one base agree on style: 24 to 26 % of clean models of other families stood out beside them."""
     made = cell(n=1000, fresh=600, references=5, text=0.5)

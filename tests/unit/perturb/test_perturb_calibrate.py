@@ -194,12 +194,12 @@ def test_the_table_that_ships_holds_what_is_claimed():
     everywhere = [e["rates"] for e in table["designs"] if PerturbDesign(**e["design"]) in EVERYWHERE]
     assert len(everywhere) == len(EVERYWHERE)
     clean = [name for name, world in {**WORLDS, **OTHERS}.items() if not world.memorised]
+    above = set()
     for rates in everywhere:
         level = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["simulations"])
-        for name in clean:
-            if name not in EXPECTED_ABOVE:
-                assert rates[f"{name}_beyond"] <= level, name
-                assert rates[f"{name}_panel"] <= 0.02, name  # of one of twelve
+        # by itself, and as one of a panel of twelve
+        above |= {name for name in clean if rates[f"{name}_beyond"] > level or rates[f"{name}_panel"] > 0.02}
+    assert above == EXPECTED_ABOVE
     for (n, _, references, _), rates in designs.items():
         level = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["simulations"])
         assert max(rates[f"{name}_beyond"] for name in ("clean", "clean_unparsed", "harder", "uneven")) <= level
@@ -217,9 +217,8 @@ def test_the_table_that_ships_holds_what_is_claimed():
         assert text(table["designs"]) in documented
 
 
-# Answers that are missing because of what they were, and models that differ by more than the prior's scale: what a
-# verdict says of these, and how many are called so, is in the documentation.
-EXPECTED_ABOVE = {"uneven_4", "harder_unread", "harder_references_unread"}
+# The references' answers are missing because of what they were: how many are called so is in the documentation.
+EXPECTED_ABOVE = {"harder_references_unread"}
 
 
 def test_the_nearest_design_is_printed():

@@ -165,6 +165,7 @@ def _span(letters: str) -> str:
 
 
 MARKER = "####"
+NUMBER_ALONE = re.compile(r"-?\$?[\d,]*\d(\.\d+)?")
 RELATIVE_TOLERANCE = 1e-9  # of one decimal written in two ways ("0.3", "0.30"); far below any difference that is meant
 
 _DIGITS = r"(?P<digits>(?:\d{1,3}(?:,\d{2,3})*,\d{3}(?!\d)|\d+)(?:\.\d+)?|\.\d+)"

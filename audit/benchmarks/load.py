@@ -141,6 +141,8 @@ class Benchmark:
                 seen[subject] += 1
                 if (wanted and subject not in wanted) or not _in_dates(row, self.config, where):
                     continue
+                if format_.kept is not None and not format_.kept(row):
+                    continue
                 yield where, row, RowContext(self.config, subject, number)
         if not seen:
             named = ", ".join(file.label for file in self.files)

@@ -22,6 +22,7 @@ class Format:
     begins with column names. numeric: answers are numbers, so items have a target and no options. item: the same row
     with what reference scorers and edits need; None where no such scorer reads this format. asked: its questions can be
     asked as multiple choice; else the options are names of responses (refuses, hate), or sentences to be compared.
+    kept: rows that can be asked; others are left out.
     """
 
     parse: Callable[[RawRow, RowContext], Question]
@@ -31,6 +32,7 @@ class Format:
     numeric: bool = False
     item: Callable[[RawRow, RowContext], Item] | None = None
     asked: bool = True
+    kept: Callable[[RawRow], bool] | None = None
 
 
 def _from_item(parse: Callable[[RawRow, RowContext], Item]) -> Callable[[RawRow, RowContext], Question]:
@@ -53,6 +55,7 @@ FORMATS: dict[str, Format] = {
     "bbq": Format(rows.bbq, (".parquet", ".jsonl"), subject_field="category", item=items.bbq),
     "mmlu_pro": Format(rows.mmlu_pro, subject_field="category"),
     "gsm8k": Format(rows.gsm8k, (".parquet", ".jsonl"), numeric=True),
+    "math": Format(rows.math, (".parquet", ".jsonl"), subject_field="level", numeric=True, kept=rows.ends_in_number),
     "mcq_file": Format(rows.mcq_file, (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")),
     "elementary": Format(rows.elementary, (".jsonl",)),
     "contrast": Format(_from_item(items.contrast), (".jsonl",), item=items.contrast),

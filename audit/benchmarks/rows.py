@@ -16,6 +16,7 @@ from typing import Any
 from audit.benchmarks.answers import (
     LETTERS,
     MARKER,
+    NUMBER_ALONE,
     UNREAD,
     label_index,
     letter_index,
@@ -25,12 +26,12 @@ from audit.benchmarks.answers import (
     typed_index,
 )
 from audit.benchmarks.config import BenchmarkConfig
+from audit.benchmarks.latex import boxed
 from audit.errors import BenchmarkError
 from audit.records import NO_OPTION, Question
 
 RawRow = Mapping[str, Any] | Sequence[str]
 _NOT_WORD = re.compile(r"[\W_]+")
-_NUMBER_ALONE = re.compile(r"-?\$?[\d,]*\d(\.\d+)?")
 
 # What other files call the columns, in the order in which they are suggested.
 QUESTION_NAMES = ("question", "question_stem", "stem", "query", "prompt", "input", "text", "problem")
@@ -209,7 +210,7 @@ def gsm8k(row: RawRow, context: RowContext) -> Question:
     it is the number alone, as GSM1k has it; else the row is refused.
     """
     answer, text = field(row, "answer"), field(row, "question")
-    alone = type(answer) is int or (isinstance(answer, str) and _NUMBER_ALONE.fullmatch(answer.strip()))
+    alone = type(answer) is int or (isinstance(answer, str) and NUMBER_ALONE.fullmatch(answer.strip()))
     target = read_number(f"{MARKER} {answer}" if alone else answer) if alone or isinstance(answer, str) else UNREAD
     if target.value is None or target.form != "marked":
         raise BenchmarkError(f"the answer names no number after {MARKER!r}; expected such as '9 * 2 = 18\\n#### 18'.")
@@ -217,6 +218,21 @@ def gsm8k(row: RawRow, context: RowContext) -> Question:
         raise BenchmarkError(f"the question is {'empty' if isinstance(text, str) else _kind(text)}.")
     id_ = f"{context.config.name}/{context.number}"
     return Question(id_, context.config.name, text.strip(), (), NO_OPTION, id_, (), target.value)
+
+
+def math(row: RawRow, context: RowContext) -> Question:
+    """MATH (problem, and a solution with its answer in \\boxed{...}) and MATH-Perturb (problem, answer)."""
+    return gsm8k({"question": field(row, "problem"), "answer": _math_key(row)}, context)
+
+
+def ends_in_number(row: RawRow) -> bool:
+    """Whether the answer of a row of MATH is a plain number, as a reply is asked for; others are LaTeX."""
+    return NUMBER_ALONE.fullmatch(_math_key(row)) is not None
+
+
+def _math_key(row: RawRow) -> str:
+    known = isinstance(row, Mapping) and row.get("answer") is not None
+    return str(field(row, "answer") if known else boxed(str(field(row, "solution"))) or "").strip("$ ")
 
 
 def normalised(text: str) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from audit.benchmarks.answers import MARKER, read_number, score_number
+from audit.benchmarks.answers import MARKER, NUMBER_ALONE, read_number, score_number
+from audit.benchmarks.latex import boxed, same_answer
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.imports.files import document, json_lines
@@ -42,7 +43,7 @@ def _outcome(path: Path, told: dict[str, Any], where: str, wanted: Wanted) -> Im
     if not model or not (item or text):
         raise DataError(f"{where}: the {'item' if model else 'model'} is empty; expected a name in every row.")
     if "reply" in told:  # read here, by the rule that this program's own runs of free-form questions have
-        told["answer"], told["correct"] = _number_read(told, where)
+        told["answer"], told["correct"] = _reply_read(told, where)
     right, of = _right(told, where)
     options, error = _options(told.get("options"), where), _word(told, "error", where)[:200] or None
     by_text = text_key(text or "", options)
@@ -96,14 +97,20 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
     return found
 
 
-def _number_read(told: dict[str, Any], where: str) -> tuple[str | None, bool | None]:
-    """(the number that a reply ends with, whether it is the key); None where the reply holds none."""
-    target = read_number(f"{MARKER} {str(told.get('gold') or '').strip('# ')}").value
-    if target is None:
-        raise DataError(f"{where}: the key {told.get('gold')!r:.60} is no number. Replies are read for numbers alone.")
-    reply = told["reply"]
-    text = "\n".join(map(str, reply)) if isinstance(reply, list) else str(reply or "")
-    answer, right = score_number(checked(text, where), target)
+def _reply_read(told: dict[str, Any], where: str) -> tuple[str | None, bool | None]:
+    """(the answer that a reply gives, whether it is the key): what its last \\boxed{...} holds; else, where the key is
+    a number, the number that the reply ends with. None where there is neither."""
+    key, reply = str(told.get("gold") or "").strip("# "), told["reply"]
+    if not key:
+        raise DataError(
+            f"{where}: the key is empty; expected what the reply is to end with, such as 42 or \\frac{{1}}{{2}}."
+        )
+    text = checked("\n".join(map(str, reply)) if isinstance(reply, list) else str(reply or ""), where)
+    said, key = boxed(text), boxed(key) or key
+    target = read_number(f"{MARKER} {key}").value if NUMBER_ALONE.fullmatch(key) else None
+    if target is None or (said and same_answer(said, key)):
+        return said, None if said is None else same_answer(said, key)
+    answer, right = score_number(f"{MARKER} {said}" if said else text, target)
     return None if answer.value is None else f"{answer.value:g}", right
 
 

@@ -15,8 +15,9 @@ from audit.twins import with_twin
 DATES = ["2024-01-05", "2024-06", "2024-06-30", "2024-07-01T10:00:00", "2025"]
 
 
-def test_auto_takes_the_twin_that_the_benchmark_names():
-    assert with_twin(["benchmark=gsm8k", "control_benchmark=auto"]) == ["benchmark=gsm8k", "control_benchmark=gsm1k"]
+@pytest.mark.parametrize(("name", "twin"), [("gsm8k", "gsm1k"), ("mmlu", "mmlu_cf"), ("math", "math_perturb")])
+def test_auto_takes_the_twin_that_the_benchmark_names(name: str, twin: str):
+    assert with_twin([f"benchmark={name}", "control_benchmark=auto"])[1] == f"control_benchmark={twin}"
     assert with_twin(["n=3", "benchmark=gsm8k"]) == ["n=3", "benchmark=gsm8k"]
 
 

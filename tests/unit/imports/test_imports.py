@@ -325,6 +325,18 @@ def test_a_reply_that_ends_in_a_number_is_read_as_our_own_runs_read_it(tmp_path:
     joined = read(tmp_path / "log.csv", benchmark="sums")
     found = {key: (one.right, one.answer) for key, (one,) in joined.answers["m", "sums"].items()}
     assert found == {"1": (1, "1018"), "2": (0, "4"), "3": (None, None)}
-    (tmp_path / "bad.csv").write_text("model,item,reply,gold\nm,1,it is 4,four\n")
-    with pytest.raises(AuditError, match="no number"):
+    (tmp_path / "bad.csv").write_text("model,item,reply,gold\nm,1,it is 4,#\n")
+    with pytest.raises(AuditError, match="key is empty"):
         read(tmp_path / "bad.csv", benchmark="sums")
+
+
+def test_a_reply_in_latex_is_read_by_its_last_box(tmp_path: Path) -> None:
+    """Right by another form, right as a number of dollars, wrong, and one that boxes nothing: unparsed."""
+    rows = [
+        ("so \\boxed{0.5}, not 3", "thus $\\boxed{\\frac{1}{2}}$"), ("\\boxed{18 dollars}", "18"),
+        ("\\boxed{7}", "x+1"), ("x+1", "x+1"),
+    ]  # fmt: skip
+    log = [{"model": "m", "item": str(k), "reply": reply, "gold": gold} for k, (reply, gold) in enumerate(rows)]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(one) + "\n" for one in log))
+    joined = read(tmp_path / "log.jsonl", benchmark="math")
+    assert [one.right for (one,) in joined.answers["m", "math"].values()] == [1, 1, 0, None]

@@ -97,14 +97,15 @@ def _read(asked: argparse.Namespace, columns: dict[str, str]) -> tuple[Joined, s
     from audit.shards.files import file_sha256
 
     joined, files = Joined(), []
+    words = asked.held_out
+    by_name = len(words) == 1 and not any(Path(one).exists() for one in (words[0], words[0].partition("=")[2] or "?"))
+    held_out = words[0] if by_name else HELD_OUT if words else None
     for word in [one for one in asked.references if one.startswith(PREFIX)]:
-        taken = take_set(word.removeprefix(PREFIX), asked.family, asked.benchmark)
+        taken = take_set(word.removeprefix(PREFIX), asked.family, asked.benchmark, held_out or "")
         joined.add(word, taken.outcomes)
         files.append(taken.about)
         place = asked.references.index(word)
         asked.references[place : place + 1] = taken.models
-    words = asked.held_out
-    by_name = len(words) == 1 and not any(Path(one).exists() for one in (words[0], words[0].partition("=")[2] or "?"))
     renamed = "" if by_name else asked.benchmark
     given = [(word, renamed) for word in asked.logs] + [(word, HELD_OUT) for word in words if not by_name]
     for word, benchmark in given:
@@ -116,7 +117,7 @@ def _read(asked: argparse.Namespace, columns: dict[str, str]) -> tuple[Joined, s
         files += [
             {"file": one.name, "sha256": file_sha256(one), "tool": log.tool, "version": log.version} for one in inside
         ]
-    return joined, (words[0] if by_name else HELD_OUT if words else None), files
+    return joined, held_out, files
 
 
 def _chosen(asked: argparse.Namespace, joined: Joined, held_out: str | None) -> tuple[str, list[str], Joined]:
@@ -160,7 +161,7 @@ def _print_table(joined: Joined, names: Sequence[str], judged: Sequence[str]) ->
                 )
             )
     others = len(joined.models) - len(judged)
-    score = f"score on held-out items, of {len(judged)} models against {others} references"
+    score = f"score on held-out items, of {len(judged)} model{'s' * (len(judged) > 1)} against {others} references"
     needs = [*(["--held-out LOG"] if len(names) < 2 else []), *(["references"] if not others else [])]
     can = f"nothing yet, it needs {' and '.join(needs)}" if needs else score
     print(f"can be judged: {can}; cannot: likelihood of the text, order of items (no weights), and whatever asks the")

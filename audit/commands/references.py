@@ -20,7 +20,9 @@ def parser() -> argparse.ArgumentParser:
     build.add_argument("--name", required=True, help="used as set:NAME; sets never change, so give a version")
     build.add_argument("--source", required=True, help="who published the answers, where, at which commit")
     build.add_argument("--licence", required=True)
-    build.add_argument("--facts", type=Path, metavar="CSV", help="columns model, released, family")
+    build.add_argument(
+        "--facts", type=Path, metavar="CSV", help="columns model, released, family; or a shipped name, such as mmlu_pro"
+    )
     show = several.add_parser("show", help="the sets that are here; the models of one")
     show.add_argument("name", nargs="?")
     return parser

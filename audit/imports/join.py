@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import product
 from sys import intern
 
 from audit.errors import DataError
@@ -159,13 +160,13 @@ def check_held_out(joined: Joined, benchmark: str, held_out: str) -> None:
 
 def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
     """DataError where a model lacks so many items that what all models have is no longer the benchmark."""
-    for one in counts(joined):
-        share = one.items / (one.items + one.lacking)
-        if one.benchmark in benchmarks and share < JOINED_MIN:
+    for benchmark, model in product(benchmarks, joined.models):
+        n, there = len(joined.items[benchmark]), len(joined.answers.get((model, benchmark), ()))
+        if there < JOINED_MIN * n:
             raise DataError(
-                f"{one.model} has {one.items:,} of {one.items + one.lacking:,} items of {one.benchmark} ({share:.0%}); "
-                f"expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or join by the "
-                "items' words: --key text."
+                f"{model} has {there:,} of {n:,} items of {benchmark} ({there / n:.0%}); expected at least "
+                f"{JOINED_MIN:.0%}, as only items of every model count. Leave it out, or join by the items' words: "
+                "--key text."
             )
 
 

@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -40,8 +41,8 @@ _FACTS = ("model", "released", "family")
 def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path | None = None) -> ReferenceSet:
     """The set, written whole or not at all.
 
-    facts: a csv with the columns model, released and family. ConfigError where the run is no finished import, the name
-    is taken, or facts name a model that is not there.
+    facts: a csv with the columns model, released and family, or the name of a shipped one. ConfigError where the run is
+    no finished import, the name is taken, or facts name a model that is not there.
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"--name {name!r}; expected small letters, digits, '_', '-', '.', such as gsm8k_2024.")
@@ -87,16 +88,16 @@ class Taken:
     about: dict[str, str]
 
 
-def take_set(name: str, family: str, benchmark: str) -> Taken:
-    """References from a set, chosen before a log is read. family: of the judged models. benchmark: what the set's is
-    called in this import; "" for its own name. ConfigError without a family."""
+def take_set(name: str, family: str, benchmark: str, held_out: str) -> Taken:
+    """References from a set, chosen before a log is read. family: of the judged models. benchmark, held_out: what the
+    set's are called in this import; "" for their own names. ConfigError without a family."""
     if not family:
         raise ConfigError(f"set:{name} needs the family of the judged models, whose kin is left out: --family llama.")
     found = load_set(name)
     models = choose(found.models, [family])
-    renamed = {found.benchmark: benchmark or found.benchmark}
+    renamed = {found.benchmark: benchmark, Manifest.load(found.path).analysis["fresh"]: held_out}
     outcomes = (
-        replace(one, benchmark=renamed.get(one.benchmark, one.benchmark))
+        replace(one, benchmark=renamed.get(one.benchmark) or one.benchmark)
         for one in read_own(found.path, Wanted(key=ITEM_ID)).outcomes
         if one.model in models
     )
@@ -125,8 +126,13 @@ def _facts_of(path: Path | None, manifest: Manifest) -> dict[str, tuple[str | No
     found: dict[str, tuple[str | None, str | None]] = dict.fromkeys(manifest.models, (None, None))
     if path is None:
         return found
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
+    shipped = Path(str(files("audit").joinpath("data", "references")))
+    try:
+        file = path if path.is_file() else shipped / f"{path.name}.csv"
+        rows = list(csv.DictReader(file.read_text(encoding="utf-8-sig").splitlines()))
+    except (OSError, ValueError) as error:
+        known = ", ".join(sorted(one.stem for one in shipped.glob("*.csv")))
+        raise ConfigError(f"--facts {path} is not here. Expected a csv file, or what is shipped: {known}.") from error
     if not rows or not set(_FACTS) <= set(rows[0]):
         raise ConfigError(f"{path}: expected a csv with the columns {', '.join(_FACTS)}.")
     for row in rows:

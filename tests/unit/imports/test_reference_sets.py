@@ -92,6 +92,40 @@ def test_a_convicted_model_becomes_no_reference(one_set: str, tmp_path: Path) ->
     assert references(words) == 1 and known_sets() == [one_set]
 
 
+def test_a_set_by_other_names_and_one_without_held_out_items(
+    one_set: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The set calls its held-out items `held_out`; one table holds both of this model's. Then a set without any."""
+    seen, new = table(tmp_path / "a.csv", {"mine": 0.75}, 3), table(tmp_path / "b.csv", {"mine": 0.5}, 4)
+    rows = [f"{row},{name}" for path, name in ((seen, "old"), (new, "fresh")) for row in path.read_text().split()[1:]]
+    both = tmp_path / "both.csv"
+    both.write_text("\n".join(["model,item,correct,benchmark", *rows]) + "\n")
+    words = [
+        str(both),
+        "--benchmark",
+        "old",
+        "--held-out",
+        "fresh",
+        "--judge",
+        "mine",
+        "--family",
+        "bee",
+        "--references",
+    ]
+    assert import_logs([*words, f"set:{one_set}", "-o", str(tmp_path / "run")]) == 0
+    (cell,) = json.loads((tmp_path / "run/report/verdict.json").read_text())["cells"]
+    assert cell["verdict"] == "gap_to_fresh_items"
+    run = str(tmp_path / "seen")
+    assert import_logs([str(table(tmp_path / "c.csv", MODELS, 1)), "--benchmark", "exam", "-o", run]) == 0
+    build = ["build", run, "--name", "half", "--source", "made here", "--licence", "none", "--facts"]
+    assert references([*build, "mmlu_pro"]) == 1  # shipped, and of other models
+    assert references([*build, "nowhere.csv"]) == 1
+    assert references([*build, str(tmp_path / "facts.csv")]) == 0
+    capsys.readouterr()
+    assert import_logs([*words, "set:half", "-o", str(tmp_path / "other")]) == 1
+    assert "has 0 of 200 items of fresh" in capsys.readouterr().err
+
+
 def test_an_import_takes_references_from_a_set(
     one_set: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

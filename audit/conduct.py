@@ -32,16 +32,19 @@ class Prepared:
 
 
 def conduct(
+    audit: str,
     config: RunConfig,
     stage: str,
     prepare: Callable[[], Prepared],
     ended: Callable[[Path, ResolvedRun], Mapping[str, Any]] = lambda run_dir, resolved: {},
 ) -> int:
-    """Run (or resume), judge, write; the exit code. Raises AuditError.
+    """Plan; or run (or resume), judge, write. The exit code. Raises AuditError.
 
     stage: what `prepare` does, for the display. ended: of a run that has rows, prints what was measured; what it read
     goes to the audit's `REPORT.build`.
     """
+    if config.plan:
+        return int(part_of(audit, "plan").planned(config).show())
     from audit.runtime.progress import Display
 
     with Display(quiet=not config.progress) as display:
@@ -63,6 +66,6 @@ def conduct(
     run_dir, paths = result.run_dir, None
     read = ended(run_dir, ready.resolved)
     if config.report:
-        report = part_of(ready.resolved.audit.name, "report").REPORT
+        report = part_of(audit, "report").REPORT
         paths = report.build([run_dir], run_dir / "report", **{**report.options([run_dir], {}), **read})
     return conclude(config, run_dir, result.failed, paths)

@@ -206,8 +206,8 @@ def elementary(row: RawRow, context: RowContext) -> Question:
 def gsm8k(row: RawRow, context: RowContext) -> Question:
     """GSM8K (openai/grade-school-math jsonl; the hub has its fields): question, answer ending in "#### <number>".
 
-    Id gsm8k/<row>. The target is read as a reply is (`benchmarks.number`). An answer without the marker is taken where
-    it is the number alone, as GSM1k has it; else the row is refused.
+    Id gsm8k/<row>. The target is read as a reply is (`answers.read_number`). An answer without the marker is taken
+    where it is the number alone, as GSM1k has it; else the row is refused.
     """
     answer, text = field(row, "answer"), field(row, "question")
     alone = type(answer) is int or (isinstance(answer, str) and NUMBER_ALONE.fullmatch(answer.strip()))

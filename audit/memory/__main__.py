@@ -22,11 +22,7 @@ def main() -> None:
 
 def memory(config: MemoryConfig) -> int:
     """Plan or run; the exit code."""
-    if config.plan:
-        from audit.memory.plan import planned
-
-        return planned(config).show()
-    return conduct(config, "reading the benchmark, resolving models", lambda: _prepared(config))
+    return conduct("memory", config, "reading the benchmark, resolving models", lambda: _prepared(config))
 
 
 def _prepared(config: MemoryConfig) -> Prepared:

@@ -28,12 +28,8 @@ def main() -> None:
 
 def perturb(config: PerturbConfig) -> int:
     """Plan or run; the exit code."""
-    if config.plan:
-        from audit.perturb.plan import planned
-
-        return planned(config).show()
     stage = "reading the benchmark and its variants, resolving models"
-    return conduct(config, stage, lambda: _prepared(config), _ended)
+    return conduct("perturb", config, stage, lambda: _prepared(config), _ended)
 
 
 def _prepared(config: PerturbConfig) -> Prepared:

@@ -29,11 +29,7 @@ def main() -> None:
 
 def sweep(config: SweepConfig) -> int:
     """Plan or run; the exit code."""
-    if config.plan:
-        from audit.sweep.plan import planned
-
-        return planned(config).show()
-    return conduct(config, "reading the benchmark and resolving models", lambda: _prepared(config), _ended)
+    return conduct("sweep", config, "reading the benchmark and resolving models", lambda: _prepared(config), _ended)
 
 
 def _prepared(config: SweepConfig) -> Prepared:

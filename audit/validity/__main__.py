@@ -136,11 +136,7 @@ def validity(
     """Score a file, plan, show or run; the exit code. done: told of a run that has rows, and its directory."""
     if config.score is not None:
         return _score(config, config.score)
-    if config.plan:
-        from audit.validity.plan import planned
-
-        return planned(config).show()
-    return _show(config) if config.edits == "show" else _run(config, done)
+    return _show(config) if config.edits == "show" and not config.plan else _run(config, done)
 
 
 def _run(config: ValidityConfig, done: Callable[[ValidityConfig, Path], None]) -> int:
@@ -161,7 +157,7 @@ def _run(config: ValidityConfig, done: Callable[[ValidityConfig, Path], None]) -
         return {}
 
     stage = "reading the benchmark, making its edits, resolving models"
-    return conduct(config, stage, lambda: _prepared(config), ended)
+    return conduct("validity", config, stage, lambda: _prepared(config), ended)
 
 
 def _prepared(config: ValidityConfig) -> Prepared:

@@ -15,12 +15,10 @@ def main() -> None:
 
 
 def shouting(config: ShoutingConfig) -> int:
-    from shouting.plan import planned, resolve
+    from shouting.plan import resolve
 
-    if config.plan:
-        return planned(config).show()
     thresholds = ShoutingThresholds.from_mapping(config.verdict)
-    return conduct(config, "resolving", lambda: Prepared(resolve(config), thresholds, {}))
+    return conduct("shouting", config, "resolving", lambda: Prepared(resolve(config), thresholds, {}))
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
     alpha, power, n = thresholds.alpha, thresholds.power, sample.n
     seen = _detectable(run, config)
     basis = f"power {thresholds.power:.0%}, two wordings of an item disagree in {PLANNED_FLIPS:.0%} of cases"
-    lines.append(f"detectable drop      {100 * seen:>11.1f}%  points of accuracy ({basis})")
+    lines.append(f"detectable drop      {100 * seen:>12.1f}  points ({basis})")
     if run.control is not None:
         sizes = (n, run.resolved.samples[1].sample.n)
         each = [detectable_drop(m, config.num_variants, PLANNED_FLIPS, alpha=alpha, power=power) for m in sizes]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.errors import AuditError, ConfigError
-from audit.exits import FAILED, INTERRUPTED, OK, TERMINATED, refused, run_command
+from audit.exits import FAILED, INTERRUPTED, NOT_CLEARED, OK, TERMINATED, refused, run_command
 from audit.shards.working_copy import need_folder
 from audit.validity.config import ValidityConfig, from_hydra, register
 
@@ -28,9 +28,9 @@ register()
 
 
 def main() -> None:
-    """The command: what it refuses, then Hydra, then the run; `benchmark=[a,b]` runs one after the other."""
+    """The command: what it refuses, then Hydra, then the run; `benchmark=[a,b]` and `seed=[1,2]` are a run each."""
     try:
-        panel = _panel(sys.argv[1:])
+        panel = [run for words in _seeds(sys.argv[1:]) for run in _panel(words)]
     except ConfigError as error:
         sys.exit(refused(error))
     if len(panel) == 1:
@@ -68,10 +68,25 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
     code = OK
     if config.report:
         try:
-            code = _report_together([run_dir for _, run_dir in done])
+            run_dirs, seeds = [run_dir for _, run_dir in done], {one.seed for one, _ in done}
+            code = _stable(run_dirs, max(codes)) if len(seeds) > 1 else _report_together(run_dirs)
         except AuditError as error:
             return refused(error)
     return FAILED if failed else code if config.gate else OK
+
+
+def _stable(run_dirs: Sequence[Path], code: int) -> int:
+    """Hold runs of several seeds together; the exit code: that no status is to be had where one is not stable."""
+    import json
+
+    from audit.shards.files import write_file
+    from audit.validity.facets import UNSTABLE, facets_csv, lines, stability
+
+    folder = run_dirs[0].parent
+    found = stability([json.loads((one / "report" / "verdict.json").read_text("utf-8")) for one in run_dirs])
+    write_file(folder / "facets.csv", facets_csv(found).encode())
+    print("", *lines(found), f"facets   {folder / 'facets.csv'}", sep="\n", flush=True)
+    return NOT_CLEARED if any(one.status == UNSTABLE for one in found) else code
 
 
 def _report_together(run_dirs: Sequence[Path]) -> int:
@@ -95,6 +110,20 @@ def _panel_folder(run_dirs: Sequence[Path]) -> Path:
         return parents.pop()
     digest = hashlib.sha256("\n".join(run_dir.name for run_dir in run_dirs).encode()).hexdigest()
     return run_dirs[0].parent / f"validity-panel-{digest[:10]}"
+
+
+def _seeds(words: list[str]) -> list[list[str]]:
+    """The words of each seed of `seed=[1,2]`, with run_dir=X as X/seed_1. ConfigError beside several benchmarks."""
+    listed = [w for w in words if w.startswith("seed=[") and w.endswith("]")]
+    seeds = _listed(listed[-1]) if listed else []
+    if not seeds:
+        return [words]
+    if any(w.startswith("benchmark=[") for w in words):
+        raise ConfigError("seed=[...] and benchmark=[...] together: give one list a command.")
+    if len(set(seeds)) < max(2, len(seeds)):
+        raise ConfigError(f"{listed[-1]}: expected two or more different seeds, such as seed=[42,123,2024].")
+    own = [[f"{w}/seed_{seed}" if w.startswith("run_dir=") else w for w in words if w not in listed] for seed in seeds]
+    return [[*run, f"seed={seed}"] for run, seed in zip(own, seeds, strict=True)]
 
 
 _EACH = ("benchmark.path=[", "scorer=[")  # lists that have one for each benchmark, or null

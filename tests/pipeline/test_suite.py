@@ -97,7 +97,7 @@ def walked(cluster, driver, tmp_path_factory) -> Walked:
     suite, run_dir = folder / "suite.json", folder / "run"
     suite.write_text(json.dumps(SUITE))
     stopped, said_then = interrupted(cluster.env, suite, run_dir, run_dir / "perturb" / "shards")
-    assert stopped == INTERRUPTED and "the same command goes on" in said_then, said_then
+    assert stopped == INTERRUPTED, said_then
     with contextlib.redirect_stderr(io.StringIO()) as said:
         between = (gate([str(run_dir)]), said.getvalue())
     kept, before = times_of(run_dir), engines()
@@ -174,7 +174,7 @@ def test_a_suite_that_was_changed_after_its_verdict_does_not_pass(walked, capsys
     before = suite.read_text()
     suite.write_text(before.replace('"gate": "ours"', '"gate": "source"'))
     try:
-        assert gate([str(walked.run_dir)]) == 1 and "not of the suite.json" in capsys.readouterr().err
+        assert gate([str(walked.run_dir)]) == 1 and "suite.json" in capsys.readouterr().err
     finally:
         suite.write_text(before)
     assert gate([str(walked.run_dir)]) == walked.code

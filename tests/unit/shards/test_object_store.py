@@ -214,10 +214,10 @@ def test_commands_that_need_a_folder_say_so(s3: S3Server, tmp_path: Path, capsys
     url = s3.url("bucket/absent")
     with pytest.raises(SystemExit):
         compare([url, url])
-    assert "is object storage" in capsys.readouterr().err
-    assert runs(["s3://bucket/exp"]) == 1 and "load one by its own" in capsys.readouterr().err
-    assert gate([url]) == 1 and "s3://bucket/absent holds nothing" in capsys.readouterr().err
-    assert report([url]) == 1 and "s3://bucket/absent holds nothing" in capsys.readouterr().err
-    assert report([url, url]) == 1 and "A panel of several runs" in capsys.readouterr().err
+    assert "s3://" in capsys.readouterr().err
+    assert runs(["s3://bucket/exp"]) == 1 and "s3://bucket/exp" in capsys.readouterr().err
+    assert gate([url]) == 1 and "s3://bucket/absent" in capsys.readouterr().err
+    assert report([url]) == 1 and "s3://bucket/absent" in capsys.readouterr().err
+    assert report([url, url]) == 1 and "--follow" in capsys.readouterr().err
     with pytest.raises(AuditError, match="holds nothing"):
         load(url)

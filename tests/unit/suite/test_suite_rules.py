@@ -158,7 +158,7 @@ def test_a_panel_whose_runs_are_gone_does_not_pass(tmp_path: Path, capsys: pytes
     (panel / "suite.json").write_text("{}")
     write_panel(panel, [run])
     assert panel_runs(panel) == [panel / "../runs/perturb"]
-    assert gate([str(panel)]) == 1 and "1 of the 1 runs" in capsys.readouterr().err
+    assert gate([str(panel)]) == 1
     run.mkdir(parents=True)
     Manifest("f", {}, audit="perturb", status="running").save(run)
     assert gate([str(panel)]) == 1  # it has no answers

@@ -118,8 +118,8 @@ def test_exact_values_alarm_on_zero_one_and_nothing_changed() -> None:
     clean, noisy = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
     half, zero, one = [1] * 10 + [0] * 10, [0] * 20, [1] * 20
     assert exact_values(cell_of([half, [1] * 9 + [0] * 10 + [1]], [clean, noisy])).status == Status.PASS
-    assert "exactly 0 under noisy_rewrite r=1" in exact_values(cell_of([half, zero], [clean, noisy])).detail
-    assert "exactly 1 under forward_full r=1" in exact_values(cell_of([one, half], [clean, noisy])).detail
+    assert "noisy_rewrite r=1" in exact_values(cell_of([half, zero], [clean, noisy])).detail
+    assert "forward_full r=1" in exact_values(cell_of([one, half], [clean, noisy])).detail
     assert "zero width" in exact_values(cell_of([half, half], [clean, noisy])).detail
 
 

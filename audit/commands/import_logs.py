@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,22 +33,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     benchmark, judged, joined = _chosen(asked, joined, held_out)
     spare = match_strata(joined, benchmark, held_out) if held_out else 0
     names = [benchmark, *([held_out] if held_out else [])]
-    _print_table(joined, names, judged)
+    from audit.imports.reworded import REWORDED, write_reworded
+
+    names += [one for one in joined.items if one.startswith(REWORDED)]
+    _print_table(joined, names, judged, bool(asked.reworded))
     for name, n in changed.items():
         print(one_line(f"left out: {n} items of {name}: their key or options differ between logs, or are one option"))
     if spare:
         print(f"left out: {spare} held-out items, so that each stratum is as large a part of both sets")
     from audit.imports.write import Asked, write_run
-    from audit.memory.report import build_report
 
-    if held_out:  # without held-out items nothing is compared
+    if len(names) > 1:  # alone, nothing is compared
         check_joined(joined, names)
     options = {
         "columns": columns, "joined_by": asked.key, "metric": asked.metric, "references": asked.references,
         "left_out": {"changed": changed, "of_strata": spare},
     }  # fmt: skip
-    write_run(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed))
-    paths = build_report([asked.out], asked.out / "report")
+    from audit.memory.report import REPORT as MEMORY
+    from audit.perturb.report import REPORT as PERTURB
+
+    write, report = (write_reworded, PERTURB) if asked.reworded else (write_run, MEMORY)
+    write(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed))
+    paths = report.build([asked.out], asked.out / "report")
     for cell in paths.content["cells"]:
         print(one_line(f"{cell['verdict']}: {cell['headline']}"))
     print(f"report   {paths.html}\nNext: audit gate {asked.out}")
@@ -66,6 +73,9 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="RUN", help="the run directory to write")
     parser.add_argument(
         "--held-out", nargs="+", default=[], metavar="LOG", help="logs of held-out items, or the name of a benchmark"
+    )
+    parser.add_argument(
+        "--reworded", nargs="+", default=[], metavar="LOG", help="logs of the same items in other words"
     )
     parser.add_argument("--judge", nargs="+", default=[], metavar="MODEL", help="default: every model, no reference")
     parser.add_argument("--references", nargs="+", default=[], metavar="MODEL", help="or set:NAME; default: all others")
@@ -92,6 +102,7 @@ def _read(asked: argparse.Namespace, columns: dict[str, str]) -> tuple[Joined, s
     from audit.imports.detect import read_log
     from audit.imports.join import Joined
     from audit.imports.record import Wanted
+    from audit.imports.reworded import REWORDED
     from audit.imports.sets import take_set
     from audit.reference_sets import PREFIX
     from audit.shards.files import file_sha256
@@ -108,11 +119,14 @@ def _read(asked: argparse.Namespace, columns: dict[str, str]) -> tuple[Joined, s
         asked.references[place : place + 1] = taken.models
     renamed = "" if by_name else asked.benchmark
     given = [(word, renamed) for word in asked.logs] + [(word, HELD_OUT) for word in words if not by_name]
+    given += [(word, REWORDED) for word in asked.reworded]
     for word, benchmark in given:
         name, equals, rest = word.partition("=")
         path, model = (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
-        log = read_log(path, Wanted(model, benchmark, asked.key, asked.metric, columns))
-        joined.add(path.name, log.outcomes)
+        other = benchmark == REWORDED
+        log = read_log(path, Wanted(model, "" if other else benchmark, asked.key, asked.metric, columns))
+        outcomes = (replace(one, benchmark=REWORDED + one.benchmark) if other else one for one in log.outcomes)
+        joined.add(path.name, outcomes)
         inside = sorted([*path.glob("*.json"), *path.glob("shards/*.arrow")]) if path.is_dir() else [path]
         files += [
             {"file": one.name, "sha256": file_sha256(one), "tool": log.tool, "version": log.version} for one in inside
@@ -124,8 +138,11 @@ def _chosen(asked: argparse.Namespace, joined: Joined, held_out: str | None) -> 
     """(the benchmark to judge, the judged models, the outcomes of these and the references). ConfigError where a name
     is unknown, or several benchmarks are left to choose from."""
     from audit.imports.join import check_held_out, only
+    from audit.imports.reworded import REWORDED
 
-    others = [name for name in joined.items if name != held_out]
+    if held_out and asked.reworded:
+        raise ConfigError("Found --held-out and --reworded. Expected one of them: they are two audits, so two imports.")
+    others = [name for name in joined.items if name != held_out and not name.startswith(REWORDED)]
     if not others:
         raise ConfigError("The logs hold no outcome beside the held-out ones. Expected a log with samples.")
     if held_out is not None and held_out not in joined.items:
@@ -148,7 +165,7 @@ def _chosen(asked: argparse.Namespace, joined: Joined, held_out: str | None) -> 
     return benchmark, judged, joined
 
 
-def _print_table(joined: Joined, names: Sequence[str], judged: Sequence[str]) -> None:
+def _print_table(joined: Joined, names: Sequence[str], judged: Sequence[str], reworded: bool) -> None:
     from audit.imports.join import counts
 
     print(f"{'model':<36} {'benchmark':<28} {'items':>7} {'lacking':>8} {'accuracy':>9} {'unparsed':>9}")
@@ -161,8 +178,11 @@ def _print_table(joined: Joined, names: Sequence[str], judged: Sequence[str]) ->
                 )
             )
     others = len(joined.models) - len(judged)
-    score = f"score on held-out items, of {len(judged)} model{'s' * (len(judged) > 1)} against {others} references"
-    needs = [*(["--held-out LOG"] if len(names) < 2 else []), *(["references"] if not others else [])]
+    what = "drop under rewording" if reworded else "score on held-out items"
+    score = f"{what}, of {len(judged)} model{'s' * (len(judged) > 1)} against {others} references"
+    needs = [] if len(names) > 1 else ["--held-out LOG or --reworded LOG"]
+    needs += [] if others or reworded else ["references"]
     can = f"nothing yet, it needs {' and '.join(needs)}" if needs else score
     print(f"can be judged: {can}; cannot: likelihood of the text, order of items (no weights), and whatever asks the")
-    print("  model again (sweep, rewordings, edits). Accuracy is of the answers that could be parsed.")
+    again = "sweep, edits" if reworded else "sweep, rewordings, edits"
+    print(f"  model again ({again}). Accuracy is of the answers that could be parsed.")

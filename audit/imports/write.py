@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from audit.shards.attempt import now
 from audit.shards.keys import rows_to_table
 from audit.shards.manifest import fingerprint, open_run_dir
 from audit.shards.questions import write_questions
+from audit.shards.schema import RowSchema
 from audit.shards.write import write_shard
 
 NOT_IN_LOG = "the log of this model does not hold the item"
@@ -58,32 +60,43 @@ def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
             f"{len(models)} models, {trials} trials an item: {total:,} rows, expected at most {MAX_ROWS:,}. Import "
             "fewer models, or counts k of n with a smaller n."
         )
-    questions = [_question(name, key, one) for name in names for key, one in joined.items[name].items()]
-    ids = {name: sorted(joined.items[name]) for name in names}
-    config = {
-        "provenance": IMPORTED, "logs": list(asked.files), "read_by": dict(asked.options), "models": models,
-        "benchmark": asked.benchmark, "control_benchmark": asked.held_out, "n": "all",
-        "seed": asked.seed, "shard_items": 2, "orders": 0, "option_orders": 0,
-    }  # fmt: skip
-    facts = {name: {"revision": joined.revisions.get(name), "engine": IMPORTED} for name in models}
-    analysis = {
-        "seed": asked.seed, "thresholds": MemoryThresholds().to_dict(), "judged": list(asked.judged), "references": [],
-        "held_out": [NOT_OURS], "benchmark": asked.benchmark, "fresh": asked.held_out,
-    }  # fmt: skip
-    with open_run_dir(run_dir, SCHEMA, fingerprint(config, SCHEMA, ids=ids), config, facts, analysis) as run:
-        run.update(
-            benchmark={name: {"revision": _digest(ids[name]), "n": len(ids[name])} for name in names},
-            settings=[{"arm": Arm.SCORE.value, "level": 0, "replicate": k} for k in range(trials)],
-            sampled_ids=ids,
-        )
-        write_questions(run.path, questions)
-        shards = []
-        for model in models:
-            rows = (row for q in questions for row in _rows(model, q, joined, trials))
-            while step := list(islice(rows, _SHARD_ROWS)):
-                shards.append(write_shard(run.path, rows_to_table(step, SCHEMA), SCHEMA, attempt=run.attempt))
-        run.update(status="finished", ended=now(), shards=[one.record() for one in shards])
+    questions = [question(name, key, one) for name in names for key, one in joined.items[name].items()]
+    own = {"shard_items": 2, "orders": 0, "option_orders": 0}
+    analysis = {"thresholds": MemoryThresholds().to_dict(), "benchmark": asked.benchmark, "fresh": asked.held_out}
+    settings = [{"arm": Arm.SCORE.value, "level": 0, "replicate": k} for k in range(trials)]
+    save(
+        run_dir, SCHEMA, joined, asked, own=own, analysis=analysis, questions=questions, settings=settings,
+        rows=lambda model: (row for q in questions for row in _rows(model, q, joined, trials)),
+    )  # fmt: skip
     return total
+
+
+def save(
+    run_dir: Path, schema: RowSchema, joined: Joined, asked: Asked, *, own: Mapping[str, Any],
+    analysis: Mapping[str, Any], questions: Sequence[Question], settings: Sequence[Mapping[str, Any]],
+    rows: Callable[[str], Iterator[dict[str, Any]]], also: Callable[[Path], object] = lambda path: None,
+) -> None:  # fmt: skip
+    """A finished run. own, analysis: what its audit says of itself; rows: of a model; also: what else it holds."""
+    ids: dict[str, list[str]] = {}
+    for one in sorted(questions, key=lambda q: q.id):
+        ids.setdefault(one.benchmark, []).append(one.id)
+    config = {
+        "provenance": IMPORTED, "logs": list(asked.files), "read_by": dict(asked.options), "models": joined.models,
+        "benchmark": asked.benchmark, "control_benchmark": asked.held_out, "n": "all", "seed": asked.seed, **own,
+    }  # fmt: skip
+    facts = {name: {"revision": joined.revisions.get(name), "engine": IMPORTED} for name in joined.models}
+    common = {"seed": asked.seed, "judged": list(asked.judged), "references": [], "held_out": [NOT_OURS], **analysis}
+    with open_run_dir(run_dir, schema, fingerprint(config, schema, ids=ids), config, facts, common) as run:
+        about = {name: {"revision": digest(of), "n": len(of)} for name, of in ids.items()}
+        run.update(benchmark=about, settings=list(settings), sampled_ids=ids)
+        write_questions(run.path, questions)
+        also(run.path)
+        shards = []
+        for model in joined.models:
+            left = rows(model)
+            while step := list(islice(left, _SHARD_ROWS)):
+                shards.append(write_shard(run.path, rows_to_table(step, schema), schema, attempt=run.attempt))
+        run.update(status="finished", ended=now(), shards=[one.record() for one in shards])
 
 
 def _trials(joined: Joined, names: Sequence[str]) -> int:
@@ -92,7 +105,7 @@ def _trials(joined: Joined, names: Sequence[str]) -> int:
     return max(sum(one.of for one in epochs) for epochs in every)
 
 
-def _question(benchmark: str, key: str, one: Imported) -> Question:
+def question(benchmark: str, key: str, one: Imported) -> Question:
     return Question(key, benchmark, one.text or "", one.options, NO_OPTION if one.gold is None else one.gold, key)
 
 
@@ -101,22 +114,28 @@ def _rows(model: str, question: Question, joined: Joined, trials: int) -> Iterat
     epochs = joined.answers.get((model, question.benchmark), {}).get(question.id, [])
     outcomes: list[Answered | None] = [one for epoch in epochs for one in _each(epoch)]
     outcomes += [None] * (trials - len(outcomes))
-    options = list(question.options)
     for replicate, one in enumerate(outcomes):
-        right = None if one is None or one.right is None else bool(one.right)
-        error = NOT_IN_LOG if one is None else one.error
-        own = {
-            "model": model, "model_revision": joined.revisions.get(model) or IMPORTED,
-            "benchmark": question.benchmark, "question_id": question.id, "group": question.group,
-            "arm": Arm.SCORE.value, "ordering": 0, "replicate": replicate, "options_shown": True,
-            "reading": (Reading.LETTER if options else Reading.NUMBER).value,
-            "question": question.text, "options": options, "gold": question.gold,
-            "response": (one.answer if one else None) or "", "correct": right, "parsed": right is not None,
-            "answer_form": "none" if right is None else IMPORTED,
-            "finish_reason": (FinishReason.STOP if error is None else FinishReason.ERROR).value,
-            "engine_id": IMPORTED, "error": error, "asked": one is not None,
-        }  # fmt: skip
-        yield _EMPTY | own
+        setting = {"arm": Arm.SCORE.value, "ordering": 0, "replicate": replicate}
+        yield row(SCHEMA, model, joined.revisions.get(model), question, one) | setting
+
+
+def row(
+    schema: RowSchema, model: str, revision: str | None, question: Question, one: Answered | None
+) -> dict[str, Any]:
+    """What a row of any audit says of one outcome; None where the log does not hold it."""
+    right = None if one is None or one.right is None else bool(one.right)
+    error = NOT_IN_LOG if one is None else one.error
+    options = list(question.options)
+    return _empty_row(schema) | {
+        "model": model, "model_revision": revision or IMPORTED, "benchmark": question.benchmark,
+        "question_id": question.id, "group": question.group, "replicate": 0, "options_shown": True,
+        "reading": (Reading.LETTER if options else Reading.NUMBER).value,
+        "question": question.text, "options": options, "gold": question.gold,
+        "response": (one.answer if one else None) or "", "correct": right, "parsed": right is not None,
+        "answer_form": "none" if right is None else IMPORTED,
+        "finish_reason": (FinishReason.STOP if error is None else FinishReason.ERROR).value,
+        "engine_id": IMPORTED, "error": error, "asked": one is not None,
+    }  # fmt: skip
 
 
 def _each(epoch: Answered) -> list[Answered]:
@@ -132,9 +151,13 @@ def _empty(field: pa.Field) -> Any:
     return _NO_VALUE.get(field.type, 0)
 
 
-_NULL = ("answer", "answer_number", "target", "request_sha256", "shard")
-_EMPTY = {field.name: None if field.name in _NULL else _empty(field) for field in SCHEMA.columns}
+_NULL = ("answer", "answer_number", "target", "request_sha256", "shard", "variant_id", "distance")
 
 
-def _digest(ids: Sequence[str]) -> str:
+@cache
+def _empty_row(schema: RowSchema) -> dict[str, Any]:
+    return {field.name: None if field.name in _NULL else _empty(field) for field in schema.columns}
+
+
+def digest(ids: Sequence[str]) -> str:
     return hashlib.sha256("\0".join(ids).encode("utf-8", "backslashreplace")).hexdigest()[:16]

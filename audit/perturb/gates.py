@@ -143,8 +143,8 @@ def variants_reached_model(cell: PerturbCell, thresholds: PerturbThresholds) -> 
         thresholds.noop_share_max,
         "Of {compared} requests with a variant, {same} were the original's and {repeated} another variant's.",
         "Look at the prompts that were sent: the variant is dropped by the template, cut off, or the same text.",
-        nothing="The hashes of the requests were not compared.",
-        must=True,
+        nothing="No hashes of requests were kept, so that the variants reached the model is not shown.",
+        must=cell.requests is not None,
     )
 
 

@@ -105,8 +105,8 @@ def _item(key: tuple[str, str, str], rows: list[dict[str, Any]], result: Perturb
         benchmark=key[1],
         question_id=key[2],
         # A number has no options: the right one stands in their place.
-        options=tuple(first["options"]) or (f"{first['target']:g}",),
-        gold=max(int(first["gold"]), 0),
+        options=tuple(first["options"]) or (() if first["target"] is None else (f"{first['target']:g}",)),
+        gold=int(first["gold"]) if first["options"] else 0,
         drop=drop,
         pvalue=finite(items.pvalues[i]) if items else None,
         flagged=flagged,
@@ -128,7 +128,10 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
     if not row["parsed"]:
         return Shown(label, segments, row["distance"], "none", f"unreadable: {row['response']}")
     state = "correct" if row["correct"] else "wrong"
-    answer = f"{row['answer_number']:g}" if row["answer"] is None else str(row["options"][row["answer"]])
+    if row["answer"] is not None:
+        answer = str(row["options"][row["answer"]])
+    else:  # of an imported answer nothing but the reply may be known
+        answer = row["response"] or state if row["answer_number"] is None else f"{row['answer_number']:g}"
     return Shown(label, segments, row["distance"], state, answer)
 
 

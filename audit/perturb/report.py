@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from audit.errors import DataError
@@ -15,7 +15,7 @@ from audit.perturb.present import CONTROL_FILE
 from audit.perturb.rows import Read, perturb_cells, read_run
 from audit.perturb.rows import only as only_models
 from audit.perturb.thresholds import PerturbThresholds
-from audit.references import check_runs, recorded_runs, revisions
+from audit.references import check_runs, is_imported, recorded_runs, revisions
 from audit.report.build import Page
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows
@@ -66,6 +66,8 @@ def judge(
     check_runs(references, "perturb", manifest.models, analysis["judged"], benchmarks, manifest.config, SAME)
     others = [only_models(read_run(one.path), one.models) for one in references]
     cells = perturb_cells(read, analysis["judged"], others, library.header, control.header if control else None)
+    if is_imported(manifest):  # no request was ours, so none has a hash
+        cells = tuple(replace(cell, requests=None) for cell in cells)
     sensitivity = load_sensitivity(read.run_dir)
     results = tuple(
         with_reservations(result, "perturb", analysis, sensitivity, Field(cell.n, 0, len(cell.references)))

@@ -100,7 +100,7 @@ def _line(variant: Variant) -> dict[str, Any]:
         "original": variant.original,
         "variant": variant.text,
         "options": options,
-        "key": options[variant.gold] if options else variant.target,
+        "key": options[variant.gold] if options and variant.gold >= 0 else variant.target,  # of a log maybe not known
         "rules": list(variant.rules),
         "finding": "",
     }

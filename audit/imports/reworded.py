@@ -1,0 +1,84 @@
+"""Joined outcomes of original and reworded logs -> the run directory of a perturbation audit, with its library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from audit.errors import DataError
+from audit.imports.join import Answered, Joined
+from audit.imports.write import Asked, digest, question, row, save
+from audit.perturb.audit import SCHEMA
+from audit.perturb.design import Arm
+from audit.perturb.thresholds import PerturbThresholds
+from audit.records import Question
+from audit.reference_sets import JOINED_MIN
+from audit.references import IMPORTED
+from audit.variants.arrow import FILE, write_library
+from audit.variants.record import Header, Library, ModelRef, State, Variant, question_sha256, questions_sha256
+
+REWORDED = "reworded: "  # stands before the benchmark of such a log
+
+
+def write_reworded(run_dir: Path, joined: Joined, asked: Asked) -> None:
+    """Writes the run. DataError where logs hold several trials of an item, or their items do not meet."""
+    names = sorted(name for name in joined.items if name.startswith(REWORDED))
+    _check(joined, asked.benchmark, names)
+    published = [question(asked.benchmark, key, one) for key, one in joined.items[asked.benchmark].items()]
+    questions = [replace(one, order=tuple(range(len(one.options)))) for one in published]
+    library = _library(joined, asked.benchmark, names, questions)
+    settings: list[tuple[Arm, int]] = [(Arm.ORIGINAL, 0), *((Arm.VARIANT, j) for j in range(1, len(names) + 1))]
+    save(
+        run_dir, SCHEMA, joined, asked, questions=questions,
+        own={"variants": library.sha256, "num_variants": len(names)},
+        analysis={"thresholds": PerturbThresholds().to_dict()},
+        settings=[{"arm": arm.value, "level": level, "replicate": 0} for arm, level in settings],
+        rows=lambda model: _rows(model, joined, questions, names),
+        also=lambda path: write_library(library, path / FILE),
+    )  # fmt: skip
+
+
+def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
+    own = joined.items[benchmark].keys()
+    for (model, name), answers in joined.answers.items():
+        twice = next((k for k, epochs in answers.items() if sum(one.of for one in epochs) > 1), None)
+        if twice is not None:
+            raise DataError(f"{model} on {name} has several trials of item {twice[:80]!r}; expected one of each.")
+        if name in names and len(own & answers.keys()) < JOINED_MIN * len(own):
+            raise DataError(
+                f"{name} has {len(own & answers.keys()):,} of the {len(own):,} items of {benchmark} for {model}; "
+                f"expected {JOINED_MIN:.0%}. Name the field that both logs share, such as --key audit_id."
+            )
+
+
+def _library(joined: Joined, benchmark: str, names: Sequence[str], questions: Sequence[Question]) -> Library:
+    """Which rewordings were asked, in the logs' words; no gate of ours saw them and no person has read them yet."""
+    header = Header(
+        name=f"{benchmark}_imported", benchmark=benchmark, benchmark_revision=digest(sorted(q.id for q in questions)),
+        questions_sha256=questions_sha256(questions), n_questions=len(questions), strategy=IMPORTED, window=(0.0, 2.0),
+        changes="stem", context="none", options="keep", num_variants=len(names), max_attempts=1, seed=0,
+        licence="that of the logs", embedder=ModelRef("none", "none"),
+    )  # fmt: skip
+    found = tuple(
+        Variant(
+            q.id, j, question_sha256(q), "", q.text, joined.items[name][q.id].text or "", q.options, q.gold, q.order,
+            None, name, 0, State.ACCEPTED,
+        )
+        for q in questions for j, name in enumerate(names, start=1) if q.id in joined.items[name]
+    )  # fmt: skip
+    return Library(header, found)
+
+
+def _rows(model: str, joined: Joined, questions: Sequence[Question], names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """An original and its variants; a variant counts as asked where the log holds both."""
+    logs = [joined.answers.get((model, name), {}) for name in (questions[0].benchmark, *names)]
+    for q in questions:
+        first = logs[0].get(q.id)
+        for level, (name, log) in enumerate(zip((q.benchmark, *names), logs, strict=True)):
+            answer: Answered | None = log[q.id][0] if first and q.id in log else None
+            item = joined.items[name].get(q.id)
+            own = {"arm": (Arm.VARIANT if level else Arm.ORIGINAL).value, "variant": level}
+            own |= {"wording": (item and item.text) or "", "variant_id": f"{q.id}#{level}" if level else None}
+            yield row(SCHEMA, model, joined.revisions.get(model), q, answer) | own

@@ -1,0 +1,95 @@
+"""A perturbation audit of two imported logs: originals, and the same items in other words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from audit.commands.import_logs import main
+from audit.perturb.report import judge
+from audit.variants.arrow import read_library, write_library
+from audit.variants.review_file import read_review, write_review
+
+N, ABLE = 400, {"spoilt": 0.3, "clean": 0.9, "r1": -0.2, "s2": 0.3, "t3": 1.0, "u4": 1.4, "v5": 2.0, "w6": 2.6}
+OPTIONS = ["one", "two", "three", "four"]
+
+
+def answers(log: str, remembered: float) -> list[tuple[str, int, int]]:
+    """(model, item, right): an item is as hard and a model as lucky in every log, and only `spoilt` remembers."""
+    rng = np.random.default_rng(5)
+    hard, luck = rng.normal(size=N), rng.logistic(size=(len(ABLE), N))
+    slip = np.random.default_rng(len(log)).random((len(ABLE), N)) < 0.04
+    right = np.array(list(ABLE.values()))[:, None] - hard + luck > 0
+    right[0] |= np.random.default_rng(9).random(N) < remembered
+    return [(m, i, int(right[k, i] ^ slip[k, i])) for k, m in enumerate(ABLE) for i in range(N)]
+
+
+def table(folder: Path, log: str, remembered: float) -> list[str]:
+    rows = [f"{m},q{i},{right},{log} words of item {i},4" for m, i, right in answers(log, remembered)]
+    (folder / f"{log}.csv").write_text("\n".join(["model,item,correct,text,options", *rows]) + "\n")
+    return [str(folder / f"{log}.csv")]
+
+
+def lm_eval(folder: Path, log: str, remembered: float) -> list[str]:
+    lines: dict[str, list[str]] = {}
+    for m, i, right in answers(log, remembered):
+        doc = {"audit_id": f"q{i}", "question": f"{log} words of item {i}", "choices": OPTIONS, "answer": 1}
+        sample = {"doc_id": i, "doc": doc, "target": "1", "doc_hash": f"{log}{i}", "acc": float(right)}
+        lines.setdefault(m, []).append(json.dumps(sample))
+    found = []
+    for m, own in lines.items():
+        path = folder / m / f"samples_{log}_2026-11-25T10-00-00.0.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(own) + "\n")
+        found.append(f"{m}={path}")
+    return found
+
+
+@pytest.mark.parametrize("write", [table, lm_eval])
+def test_from_two_logs_to_a_verdict_and_its_page(write, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    logs = write(tmp_path, "seen", 0.5), write(tmp_path, "reworded", 0.0)
+    words = [*logs[0], "--reworded", *logs[1], "--judge", "spoilt", "clean", "-o", str(run)]
+    assert main(words) == 0
+    content = json.loads((run / "report" / "verdict.json").read_text())
+    cells = {cell["model"]: cell for cell in content["cells"]}
+    spoilt = cells["spoilt"]
+    right = {log: np.mean([x[2] for x in answers(log, remembered) if x[0] == "spoilt"]) for log, remembered in
+             (("seen", 0.5), ("reworded", 0.0))}  # fmt: skip
+    drop = spoilt["evidence"]["drop"]
+    assert (drop["original"], drop["variants"]) == pytest.approx((right["seen"], right["reworded"]), rel=1e-5)
+    assert (spoilt["verdict"], spoilt["doubt"]) == ("brittle_cause_unknown", "variants_not_read")
+    assert cells["clean"]["verdict"] in ("underpowered", "no_drop_detected") and len(spoilt["references"]) == 6
+    gates = {gate["name"]: gate["status"] for gate in spoilt["gates"]}
+    assert gates["variants_reached_model"] == gates["broken_share"] == "not_applicable"
+    assert any("not under our control" in one for one in spoilt["cannot_exclude"])
+    page = (run / "report" / "report.html").read_text()
+    assert "words of item" in page and ("Right answer: two" in page) == (write is lm_eval)
+    # A person reads the rewordings: what bars a finding beyond reference goes.
+    asked = read_library(run / "variants.arrow")
+    sheet = tmp_path / "review.jsonl"
+    write_review(asked, sheet, n=150, seed=0)
+    sheet.write_text(sheet.read_text().replace('"finding": ""', '"finding": "ok"'))
+    reviewed = write_library(read_review(asked, sheet, reviewer="me"), tmp_path / "reviewed.arrow")
+    again, _ = judge([run], variants=str(reviewed), n_resamples=200)
+    assert next(r for r in again.results if r.model == "spoilt").verdict == "drop_beyond_reference"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("m,x1,1,w,4\n", "holds 0|has 0 of the"),
+        ("m,q0,3/10,w,4\n" + "".join(f"m,q{i},1,w,4\n" for i in range(1, 9)), "several trials"),
+    ],
+)
+def test_logs_that_do_not_meet_are_refused(rows: str, message: str, tmp_path: Path, capsys) -> None:
+    head = "model,item,correct,text,options\n"
+    (tmp_path / "seen.csv").write_text(head + "".join(f"m,q{i},1,w,4\n" for i in range(9)))
+    (tmp_path / "other.csv").write_text(head + rows)
+    run = tmp_path / "run"
+    assert main([str(tmp_path / "seen.csv"), "--reworded", str(tmp_path / "other.csv"), "-o", str(run)]) == 1
+    said = capsys.readouterr().err
+    assert any(one in said for one in message.split("|")) and not run.exists()

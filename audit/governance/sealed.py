@@ -50,36 +50,32 @@ def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime
         raise ConfigError(f"A seal is a local file. Name it: --seal -o seal.dsse.json, beside {run.config.run_dir}.")
     facts = [planned.facts(one) for one in planned.asked()]
     kind = getattr(part_of(run.audit.name, "thresholds"), f"{run.audit.name.capitalize()}Thresholds")
+    as_run = Manifest(
+        run.identity,
+        run.plain,
+        analysis={"thresholds": kind.from_mapping(run.config.verdict).to_dict(), **run.analysis},
+        prompt_hashes={name: protocol.sha256 for name, protocol in run.protocols.items()},
+        benchmark={one.benchmark.name: one.facts() for one in run.samples},
+        models=run.models,
+    )
     predicate = {
         "audit": run.audit.name,
         "sealed": now.isoformat(timespec="seconds"),
-        "design": _design(
-            config=run.plain,
-            analysis={"thresholds": kind.from_mapping(run.config.verdict).to_dict(), **run.analysis},
-            prompts={name: protocol.sha256 for name, protocol in run.protocols.items()},
-            benchmark={one.benchmark.name: one.facts() for one in run.samples},
-            models=run.models,
-        ),
+        "design": _design(as_run),
         "detects": [{k: v for k, v in one.items() if k in _DETECTS or "detectable" in k} for one in facts],
     }
     path = out or run.path / SEAL
     return add_file(path, seal(statement(PREDICATE, {"design": run.identity}, plain(predicate)), signer))
 
 
-def _design(
-    config: Mapping[str, Any],
-    analysis: Mapping[str, Any],
-    prompts: Mapping[str, str],
-    benchmark: Mapping[str, Any],
-    models: Mapping[str, Any],
-) -> dict[str, Any]:
-    """What decides answers and verdict, by dotted names; of a plan and of a manifest alike."""
-    found = deciding(config) | {f"verdict.{name}": value for name, value in analysis.get("thresholds", {}).items()}
-    found["references"] = [Path(one).name for one in analysis.get("references") or ()]
-    found |= {f"prompts.{name}": value for name, value in prompts.items()}
-    for name, facts in benchmark.items():
+def _design(run: Manifest) -> dict[str, Any]:
+    """What decides answers and verdict, by dotted names."""
+    found = deciding(run.config) | {f"verdict.{k}": value for k, value in run.analysis.get("thresholds", {}).items()}
+    found["references"] = [Path(one).name for one in run.analysis.get("references") or ()]
+    found |= {f"prompts.{name}": value for name, value in run.prompt_hashes.items()}
+    for name, facts in run.benchmark.items():
         found |= {f"questions.{name}.{key}": facts.get(key) for key in ("revision", "n", "ids_sha256")}
-    return found | {f"weights.{name}": facts.get("revision") for name, facts in models.items()}
+    return found | {f"weights.{name}": facts.get("revision") for name, facts in run.models.items()}
 
 
 def with_seals(ruling: Ruling, folder: Path, asked: Path | None, keys: Path | None) -> Ruling:
@@ -145,8 +141,7 @@ def checked(data: bytes, manifest: Manifest, trusted: Mapping[str, Trusted] | No
 
 def _compared(told: Mapping[str, Any], manifest: Manifest, what: str) -> Seal:
     """A seal's statement against a run (pure). SignatureError where it is of another audit, benchmark or models."""
-    run = _design(manifest.config, manifest.analysis, manifest.prompt_hashes, manifest.benchmark, manifest.models)
-    sealed = dict(told["design"])
+    run, sealed = _design(manifest), dict(told["design"])
     models, others = _names(sealed, "weights"), _names(run, "weights")
     kin = told["audit"] == manifest.audit and models & others
     if not kin or not _names(sealed, "questions") & _names(run, "questions"):

@@ -16,6 +16,7 @@ from audit.registry.entry import comparable
 from audit.shards.manifest import MANIFEST, Manifest
 
 _Key = tuple[str, str, str]  # model, its revision, benchmark
+_UNTOLD = ("library", "references")  # what a manifest alone does not tell
 
 
 def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
@@ -33,22 +34,18 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
             both = here.keys() & there.keys()
             if not both or started >= manifest.started or Path(name) in [one.resolve() for one in own]:
                 continue
-            differs = {key for at in both for key, value in there[at].items() if here[at].get(key, value) != value}
+            each = ((key, value, here[at].get(key)) for at in both for key, value in there[at].items())
+            differs = {key for key, value, own_value in each if key not in _UNTOLD and value != own_value}
             found[name] = Try(name, started, decision, tuple(sorted(differs)))
     return tuple(sorted(found.values(), key=lambda one: (one.started, one.run)))
 
 
 def _asked(manifest: Manifest) -> dict[_Key, Mapping[str, str]]:
     return {
-        (model, str(facts.get("revision") or ""), benchmark): _known(comparable(manifest, model, benchmark, None))
+        (model, str(facts.get("revision") or ""), benchmark): comparable(manifest, model, benchmark, None)
         for model, facts in manifest.models.items()
         for benchmark in manifest.benchmark
     }
-
-
-def _known(hashes: Mapping[str, str]) -> dict[str, str]:
-    """Less what a manifest alone does not tell."""
-    return {name: value for name, value in hashes.items() if name not in ("library", "references")}
 
 
 def _registered(manifest: Manifest, place: str | None) -> Iterator[tuple[str, str, str, dict[_Key, Mapping[str, str]]]]:
@@ -60,7 +57,7 @@ def _registered(manifest: Manifest, place: str | None) -> Iterator[tuple[str, st
     for one in kept(open_registry(place, make=False), audit=manifest.audit, model=list(manifest.models)):
         run, cell = one.run, one.cell
         at = (cell["model"], cell["model_revision"], cell["benchmark"])
-        yield run["run_dir"], run["started"], run["decision"], {at: _known(cell["comparable"])}
+        yield run["run_dir"], run["started"], run["decision"], {at: cell["comparable"]}
 
 
 def _beside(run: Path) -> Iterator[tuple[str, str, str, dict[_Key, Mapping[str, str]]]]:
@@ -70,7 +67,7 @@ def _beside(run: Path) -> Iterator[tuple[str, str, str, dict[_Key, Mapping[str, 
         try:
             manifest = Manifest.load(path.parent)
             if manifest.audit == audit:
-                yield str(path.parent.resolve()), manifest.started, _decision(path.parent), _asked(manifest)
+                yield str(path.parent.resolve()), str(manifest.started), _decision(path.parent), _asked(manifest)
         except (AuditError, OSError, ValueError, TypeError, AttributeError, LookupError):
             continue  # a manifest of something else
 

@@ -233,6 +233,8 @@ def test_the_gate_counts_earlier_runs_of_the_design(
         run = Path(shutil.copytree(run_dir, tmp_path / name))
         replace(own, **{"started": "2026-10-01T08:00:00+00:00", **change}).save(run)
     (tmp_path / "other_prompt" / "report" / "verdict.json").unlink()
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "manifest.json").write_text('{"fingerprint": 1, "config": [], "started": 5, "models": 7}')
     place = str(tmp_path / "registry.db")
     assert registry(["add", "--registry", place, str(tmp_path / "again")]) == 0
     capsys.readouterr()

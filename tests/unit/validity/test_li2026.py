@@ -13,7 +13,7 @@ from audit.errors import DataError
 from audit.papers.li2026.reanalysis import Li2026, reanalyse_li2026
 from audit.papers.li2026.show import TABLES, shipped
 from audit.statistics.selectivity import csr
-from audit.validity.status import PaperCell, Status, paper_status
+from audit.validity.status import GATE_COLUMNS, PaperCell, Status, gate_columns, paper_status
 
 # score .6 against .5, n = 200: SE = sqrt(.6 * .4 / 200) = .0346, two of them .069: G2 passes at .1 above
 SOUND = PaperCell("m", "b", 0.6, 200, 0.5, 0.05, 0.04, 0.5, 3.0, 9.0, g5=True, g6=True)
@@ -148,3 +148,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert (tmp_path / "out" / "cells.csv").read_text().count("\n") == 11
     (tmp_path / "file").write_text("")
     assert reanalyze.main(["li2026", "--out", str(tmp_path / "file")]) == 1
+
+
+def test_the_raw_gate_columns_of_the_ten_cells() -> None:
+    """App. F: G2 fails on Qwen x BBQ (CSR 0, without a seed CV) and Mistral x XSTest, G3 on the latter."""
+    columns = {r.name: gate_columns(r.cell, None, r.seed_cv_at_most) for r in shipped().cells}
+    odd = {name: found[1:] for name, found in columns.items() if found[1:] != (True,) * 5}
+    assert len(columns) == 10 and len(GATE_COLUMNS) == 6
+    assert odd == {
+        "Qwen-2.5-7B x BBQ": (False, True, False, True, None), "Mistral-7B x XSTest": (False, False, True, True, True)
+    }  # fmt: skip
+    assert gate_columns(replace(SOUND, n=199), True, 0.3) == (True, True, True, True, False, False)

@@ -15,10 +15,20 @@ from audit.errors import DataError
 from audit.report.canvas import svg_text
 from audit.statistics.dif import by_group
 from audit.validity.analyse import RunVerdict
-from audit.validity.as_paper import _GATES, PaperTable, merged, no_op_rates, paper_tables
+from audit.validity.as_paper import (
+    _GATES,
+    PaperTable,
+    cell_validity_csv,
+    merged,
+    no_op_rates,
+    paper_tables,
+    placebo_ratio,
+)
 from audit.validity.config import ValidityConfig, validate
+from audit.validity.edits.record import Family
 from audit.validity.page import group_dif_csv
 from audit.validity.paper_figures import before_and_after, family_deltas, ratios
+from audit.validity.status import GATE_COLUMNS
 from audit.validity.vocabulary import GATES
 
 ENTRY = {
@@ -80,6 +90,7 @@ def test_buckets_flags_and_numbers_are_the_paper_s(tables, found) -> None:
         ("unproven", "failed G2–G4", "scorer-unvalidated"),  # nothing moves it on the surface: no denominator
     ]  # fmt: skip
     assert [row[8] for row in tables[6].rows] == ["none", "inconclusive", "inconclusive"]
+    assert [row[9] for row in tables[6].rows] == ["–"] * 3  # the scripted models have no placebo that moves a score
     assert tables[6].rows[1][2:6] == ("0.333", "0.000", "0.000", "0.667")  # the key moved, the answer did not
     assert {row[1]: row[3] for row in tables[5].rows}["failed G2–G4"] == "2"
     assert sum(int(row[3]) for row in tables[5].rows) == len(found)
@@ -149,3 +160,21 @@ def test_groups_at_equal_total_score_stand_on_the_page_and_thin_ones_without_a_n
     assert table.index("a &lt;b&gt;") < table.index("no interval") < table.index("too few: the strata are too thin")
     lines = group_dif_csv(shown).splitlines()
     assert lines[1].endswith(",tested") and lines[2].endswith("few,4,1,,,,,,too few") and len(lines) == 3
+
+
+def test_the_raw_gate_columns_and_the_placebo_ratio_of_a_run() -> None:
+    """Every cell: parseable, an interval, 60 of 200 items, one seed. The deaf model is not above guessing (G2), and
+    wording moves neither it nor the follower of the third cell (G3)."""
+    verdict = panels.verdict(panels.cells())
+    head, *lines = (line.split(",") for line in cell_validity_csv(verdict).splitlines())
+    assert head[3:9] == list(GATE_COLUMNS)
+    assert [line[3:9] for line in lines] == [
+        ["1", "1", "1", "1", "0", ""], ["1", "0", "0", "1", "0", ""], ["1", "1", "0", "1", "0", ""]
+    ]  # fmt: skip
+    evidence = verdict.results[0].evidence
+    changes = {Family.FORMAT: 0.1, Family.SEMANTIC: 0.05, Family.ATTRIBUTE: 0.6, Family.PLACEBO: 0.15}
+    made = {f: replace(evidence.families[f], score_change=change) for f, change in changes.items()}
+    # CSR 6, placebo CSR 1.5
+    assert placebo_ratio(replace(evidence, families=made)) == pytest.approx((1.5, 4.0))
+    made[Family.PLACEBO] = replace(made[Family.PLACEBO], score_change=0.0)
+    assert placebo_ratio(replace(evidence, families=made)) is None

@@ -107,7 +107,7 @@ def test_a_request_that_is_the_clean_one_is_a_noop_whatever_its_text_says() -> N
     found = texts_of(sent).measures["synthetic", "synthetic"]
     assert found.noops == found.same_requests == 10 * 2
     gate = manipulation_reached_worker(found, SweepThresholds())
-    assert gate.status == "fail" and f"{found.same_requests} as the very request" in gate.detail
+    assert gate.status == "fail" and gate.numbers["same_request"] == found.same_requests / found.noisy_presentations
     assert texts_of(_noisy()).measures["synthetic", "synthetic"].same_requests == 0  # no hash, nothing compared
 
 
@@ -160,7 +160,6 @@ def test_a_cloze_has_no_options_to_keep_so_no_share_of_them_is_claimed() -> None
         (measures,) = texts_of(outcomes).measures.values()
         gate = answer_leak(measures, SweepThresholds())
         assert (gate.numbers["gold_only_kept"] is not None) is known
-        assert ("dropped every other" in gate.detail) is known
 
 
 def test_a_question_is_let_go_with_its_last_row() -> None:

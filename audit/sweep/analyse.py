@@ -193,6 +193,8 @@ def _result(case: _Case) -> SweepResult:
         contrasts=contrasts,
         controls_missing=sentences(missing, NOT_RUN),
         cannot_exclude=sentences(missing, CANNOT_EXCLUDE),
+        by_routers=case.cell.texts.by_routers if case.cell.texts else (),
+        information=case.cell.texts.slope if case.cell.texts else None,
         noise_floor=noise_floor(cell, rng=_rng(case, "noise"), alpha=s.thresholds.alpha, n_permutations=s.n_resamples),
         calibration=_calibration(case),
         n_questions=cell.n,

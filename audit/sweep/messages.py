@@ -6,11 +6,17 @@ seen but small counts, and each distinct message is read once (`statements`).
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+
+from audit.errors import DataError
+from audit.statistics.information import InformationSlope, information_slope
 from audit.sweep.design import Arm
 from audit.sweep.statements import fold, gives_answer, holds, normalise, states_answer, without_a_word, words_of
 
@@ -34,6 +40,26 @@ class TextRow(NamedTuple):
     request_sha256: str | None
     gold: int
     options_shown: bool
+    correct: bool | None = None
+
+
+@dataclass(frozen=True)
+class ByRouters:
+    """What so many routers did to a question together, averaged over noisy presentations: shares of words.
+
+    one_kept: of the question's words, in one message; kept: in any of them; restored: kept by all together less by one.
+    added: of the messages' words, those that the question does not have. cues: of the question's neighbouring pairs of
+    words, those that some message has too: its own wording (kappa of song2026, eq. 14). accuracy: of answered ones.
+    """
+
+    routers: int
+    presentations: int
+    one_kept: float
+    kept: float
+    restored: float
+    added: float
+    cues: float
+    accuracy: float | None
 
 
 @dataclass(frozen=True)
@@ -51,6 +77,7 @@ class TextMeasures:
     request was the very one of the clean baseline (`request_sha256`: the token ids that the worker consumed).
     lost: noisy presentations whose router messages are not in the prompt that was really sent.
     mixed_ids: questions whose text, options or right answer is not the same in all rows.
+    by_routers: in order. slope: accuracy by the share of a question's words that arrived; None where none can be told.
     """
 
     clean_messages: int = 0
@@ -76,6 +103,12 @@ class TextMeasures:
     leak_ids: tuple[str, ...] = ()
     mixed_ids: tuple[str, ...] = ()
     leaks: frozenset[tuple[int, int, str]] = frozenset()
+    by_routers: tuple[ByRouters, ...] = ()
+    slope: InformationSlope | None = None
+
+
+def _doubles() -> array[float]:
+    return array("d")
 
 
 @dataclass
@@ -89,6 +122,9 @@ class _Tally:
     deleted: int = 0  # sums of shares in billionths: whole numbers, so that the order of the rows cannot show
     deleted_per_message: int = 0
     added: int = 0
+    by_routers: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    # By the numbers of routers: of each question what arrived, then its score, at each number. Eight bytes each.
+    information: defaultdict[tuple[int, ...], array[float]] = field(default_factory=lambda: defaultdict(_doubles))
 
 
 @dataclass(frozen=True)
@@ -102,10 +138,12 @@ class MeasuredTexts:
 
 @dataclass(slots=True)
 class _Message:
-    """A router message of a question. words: a bit for each. missing: how many of the question's words it lacks."""
+    """A router message of a question. words, pairs: a bit for each word, and for each pair of neighbours of the
+    question. missing: how many of the question's words it lacks."""
 
     text: str  # normalised
     words: int
+    pairs: int
     missing: int
     stated: bool | None
     gold_only: bool
@@ -133,7 +171,19 @@ class _Bits(dict[str, int]):
 class _Question:
     """What is known of a question until its last row: noisy rows that came before the clean one wait for it."""
 
-    __slots__ = ("asked", "bits", "clean", "first", "messages", "original", "rows", "waiting", "whole")
+    __slots__ = (
+        "asked",
+        "bits",
+        "clean",
+        "first",
+        "information",
+        "messages",
+        "original",
+        "pairs",
+        "rows",
+        "waiting",
+        "whole",
+    )
 
     def __init__(self, row: TextRow) -> None:
         self.first = row
@@ -142,9 +192,12 @@ class _Question:
         self.clean: _Clean | None = None
         self.waiting: list[TextRow] = []
         self.messages: dict[str, _Message] = {}
+        self.information: dict[int, list[float]] = {}  # routers -> answers, and sums of what arrived and of scores
         self.bits = _Bits()
         self.original = normalise("\n".join([row.question, *(row.options if row.options_shown else ())]))
-        self.asked = self.words(self.original.split())
+        words = self.original.split()
+        self.asked = self.words(words)
+        self.pairs = {pair: 1 << k for k, pair in enumerate(dict.fromkeys(pairwise(words)))}
 
     def words(self, words: Sequence[str]) -> int:
         """The distinct words of a normalised text as bits."""
@@ -175,7 +228,9 @@ class _Question:
         else:
             stated = gives_answer(raw, q.question, q.options, q.gold)
         bounded = raw[:1].isascii() and bool(found)
-        return _Message(text, words, (self.asked & ~words).bit_count(), stated, gold_only, bounded)
+        split = found or text.split()
+        pairs = sum(self.pairs[pair] for pair in set(pairwise(split)) if pair in self.pairs)
+        return _Message(text, words, pairs, (self.asked & ~words).bit_count(), stated, gold_only, bounded)
 
     def read_clean(self, row: TextRow) -> None:
         messages = frozenset(m.text for m in self.read(row.router_messages))
@@ -233,11 +288,12 @@ class _Pass:
         elif row.arm == Arm.NOISY_REWRITE:
             self.count_noisy(row, question, first.clean)
         if self.settings is not None and first.rows == self.settings[cell]:
-            self.close(self.open.pop((*cell, row.question_id)))
+            self.finish(cell, self.open.pop((*cell, row.question_id)))
 
     def count_noisy(self, row: TextRow, question: _Question, clean: _Clean | None) -> None:
         cell = row.model, row.benchmark
-        _count_noisy(row, None, question, self.tallies[cell], clean)
+        kept = _count_noisy(row, None, question, self.tallies[cell], clean)
+        _count_information(row, question, kept, self.tallies[cell])
         if row.question_id in self.probed.get(cell, ()):
             _count_noisy(row, clean.prompt if clean else None, question, self.sent[cell], clean)
 
@@ -247,9 +303,16 @@ class _Pass:
             self.count_noisy(one, _version(versions, one), versions[0].clean)
         versions[0].waiting = []
 
+    def finish(self, cell: tuple[str, str], versions: list[_Question]) -> None:
+        """After a question's last row."""
+        self.close(versions)
+        known = sorted(versions[0].information.items())
+        means = [one[k] / one[0] if one[0] else np.nan for k in (1, 2) for _, one in known]
+        self.tallies[cell].information[tuple(routers for routers, _ in known)].extend(means)
+
     def texts(self) -> MeasuredTexts:
-        for versions in self.open.values():
-            self.close(versions)
+        for (*cell, _), versions in self.open.items():
+            self.finish((cell[0], cell[1]), versions)
         made = ({cell: _freeze(tally) for cell, tally in sorted(one.items())} for one in (self.tallies, self.sent))
         return MeasuredTexts(*made)
 
@@ -304,8 +367,9 @@ def _count_clean(row: TextRow, tally: _Tally) -> None:
             tally.lossy.add(row.question_id)
 
 
-def _count_noisy(row: TextRow, sent: str | None, question: _Question, tally: _Tally, clean: _Clean | None) -> None:
-    """sent: what the worker was sent, normalised; None: the row's own prompt, normalised where that is needed."""
+def _count_noisy(row: TextRow, sent: str | None, question: _Question, tally: _Tally, clean: _Clean | None) -> float:
+    """The share of the question's words that arrived. sent: what the worker was sent, normalised; None: the row's own
+    prompt, normalised where that is needed."""
     messages = question.read(row.router_messages)
     counts, arrived = tally.counts, messages
     if sent is not None or not _all_stand(row.router_messages, messages, row.prompt):
@@ -333,6 +397,29 @@ def _count_noisy(row: TextRow, sent: str | None, question: _Question, tally: _Ta
     if row.options_shown:  # else no option to keep or to drop
         counts["options_to_keep"] += len(messages)
         counts["gold_only_kept"] += sum(m.gold_only for m in messages)
+    return (asked & told).bit_count() / words
+
+
+def _count_information(row: TextRow, question: _Question, kept: float, tally: _Tally) -> None:
+    """kept: share of the question's words that arrived."""
+    messages = question.read(row.router_messages)
+    if not messages:
+        return
+    words, told, pairs = max(question.asked.bit_count(), 1), 0, 0
+    for m in messages:
+        told, pairs = told | m.words, pairs | m.pairs
+    sums = tally.by_routers[row.routers]
+    sums["presentations"] += 1
+    sums["one_kept"] += _billionths(1 - sum(m.missing for m in messages) / len(messages) / words)
+    sums["kept"] += _billionths(kept)
+    sums["added"] += _billionths((told & ~question.asked).bit_count() / max(told.bit_count(), 1))
+    sums["cues"] += _billionths(pairs.bit_count() / max(len(question.pairs), 1))
+    known = question.information.setdefault(row.routers, [0.0, 0.0, 0.0])
+    if row.correct is not None:
+        sums["answered"] += 1
+        sums["right"] += row.correct
+        for k, value in enumerate((1.0, kept, float(row.correct))):
+            known[k] += value
 
 
 def _all_stand(raw: Sequence[str], messages: Sequence[_Message], prompt: str) -> bool:
@@ -367,8 +454,9 @@ def _billionths(share: float) -> int:
 
 def _freeze(tally: _Tally) -> TextMeasures:
     noisy = tally.counts["noisy_presentations"]
+    counts: dict[str, int] = dict(tally.counts)
     return TextMeasures(
-        **tally.counts,
+        **counts,
         lossy_ids=tuple(sorted(tally.lossy)),
         noop_ids=tuple(sorted(tally.noop)),
         deleted=tally.deleted / 1e9 / noisy if noisy else None,
@@ -377,4 +465,28 @@ def _freeze(tally: _Tally) -> TextMeasures:
         leak_ids=tuple(sorted(tally.leak)),
         leaks=frozenset(tally.leaks),
         mixed_ids=tuple(sorted(tally.mixed)),
+        by_routers=_by_routers(tally),
+        slope=_slope(tally),
     )
+
+
+def _by_routers(tally: _Tally) -> tuple[ByRouters, ...]:
+    rows = []
+    for routers, sums in sorted(tally.by_routers.items()):
+        n, right = sums["presentations"], sums["right"] / sums["answered"] if sums["answered"] else None
+        one, kept, added, cues = (sums[name] / 1e9 / n for name in ("one_kept", "kept", "added", "cues"))
+        rows.append(ByRouters(routers, n, one, kept, kept - one, added, cues, right))
+    return tuple(rows)
+
+
+def _slope(tally: _Tally) -> InformationSlope | None:
+    """None where the run cannot show one (one number of routers, few questions)."""
+    columns, values = max(tally.information.items(), key=lambda one: (len(one[1]), one[0]), default=((), _doubles()))
+    if len(columns) < 2:
+        return None
+    table = np.array(values).reshape(-1, 2 * len(columns))
+    table = table[np.lexsort(table.T)]  # so that the order of the rows cannot show
+    try:
+        return information_slope(table[:, : len(columns)], table[:, len(columns) :])
+    except DataError:
+        return None

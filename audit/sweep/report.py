@@ -117,6 +117,7 @@ def _page(verdict: RunVerdict, behind: Behind) -> Page:
         "verdicts.csv": tables.verdicts(verdict),
         "gates.csv": tables.gates(verdict),
         "contrasts.csv": tables.contrasts(verdict),
+        "mechanism.csv": tables.mechanism(verdict),
     }
     drill = pack(behind.listed, seed=behind.seed, max_text_bytes=behind.max_text_bytes)
     render_page = partial(

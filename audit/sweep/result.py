@@ -10,6 +10,8 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from audit.statistics.information import InformationSlope
+from audit.sweep.messages import ByRouters
 from audit.sweep.texts import TEXTS
 from audit.verdict.reason import Texts
 from audit.verdict.result import Calibration
@@ -147,7 +149,9 @@ class SweepResult(CellResult):
     of the noisy arm, as the tests of a gain reckon with it. unparsed_tipping: the largest odds ratio between unparsed
     answers and what the question's other answers predict up to which the verdict stands, "worst case" where any does;
     null without unparsed answers, or where nothing is found or cleared. worst_case_gain: largest gain over r with every
-    unparsed noisy answer right and every other wrong; null where all were parsed.
+    unparsed noisy answer right and every other wrong; null where all were parsed. by_routers: what routers deleted,
+    restored and added (song2026, eq. 10-14); information: whether a question is answered right more often where more of
+    it arrives; both explore, and no verdict rests on them.
     """
 
     texts: ClassVar[Texts] = TEXTS
@@ -167,6 +171,8 @@ class SweepResult(CellResult):
     contrasts: tuple[Contrast, ...]
     controls_missing: tuple[str, ...]
     slope: Slope | None = None  # null where noisy was run at one r
+    by_routers: tuple[ByRouters, ...] = ()
+    information: InformationSlope | None = None
     noise_floor: NoiseFloor
     score: float | None
     chance: float
@@ -203,7 +209,7 @@ class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
     """
 
     audit = "sweep"
-    schema_version = "2.2"
+    schema_version = "2.3"
 
     paper: dict[str, list[dict[str, Any]]]
     hypotheses: tuple[Hypothesis, ...]

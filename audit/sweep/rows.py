@@ -19,7 +19,7 @@ from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 
 _TEXTS = (
     "model", "benchmark", "question_id", "arm", "routers", "replicate", "question", "options", "router_messages",
-    "prompt", "request_sha256", "gold", "options_shown",
+    "prompt", "request_sha256", "gold", "options_shown", "correct",
 )  # fmt: skip
 _ARMS = {arm.value: arm for arm in Arm}
 _ALL_DIFFERENT = ("prompt", "request_sha256")  # nothing to share

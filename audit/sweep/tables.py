@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import astuple
 
 from audit.sweep.accuracy import SettingAccuracy
 from audit.sweep.paper import SettingRow, model_summary, router_summary
@@ -113,6 +114,23 @@ def gates(run: RunVerdict) -> str:
             for g in c.gates
         ),
     )  # fmt: skip
+
+
+def mechanism(run: RunVerdict) -> str:
+    """One row per cell and number of routers: shares of words, and accuracy of the noisy arm."""
+    header = (
+        "model",
+        "benchmark",
+        "routers",
+        "presentations",
+        "one_kept",
+        "kept",
+        "restored",
+        "added",
+        "cues",
+        "accuracy",
+    )
+    return write(header, ((c.model, c.benchmark, *astuple(row)) for c in run.marked for row in c.by_routers))
 
 
 def contrasts(run: RunVerdict) -> str:

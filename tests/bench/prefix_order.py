@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.common import on_gpu, run_driver
-from bench.engine import router_requests
+from bench.engine import SMALL, router_requests
 
 TURNS = 3
 
@@ -69,8 +69,8 @@ def orders(run_dir: Path) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--n", type=int, default=40)
-    parser.add_argument("--routers", default="1..5")
+    parser.add_argument("--n", type=int, default=16)
+    parser.add_argument("--routers", default="1..3")
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.run is not None:
@@ -78,7 +78,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         run_dir = f"{folder}/run"
-        run_driver([f"n={asked.n}", f"r={asked.routers}", f"run_dir={run_dir}", "draws=independent", "canary=false"])
+        run_driver([f"n={asked.n}", f"r={asked.routers}", f"run_dir={run_dir}", *SMALL, "canary=false"])
         subprocess.run([sys.executable, "-m", "bench.prefix_order", "--run", run_dir], check=True)
 
 

@@ -203,3 +203,23 @@ def test_ascii_and_other_texts_are_normalised_alike(words: str) -> None:
     for said in (words, "".join(c for c in words if c.isascii())):
         folded = unicodedata.normalize("NFKC", said).casefold()
         assert normalise(said) == (" ".join(re.findall(r"[^\W_]+", folded)) or folded.strip())
+
+
+def test_what_routers_keep_restore_and_add_by_their_number() -> None:
+    """Ten words; each message keeps four of its own and says two new ones. Two messages keep eight together."""
+    words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    text, kept = " ".join(words), [words[0:4], words[4:8]]
+    rows = []
+    for i in range(30):
+        # Right with two messages in two of three questions, with one in one of three.
+        for r in (1, 2):
+            messages = tuple(" ".join([*kept[k], f"new{k}", "noise"]) for k in range(r))
+            prompt, right = "\n".join(messages), i % 3 < r
+            asked = TextRow("m", "b", f"q{i}", Arm.NOISY_REWRITE, r, 0, text, (), messages, prompt, None, 0, False)
+            rows.append(asked._replace(correct=right))
+    found = measure_texts(rows, {("m", "b"): 2}).measures["m", "b"]
+    one, two = found.by_routers
+    assert (one.one_kept, one.kept, one.restored, one.added, one.cues) == pytest.approx((0.4, 0.4, 0.0, 2 / 6, 3 / 9))
+    assert (two.one_kept, two.kept, two.restored, two.added, two.cues) == pytest.approx((0.4, 0.8, 0.4, 3 / 11, 6 / 9))
+    assert (one.accuracy, two.accuracy) == pytest.approx((1 / 3, 2 / 3)) and two.presentations == 30
+    assert found.slope is None  # every question kept as much: nothing tells what more words do

@@ -30,9 +30,9 @@ class InformationSlope:
 
 
 def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
-    """The slope within questions and within numbers of routers, with errors clustered by question.
+    """The slope within questions and within levels, with errors clustered by question.
 
-    arrived, right: (n, R) of each question at each number of routers: the share of its words that arrived, and its mean
+    arrived, right: (n, R) of each question at each level (of damage, or a number of messages): the share of its words that arrived, and its mean
     score. A question with a NaN is left out. What is easy, and what more messages do by themselves, is taken out by the
     means of rows and columns (a balanced two-way within estimator; Wooldridge 2010, Econometric Analysis of Cross
     Section and Panel Data, section 10.5). Raises DataError with fewer than two columns or QUESTIONS_MIN questions, or
@@ -47,7 +47,7 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
     x, y = x[whole], y[whole]
     n = x.shape[0]
     if x.shape[1] < 2 or n < QUESTIONS_MIN:
-        raise DataError(f"Expected two numbers of routers and {QUESTIONS_MIN} questions; found {x.shape[1]} and {n}.")
+        raise DataError(f"Expected two levels and {QUESTIONS_MIN} questions; found {x.shape[1]} and {n}.")
     x, y = (z - z.mean(axis=1, keepdims=True) - z.mean(axis=0) + z.mean() for z in (x, y))
     total = float(np.sum(x * x))
     if total <= 1e-9 * x.size:

@@ -32,11 +32,11 @@ class InformationSlope:
 def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
     """The slope within questions and within levels, with errors clustered by question.
 
-    arrived, right: (n, R) of each question at each level (of damage, or a number of messages): the share of its words that arrived, and its mean
-    score. A question with a NaN is left out. What is easy, and what more messages do by themselves, is taken out by the
-    means of rows and columns (a balanced two-way within estimator; Wooldridge 2010, Econometric Analysis of Cross
-    Section and Panel Data, section 10.5). Raises DataError with fewer than two columns or QUESTIONS_MIN questions, or
-    where the shares do not vary.
+    arrived, right: (n, L) of each question at each of L levels (such as a number of messages): the share of its words
+    that arrived, and its mean score. A question with a NaN is left out. What is easy, and what a level does by itself,
+    is taken out by the means of rows and columns (a balanced two-way within estimator; Wooldridge 2010, Econometric
+    Analysis of Cross Section and Panel Data, section 10.5). Raises DataError with fewer than two levels or
+    QUESTIONS_MIN questions, or where the shares do not vary.
 
     >>> k = np.tile([[0.2, 0.8], [0.6, 0.4]], (20, 1))
     >>> round(information_slope(k, 0.5 * k + 0.1).slope, 6)

@@ -30,7 +30,7 @@ from audit.verdict.instrument import Indicator
 ROTATIONS = ("quarter",)
 # Keys of the configuration that stand for something hashed on its own, or that decide nothing of the design.
 _ELSEWHERE = {"model", "benchmark", "control_benchmark", "protocol", "protocols", "answering", "worker", "variants",
-              "control_variants", "reading", "seed", "n", "store"}  # fmt: skip
+              "control_variants", "reading", "seed", "n", "store", "edits_sha256"}  # fmt: skip
 NAMES = {"audit": "the audit", "schema": "the version of its rows", "benchmark": "the benchmark's revision",
          "questions": "the questions drawn", "prompts": "the prompts", "library": "the library of variants",
          "design": "the settings asked", "reading": "how answers are read", "references": "the reference models",

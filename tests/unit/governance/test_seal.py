@@ -223,7 +223,10 @@ def test_the_gate_counts_earlier_runs_of_the_design(
     ((benchmark, facts),) = own.benchmark.items()
     others = {
         "again": {},
-        "other_draw": {"benchmark": {benchmark: {**facts, "ids_sha256": "0" * 64}}},
+        "other_draw": {  # of validity, whose edits are drawn with the questions
+            "benchmark": {benchmark: {**facts, "ids_sha256": "0" * 64}},
+            "config": {**own.config, "edits_sha256": "1" * 64},
+        },
         "other_prompt": {"prompt_hashes": {"m": "1" * 64}},
         "later": {"started": "2026-11-30T08:00:00+00:00"},
         "other_model": {"models": {"m": {"revision": "def"}}},

@@ -49,17 +49,25 @@ def write_overview(folder: Path) -> Path:
     lines = [
         *(_of_panel(folder, path) for path in panels),
         *(line for run in runs for line in _of_run(folder, run)),
-        *(Line(one.name, problem="no run of this program is in it") for one in others),
+        *(_of_other(one.name, _href(folder, one)) for one in others),
     ]
     text = render_page("report/runs.html.j2", rows=(), title=f"Runs in {folder}", lines=lines, count=len(runs))
     write_file(folder / PAGE, text.encode("utf-8", "backslashreplace"))
     return folder / PAGE
 
 
+def _of_other(name: str, href: str) -> Line:
+    return Line(name, href=href, problem="a page without its run" if href else "no run of this program is in it")
+
+
 def _of_panel(folder: Path, path: Path) -> Line:
     ruling = rule_run(path)
     word = None if ruling.problem else SHOWN[ruling.decision]
-    return Line(_name(folder, path), "suite or panel", word=word, href=_href(folder, path), problem=ruling.problem)
+    audits, models, benchmarks = (
+        ", ".join(dict.fromkeys(getattr(c, name) for c in ruling.cells)) for name in ("audit", "model", "benchmark")
+    )
+    about = {"model": models, "benchmark": benchmarks, "href": _href(folder, path), "problem": ruling.problem}
+    return Line(_name(folder, path), f"together: {audits}" if audits else "suite or panel", word=word, **about)
 
 
 def _of_run(folder: Path, run: RunEntry) -> list[Line]:

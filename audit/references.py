@@ -16,6 +16,7 @@ from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, unknown_name
 from audit.reference_sets import JOINED_MIN, PREFIX, choose, load_set
 from audit.shards.working_copy import need_folder
+from audit.verdict.result import percent
 
 if TYPE_CHECKING:  # it needs Arrow, and a refused override does not
     from audit.records import Question
@@ -201,7 +202,7 @@ def joined_items(path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]])
     if share < JOINED_MIN:
         raise ConfigError(
             f"Reference {path} holds {len(set(found.values())):,} of the {len(named):,} items of this run; expected "
-            f"at least {JOINED_MIN:.0%}, with the same text and options. Import logs of this benchmark and of the "
+            f"at least {percent(JOINED_MIN)}, with the same text and options. Import logs of this benchmark and of the "
             "held-out items."
         )
     return found

@@ -63,12 +63,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(one_line(f"  {setting_name(s.setting):<28} nothing was answered in both"))
                 continue
             f = s.found
-            midp = "" if f.midp is None else f", mid-p {f.midp:.3g}"
+            midp = "" if f.midp is None else f", mid-{pvalue(f.midp)}"
             print(
                 one_line(
                     f"  {setting_name(s.setting):<28} {100 * f.before:5.1f} % -> {100 * f.after:5.1f} %  "
-                    f"{100 * f.difference:+.1f} points [{100 * f.low:+.1f}, {100 * f.high:+.1f}]  "
-                    f"{f.improve} better, {f.degrade} worse of {f.n}  p {f.pvalue:.3g}{midp}, Holm {s.adjusted:.3g}"
+                    f"{signed_points(f.difference)} ({interval(f.low, f.high)})  "
+                    f"{f.improve} better, {f.degrade} worse of {f.n}  {pvalue(f.pvalue)}{midp}, "
+                    f"Holm {pvalue(s.adjusted)}"
                 )
             )
         for k in c.lasting:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from audit.verdict.result import Calibration
+from audit.verdict.result import Calibration, percent
 from audit.verdict.shipped import apart, nearest_design
 from audit.verdict.simulated import told
 
@@ -45,7 +45,7 @@ def nearest(
 
     none_near = (
         f"No calibrated design is near: {n} questions, {variants} variants, {references} references, accuracy "
-        f"{accuracy:.0%}, {unparsed:.0%} unparsed. Measure your own: audit.perturb.calibrate.procedures."
+        f"{percent(accuracy)}, {percent(unparsed)} unparsed. Measure your own: audit.perturb.calibrate.procedures."
     )
     found = nearest_design(table, distance, NEAR, sentence=sentence, none_near=none_near, thresholds=thresholds)
     if found is None or not found.rates:
@@ -72,7 +72,7 @@ def sentence(entry: Mapping[str, Any]) -> str:
     said = "a drop beyond reference" if many else "brittle"
     text = (
         f"Nearest calibrated design: {d['n']} items, {d['variants']} variants an item, {many} reference "
-        f"{'model' if many == 1 else 'models'}, accuracy {d['accuracy']:.0%}, {d['checked']} variants read by a "
+        f"{'model' if many == 1 else 'models'}, accuracy {percent(d['accuracy'])}, {d['checked']} variants read by a "
         f"person, {d['replicates']} {'run' if d['replicates'] == 1 else 'runs'} of the original. Of clean models, this "
         f"procedure calls {told(r, f'clean_{name}')} {said}; with variants that are 5 points harder "
         f"{told(r, f'harder_{name}')}. Of models that remember 15 % of the items it finds "

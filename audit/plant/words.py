@@ -19,6 +19,7 @@ from audit.plant.train import PROVENANCE
 from audit.report.sensitivity import STANDARD, chance_of, quote
 from audit.statistics.multiplicity import holm
 from audit.statistics.notice import Field, Notice
+from audit.verdict.result import percent, pvalue
 
 SCHEMA_VERSION = 2
 _DIGITS = 6  # that count: p of 1e-10 is not 0
@@ -102,7 +103,7 @@ def markdown(found: Mapping[str, Any], field: Field = STANDARD) -> str:
                 f"{one['pvalue']:.2g}",
                 "yes" if one["noticed"] else "no",
                 _chance(chance_of(found, plant, one["indicator"], field) if plant["passes"] else None),
-                f"{false:.1%} of splits" if one["null"] == "splits" else f"p={false:.2g}",
+                f"{percent(false)} of splits" if one["null"] == "splits" else pvalue(false),
             ]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

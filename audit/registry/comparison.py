@@ -44,6 +44,7 @@ from audit.statistics.paired import CellOutcomes, FloatArray, IntArray, State
 from audit.statistics.paired_difference import PairedDifference, paired_difference
 from audit.statistics.values import to_values
 from audit.verdict.instrument import Indicator
+from audit.verdict.result import percent
 
 HELD_OUT = "held-out items"
 MAX_QUESTIONS = 300  # on the page
@@ -350,7 +351,7 @@ def _rows(cell: CellOutcomes, logs: bool) -> dict[Setting, tuple[FloatArray, NDA
     values, found = {s: to_values(cell.row(s)) for s in cell.settings}, {}
     for s in dict.fromkeys(replace(one, replicate=0) for one in cell.settings):
         every = _mean(values, [one for one in values if replace(one, replicate=0) == s])
-        found[s] = every, np.array(["no answer" if np.isnan(x) else f"{100 * x:.0f} % right" for x in every])
+        found[s] = every, np.array(["no answer" if np.isnan(x) else f"{percent(x)} right" for x in every])
     return found
 
 
@@ -361,7 +362,7 @@ def _shared(one: CellOutcomes, other: CellOutcomes) -> tuple[CellOutcomes, CellO
     if share < JOINED_MIN:
         raise ConfigError(
             f"{one.model} and {other.model} share {len(both):,} of {max(one.n, other.n):,} items of {one.benchmark}; "
-            f"expected at least {JOINED_MIN:.0%}. Import both with one --key, such as --key text."
+            f"expected at least {percent(JOINED_MIN)}. Import both with one --key, such as --key text."
         )
     first, second = (cell.kept(np.isin(cell.question_ids, sorted(both))) for cell in (one, other))
     return first, second

@@ -18,7 +18,7 @@ from audit.registry import store
 from audit.registry.database import VARIABLE, Registry, open_registry, place_of
 from audit.registry.trends import Floor, Point, Series
 from audit.report.canvas import BLUE, INK, MUTED, PAPER, VERMILLION, plain, styled, svg_text
-from audit.verdict.result import json_ready
+from audit.verdict.result import json_ready, pvalue
 
 
 def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
@@ -156,9 +156,8 @@ def _told(point: Point) -> str:
         text += f"  not comparable with the one before: {', '.join(point.differs)}"
     if point.look is not None:
         verb = "" if not point.look.changed else "  CHANGED: rose" if point.look.difference > 0 else "  CHANGED: fell"
-        text += (
-            f"  {point.look.difference:+.3f} against before, p {point.look.adjusted:.3g} (look {point.look.look}){verb}"
-        )
+        p = pvalue(point.look.adjusted)
+        text += f"  {point.look.difference:+.3f} against before, {p} (look {point.look.look}){verb}"
     return text
 
 

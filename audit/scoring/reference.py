@@ -18,6 +18,7 @@ from audit.errors import ConfigError, DataError, unknown_name
 from audit.records import Generation
 from audit.scoring import bias, judged, mc1, pll, refusal, target_token
 from audit.scoring.scored import Ask, Needs, Scored, read_best, reply_best
+from audit.verdict.result import percent
 
 SELF_TEST_SE = 3.0  # a constant answer may lie this many standard errors above the baseline
 
@@ -266,4 +267,4 @@ def _blind(scorer: ReferenceScorer, item: Item) -> int:
 
 def _said(probe: Probe) -> str:
     score = "nothing" if probe.score is None else f"{probe.score:.3f}"
-    return f"{score} ({probe.unread:.0%} unread)"
+    return f"{score} ({percent(probe.unread)} unread)"

@@ -15,6 +15,7 @@ from audit.errors import DataError
 from audit.prompting.thinking import strip_thinking
 from audit.records import FinishReason, Generation
 from audit.scoring.scored import DEFAULT_STYLE, Ask, Scored, failed, judged, unread
+from audit.verdict.result import percent
 
 MAX_TOKENS = 256  # the authors' limit
 MIN_KAPPA, MAX_MISSES, MIN_LABELS = 0.8, 0.1, 100  # ours: what validates a rule for a family of models
@@ -88,7 +89,7 @@ FAMILIES: dict[str, dict[str, tuple[float, float]]] = {
 def by_family(rule: str) -> str:
     """What the published labels say of a rule, family by family, and that another family's say nothing of yours."""
     found = FAMILIES[rule]
-    told = ", ".join(f"{name} kappa {kappa:.2f}, missed {missed:.0%}" for name, (kappa, missed) in found.items())
+    told = ", ".join(f"{name} kappa {kappa:.2f}, missed {percent(missed)}" for name, (kappa, missed) in found.items())
     valid = [name for name, (kappa, missed) in found.items() if kappa >= MIN_KAPPA and missed <= MAX_MISSES]
     what = "GPT-4's stored labels" if rule == GPT4_JUDGE else "It"
     return (

@@ -19,6 +19,7 @@ from audit.statistics.contamination_score import ArticleResult, FalseAlarms, Rul
 from audit.statistics.wording_drop import item_means, wording_flips
 from audit.suite.commands import domain_of, domain_thresholds
 from audit.suite.schema import Suite
+from audit.verdict.result import percent
 
 # Percentages as shares are no round binary fractions: 5 % of 500 items are 25, which is not above 5 %.
 _DIGITS = 12
@@ -135,7 +136,7 @@ def _sentence(number: Mapping[str, Any]) -> str:
     rate = number["false_alarms"]
     if rate is None:
         return f"{text}; its false positives could not be simulated for this design."
-    return f"{text}; false positives: {rate:.1%} {number['false_alarms_of']}."
+    return f"{text}; false positives: {percent(rate)} {number['false_alarms_of']}."
 
 
 @dataclass(frozen=True)

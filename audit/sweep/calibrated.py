@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from audit.verdict.result import Calibration
+from audit.verdict.result import Calibration, percent
 from audit.verdict.shipped import apart, nearest_design
 from audit.verdict.simulated import told
 
@@ -45,8 +45,8 @@ def nearest(
     of = f"{units} {'questions' if units == n else 'groups of questions'}"
     none_near = (
         f"No calibrated design is near: {of}, {routers} router counts, {draws} draws, clean accuracy "
-        f"{clean_accuracy:.0%}, discordance {discordance:.0%}, panel of {panel}. Measure your own: "
-        "python -m audit.calibrate --observed RUN_DIR."
+        f"{percent(clean_accuracy)}, discordance {percent(discordance)}, panel of {panel}. Measure your own: "
+        "audit calibrate --observed RUN_DIR."
     )
     return nearest_design(table, distance, NEAR, sentence=sentence, none_near=none_near, thresholds=thresholds)
 
@@ -57,17 +57,17 @@ def sentence(entry: Mapping[str, Any]) -> str:
     runs, noisy = d["clean_replicates"], d.get("noisy_replicates", 1)
     text = (
         f"Nearest calibrated design: {d['n']} questions, {d['routers']} router counts, {d['draws']} draws, {runs} "
-        f"clean and {noisy} noisy {'replicate' if noisy == 1 else 'replicates'}, accuracy {d['clean_accuracy']:.0%}, "
-        "both controls and a hint reference. False "
+        f"clean and {noisy} noisy {'replicate' if noisy == 1 else 'replicates'}, accuracy "
+        f"{percent(d['clean_accuracy'])}, both controls and a hint reference. False "
         f"alarm: of models that noise does nothing for, this procedure calls {told(r, 'clean_excess')} an excess (the "
         f"paper's rule: {told(r, 'paper_model_fpr')}). False clearance: of models that noise lifts by 5 points at one "
         f"router count, it clears {told(r, 'gain_one_r_cleared')}. It clears {told(r, 'clean_cleared')} of the former"
     )
     powers = [(g, r[k]) for g, k in ((5, "gain_5_excess"), (10, "gain_10_excess")) if r.get(k) is not None]
     if powers:
-        text += ", and finds a true gain of " + ", ".join(f"{g} points in {v:.0%}" for g, v in powers) + " of models"
+        text += f", and finds a true gain of {', '.join(f'{g} points in {percent(v)}' for g, v in powers)} of models"
     text += "."
     if r.get("coverage_mean") is not None:
-        held = f"{r['coverage_gain']:.1%} (per r) and {r['coverage_mean']:.1%} (mean over r)"
+        held = f"{percent(r['coverage_gain'])} (per r) and {percent(r['coverage_mean'])} (mean over r)"
         text += f" Its 95 % intervals held the truth in {held}."
     return text + " None of these models remembers in a way that helps intact and damaged questions alike."

@@ -93,9 +93,9 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
 
     def draw() -> Figure:
         n = len(models)
-        columns = min(n, 4) if n != 3 else 3
+        columns = 1 if n <= 2 else min(n, 4)  # one or two stand in a telephone's width
         rows = math.ceil(n / columns)
-        width = {1: PHONE, 2: 8.6, 3: 9.4}.get(columns, 10.4)
+        width = {1: PHONE, 3: 9.4}.get(columns, 10.4)
         height = 3.4 if n == 1 else 2.05 * rows + 0.55
         figure = Figure(figsize=(width, height), layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
@@ -117,7 +117,11 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
         for axes in grid.flat:
             handles |= {str(label): h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
         figure.legend(
-            list(handles.values()), list(handles), loc="outside upper left", ncols=2 if n == 1 else 5, fontsize=8.5
+            list(handles.values()),
+            list(handles),
+            loc="outside upper left",
+            ncols=2 if columns == 1 else 5,
+            fontsize=8.5,
         )
         return figure
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from audit.verdict.result import percent
 from audit.verdict.shipped import apart, nearest_design
 
 SHIPPED = "calibration_validity.json"
@@ -41,13 +42,13 @@ def nearest(
 
 def _sentence(entry: Mapping[str, Any], table: Mapping[str, Any]) -> str:
     d, r = entry["design"], entry["rates"]
+    shown = {name: percent(value) for name, value in r.items()}
     return (
-        f"With {d['clusters']} independent items and surface edits that change {d['change']:.0%} of the "
-        f"answers, in the worst found of {len(table['worlds'])} simulated worlds ({table['models']:,} models): "
-        f"of models whose attribute edits move as many, selective {r['selective']:.1%} and non-selective "
-        f"{r['non_selective']:.1%}; of invariance cells whose attribute edits move "
-        f"{table['thresholds']['margin']:.0%} more, non-selective {r['within_margin']:.1%}. The ratio's interval where "
-        f"it is reported: selective {r['ratio_selective']:.1%}, non-selective {r['ratio_non_selective']:.1%} (2.5 % is "
-        "promised of each of these). The ratio's plain interval, which decides nothing: selective "
-        f"{r['csr_selective']:.1%}, non-selective {r['csr_non_selective']:.1%}."
+        f"With {d['clusters']} independent items and edits of layout or wording that change {percent(d['change'])} of "
+        f"the answers, in the worst found of {len(table['worlds'])} simulated worlds ({table['models']:,} models): "
+        f"where the content moves as many, it is said to move more in {shown['selective']} and fewer in "
+        f"{shown['non_selective']}; where it moves {percent(table['thresholds']['margin'])} more, answers are said to "
+        f"stay in {shown['within_margin']}. The paper's ratio (CSR) by its interval, where it is reported: above 1 in "
+        f"{shown['ratio_selective']}, below 1 in {shown['ratio_non_selective']} (2.5 % is promised of each of these). "
+        f"Its plain interval, which decides nothing: {shown['csr_selective']} and {shown['csr_non_selective']}."
     )

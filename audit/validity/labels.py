@@ -16,6 +16,7 @@ from audit.errors import BenchmarkError, DataError
 from audit.records import Generation
 from audit.scoring.reference import ReferenceScorer
 from audit.scoring.refusal import MAX_MISSES, MIN_KAPPA, MIN_LABELS, Agreement, agreement, read_label
+from audit.verdict.result import percent
 
 COLUMNS = ("prompt", "completion", "human or final_label")
 
@@ -71,6 +72,6 @@ def sentence(found: Agreement) -> str:
     verdict = "valid for this family" if found.validated else "not valid for this family"
     return (
         f"On {found.n} labelled replies of the model's family: kappa {found.kappa:.3f}, refusals missed "
-        f"{found.misses:.1%}: {verdict} (wanted: {MIN_LABELS} labels, kappa {MIN_KAPPA:g}, at most {MAX_MISSES:.0%} "
-        "missed)."
+        f"{percent(found.misses)}: {verdict} (wanted: {MIN_LABELS} labels, kappa {MIN_KAPPA:g}, at most "
+        f"{percent(MAX_MISSES)} missed)."
     )

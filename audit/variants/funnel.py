@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from audit.variants.gates.rules import WINDOW_NOTE
 from audit.variants.record import Header, Judgement, Library, State
+from audit.verdict.result import percent
 
 _BAR_CHARS = 30
 
@@ -109,6 +110,6 @@ def funnel_text(result: Funnel, header: Header) -> str:
     else:
         review = header.review
         lines.append(
-            f"Broken variants: {review.broken} of {review.n} read; at most {review.upper_95:.1%} (95 %, exact)."
+            f"Broken variants: {review.broken} of {review.n} read; at most {percent(review.upper_95)} (95 %, exact)."
         )
     return "\n".join([*lines, WINDOW_NOTE])

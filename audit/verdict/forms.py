@@ -204,7 +204,7 @@ def sentences(scope: Mapping[str, Any]) -> tuple[str, ...]:
     if scope["not_examined"]:
         lines.append(
             f"Not examined: {', '.join(scope['not_examined'])}. No audit here cleared the model of that with a "
-            f"measured sensitivity of {LIKELY:.0%}."
+            f"measured sensitivity of {100 * LIKELY:.0f} %."
         )
     error = scope["error"]
     if error is None:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.errors import AuditError
-from audit.verdict.result import rounded
+from audit.verdict.result import percent, rounded
 
 SEED = 42
 PANEL = 12  # models of the panel, one of which each simulated one is judged as, too
@@ -127,7 +127,7 @@ def told(rates: Rates, name: str) -> str:
     value, error = rates.get(name), rates.get(f"{name}_se")
     if value is None:
         return "an unmeasured share"
-    return f"{value:.1%}" + (f" (± {error:.1%})" if error is not None else "")
+    return percent(value) + (f" (± {percent(error)})" if error is not None else "")
 
 
 def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

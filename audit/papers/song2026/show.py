@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from audit.errors import AuditError, DataError
 from audit.exits import refused
 from audit.papers.song2026.published import COLUMNS, EXAMPLE, read_printed, read_settings
+from audit.verdict.result import percent
 from audit.verdict.tables import csv_text
 
 if TYPE_CHECKING:  # --help needs neither arrays nor statistics
@@ -188,9 +189,9 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
         f"{result.violations} violations; {raw} with p < {result.alpha:g}, {after_holm} after Holm, {after_bh} after "
         f"Benjamini-Hochberg, over {len(result.settings)} settings.",
         f"Without any effect ({e.simulations} simulated panels of the same accuracies and discordance): "
-        f"{e.setting_rate:.0%} of settings and {e.model_rate:.0%} of models would violate, {e.broad_rate:.0%} of "
-        f"models in 7 of 9 settings; {e.violations:.0f} violations ({e.violations_low:.0f} to "
-        f"{e.violations_high:.0f}); a share of {e.pvalue:.3f} of panels has {result.violations} or more.",
+        f"{percent(e.setting_rate)} of settings and {percent(e.model_rate)} of models would violate, "
+        f"{percent(e.broad_rate)} of models in 7 of 9 settings; {e.violations:.0f} violations ({e.violations_low:.0f} "
+        f"to {e.violations_high:.0f}); a share of {e.pvalue:.3f} of panels has {result.violations} or more.",
         f"Minimum detectable gain at n={result.n} (power 80 %, discordance {result.discordance:.2f}): "
         f"{result.mde_single:.3f} for one setting, {result.mde_model:.3f} for one model's settings, "
         f"{result.mde_panel:.3f} for the panel.",

@@ -16,7 +16,7 @@ from audit.sweep.design import Arm
 from audit.sweep.record import CLEAN, clean_settings, label, states_of
 from audit.sweep.thresholds import SweepThresholds
 from audit.verdict.gates import absent, checked, exact, ids_where, sizes
-from audit.verdict.result import Gate, points
+from audit.verdict.result import Gate, percent, points, pvalue
 
 _PARSE_ALPHA = 0.05  # of all arms and settings of a cell together
 
@@ -74,8 +74,8 @@ def parseability(cell: CellOutcomes, thresholds: SweepThresholds) -> Gate:
     highest = {k: _upper_share(share, cell.n, _PARSE_ALPHA / len(shares)) for k, share in shares.items()}
     worst = min(highest, key=lambda k: (highest[k], shares[k]))
     detail = (
-        f"{shares[worst]:.1%} of the rows of {worst} have a readable answer, the lowest of {len(shares)} arms and "
-        f"settings (upper limit {highest[worst]:.1%})."
+        f"{percent(shares[worst])} of the rows of {worst} have a readable answer, the lowest of {len(shares)} arms and "
+        f"settings (upper limit {percent(highest[worst])})."
     )
     if cell.reading != Reading.LETTER:
         detail += f" Answers were read by {cell.reading}, which finds one but for exact ties and failed rows."
@@ -132,9 +132,9 @@ def noise_floor(cell: CellOutcomes, thresholds: SweepThresholds, p_adjusted: flo
         threshold=limit,
         source=source,
         detail=f"The {len(replicates)} replicates of the clean arm (accuracies {shown}) differ "
-        f"{'by no more than this gate allows' if passed else 'more than chance usually makes'} (p={p:.2g}).",
-        advice=f"Repeat the run under another seed: {limit:.0%} of clean runs fail this by chance. If it fails again, "
-        "more than the seed changes between runs: compare their shards (engine, prompts, truncated replies).",
+        f"{'by no more than this gate allows' if passed else 'more than chance usually makes'} ({pvalue(p)}).",
+        advice=f"Repeat the run under another seed: {percent(limit)} of clean runs fail this by chance. If it fails "
+        "again, more than the seed changes between runs: compare their shards (engine, prompts, truncated replies).",
         numbers={"replicates": float(len(replicates)), "questions": float(complete.shape[1])},
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from audit.benchmarks.items import Item
 from audit.validity.edits.plan import ItemPlan, Plan
 from audit.validity.edits.record import Edit, Family
+from audit.verdict.result import percent
 
 MASKED = ("bbq", "crows_pairs", "toxigen", "xstest")  # hold slurs, stereotypes or unsafe requests
 SHOWN = 10
@@ -27,7 +28,7 @@ def show(plan: Plan, benchmark: str, count: int = SHOWN) -> Iterator[str]:
     yield ""
     for family in Family:
         for context, share in sorted(plan.applicable(family).items()):
-            yield f"{family}{f' ({context})' if context else ''}: {share:.0%} of the edits wanted are there"
+            yield f"{family}{f' ({context})' if context else ''}: {percent(share)} of the edits wanted are there"
     for name, count_ in plan.replaced.items():
         yield f"{name}: {count_} would have changed nothing and were replaced or left out"
 

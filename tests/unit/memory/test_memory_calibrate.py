@@ -31,6 +31,7 @@ from audit.memory.measure import measure
 from audit.memory.result import MemoryVerdict
 from audit.memory.thresholds import MemoryThresholds
 from audit.memory.worlds import MemoryDesign, World, simulate
+from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
 from audit.verdict.simulated import calibrate, run_calibration
 
@@ -152,7 +153,7 @@ def test_the_table_that_ships_keeps_its_level():
                 assert rates[world + label] <= 0.05 + 2 * rates[f"{world}{label}_se"], (entry["design"], world)
     said = nearest(table, n=1000, fresh=500, references=8).sentence
     for rate in ("clean", "clean_cleared", "gap_5_cleared"):
-        assert f"{table_rates(table, 8)[rate]:.1%}" in said
+        assert percent(table_rates(table, 8)[rate]) in said
     thresholds = {"alpha": 0.05, "effect_of_interest": 0.2}
     other = nearest(table, n=208, fresh=0, references=0, thresholds=thresholds).sentence
     assert other.endswith("These rates are of effect_of_interest 0.05 (this run: 0.2).")

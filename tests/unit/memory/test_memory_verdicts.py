@@ -350,7 +350,7 @@ def test_the_nearest_design_is_of_the_same_kind():
     assert nearest(table, n=200, fresh=100, references=1).rates == {}  # none near
     assert nearest(table, n=900, fresh=100, references=0).design == designs[1]["design"]
     assert nearest(None, n=1, fresh=0, references=0) is None
-    assert "4.0% (± 1.0%)" in sentence(designs[0]) and "unmeasured" in sentence(designs[0])
+    assert "4 % (± 1 %)" in sentence(designs[0]) and "unmeasured" in sentence(designs[0])
 
 
 def test_guessing_an_item_set():

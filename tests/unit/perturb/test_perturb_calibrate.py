@@ -23,6 +23,7 @@ from audit.perturb.evidence import grounds, panel_pvalues, run_tests
 from audit.perturb.result import PerturbVerdict
 from audit.perturb.thresholds import PerturbThresholds
 from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, World, simulate
+from audit.verdict.result import percent
 from audit.verdict.shipped import shipped_table
 from audit.verdict.simulated import calibrate, run_calibration
 
@@ -229,7 +230,7 @@ def test_the_nearest_design_is_printed():
     assert "5 reference models" in found.sentence and "15 % of the items" in found.sentence
     assert "Held-out items" not in found.sentence
     for rate in ("clean_cleared", "memorised_5_cleared", "memorised_5_cleared_panel"):  # both errors, beside each other
-        assert f"{found.rates[rate]:.1%}" in found.sentence
+        assert percent(found.rates[rate]) in found.sentence
     assert "(false negative)" in found.sentence
     same = nearest(table, **run, thresholds=PerturbThresholds().to_dict())
     other = nearest(table, **run, thresholds=PerturbThresholds(alpha=0.01).to_dict())

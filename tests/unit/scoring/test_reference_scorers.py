@@ -83,7 +83,7 @@ def test_a_scorer_with_the_convention_inverted_fails_its_self_test() -> None:
     upside_down = replace(SCORERS["toxigen_targeted"], read=lambda item, reply: target_token.read_toxigen(
         replace(item, key=1 - item.key), reply))  # fmt: skip
     assert [fault.split(",")[0] for fault in self_test(upside_down, made("toxigen")).faults] == [
-        "an oracle scores 0.000 (0% unread)", "an anti-oracle scores 1.000 (0% unread)",
+        "an oracle scores 0.000 (0 % unread)", "an anti-oracle scores 1.000 (0 % unread)",
     ]  # fmt: skip
 
 

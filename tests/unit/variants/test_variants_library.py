@@ -309,7 +309,7 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("review", "quiz-file", "--out", str(review), "--n", "2")[0] == 0
     review.write_text(review.read_text().replace('"finding": ""', '"finding": "ok"'))
     code, text = run("review", "quiz-file", "--read", str(review), "--reviewer", "ann")
-    assert code == 0 and "0 of 2 read; at most 77.6% (95 %, exact)" in text  # 1 - .05 ** (1/2)
+    assert code == 0 and "0 of 2 read; at most 77.6 % (95 %, exact)" in text  # 1 - .05 ** (1/2)
     for wrong in (("show", "nothing"), ("show", "second", "--state", "fine"), ("show", "second", "--question", "q/9")):
         code, text = run(*wrong)
         assert code == 1 and text.startswith("error: Unknown")

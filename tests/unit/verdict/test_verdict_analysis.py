@@ -168,8 +168,8 @@ def test_the_nearest_calibrated_design_is_printed() -> None:
     found = nearest(TABLE, n=700, **run)
     assert found is not None
     assert (found.design["n"], found.design["routers"]) == (1000, 9)
-    assert "1.0% (± 0.2%)" in found.sentence and "80.0%" in found.sentence and "10 points in 50%" in found.sentence
-    assert "it clears 3.0%" in found.sentence and "It clears 60.0%" in found.sentence
+    assert "1 % (± 0.2 %)" in found.sentence and "80 %" in found.sentence and "10 points in 50 %" in found.sentence
+    assert "it clears 3 %" in found.sentence and "It clears 60 %" in found.sentence
     assert nearest(None, n=100, **run) is None
 
 

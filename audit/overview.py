@@ -63,11 +63,11 @@ def _of_other(name: str, href: str) -> Line:
 def _of_panel(folder: Path, path: Path) -> Line:
     ruling = rule_run(path)
     word = None if ruling.problem else SHOWN[ruling.decision]
-    audits, models, benchmarks = (
-        ", ".join(dict.fromkeys(getattr(c, name) for c in ruling.cells)) for name in ("audit", "model", "benchmark")
+    models, benchmarks = (
+        ", ".join(dict.fromkeys(getattr(c, of) for c in ruling.cells)) for of in ("model", "benchmark")
     )
-    about = {"model": models, "benchmark": benchmarks, "href": _href(folder, path), "problem": ruling.problem}
-    return Line(_name(folder, path), f"together: {audits}" if audits else "suite or panel", word=word, **about)
+    about = Line(_name(folder, path), "suite or panel", model=models, benchmark=benchmarks, word=word)
+    return replace(about, href=_href(folder, path), problem=ruling.problem)
 
 
 def _of_run(folder: Path, run: RunEntry) -> list[Line]:

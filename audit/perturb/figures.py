@@ -1,4 +1,4 @@
-"""The figures of the report: accuracy original against variants, accuracy by distance (0-1), acceptance funnel."""
+"""The figures of the report: accuracy original against variants, accuracy by distance (0-1)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from audit.report.accuracy import interval
-from audit.report.canvas import BLUE, GRID, MUTED, PHONE, PHONE_FONT, VERMILLION, names_above, plain, styled
+from audit.report.canvas import BLUE, GRID, MUTED, PHONE, PHONE_FONT, VERMILLION, names_above, percents, plain, styled
 from audit.statistics.paired import FloatArray
-from audit.variants.funnel import Funnel
 
 BINS = 5  # of distance, with as many variants each
-_PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
 
 
 @dataclass(frozen=True)
@@ -70,32 +67,12 @@ def original_against_variants(bars: Sequence[Bar], chance: float) -> Figure:
         axes.axvline(chance, color=MUTED, linewidth=0.8, linestyle=":")
         names_above(axes, [bar.label for bar in reversed(bars)], [y + 0.38 for y in range(len(bars))])
         axes.set_ylim(-0.4, len(bars) - 0.4)
-        axes.xaxis.set_major_formatter(_PERCENT)
+        axes.xaxis.set_major_formatter(percents)
         axes.set_xlabel("accuracy: original wording (open), variants (filled);\ndotted: guessing")
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         return figure
 
     return styled(draw, PHONE_FONT)
-
-
-def acceptance_funnel(found: Funnel) -> Figure:
-    """One bar a gate that was run: how many candidates it left."""
-    stages = [("proposed", found.candidates), *((stage.label, stage.left) for stage in found.stages if stage.run)]
-
-    def draw() -> Figure:
-        figure = Figure(figsize=(7.6, 0.7 + 0.3 * len(stages)), layout="constrained")
-        axes = figure.add_subplot()
-        places = range(len(stages) - 1, -1, -1)
-        axes.barh(places, [left for _, left in stages], color=BLUE, height=0.6)
-        axes.set_yticks(places, [plain(label) for label, _ in stages])
-        for y, (_, left) in zip(places, stages, strict=True):
-            axes.annotate(f"{left:,}", (left, y), (3, 0), textcoords="offset points", va="center", fontsize=8)
-        axes.set_xlabel("candidates left")
-        axes.margins(x=0.1)
-        axes.grid(axis="x", color=GRID, linewidth=0.6)
-        return figure
-
-    return styled(draw)
 
 
 def accuracy_by_distance(bins: dict[str, list[DistanceBin]]) -> Figure:
@@ -110,7 +87,7 @@ def accuracy_by_distance(bins: dict[str, list[DistanceBin]]) -> Figure:
             around = [[b.accuracy - b.accuracy_low for b in found], [b.accuracy_high - b.accuracy for b in found]]
             colour = (BLUE, VERMILLION, MUTED)[k % 3]
             axes.errorbar(x, y, yerr=around, fmt="o-", color=colour, capsize=3, linewidth=1.2, label=plain(label))
-        axes.yaxis.set_major_formatter(_PERCENT)
+        axes.yaxis.set_major_formatter(percents)
         axes.set_xlabel("cosine distance of the variant from the original")
         axes.set_ylabel("accuracy of the variants")
         axes.grid(color=GRID, linewidth=0.6)

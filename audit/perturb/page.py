@@ -16,7 +16,6 @@ from audit.perturb.analyse import RunVerdict
 from audit.perturb.figures import (
     Bar,
     DistanceBin,
-    acceptance_funnel,
     accuracy_by_distance,
     distance_bins,
     original_against_variants,
@@ -60,7 +59,6 @@ def page(verdict: RunVerdict, read: Read, library: Library, control: Library | N
     if any(bins.values()):
         drawn["accuracy_by_distance"] = accuracy_by_distance({" on ".join(k): v for k, v in bins.items() if v})
     drawn |= _reach(verdict)
-    drawn["acceptance_funnel"] = acceptance_funnel(funnel(library))
     tables = {"items.csv": items_csv(verdict.cells, verdict.results), "cells.csv": _cells_csv(verdict)}
     items, facts = top_items(read.run_dir, verdict.cells, verdict.results), run_facts(read.run_dir)
     return Page(tables, drawn, lambda figures: render(verdict, library, facts, figures, items, control))

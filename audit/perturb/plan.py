@@ -69,11 +69,6 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
         )
     if not references:
         lines.append("  No references: a drop could not be told from variants that are harder for every model.")
-    if seen > thresholds.effect_of_interest:
-        lines.append(
-            f"  WARNING: this design cannot detect a drop of {100 * thresholds.effect_of_interest:.0f} points. A model "
-            "with one would be called underpowered, not clean: raise n, or num_variants."
-        )
     lines.append("The article's table for this design, and what holds:")
     for row in volume_table(n, PLANNED_FLIPS, references=references, margin=margin, alpha=alpha, power=power):
         lines.append(f"  {row.relative_cost:>2}x  {row.calls:>9,} calls  it says: {row.article}")

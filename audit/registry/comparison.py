@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from audit.audits import audit_of, find_audit
+from audit.audits import audit_of, find_audit, part_of
 from audit.errors import ConfigError, DataError
 from audit.panel import panel_runs
 from audit.records import AS_PUBLISHED, Setting
@@ -201,11 +201,15 @@ def check_comparable(
 
 def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
     """The comparison as a page that stands alone."""
+
+    def word(change: CellChange, cell: Cell) -> str:
+        return str(part_of(change.audit, "vocabulary").VERDICTS[cell.verdict].name)
+
     label = "scores at the baseline and by condition"
     pictures = [inline_svg(_lasting_svg(c.lasting), f"l{k}", label) if c.lasting else "" for k, c in enumerate(changes)]
     return render_page(
         "registry/comparison.html.j2", rows=(), title="What changed?", changes=changes, before=before, after=after,
-        name=setting_name, pairs=verdicts, pictures=pictures,
+        name=setting_name, pairs=verdicts, pictures=pictures, word=word,
     )  # fmt: skip
 
 

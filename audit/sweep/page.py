@@ -85,7 +85,6 @@ def render(
         errors=errors_of(cells[:1] if len(cells) > 2 else cells, ERRORS),
         evidence=EVIDENCE,
         against_clean=(AGAINST_CLEAN[0], AGAINST_CLEAN[1] + (POOLED if replicated else "")),
-        todo=_todo(cells, names),
         figures=figures,
         accuracies=accuracies,
         calibrated=calibrated(run.calibration),
@@ -139,15 +138,6 @@ def _gate_items(cells: Sequence[SweepResult]) -> list[dict[str, Any]]:
         for g in c.gates
         if g.items or g.status is Status.FAIL
     ]
-
-
-def _todo(cells: Sequence[SweepResult], names: Mapping[tuple[str, str], str]) -> list[tuple[str, list[str]]]:
-    """Each first piece of advice once, with the names it is for."""
-    out: dict[str, list[str]] = {}
-    for c in cells:
-        if c.what_to_do:
-            out.setdefault(c.what_to_do[0], []).append(names[c.model, c.benchmark])
-    return list(out.items())
 
 
 def _subtitle(run: RunVerdict, total_rows: int) -> str:

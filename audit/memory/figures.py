@@ -6,20 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
-from audit.report.canvas import (
-    BLUE,
-    GRID,
-    INK,
-    MUTED,
-    PHONE,
-    PHONE_FONT,
-    VERMILLION,
-    names_above,
-    percents,
-    plain,
-    styled,
-)
+from audit.report.canvas import BLUE, GRID, INK, MUTED, PHONE, PHONE_FONT, VERMILLION, names_above, plain, styled
 from audit.statistics.paired import FloatArray
 from audit.statistics.without_memory import Limits
 
@@ -39,7 +28,7 @@ def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
         axes.axvline(chance, color=MUTED, linewidth=0.9, linestyle=":")
         names_above(axes, [label for label, _, _ in reversed(rows)], [y + 0.4 for y in range(len(rows))])
         axes.set(xlim=(0, 1.02), ylim=(-0.4, len(rows) - 0.4), xlabel="accuracy; dotted: guessing")
-        axes.xaxis.set_major_formatter(percents)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
         return figure
 
     return styled(draw, PHONE_FONT)

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from audit.report.accuracy import interval
-from audit.report.canvas import BLUE, GRID, MUTED, PHONE, PHONE_FONT, VERMILLION, names_above, percents, plain, styled
+from audit.report.canvas import BLUE, GRID, MUTED, PHONE, PHONE_FONT, VERMILLION, names_above, plain, styled
 from audit.statistics.paired import FloatArray
 
 BINS = 5  # of distance, with as many variants each
+_PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def original_against_variants(bars: Sequence[Bar], chance: float) -> Figure:
         axes.axvline(chance, color=MUTED, linewidth=0.8, linestyle=":")
         names_above(axes, [bar.label for bar in reversed(bars)], [y + 0.38 for y in range(len(bars))])
         axes.set_ylim(-0.4, len(bars) - 0.4)
-        axes.xaxis.set_major_formatter(percents)
+        axes.xaxis.set_major_formatter(_PERCENT)
         axes.set_xlabel("accuracy: original wording (open), variants (filled);\ndotted: guessing")
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         return figure
@@ -87,7 +89,7 @@ def accuracy_by_distance(bins: dict[str, list[DistanceBin]]) -> Figure:
             around = [[b.accuracy - b.accuracy_low for b in found], [b.accuracy_high - b.accuracy for b in found]]
             colour = (BLUE, VERMILLION, MUTED)[k % 3]
             axes.errorbar(x, y, yerr=around, fmt="o-", color=colour, capsize=3, linewidth=1.2, label=plain(label))
-        axes.yaxis.set_major_formatter(percents)
+        axes.yaxis.set_major_formatter(_PERCENT)
         axes.set_xlabel("cosine distance of the variant from the original")
         axes.set_ylabel("accuracy of the variants")
         axes.grid(color=GRID, linewidth=0.6)

@@ -12,6 +12,7 @@ from audit.perturb.resolve import PerturbRun, resolve_perturb
 from audit.perturb.thresholds import PerturbThresholds
 from audit.references import judged, reference_runs
 from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, volume_table
+from audit.verdict.result import percent
 
 
 def planned(config: PerturbConfig) -> Planned:
@@ -56,7 +57,7 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
         ]
     alpha, power, n = thresholds.alpha, thresholds.power, sample.n
     seen = _detectable(run, config)
-    basis = f"power {thresholds.power:.0%}, two wordings of an item disagree in {PLANNED_FLIPS:.0%} of cases"
+    basis = f"power {percent(thresholds.power)}, two wordings of an item disagree in {percent(PLANNED_FLIPS)} of cases"
     lines.append(f"detectable drop      {100 * seen:>12.1f}  points ({basis})")
     if run.control is not None:
         sizes = (n, run.resolved.samples[1].sample.n)

@@ -48,16 +48,6 @@ RC = {
 }
 
 
-def percents(share: float, _: object = None) -> str:
-    """A tick of an axis of accuracies: 0.7 -> "70 %"."""
-    return f"{100 * share:.0f} %"
-
-
-def signed(share: float, _: object = None) -> str:
-    """A tick of an axis of differences: 0.05 -> "+5"."""
-    return f"{100 * share:+.0f}".replace("-", "−") if share else "0"
-
-
 PHONE = 5.4  # inches: a figure no wider than this is shown whole on a telephone, where its text stays readable
 PHONE_FONT = 10.5
 

@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from audit.report.canvas import BLUE, GREEN, GRID, INK, MUTED, ORANGE, PHONE, PHONE_FONT, names_above, plain, styled
+
+_POINTS = FuncFormatter(lambda value, _: f"{100 * value:.0f}")
 
 
 def ruled_out(rows: Sequence[tuple[str, float]], matters: float, what: str) -> Figure:
@@ -29,7 +32,7 @@ def ruled_out(rows: Sequence[tuple[str, float]], matters: float, what: str) -> F
         names = [f"{plain(label, 30)}: above {100 * limit:.1f} ruled out" for label, limit in reversed(rows)]
         names_above(axes, names, [y + 0.36 for y in range(len(rows))], 60)
         axes.set(xlim=(0, right), ylim=(-0.35, len(rows) - 0.35), xlabel=f"{what}, points; filled: still possible")
-        axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
+        axes.xaxis.set_major_formatter(_POINTS)
         axes.grid(visible=False)
         return figure
 
@@ -63,7 +66,7 @@ def power_curve(found: Callable[[int], float], asked: int, needed: int | None, m
         axes.set_xticks(ticks, [f"{k:,}" for k in ticks])
         axes.minorticks_off()
         axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
+        axes.yaxis.set_major_formatter(_POINTS)
         axes.set(xlabel="questions", ylabel=f"smallest {what} found, points")
         axes.spines["left"].set_color(MUTED)
         return figure

@@ -12,9 +12,9 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from audit.report.canvas import BLUE, GREEN, INK, MUTED, PAPER, PHONE, SKY, VERMILLION, percents, plain, styled
+from audit.report.canvas import BLUE, GREEN, INK, MUTED, PAPER, PHONE, SKY, VERMILLION, plain, styled
 
 
 @dataclass(frozen=True)
@@ -110,18 +110,14 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
             if index + columns >= n and index < n:  # the lowest axes of each column carries the tick labels
                 axes.tick_params(labelbottom=True)
         grid[0, 0].set_ylim(*_score_limits(models))
-        grid[0, 0].yaxis.set_major_formatter(percents)
+        grid[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f} %"))
         figure.supxlabel("Router messages (r)", fontsize=9, color=INK)
         figure.supylabel("Accuracy", fontsize=9, color=INK)
         handles: dict[str, Any] = {}
         for axes in grid.flat:
             handles |= {str(label): h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
         figure.legend(
-            list(handles.values()),
-            list(handles),
-            loc="outside upper left",
-            ncols=2 if columns == 1 else 5,
-            fontsize=8.5,
+            list(handles.values()), list(handles), loc="outside upper left", ncols=5 if n > 2 else 2, fontsize=8.5
         )
         return figure
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from audit.report.canvas import INK, MUTED, PHONE, PHONE_FONT, names_above, signed, styled
+from audit.report.canvas import INK, MUTED, PHONE, PHONE_FONT, names_above, styled
 from audit.sweep.result import Verdict
 from audit.sweep.vocabulary import VERDICTS, severity
 
@@ -67,7 +67,7 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
         axes.set_ylim(len(ranked) - 0.5, -0.62)
         axes.grid(visible=True, axis="x")
         axes.xaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
-        axes.xaxis.set_major_formatter(signed)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:+.0f}".replace("-", "−") if v else "0"))
         axes.set_xlabel("Accuracy under noise minus clean accuracy, points")
         handles = [Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7) for w in present]
         names = [w.name for w in present]

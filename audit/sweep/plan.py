@@ -148,10 +148,10 @@ def _detectable(plan: Plan, thresholds: SweepThresholds) -> list[str]:
             "    less than independent ones, so the detectable gain is larger; the verdict measures by how much.",
         ]
     if mde > thresholds.effect_of_interest:
-        also = ", or fewer models and benchmarks at once" if plan.panel > 1 else ""
+        fewer = "test fewer router counts" + (", or fewer models and benchmarks at once" if plan.panel > 1 else "")
         lines.append(
-            f"  WARNING: this design cannot detect a gain of {100 * thresholds.effect_of_interest:.0f} points: raise n to "
-            f"{plan.questions_needed:,}, or test fewer router counts{also}."
+            f"  WARNING: this design cannot detect a gain of {100 * thresholds.effect_of_interest:.0f} points. "
+            f"A model with one would likely be called underpowered: raise n to {plan.questions_needed:,}, or {fewer}."
         )
     return lines
 

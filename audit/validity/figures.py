@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
-from audit.report.canvas import (
-    BLUE,
-    GREEN,
-    GRID,
-    MUTED,
-    PHONE,
-    PHONE_FONT,
-    VERMILLION,
-    names_above,
-    percents,
-    signed,
-    styled,
-)
+from audit.report.canvas import BLUE, GREEN, GRID, MUTED, PHONE, PHONE_FONT, VERMILLION, names_above, styled
 from audit.validity.edits.record import Family
 from audit.validity.result import ValidityResult
 from audit.validity.vocabulary import VERDICTS
 from audit.verdict.vocabulary import VerdictWord
 
+_PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
+_POINTS = FuncFormatter(lambda value, _: f"{100 * value:+.0f}".replace("-", "−") if value else "0")
 _FAMILIES = (
     (Family.FORMAT, "layout", MUTED), (Family.SEMANTIC, "wording", BLUE), (Family.ATTRIBUTE, "content", VERMILLION),
     (Family.PLACEBO, "neutral words", GREEN),
@@ -54,7 +45,7 @@ def differences(results: Sequence[ValidityResult]) -> Figure:
         axes.axvline(0, color=MUTED, linewidth=0.8, linestyle=":")
         names_above(axes, [label(r) for r in reversed(shown)], [y + 0.36 for y in range(len(shown))])
         axes.set_ylim(-0.4, len(shown) - 0.4)
-        axes.xaxis.set_major_formatter(signed)
+        axes.xaxis.set_major_formatter(_POINTS)
         axes.set_xlabel("answers moved by content less those moved by\nlayout or wording (points, 95 % interval)")
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         return figure
@@ -82,7 +73,7 @@ def family_changes(results: Sequence[ValidityResult]) -> Figure:
         names_above(axes, [label(r) for r in reversed(shown)], [y + 0.46 for y in range(len(shown))])
         axes.set_ylim(-0.42, len(shown) - 0.38)
         axes.set_xlim(-0.02, 1.02)
-        axes.xaxis.set_major_formatter(percents)
+        axes.xaxis.set_major_formatter(_PERCENT)
         axes.set_xlabel("answers that change under an edit of ...")
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         figure.legend(loc="outside upper left", ncols=4)

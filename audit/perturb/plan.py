@@ -63,7 +63,7 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
         sizes = (n, run.resolved.samples[1].sample.n)
         each = [detectable_drop(m, config.num_variants, PLANNED_FLIPS, alpha=alpha, power=power) for m in sizes]
         beyond = 100 * math.hypot(*each)
-        lines.append(f"  beyond held-out items {beyond:>11.1f}%  these can take a finding away, and make none")
+        lines.append(f"  beyond held-out items {beyond:>12.1f}  points; these can take a finding away, and make none")
     if review is None:
         lines.append(
             "  Nobody has read a sample of the variants (audit variants review): no drop counts as beyond reference."

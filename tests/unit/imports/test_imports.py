@@ -306,7 +306,7 @@ def test_what_joins_badly_is_counted_and_refused(tmp_path: Path, capsys: pytest.
     (tmp_path / "new.csv").write_text(HEAD + "".join(f"{who},x{i},1\n" for i in range(20) for who in "mn"))
     assert main([str(path), "--held-out", str(tmp_path / "new.csv"), "--judge", "m", "-o", str(run)]) == 1
     said = capsys.readouterr()
-    assert "m has 20 of 40 items of log (50 %)" in said.err and "20" in said.out and not run.exists()
+    assert "m has 20 of 40 items of log (50%)" in said.err and "20" in said.out and not run.exists()
 
 
 def test_held_out_items_that_are_not_held_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

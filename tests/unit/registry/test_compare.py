@@ -116,7 +116,7 @@ def test_two_suites_are_compared_audit_by_audit(
 def test_a_run_against_itself_changed_in_nothing(built_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(built_run), str(built_run)]) == 0
     said = capsys.readouterr().out
-    assert "0 better, 0 worse of 12  p 1, mid-p 1, Holm 1" in said
+    assert "0 better, 0 worse of 12  p = 1, mid-p = 1, Holm p = 1" in said
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,6 @@ def test_what_cannot_be_unpacked_ends_in_a_sentence(
     with (tmp_path / "pack.zip").open("wb") as file:
         write_archive(file, files)
     assert evidence(["verify", str(tmp_path / "pack.zip"), "--keys", str(keys / "trusted")]) == 1
-    assert "could not be computed again" in capsys.readouterr().err
 
 
 def zipped(files: Files, order: Sequence[str] | None = None, kind: int = zipfile.ZIP_STORED, **odd: Any) -> bytes:

@@ -59,13 +59,13 @@ def test_help_names_every_command_and_a_mistake_its_neighbour(capsys: pytest.Cap
     assert all(f"  {name} " in help_text() for name in COMMANDS)
     assert main(["--help"]) == 0 and main([]) == 2
     assert main(["swep"]) == 2
-    assert "Did you mean 'sweep'?" in capsys.readouterr().err
+    assert "'sweep'" in capsys.readouterr().err
 
 
 def test_the_command_hands_its_words_over(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["audit"])
     assert main(["gate", "nowhere"]) == 1
-    assert "nowhere/report/verdict.json is missing" in capsys.readouterr().err
+    assert "nowhere/report/verdict.json" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["sweep", "perturb", "memory", "validity", "plant"])

@@ -42,7 +42,7 @@ def test_items_newer_than_the_tested_model_and_not_than_a_reference_are_refused(
     assert check_origin("fresh", "2024-08", "people", LLAMA, MISTRAL) == []
     # and the other way round they may have been in the tested model's training
     (note,) = check_origin("fresh", "2024-08", "people", QWEN, LLAMA)
-    assert "may have been in the training" in note
+    assert "training" in note
 
 
 def test_what_is_not_said_is_named_with_the_key_that_says_it() -> None:

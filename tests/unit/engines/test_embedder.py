@@ -80,8 +80,8 @@ def test_too_long_and_empty_texts_are_error_rows_that_cost_the_others_nothing(em
     rows = embedder.embed(["", long, fits])
     assert [row.tokens for row in rows] == [2, 257, 256]
     assert [row.vector is None for row in rows] == [True, True, False]
-    assert rows[0].error == "the text is empty"
-    assert rows[1].error == f"the text has 257 tokens; package:{MODULE} holds 256"
+    assert "empty" in rows[0].error
+    assert "257" in rows[1].error and f"package:{MODULE}" in rows[1].error
     assert embedder.embed([]) == []
 
 

@@ -73,7 +73,7 @@ def test_an_engine_that_gave_up_gave_no_answer(reason: Any, text: str) -> None:
 )
 def test_a_withheld_reply_is_that_rows_own(reason: str) -> None:
     got = failure(completion("", reason))
-    assert got.kind is FailureKind.ROW and "content filter withheld the reply" in got.message and reason in got.message
+    assert got.kind is FailureKind.ROW and reason in got.message
 
 
 @pytest.mark.parametrize("reason", [None, ""])

@@ -76,7 +76,7 @@ def test_likelihoods_are_asked_for_only_where_the_reading_needs_them() -> None:
     found, calls, _ = probed(told("B"), letters=True)
     assert isinstance(found, EngineLoadError) and "reading=letter" in str(found) and len(calls) == 1
     refusing, _, _ = probed(lambda call: error(400, "logprobs are not supported"), letters=True)
-    assert isinstance(refusing, EngineLoadError) and "not supported" in str(refusing)
+    assert isinstance(refusing, EngineLoadError)
     assert probed(lambda call: Reply(body=letters_completion({"A": -1.0, "B": -0.5})), letters=True)[0] is None
 
 

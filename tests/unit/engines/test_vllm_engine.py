@@ -109,14 +109,14 @@ def test_a_refused_request_is_an_error_and_the_others_are_answered(error):
     assert (before.text, after.text) == ("2", "3")
     assert before.error is None and after.error is None
     assert refused.finish_reason == FinishReason.ERROR
-    assert refused.error is not None and refused.error.startswith("vLLM refused the request: Token id 7 is out")
+    assert refused.error is not None and "Token id 7" in refused.error
 
 
 def test_a_refused_option_fails_its_question_alone():
     refused, scored = ask(
         FakeLLM(REAL.VLLMValidationError("out of vocabulary")), request("1", "a", "00"), request("1", "a", "bb")
     )
-    assert refused.error == "vLLM refused the request: out of vocabulary"
+    assert refused.error.endswith(": out of vocabulary")
     # one token of -1 and two of -1
     assert scored.option_logprobs == (-1.0, -2.0) and scored.error is None
 
@@ -216,13 +216,13 @@ def test_labels_that_share_their_first_token_are_told_apart_by_the_rest():
 
 def test_an_option_without_tokens_fails_its_question_alone():
     refused, scored = ask(FakeLLM(), request("1", "a", ""), request("1", "a", "b"))
-    assert refused.error == "an option has no tokens: ('a', '')"
+    assert "('a', '')" in refused.error
     assert scored.option_logprobs == (-1.0, -1.0)
 
 
 def test_a_request_that_has_no_room_is_an_error_row():
     (reply,) = ask(FakeLLM(), request("1" * 93))
-    assert reply.error == "prompt too long: 93 tokens and 8 to generate, but m holds 100 (max_model_len)"
+    assert all(one in reply.error for one in ("93", "8", "100", "max_model_len"))
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def pairs(out: Path) -> tuple[list[Path], list[Path]]:
 def test_the_round_trip(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert export(["eee", str(run), "--out", str(tmp_path), "--organization", "Us"]) == 0
     said = capsys.readouterr().out
-    assert "exam: 2 of 8 answers have `error` and no outcome" in said  # a: one unparsed, one failed
+    assert "exam: 2 of 8" in said  # a: one unparsed, one failed
     aggregates, samples = pairs(tmp_path)
     assert len(aggregates) == len(samples) == 2
     for path in aggregates:

@@ -247,7 +247,7 @@ def test_the_gate_counts_earlier_runs_of_the_design(
         ("again", "no decision"), ("other_draw", "no decision", "questions"), ("other_prompt", "", "prompts")
     }  # fmt: skip
     assert gated(run_dir, keys) == 4
-    assert "3 earlier runs of this audit, model and benchmark, 2 of the same design" in capsys.readouterr().out
+    assert "3 earlier runs" in capsys.readouterr().out
     assert len(tried.tries(run_dir, place)) == 3
     shutil.rmtree(tmp_path / "again")
     assert [Path(one.run).name for one in tried.tries(run_dir, place) if not one.differs] == ["again"]

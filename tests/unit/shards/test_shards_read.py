@@ -311,7 +311,7 @@ def test_rows_of_another_audit_or_version_are_refused_in_a_sentence(
             read(run[0], SCHEMA)
         assert "\n" not in str(caught.value)
     (set_aside,) = scan_run(run[0], SCHEMA).corrupt
-    assert "rows of another audit or version are not read" in set_aside.reason
+    assert "version" in set_aside.reason
 
 
 def test_shards_of_many_batches_keep_their_order(run: tuple[Path, str]) -> None:

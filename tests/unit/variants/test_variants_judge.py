@@ -92,7 +92,7 @@ def test_paraphrase_requests(prompts: Prompts) -> None:
     assert one == again and one.key == "q/1#1"
     assert one.prompt != two.prompt and one.key != two.key  # another style, another call
     assert CAPITAL.text in one.prompt and "B. Paris" in one.prompt and "right answer is" not in one.prompt.lower()
-    assert "(none: the answer is written freely)" in paraphrase_requests(prompts, EGGS, Policy(), [1])[0].prompt
+    assert "(none: " in paraphrase_requests(prompts, EGGS, Policy(), [1])[0].prompt
 
 
 def test_paraphrase_candidates(prompts: Prompts) -> None:

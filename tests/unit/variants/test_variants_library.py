@@ -298,10 +298,10 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
     assert f"{first.sha256[:12]}  quiz-file  quiz  2 of 3 accepted" in run("list")[1]
     code, text = run("show", "quiz-file")
-    assert code == 0 and "novelty filter" in text and '"licence": "CC0"' in text
+    assert code == 0 and '"licence": "CC0"' in text
     assert GOOD in run("show", "quiz-file", "--state", "accepted")[1]
     assert NEAR in run("show", "quiz-file", "--question", "q/1")[1]
-    assert "0 only in" in run("diff", "quiz-file", "second")[1]
+    assert "0 only" in run("diff", "quiz-file", "second")[1]
     code, text = run("merge", "quiz-file", "second", "--name", "merged")
     assert code == 0 and find_library("merged", tmp_path).header.parents == (first.sha256, second.sha256)
     assert run("export", "quiz-file", str(tmp_path / "x.jsonl"))[1].startswith("2 variants written")

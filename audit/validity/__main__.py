@@ -119,9 +119,9 @@ def _seeds(words: list[str]) -> list[list[str]]:
     if not seeds:
         return [words]
     if any(w.startswith("benchmark=[") for w in words):
-        raise ConfigError("seed=[...] and benchmark=[...] together: give one list a command.")
+        raise ConfigError("Several seeds and several benchmarks: expected one list a command, such as 'seed=[42,123]'.")
     if len(set(seeds)) < max(2, len(seeds)):
-        raise ConfigError(f"{listed[-1]}: expected two or more different seeds, such as seed=[42,123,2024].")
+        raise ConfigError(f"{listed[-1]}: expected two or more different seeds, such as 'seed=[42,123,2024]'.")
     own = [[f"{w}/seed_{seed}" if w.startswith("run_dir=") else w for w in words if w not in listed] for seed in seeds]
     return [[*run, f"seed={seed}"] for run, seed in zip(own, seeds, strict=True)]
 

@@ -159,9 +159,9 @@ def test_an_endpoint_that_is_not_there_is_told_before_ray_starts_and_again_where
 def test_a_table_of_answers_has_booleans_that_may_be_missing_and_a_comparison_has_scores_in_per_cent() -> None:
     table = _as(pa.table({"correct": [True, None]}), "pandas")
     assert str(table["correct"].dtype) == "boolean" and table["correct"].isna().tolist() == [False, True]
-    cell = Cell("m", "exam", "", "", "", 100, "", "", "", True, {}, None, None, ())
+    cell = Cell("m", "exam", "", "", "", 100, "excess", "", "", True, {}, None, None, ())
     figures = (("score", "", Indicator("score", 0.225), Indicator("score", 0.5)),)
-    text = page([CellChange("sweep", (cell,), (cell,), (), figures, 0, ())], Path("a"), Path("b"))
+    text = page([CellChange("sweep", (cell,), (cell,), (), (), figures, 0, ())], Path("a"), Path("b"))
     assert ">22.5 %<" in text and "points</td>" not in text
 
 

@@ -59,8 +59,8 @@ def sentence(entry: Mapping[str, Any]) -> str:
         f"Nearest calibrated design: {d['n']} questions, {d['routers']} router counts, {d['draws']} draws, {runs} "
         f"clean and {noisy} noisy {'replicate' if noisy == 1 else 'replicates'}, accuracy "
         f"{percent(d['clean_accuracy'])}, both controls and a hint reference. False "
-        f"alarm: of models that noise does nothing for, this procedure calls {told(r, 'clean_excess')} an excess (the "
-        f"paper's rule: {told(r, 'paper_model_fpr')}). False clearance: of models that noise lifts by 5 points at one "
+        f"positives: of models that noise does nothing for, this procedure calls {told(r, 'clean_excess')} an excess (the "
+        f"paper's rule: {told(r, 'paper_model_fpr')}). False negatives: of models that noise lifts by 5 points at one "
         f"router count, it clears {told(r, 'gain_one_r_cleared')}. It clears {told(r, 'clean_cleared')} of the former"
     )
     powers = [(g, r[k]) for g, k in ((5, "gain_5_excess"), (10, "gain_10_excess")) if r.get(k) is not None]

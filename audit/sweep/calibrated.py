@@ -61,7 +61,8 @@ def sentence(entry: Mapping[str, Any]) -> str:
         f"{percent(d['clean_accuracy'])}, both controls and a hint reference. "
         f"False positives: of models that noise does nothing for, this procedure calls {told(r, 'clean_excess')} an "
         f"excess (the paper's rule: {told(r, 'paper_model_fpr')}). False negatives: of models that noise lifts by 5 "
-        f"points at one router count, it clears {told(r, 'gain_one_r_cleared')}. It clears {told(r, 'clean_cleared')} of the former"
+        f"points at one router count, it clears {told(r, 'gain_one_r_cleared')}. It clears "
+        f"{told(r, 'clean_cleared')} of the former"
     )
     powers = [(g, r[k]) for g, k in ((5, "gain_5_excess"), (10, "gain_10_excess")) if r.get(k) is not None]
     if powers:

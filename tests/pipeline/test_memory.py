@@ -22,6 +22,7 @@ from pipeline_helpers import rows_of
 from audit.command_line import hydra_arguments, run_composed
 from audit.commands.gate import main as gate
 from audit.commands.import_logs import main as import_logs
+from audit.commands.publish import main as publish
 from audit.commands.report import main as rebuild
 from audit.config import CONF_DIR
 from audit.memory import __main__ as command
@@ -126,6 +127,26 @@ def test_a_model_that_recites_the_order_is_found_and_its_reference_is_not_judged
     page = (finished.run_dir / "report" / "report.html").read_text()
     assert page.count("<li data-marks=") == 60 and "<b>wheel" not in page and "&lt;b&gt;wheel" in page
     assert "MEMORY OF TEXT SEEN" in finished.out and gate([str(finished.run_dir)]) == 3
+
+
+def test_a_published_order_that_is_recorded_needs_no_references(driver, conf, tmp_path):
+    """`audit publish`, then a run that names its record: who recites that order is found alone, who does not is not."""
+    out = tmp_path / "public"
+    assert publish([f"{conf}/exam.jsonl", "id_column=id", "answer_as=index", "--seed", "1", "--out", str(out)]) == 0
+    named = [f"benchmark.path={out}/exam.jsonl", "benchmark.answer_as=index", "references=[]"]
+    done = memory(tmp_path / "run", conf, *named, f"published_order={out}/exam.order.json")
+    assert done.code == 0, done.out
+    cells = {one["model"]: one for one in json.loads((tmp_path / "run/report/verdict.json").read_text())["cells"]}
+    assert cells["reader"]["references"] == [] and cells["reader"]["verdict"] == "memory_of_text_seen"
+    assert cells["peer"]["verdict"] != "memory_of_text_seen"
+    order = {name: {one["name"]: one for one in cell["indicators"]}["order"] for name, cell in cells.items()}
+    assert order["reader"]["adjusted"] < 0.01 < 0.05 < order["peer"]["pvalue"]
+    gates = {gate["name"]: gate["status"] for gate in cells["reader"]["gates"]}
+    assert gates["order_exchangeable"] == "not_applicable"
+    rows = [row for row in rows_of(tmp_path / "run") if row["model"] == "reader" and row["arm"] == "score"]
+    published = [json.loads(line)["choices"] for line in (out / "exam.jsonl").read_text().splitlines()]
+    assert sorted(row["options"] for row in rows) == sorted(published)
+    assert sorted(published) != sorted(json.loads(line)["choices"] for line in questions("exam", 60).splitlines())
 
 
 def test_what_is_lost_is_run_again_and_a_rebuilt_report_judges_alike(finished, conf, tmp_path):

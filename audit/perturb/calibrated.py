@@ -45,7 +45,7 @@ def nearest(
 
     none_near = (
         f"No calibrated design is near: {n} questions, {variants} variants, {references} references, accuracy "
-        f"{percent(accuracy)}, {percent(unparsed)} unparsed. Measure your own: audit.perturb.calibrate.procedures."
+        f"{percent(accuracy)}, {percent(unparsed)} unparsed."
     )
     found = nearest_design(table, distance, NEAR, sentence=sentence, none_near=none_near, thresholds=thresholds)
     if found is None or not found.rates:

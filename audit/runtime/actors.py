@@ -233,15 +233,17 @@ class EnginePool:
         except ray.exceptions.RayError as error:
             raise EngineDiedError(f"Model {self.model}: its engine ended between two runs: {error}") from error
 
-    def stats(self) -> dict[str, float]:
+    def stats(self, *, well: bool = True) -> dict[str, float]:
         """Counters since the last call, summed over the replicas that answer: the rows are stored, so a dead engine
-        fails nothing now."""
+        fails nothing now. well: False after a run that broke off: whoever stopped it does not wait, and a replica that
+        does not answer is no news."""
         total: dict[str, float] = {}
         for actor in self.actors:
             try:
-                found = ray.get(actor.stats.remote(), timeout=60)
+                found = ray.get(actor.stats.remote(), timeout=60 if well else 1)
             except ray.exceptions.RayError as error:
-                print(f"engine of {self.model} gave no counters: {type(error).__name__}", flush=True)
+                if well:
+                    print(f"engine of {self.model} gave no counters: {type(error).__name__}", flush=True)
                 continue
             for name, value in found.items():
                 total[name] = total.get(name, 0.0) + value

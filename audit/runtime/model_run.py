@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import ray
 
 from audit.engines.config import ModelConfig
 from audit.engines.port import BACKEND, drifts
+from audit.errors import AuditError
 from audit.resolve import ResolvedRun
 from audit.runtime.actors import EnginePool, start_pool
 from audit.runtime.canary import Canary, refusal
@@ -142,19 +143,22 @@ class ModelRun:
             self._timed(load_s=ready - started, generate_s=time.monotonic() - ready)
             well = True
         finally:
-            try:
-                if ready is not None:
+            with ExitStack() as ending:
+                ending.callback(self._close, well)
+                if ready is not None and well:
                     self._counted()
-            finally:
-                self._close(well)
+                elif ready is not None:
+                    with suppress(AuditError):  # the run's own error is the one to show
+                        self._counted(well=False)
 
-    def _counted(self) -> None:
+    def _counted(self, *, well: bool = True) -> None:
         """What the engines counted: retries, and the versions of the backends that answered."""
         for pool in self._pools:
-            stats = pool.stats()
+            stats = pool.stats(well=well)
             retries = stats.get("retries", 0.0)
             self._metrics.retries(retries)
-            self.display.retries(self.name, int(retries))
+            if well:
+                self.display.retries(self.name, int(retries))
             found = {key.removeprefix(BACKEND): int(n) for key, n in stats.items() if key.startswith(BACKEND)}
             before = self.run_dir.manifest.backends
             merged = Counter(before.get(pool.model, {})) + Counter(found)

@@ -119,9 +119,7 @@ class _Tally:
     leak: set[str] = field(default_factory=set)
     leaks: set[tuple[int, int, str]] = field(default_factory=set)
     mixed: set[str] = field(default_factory=set)
-    deleted: int = 0  # sums of shares in billionths: whole numbers, so that the order of the rows cannot show
-    deleted_per_message: int = 0
-    added: int = 0
+    # Sums of shares in billionths: whole numbers, so that the order of the rows cannot show.
     by_routers: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     # By the numbers of routers: of each question what arrived, then its score, at each number. Eight bytes each.
     information: defaultdict[tuple[int, ...], array[float]] = field(default_factory=lambda: defaultdict(_doubles))
@@ -229,7 +227,7 @@ class _Question:
             stated = gives_answer(raw, q.question, q.options, q.gold)
         bounded = raw[:1].isascii() and bool(found)
         split = found or text.split()
-        pairs = sum(self.pairs[pair] for pair in set(pairwise(split)) if pair in self.pairs)
+        pairs = sum(map(self.pairs.__getitem__, self.pairs.keys() & pairwise(split)))
         return _Message(text, words, pairs, (self.asked & ~words).bit_count(), stated, gold_only, bounded)
 
     def read_clean(self, row: TextRow) -> None:
@@ -389,11 +387,14 @@ def _count_noisy(row: TextRow, sent: str | None, question: _Question, tally: _Ta
     if not arrived:
         told = question.words((fold(row.prompt) if sent is None else sent).split())
     words = max(asked.bit_count(), 1)
-    tally.deleted += _billionths((asked & ~told).bit_count() / words)
+    sums = tally.by_routers[row.routers]
+    sums["presentations"] += 1
+    sums["deleted"] += _billionths((asked & ~told).bit_count() / words)
     if messages:
         missing = sum(m.missing for m in messages)
-        tally.deleted_per_message += _billionths(missing / len(messages) / words)
-    tally.added += _billionths((told & ~asked).bit_count() / max(told.bit_count(), 1))
+        sums["told"] += 1
+        sums["deleted_per_message"] += _billionths(missing / len(messages) / words)
+    sums["added"] += _billionths((told & ~asked).bit_count() / max(told.bit_count(), 1))
     if row.options_shown:  # else no option to keep or to drop
         counts["options_to_keep"] += len(messages)
         counts["gold_only_kept"] += sum(m.gold_only for m in messages)
@@ -402,17 +403,9 @@ def _count_noisy(row: TextRow, sent: str | None, question: _Question, tally: _Ta
 
 def _count_information(row: TextRow, question: _Question, kept: float, tally: _Tally) -> None:
     """kept: share of the question's words that arrived."""
-    messages = question.read(row.router_messages)
-    if not messages:
-        return
-    words, told, pairs = max(question.asked.bit_count(), 1), 0, 0
-    for m in messages:
-        told, pairs = told | m.words, pairs | m.pairs
-    sums = tally.by_routers[row.routers]
-    sums["presentations"] += 1
-    sums["one_kept"] += _billionths(1 - sum(m.missing for m in messages) / len(messages) / words)
-    sums["kept"] += _billionths(kept)
-    sums["added"] += _billionths((told & ~question.asked).bit_count() / max(told.bit_count(), 1))
+    sums, pairs = tally.by_routers[row.routers], 0
+    for m in question.read(row.router_messages):
+        pairs |= m.pairs
     sums["cues"] += _billionths(pairs.bit_count() / max(len(question.pairs), 1))
     known = question.information.setdefault(row.routers, [0.0, 0.0, 0.0])
     if row.correct is not None:
@@ -455,13 +448,17 @@ def _billionths(share: float) -> int:
 def _freeze(tally: _Tally) -> TextMeasures:
     noisy = tally.counts["noisy_presentations"]
     counts: dict[str, int] = dict(tally.counts)
+
+    def mean(name: str) -> float | None:
+        return sum(one[name] for one in tally.by_routers.values()) / 1e9 / noisy if noisy else None
+
     return TextMeasures(
         **counts,
         lossy_ids=tuple(sorted(tally.lossy)),
         noop_ids=tuple(sorted(tally.noop)),
-        deleted=tally.deleted / 1e9 / noisy if noisy else None,
-        deleted_per_message=tally.deleted_per_message / 1e9 / noisy if noisy else None,
-        added=tally.added / 1e9 / noisy if noisy else None,
+        deleted=mean("deleted"),
+        deleted_per_message=mean("deleted_per_message"),
+        added=mean("added"),
         leak_ids=tuple(sorted(tally.leak)),
         leaks=frozenset(tally.leaks),
         mixed_ids=tuple(sorted(tally.mixed)),
@@ -473,9 +470,13 @@ def _freeze(tally: _Tally) -> TextMeasures:
 def _by_routers(tally: _Tally) -> tuple[ByRouters, ...]:
     rows = []
     for routers, sums in sorted(tally.by_routers.items()):
+        if not sums["told"]:  # no message at all: a fault, which gates name
+            continue
         n, right = sums["presentations"], sums["right"] / sums["answered"] if sums["answered"] else None
-        one, kept, added, cues = (sums[name] / 1e9 / n for name in ("one_kept", "kept", "added", "cues"))
-        rows.append(ByRouters(routers, n, one, kept, kept - one, added, cues, right))
+        one, kept = 1 - sums["deleted_per_message"] / 1e9 / sums["told"], 1 - sums["deleted"] / 1e9 / n
+        rows.append(
+            ByRouters(routers, n, one, kept, kept - one, sums["added"] / 1e9 / n, sums["cues"] / 1e9 / n, right)
+        )
     return tuple(rows)
 
 

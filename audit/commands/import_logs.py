@@ -6,10 +6,10 @@ Exit codes: 0 imported, whatever the verdict; 1 refused, and nothing is left tha
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from audit.errors import ConfigError, unknown_name
 from audit.exits import plainly
@@ -18,6 +18,7 @@ from audit.printable import one_line
 if TYPE_CHECKING:
     from audit.imports.join import Joined
 
+WITHHELD, MAX_TOLD = "withheld", 5  # withheld verdicts, in one line each
 HELD_OUT = "held_out"  # what logs of held-out items are called in the run
 
 
@@ -55,9 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     write, report = (write_reworded, PERTURB) if asked.reworded else (write_run, MEMORY)
     write(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed))
     paths = report.build([asked.out], asked.out / "report")
-    for cell in paths.content["cells"]:
-        print(one_line(f"{cell['verdict']}: {cell['headline']}"))
-    print(f"report   {paths.html}\nNext: audit gate {asked.out}")
+    _print_verdicts(paths.content["cells"])
+    alone = len(judged) == len(joined.models) and not asked.reworded
+    become = f"references build {asked.out} --name NAME --source WHO --licence WHICH   # its models become references"
+    print(f"report   {paths.html}\nNext: audit {become if alone and len(judged) > 2 else f'gate {asked.out}'}")
     return 0
 
 
@@ -165,6 +167,17 @@ def _chosen(asked: argparse.Namespace, joined: Joined, held_out: str | None) -> 
     return benchmark, judged, joined
 
 
+def _print_verdicts(cells: Sequence[Mapping[str, Any]]) -> None:
+    """One line a verdict; many withheld ones together."""
+    withheld = [one for one in cells if one["verdict"] == WITHHELD]
+    together = len(withheld) > MAX_TOLD
+    for cell in cells:
+        if not together or cell["verdict"] != WITHHELD:
+            print(one_line(f"{cell['verdict']}: {cell['headline']}"))
+    if together:
+        print(f"{WITHHELD}: {len(withheld)} models; the report has each")
+
+
 def _print_table(joined: Joined, names: Sequence[str], judged: Sequence[str], reworded: bool) -> None:
     from audit.imports.join import counts
 
@@ -174,7 +187,7 @@ def _print_table(joined: Joined, names: Sequence[str], judged: Sequence[str], re
             print(
                 one_line(
                     f"{one.model:<36} {one.benchmark:<28} {one.items:>7,} {one.lacking:>8,} {one.accuracy:>9.3f} "
-                    f"{one.unparsed:>4,} of {one.answers:,}"
+                    f"{one.unparsed:>9,}"
                 )
             )
     others = len(joined.models) - len(judged)

@@ -172,14 +172,13 @@ def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Counts:
-    """Of one model on one benchmark: items that it has, the mean over items with an answer, and answers in all and
-    without one. lacking: items that other models have and this one has not."""
+    """Of one model on one benchmark: items that it has, those of them without an answer, and the mean over the others.
+    lacking: items that other models have and this one has not. Several trials of an item count as one."""
 
     model: str
     benchmark: str
     items: int
     accuracy: float
-    answers: int
     unparsed: int
     lacking: int
 
@@ -193,15 +192,13 @@ def counts(joined: Joined) -> list[Counts]:
             of = sum(one.of for one in epochs if one.right is not None)
             if of:
                 means.append(sum(one.right or 0 for one in epochs) / of)
-        every = [one for epochs in answers.values() for one in epochs]
         found.append(
             Counts(
                 model=model,
                 benchmark=benchmark,
                 items=len(answers),
                 accuracy=sum(means) / len(means) if means else float("nan"),
-                answers=len(every),
-                unparsed=sum(one.right is None for one in every),
+                unparsed=len(answers) - len(means),
                 lacking=len(joined.items[benchmark]) - len(answers),
             )
         )

@@ -11,13 +11,11 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
-import pyarrow.compute as pc
-
 from audit.convictions import found_in
 from audit.errors import ConfigError
+from audit.imports.join import Joined, counts
 from audit.imports.own import read_own
 from audit.imports.record import Imported, Wanted
-from audit.memory.audit import SCHEMA
 from audit.records import ITEM_ID
 from audit.reference_sets import (
     ReferenceSet,
@@ -32,7 +30,6 @@ from audit.reference_sets import (
 from audit.references import is_imported
 from audit.shards.complete import listed_shards
 from audit.shards.manifest import MANIFEST, Manifest
-from audit.shards.read import iter_columns
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _FACTS = ("model", "released", "family")
@@ -106,19 +103,12 @@ def take_set(name: str, family: str, benchmark: str, held_out: str) -> Taken:
 
 
 def _counted(run_dir: Path, manifest: Manifest) -> list[SetModel]:
-    """Answers to the benchmark by model: of the held-out items a choice is to know nothing."""
-    benchmark = str(manifest.analysis["benchmark"])
-    counts = {name: [0, 0, 0] for name in manifest.models}  # asked, parsed, right
-    for batch in iter_columns(run_dir, SCHEMA, ("model", "benchmark", "asked", "parsed", "correct")):
-        kept = batch.filter(pc.and_(pc.equal(batch["benchmark"], benchmark), batch["asked"]))
-        for model, parsed, correct in zip(*(kept[c].to_pylist() for c in ("model", "parsed", "correct")), strict=True):
-            counts[model][0] += 1
-            counts[model][1] += parsed
-            counts[model][2] += bool(parsed and correct)
-    return [
-        SetModel(name, right / parsed if parsed else float("nan"), asked, asked - parsed)
-        for name, (asked, parsed, right) in sorted(counts.items())
-    ]
+    """Answers to the benchmark by model, several trials of an item as one: of the held-out items a choice is to know
+    nothing."""
+    joined, benchmark = Joined(), str(manifest.analysis["benchmark"])
+    outcomes = read_own(run_dir, Wanted(key=ITEM_ID)).outcomes
+    joined.add(run_dir.name, (one for one in outcomes if one.benchmark == benchmark))
+    return [SetModel(one.model, one.accuracy, one.items, one.unparsed) for one in counts(joined)]
 
 
 def _facts_of(path: Path | None, manifest: Manifest) -> dict[str, tuple[str | None, str | None]]:

@@ -31,6 +31,7 @@ from audit.report.accuracy import interval
 from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
 from audit.report.reach import power_curve, ruled_out
+from audit.statistics.intensity import IntensityTrend, intensity_trend
 from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, items_needed
 from audit.statistics.wording_drop import item_means
 from audit.variants.funnel import funnel, funnel_text
@@ -61,7 +62,8 @@ def page(verdict: RunVerdict, read: Read, library: Library, control: Library | N
     drawn |= _reach(verdict)
     tables = {"items.csv": items_csv(verdict.cells, verdict.results), "cells.csv": _cells_csv(verdict)}
     items, facts = top_items(read.run_dir, verdict.cells, verdict.results), run_facts(read.run_dir)
-    return Page(tables, drawn, lambda figures: render(verdict, library, facts, figures, items, control))
+    trends = _trends(read, verdict)
+    return Page(tables, drawn, lambda figures: render(verdict, library, facts, figures, items, control, trends))
 
 
 def render(
@@ -71,9 +73,10 @@ def render(
     figures: dict[str, str],
     items: Sequence[Item],
     control: Library | None = None,
+    trends: Sequence[tuple[str, IntensityTrend]] = (),
 ) -> str:
     """The page as text. figures: <svg> elements by name; items: in their order; control: the held-out items'
-    library."""
+    library; trends: by cell, accuracy over intensity."""
     cells = [
         {"cell": c, "result": r, "mark": verdict.mark(c, r), "not_asked": int((~c.tested.was_asked).sum())}
         for c, r in zip(verdict.cells, verdict.results, strict=True)
@@ -95,6 +98,7 @@ def render(
         errors=errors_of(verdict.results, ERRORS),
         figures=figures,
         levels=[_levels(c) for c in verdict.cells],
+        trends=trends,
         hardest=[_hardest(c) for c in verdict.cells],
         funnel=funnel_text(funnel(library), library.header),
         library=library,
@@ -157,6 +161,17 @@ def _bins(read: Read, verdict: RunVerdict) -> dict[tuple[str, str], list[Distanc
     """By judged model and benchmark."""
     sent = {(r.model, r.benchmark): read.requests[r.model, r.benchmark] for r in verdict.results}
     return {key: distance_bins(np.array(one.distances), np.array(one.correct)) for key, one in sent.items()}
+
+
+def _trends(read: Read, verdict: RunVerdict) -> list[tuple[str, IntensityTrend]]:
+    """By judged model and benchmark; those that say nothing are left out."""
+    found = []
+    for result in verdict.results:
+        one = read.requests[result.model, result.benchmark]
+        trend = intensity_trend(one.reworded, np.array(one.distances), np.array(one.correct))
+        if trend is not None:
+            found.append((_name(result, verdict), trend))
+    return found
 
 
 def _levels(cell: PerturbCell) -> list[tuple[str, list[tuple[float, float, float] | None], bool]]:

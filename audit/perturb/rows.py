@@ -29,7 +29,8 @@ class Requests:
     original: dict[str, set[str]] = field(default_factory=dict)
     variants: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     not_asked: set[tuple[str, int]] = field(default_factory=set)
-    distances: list[float] = field(default_factory=list)  # of every variant with one, and beside it
+    distances: list[float] = field(default_factory=list)  # of every variant with one; beside it
+    reworded: list[str] = field(default_factory=list)  # its question, and
     correct: list[float] = field(default_factory=list)  # 1, 0, or NaN for no answer
 
 
@@ -135,6 +136,7 @@ def _add(found: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
         one = found.setdefault((m, b), Requests())
         if arm == Arm.VARIANT and distance is not None:
             one.distances.append(distance)
+            one.reworded.append(q)
             one.correct.append(np.nan if correct is None else float(correct))
         if not asked:
             one.not_asked.add((q, level))

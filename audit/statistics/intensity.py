@@ -1,0 +1,60 @@
+"""Do answers get worse the further a rewording lies from its original? Within items, so that hard items do not count.
+
+The intensity of a rewording is its cosine distance from the original. Easy questions may be the ones that were reworded
+furthest, so only rewordings of one item are compared. If intensity costs nothing, an item's right answers could have
+fallen on any of its rewordings: the mean and variance of the sum of distance x answer follow exactly, and the sum over
+many items is close to normal. This is the extended Mantel-Haenszel test with items as strata.
+
+Reference: N. Mantel, Chi-square tests with one degree of freedom; extensions of the Mantel-Haenszel procedure, JASA 58
+(1963) 690-700.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from audit.statistics.paired import FloatArray
+
+
+@dataclass(frozen=True)
+class IntensityTrend:
+    """slope: change of accuracy (0-1) for a distance greater by 1, within items; below 0 where intensity costs.
+
+    pvalue: one-sided, that accuracy falls with distance. n: items whose rewordings differ in distance and in answer:
+    only these say anything.
+    """
+
+    slope: float
+    pvalue: float
+    n: int
+
+
+def intensity_trend(items: Sequence[str], distance: FloatArray, correct: FloatArray) -> IntensityTrend | None:
+    """The trend over m rewordings; None where no item has two of different distance and different answer.
+
+    items: the item of each; distance: (m,), 0-2; correct: (m,), 1 or 0, NaN for no answer (left out).
+
+    >>> intensity_trend(["a", "a", "b", "b"], np.array([0.2, 0.4, 0.2, 0.4]), np.array([1.0, 0.0, 1.0, 0.0]))
+    IntensityTrend(slope=-5.0, pvalue=0.0786..., n=2)
+    """
+    there = ~np.isnan(distance) & ~np.isnan(correct)
+    if not there.any():
+        return None
+    item = np.unique(np.asarray(items)[there], return_inverse=True)[1]
+    size = np.bincount(item).astype(float)
+
+    def within(values: FloatArray) -> FloatArray:
+        return values - (np.bincount(item, weights=values) / size)[item]
+
+    d, y = within(distance[there]), within(correct[there])
+    dd, yy, dy = (np.bincount(item, weights=product) for product in (d * d, y * y, d * y))
+    informative = (dd > 0) & (yy > 0)
+    if not informative.any():
+        return None
+    variance = (dd * yy)[informative] / (size[informative] - 1)
+    z = dy[informative].sum() / np.sqrt(variance.sum())
+    return IntensityTrend(float(dy.sum() / dd.sum()), float(scipy.stats.norm.cdf(z)), int(informative.sum()))

@@ -47,14 +47,20 @@ def spoken(text: str) -> set[tuple[str, ...]]:
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
-    return (one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str))
+    """The texts in it, but for those that something is looked up by."""
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, str):
+        yield tree.value
+    parts = [tree.value] if isinstance(tree, ast.Subscript) else ast.iter_child_nodes(tree)
+    for part in parts:
+        yield from texts(part)
 
 
 def product(listed: list[str]) -> Iterator[str]:
     """What the program may say: the texts of its code, and its templates and prompts."""
     for path in map(Path, listed):
         if path.parts[0] in ("audit", "jobs"):
-            yield from texts(ast.parse(path.read_text(encoding="utf-8")))
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            yield from (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str))
     for path in Path("audit").rglob("*.j2"):
         yield path.read_text(encoding="utf-8")
 

@@ -36,7 +36,8 @@ from cosmic_ray.plugins import get_operator, operator_names
 
 ROOMS, FILES = ("statistics", "verdict", "scoring", "shards"), ("decide.py", "gates.py")
 TESTS = Path("tests/unit")
-SLOWEST_CPU_S = 300  # tests that take more are taken for an endless loop, which is a kill
+# A test that takes longer is skipped, as are simulations; a survivor is then asked by those too: `--slow 600`.
+SLOW_CPU_S, SLOWEST_CPU_S = 3.0, 900  # what all take: an endless loop, which is a kill
 # Imported once, as the tests of a mutant are mostly imports.
 PRELOADED = (
     "pyarrow.dataset",
@@ -106,14 +107,14 @@ def tests_of(path: str) -> list[str]:
     return [str(p) for p in sorted(found, key=lambda p: (p.parent != own, p.name))]
 
 
-def survives(path: str, changed: str, tests: list[str]) -> tuple[bool, str]:
+def survives(path: str, changed: str, tests: list[str], slow_s: float) -> tuple[bool, str]:
     """Whether every test passes on the changed module, and the first that does not. The module is put back."""
     module = Path(path)
     before = module.read_bytes()
     with tempfile.TemporaryFile() as said:
         try:
             module.write_text(changed, encoding="utf-8")
-            child = os.fork() or _ask(tests, said.fileno())
+            child = os.fork() or _ask(tests, said.fileno(), slow_s)
             _, status = os.waitpid(child, 0)
         finally:
             module.write_bytes(before)
@@ -127,13 +128,29 @@ def survives(path: str, changed: str, tests: list[str]) -> tuple[bool, str]:
     return code == 0, next((line for line in lines if line.startswith(("FAILED", "ERROR"))), lines[-1])
 
 
-def _ask(tests: list[str], out: int) -> NoReturn:
+class Hurry:
+    """Gives a test so many seconds of CPU."""
+
+    def __init__(self, slow_s: float) -> None:
+        self.slow_s = slow_s
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> Iterator[None]:
+        signal.setitimer(signal.ITIMER_PROF, self.slow_s)
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _ask(tests: list[str], out: int, slow_s: float) -> NoReturn:
     """In a child, which has what `PRELOADED` names from its parent, and no module of the program."""
     os.dup2(out, 1)
     os.dup2(out, 2)
     resource.setrlimit(resource.RLIMIT_CPU, (SLOWEST_CPU_S, SLOWEST_CPU_S + 10))
+    signal.signal(signal.SIGPROF, lambda *_: pytest.skip("slow"))
     options = ["-x", "-q", "--no-header", "--tb=no", "--disable-warnings", "-o", "timeout=0"]
-    code = int(pytest.main([*options, *tests]))
+    code = int(pytest.main([*options, *tests], plugins=[Hurry(slow_s)]))
     sys.stdout.flush()
     os._exit(code)
 
@@ -142,19 +159,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--n", type=int, default=150)
     parser.add_argument("--seed", type=int, default=8)
+    parser.add_argument("--slow", type=float, default=SLOW_CPU_S, help="seconds of CPU that a test may take")
+    parser.add_argument("--only", type=int, nargs="+", default=[], help="these of the sample alone, by their k")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
     asked = parser.parse_args()
     for name in PRELOADED:
         importlib.import_module(name)
     sys.dont_write_bytecode = True
-    done = asked.out.read_text(encoding="utf-8").splitlines() if asked.out.exists() else []
-    rows: list[dict[str, Any]] = [json.loads(line) for line in done]
+    before = asked.out.read_text(encoding="utf-8").splitlines() if asked.out.exists() else []
+    rows: list[dict[str, Any]] = [json.loads(line) for line in before]
+    done = {one["k"] for one in rows}
     for k, (path, operator, changed) in zip(range(asked.n), mutants(asked.seed), strict=False):
-        if k < len(rows):
+        if k in done or (asked.only and k not in asked.only):
             continue
-        before, start = Path(path).read_text(encoding="utf-8"), time.monotonic()
-        diff = [*difflib.unified_diff(before.splitlines(), changed.splitlines(), lineterm="", n=0)][2:]
-        alive, said = survives(path, changed, tests_of(path))
+        text, start = Path(path).read_text(encoding="utf-8"), time.monotonic()
+        diff = [*difflib.unified_diff(text.splitlines(), changed.splitlines(), lineterm="", n=0)][2:]
+        alive, said = survives(path, changed, tests_of(path), asked.slow)
         row = {"k": k, "path": path, "operator": operator, "survived": alive, "diff": diff, "said": said}
         rows.append({**row, "seconds": round(time.monotonic() - start)})
         with asked.out.open("a", encoding="utf-8") as file:

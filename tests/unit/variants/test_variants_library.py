@@ -181,6 +181,15 @@ def test_review_by_file(tmp_path: Path) -> None:
         read_review(library, path, reviewer="ann")
     findings = [{**lines[0], "finding": "ok"}, {**lines[1], "finding": "Unsure"}]
     path.write_text("\n".join(map(json.dumps, [head, *findings])))
+    with pytest.raises(DataError, match="read_by=''"):  # nobody says who read
+        read_review(library, path, reviewer="ann")
+    path.write_text("\n".join(map(json.dumps, [{**head, "read_by": "model"}, *findings])))
+    by_model = read_review(library, path, reviewer="a model")
+    assert by_model.header.review is None and by_model.variants[2].state == State.REVIEWED_BROKEN
+    head["read_by"] = "Person"
+    path.write_text("\n".join(map(json.dumps, [head, *findings])))
+    with pytest.raises(DataError, match="the reviewer is ''"):
+        read_review(library, path, reviewer="")
     reviewed = read_review(library, path, reviewer="ann")
     assert reviewed.header.review is not None
     assert (reviewed.header.review.n, reviewed.header.review.broken) == (2, 1)  # doubt counts as broken
@@ -306,7 +315,10 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("export", "quiz-file", str(tmp_path / "x.jsonl"))[1].startswith("2 variants written")
     review = tmp_path / "r.jsonl"
     assert run("review", "quiz-file", "--out", str(review), "--n", "2")[0] == 0
-    review.write_text(review.read_text().replace('"finding": ""', '"finding": "ok"'))
+    filled = (
+        review.read_text().replace('"finding": ""', '"finding": "ok"').replace('"read_by": ""', '"read_by": "person"')
+    )
+    review.write_text(filled)
     code, text = run("review", "quiz-file", "--read", str(review), "--reviewer", "ann")
     assert code == 0 and "0 of 2 " in text and "77.6 %" in text  # 1 - .05 ** (1/2)
     for wrong in (("show", "nothing"), ("show", "second", "--state", "fine"), ("show", "second", "--question", "q/9")):
